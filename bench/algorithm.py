@@ -1,4 +1,4 @@
-"""Measures the algorithm without an API server: a cycle, its record in the spool, and the assumed pod with its claims.
+"""Cycle rates of the algorithm alone: a cycle, its record in the spool, and the assumed pod with its claims.
 
 Every node is filtered and scored. Each workload alternates between recording on and off for several rounds, so that
 both figures of the ratio come from the same run and machine. The best round of each is reported, with the number of
@@ -8,19 +8,19 @@ The `Churn` of a workload is left out.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from bench import workloads
 from bench.workloads import Size, Workload
 from herodotus_record.model import Times
 from scheduler.backend.cache import Cache
@@ -60,7 +60,30 @@ class AlgorithmResult:
     peak_mib: float
 
 
-def run(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `python -m bench algorithm`."""
+    workloads.add_arguments(parser)
+    parser.add_argument("--filling", type=int, default=0, help="more bound pods on each node; they request nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a row for each workload."""
+    print(f"calibration {calibration_ms():.1f} ms; every node filtered and scored")
+    print(
+        f"{'WORKLOAD':54}{'NODES':>6}{'BOUND':>8}{'CYCLES/S':>10}{'UNRECORDED':>12}{'IN KERNEL':>11}{'P99 MS':>9}"
+        f"{'BYTES':>8}{'PEAK MIB':>10}"
+    )
+    for workload, size in workloads.select(arguments):
+        r = measure(workload.with_filling(arguments.filling), size, arguments.rounds)
+        print(
+            f"{r.workload:54}{r.nodes:>6}{r.bound:>8}{r.cycles_per_s:>10.0f}{r.unrecorded_per_s:>12.0f}"
+            f"{r.per_kernel:>11.1f}{r.cycle_p99_ms:>9.2f}{r.bytes_per_decision:>8.0f}{r.peak_mib:>10.0f}",
+            flush=True,
+        )
+    return 0
+
+
+def measure(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
     """Measure one workload and return its result."""
     on: list[float] = []
     off: list[float] = []
@@ -70,12 +93,12 @@ def run(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
     initial = _InitialState.from_workload(workload, size)
     for _ in range(rounds):
         for recording, rates in ((True, on), (False, off)):
-            done = _run_round(initial, recording=recording)
-            rates.append(size.pods / sum(done.wall_s))
+            wall_s, processor_s, spooled_bytes = _run_round(initial, recording=recording)
+            rates.append(size.pods / sum(wall_s))
             if recording:
-                latencies += done.wall_s
-                processor += done.processor_s
-                sizes.append(done.spooled_bytes / size.pods)
+                latencies += wall_s
+                processor += processor_s
+                sizes.append(spooled_bytes / size.pods)
         kernel += _small_kernel_s()
     return AlgorithmResult(
         workload.name,
@@ -103,7 +126,7 @@ def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
     kernel, cycles = _small_kernel_s(), []
     initial = _InitialState.from_workload(workload, size)
     for _ in range(rounds):
-        cycles += _run_round(initial, recording=True).processor_s
+        cycles += _run_round(initial, recording=True)[1]
         kernel += _small_kernel_s()
     return _in(kernel, cycles)
 
@@ -129,8 +152,8 @@ def _small_kernel_s() -> list[float]:
     for _ in range(7):
         start = time.thread_time()
         for i in range(200):
-            found = np.where(a > i, a, 0)
-            found[found.argmax()] = len(dict.fromkeys(names, i))
+            larger = np.where(a > i, a, 0)
+            larger[larger.argmax()] = len(dict.fromkeys(names, i))
         times.append(time.thread_time() - start)
     return times
 
@@ -170,23 +193,13 @@ class _InitialState:
         return cache, framework
 
 
-@dataclass(frozen=True)
-class _Round:
-    """Wall and processor seconds of each pod, and the size of the spool."""
-
-    wall_s: list[float]
-    processor_s: list[float]
-    spooled_bytes: int
-
-
-def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
-    """Schedule every pod and return the times."""
+def _run_round(initial: _InitialState, *, recording: bool) -> tuple[list[float], list[float], int]:
+    """Schedule every pod; return wall and processor seconds of each, and the size of the spool in bytes."""
     cache, framework = initial.create_cache_and_framework()
-    waiting = [
-        PodInfo(pod.pod) for pod in initial.waiting
-    ]  # new objects, so that no result of an earlier round is cached
+    waiting = [PodInfo(pod.pod) for pod in initial.waiting]  # new objects, without cached results of earlier rounds
     wall_s, processor_s, claims = [], [], SimulatedClaims(initial.others)
-    with _frozen_garbage_collector(), tempfile.TemporaryDirectory() as directory:
+    freeze_heap()  # as a scheduler does after its start
+    with tempfile.TemporaryDirectory() as directory:
         recorder = Recorder(lambda incarnation: Spool(Path(directory), incarnation), Origin("bench", "bench"), "0")
         for i, info in enumerate(waiting):
             start, processor = time.perf_counter(), time.thread_time()
@@ -205,14 +218,5 @@ def _run_round(initial: _InitialState, *, recording: bool) -> _Round:
         recorder.close()
         claims.undo(0)
         spooled = sum(f.stat().st_size for f in Path(directory).glob("*/*.seg"))
-    return _Round(wall_s, processor_s, spooled)
-
-
-@contextmanager
-def _frozen_garbage_collector() -> Iterator[None]:
-    """Freeze the objects of the garbage collector while the block runs, as a scheduler does after its start."""
-    freeze_heap()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
+    gc.unfreeze()
+    return wall_s, processor_s, spooled

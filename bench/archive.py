@@ -19,11 +19,8 @@ import resource
 import struct
 import tempfile
 import time
-import zlib
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -33,10 +30,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
-from bench import ending
 from bench.algorithm import calibration_ms
-from bench.store.decisions import generate
-from bench.store.replay import ServiceProcess
+from bench.decisions import generate, read_batches
+from bench.processes import DecisionsService, exit_on_sigterm, format_quantiles, replace_in_frame
 from herodotus_endpoint.archive import manifests
 from herodotus_endpoint.archive.location import ArchiveLocation
 from herodotus_endpoint.archive.manifests import ArchivedFile, Manifest, format_day, parse_day, partition_folder
@@ -51,16 +47,13 @@ from herodotus_endpoint.store.summaries import (
     split_frames,
     summarise_record,
 )
-from herodotus_record import codec
-from herodotus_record.codec import deltas
 
-API: Final = "/apis/herodotus.dev/v1alpha1"
 NODES: Final = 1000
 TEMPLATES: Final = 400  # decisions of the algorithm that are copied
 FIRST_DAY: Final = "2025-01-01"
 QUESTIONS: Final = 200
 LISTS: Final = 40
-ATTEMPTS: Final = 10  # of a question that the service ends at its time limit
+UNKNOWN: Final = "an unknown pod"
 _TIMES: Final = ("created", "queued", "started", "ended")
 
 
@@ -76,7 +69,7 @@ def main() -> int:
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of each kind about pods")
     parser.add_argument("--keep", type=Path, help="directory of the archive: made once, taken as it is later")
     arguments = parser.parse_args()
-    ending.exit_on_sigterm()
+    exit_on_sigterm()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or Path(temporary) / "archive"
         location = ArchiveLocation(str(folder))
@@ -118,7 +111,7 @@ class Copies:
             for time_us in {d.times.created_us, d.times.queued_us, d.times.started_us}:
                 moved_us = at_us + time_us - d.times.started_us
                 parts.append((struct.pack(">Q", time_us), struct.pack(">Q", moved_us)))
-            content = join_frames([_change_frame(frame, parts) for frame in self.frames[which]])
+            content = join_frames([replace_in_frame(frame, parts) for frame in self.frames[which]])
             names.append(pod)
             ids.append(id_)
             uids.append(uid)
@@ -186,13 +179,11 @@ def _check(table: pa.Table) -> None:
 def _decide(folder: Path) -> list[DecisionRecord]:
     """Return the summaries of decisions that the algorithm has made."""
     store = Store(sqlite_url(folder / "herodotus.db"))
-    for file in generate(folder, TEMPLATES, NODES):
-        reader = deltas.DeltaReader()
-        body = codec.decompress(file.read_bytes(), 1 << 30)
-        store.writer.store(reader.read(frame) for _, frame in codec.split_frames(body))
-    found = [summarise_record(each.record, 0) for each in export_decisions(store, ExportSelection())]
+    for frames in read_batches(generate(folder, TEMPLATES, NODES)):
+        store.writer.store(frames)
+    summaries = [summarise_record(each.record, 0) for each in export_decisions(store, ExportSelection())]
     store.close()
-    return found
+    return summaries
 
 
 def _with_fixed_lengths(record: DecisionRecord, number: int) -> DecisionRecord:
@@ -206,63 +197,58 @@ def _with_fixed_lengths(record: DecisionRecord, number: int) -> DecisionRecord:
     return DecisionRecord(decision, outcomes, record.table)
 
 
-def _change_frame(frame: bytes, parts: list[tuple[bytes, bytes]]) -> bytes:
-    """Return an encoded frame with parts replaced by others of the same length, and with its new checksum."""
-    payload = frame[codec.HEADER_BYTES :]
-    for old, new in parts:
-        payload = payload.replace(old, new)
-    return frame[: codec.HEADER_BYTES - 4] + struct.pack("<I", zlib.crc32(payload)) + payload
-
-
 def _uuid7(at_us: int, number: int) -> str:
     text = f"{at_us // 1000:012x}"
     return f"{text[:8]}-{text[8:]}-7000-8000-{number:012x}"
 
 
 def _print_sizes(location: ArchiveLocation) -> None:
-    found = [m for c in manifests.list_clusters(location) for d in manifests.list_days(location, c)
-             if (m := manifests.read_manifest(location, c, d))]  # fmt: skip
-    decisions, size = sum(m.decisions for m in found), sum(m.bytes for m in found)
-    print(f"{decisions} decisions in {len(found)} days, {size / 2**30:.2f} GiB, {size / decisions:.0f} bytes each")
+    days = [
+        (cluster, day)
+        for cluster in manifests.list_clusters(location)
+        for day in manifests.list_days(location, cluster)
+    ]
+    stored = [manifest for each in days if (manifest := manifests.read_manifest(location, *each))]
+    decisions, size = sum(m.decisions for m in stored), sum(m.bytes for m in stored)
+    print(f"{decisions} decisions in {len(stored)} days, {size / 2**30:.2f} GiB, {size / decisions:.0f} bytes each")
 
 
 def _ask(location: ArchiveLocation, folder: Path, number: int) -> None:
     rng = random.Random(1)
     cluster = manifests.list_clusters(location)[0]
     days = manifests.list_days(location, cluster)
-    known = _sample(location, cluster, days, rng, number)
-    database = f"sqlite:///{folder / 'empty' / 'herodotus.db'}"
+    samples = _sample(location, cluster, days, rng, number)
+    pods = [f"/namespaces/{n}/podexplanations/{p}?" for n, p, _ in samples]
+    lists = min(LISTS, number)
+    listed = "/namespaces/team-{}/decisions?archive=true&limit=500{}&"
+    failed = f"&fieldSelector={quote('status.state=Unschedulable')}"
+    questions = {
+        "a pod, first questions": pods[:number],
+        "a pod": pods[number : 2 * number],
+        "a pod's attempts": [f"/namespaces/{n}/podhistories/{p}?" for n, p, _ in samples[:number]],
+        "a decision by its ID": [f"/namespaces/{n}/decisions/{i}?" for n, _, i in samples[:number]],
+        UNKNOWN: [f"/namespaces/team-1/podexplanations/app-1-00002-{i:07}x?" for i in range(lists)],
+        "500 newest of a namespace": [listed.format(i % 4, "") for i in range(lists)],
+        "500 newest without a node": [listed.format(3, failed)] * lists,
+    }
     (folder / "empty").mkdir()
-    service = ServiceProcess(folder, ("--database-url", database, "--archive", location.root))
+    database = f"sqlite:///{folder / 'empty' / 'herodotus.db'}"
+    service = DecisionsService(folder, "--database-url", database, "--archive", location.root)
     try:
-        idle = service.resident_bytes()
-        peak = idle
+        peak = idle = service.resident_mib()
         print(f"calibration {calibration_ms():.1f} ms; {len(days)} days of one cluster")
         print(f"{'QUESTION':32}{'P50 MS':>8}{'P99 MS':>8}{'WORST':>8}{'CPU MS':>8}{'MIB':>6}")
-        pods = [f"/namespaces/{n}/podexplanations/{p}" for n, p, _ in known]
-        listed = "/namespaces/team-{}/decisions?archive=true&limit=500{}"
-        failed = quote("status.state=Unschedulable")
-        questions = {
-            "a pod, first questions": pods[:number],
-            "a pod": pods[number : 2 * number],
-            "a pod's attempts": [f"/namespaces/{n}/podhistories/{p}" for n, p, _ in known[:number]],
-            "a decision by its ID": [f"/namespaces/{n}/decisions/{i}" for n, _, i in known[:number]],
-            "an unknown pod": [
-                f"/namespaces/team-1/podexplanations/app-1-00002-{i:07}x" for i in range(min(LISTS, number))
-            ],
-            "500 newest of a namespace": [listed.format(i % 4, "") for i in range(min(LISTS, number))],
-            "500 newest without a node": [listed.format(3, f"&fieldSelector={failed}")] * min(LISTS, number),
-        }
         for name, paths in questions.items():
-            used, times = service.cpu_s(), []
-            for took in _response_times(service.port, cluster, paths):
-                times.append(took)
-                peak = max(peak, service.resident_bytes())
+            used, times = service.cpu_s(), list[float]()
+            for took_ms, status, body in service.measure_answers(f"{path}cluster={cluster}" for path in paths):
+                items = 500 if "newest" not in name else len(json.loads(body)["items"])
+                if status != (404 if name == UNKNOWN else 200) or items != 500:
+                    raise RuntimeError(f"{name}: {status} {body[:300]!r}")
+                times.append(took_ms)
+                peak = max(peak, service.resident_mib())
             cpu_ms = (service.cpu_s() - used) / len(times) * 1000
-            p50, p99 = np.percentile(times, [50, 99])
-            figures = f"{p50:>8.1f}{p99:>8.1f}{max(times):>8.1f}{cpu_ms:>8.1f}"
-            print(f"{name:32}{figures}{peak / 2**20:>6.0f}", flush=True)
-        print(f"memory of the service {idle / 2**20:.0f} MiB before, {peak / 2**20:.0f} MiB at most")
+            print(f"{name:32}{format_quantiles(times)}{cpu_ms:>8.1f}{peak:>6.0f}", flush=True)
+        print(f"memory of the service {idle:.0f} MiB before, {peak:.0f} MiB at most")
         print(f"memory of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at most")
     finally:
         service.stop()
@@ -272,34 +258,15 @@ def _sample(
     location: ArchiveLocation, cluster: str, days: list[str], rng: random.Random, number: int
 ) -> list[tuple[str, str, str]]:
     """Return namespace, pod and decision ID of random decisions of random days."""
-    found = []
+    samples = []
     for _ in range(2 * number):
         manifest = manifests.read_manifest(location, cluster, rng.choice(days))
         assert manifest is not None
         columns = ["namespace", "pod", "decision"]
         table = pq.read_table(location.full_path(manifest.files[0].path), columns=columns, partitioning=None)
         row = table.slice(rng.randrange(table.num_rows), 1).to_pylist()[0]
-        found.append((row["namespace"], row["pod"], row["decision"]))
-    return found
-
-
-def _response_times(port: int, cluster: str, paths: list[str]) -> Iterator[float]:
-    """Yield the response time of each request in milliseconds."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    for path in paths:
-        began = time.perf_counter()
-        for _ in range(ATTEMPTS):  # over the time limit: what was read so far stays in memory
-            connection.request("GET", f"{API}{path}{'&' if '?' in path else '?'}cluster={cluster}")
-            answer = connection.getresponse()
-            text = answer.read()
-            if answer.status != 503:
-                break
-        if answer.status != (404 if "podexplanations/app-1-00002-0" in path and path.endswith("x") else 200):
-            raise RuntimeError(f"{path}: {answer.status} {text[:300]!r}")
-        if "archive=true" in path and len(json.loads(text)["items"]) != 500:
-            raise RuntimeError(f"{path}: {len(json.loads(text)['items'])} items")
-        yield (time.perf_counter() - began) * 1000
-    connection.close()
+        samples.append((row["namespace"], row["pod"], row["decision"]))
+    return samples
 
 
 if __name__ == "__main__":

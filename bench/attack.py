@@ -23,8 +23,6 @@ import argparse
 import http.client
 import itertools
 import json
-import re
-import ssl
 import sys
 import tempfile
 import threading
@@ -32,18 +30,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from bench import extender
-from bench.slow_clients import FLOODS, KUBELET_ADDRESS, SOURCE_ADDRESS, WATCH, Target
+from bench.processes import API, DecisionsService, PeakMemory, connect, exit_on_sigterm, proportional_mib
 from herodotus_agents.server import MAX_BODY_BYTES
 from herodotus_record import codec
 from herodotus_sim import SimulatedCluster
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.processes import Process, free_port, in_session, python
+from tests.slow_clients import FLOODS, KUBELET_ADDRESS, SOURCE_ADDRESS, WATCH, Target
 
 DEADLINE_S: Final = 1.0  # for probes, and under watches for discovery and lists
 MIN_RATE_SHARE: Final = 0.8  # of the undisturbed rate
@@ -57,7 +57,6 @@ PROBE_PAUSE_S: Final = 0.2
 REQUEST_TIMEOUT_S: Final = 30.0
 UNDISTURBED_S: Final = 30.0  # at most, before the attacks and after them
 SHORT_ATTACK_S: Final = 60.0  # at most
-API: Final = "/apis/herodotus.dev/v1alpha1"
 JSON_TYPE: Final = {"Content-Type": "application/json"}
 
 Request = tuple[str, str, bytes | None, dict[str, str]]
@@ -84,7 +83,7 @@ class RequestLoop:
 
     def run(self, stop: threading.Event) -> None:
         """Send requests until `stop` is set."""
-        connection = connect(self.target)
+        connection = _connect(self.target)
         for number in itertools.count(1):
             if stop.wait(self.pause_s):
                 break
@@ -94,15 +93,6 @@ class RequestLoop:
             if self.reconnect:
                 connection.close()
         connection.close()
-
-
-def connect(target: Target) -> http.client.HTTPConnection:
-    """Return a connection to the target that the first request opens."""
-    if not target.tls:
-        return http.client.HTTPConnection("127.0.0.1", target.port, timeout=REQUEST_TIMEOUT_S)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return http.client.HTTPSConnection("127.0.0.1", target.port, timeout=REQUEST_TIMEOUT_S, context=context)
 
 
 def send_request(connection: http.client.HTTPConnection, request: Request) -> str:
@@ -147,17 +137,7 @@ class Attack:
         """Return the command that runs the clients."""
         kinds = [word for kind in self.kinds for word in ("--kind", kind)]
         options = ["--count", str(self.count), "--source", self.source, *kinds]
-        return python("bench.slow_clients", *self.target.arguments(), *options)
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Attacks at the same time, how long they last, and whether there is an aim for the rates of requests."""
-
-    name: str
-    attacks: Sequence[Attack]
-    seconds: float
-    has_rate_aim: bool = True
+        return python("tests.slow_clients", *self.target.arguments(), *options)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -166,10 +146,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--clients", type=int, default=200, help="on each port (default %(default)s)")
     args = parser.parse_args(arguments)
+    exit_on_sigterm()
     undisturbed_s, short_s = min(UNDISTURBED_S, args.seconds / 5), min(SHORT_ATTACK_S, args.seconds / 5)
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
-        service, (queries, ingest, service_probes) = running.enter_context(run_decisions_service(folder))
+        binds = ("--ingest-bind", "127.0.0.1:0", "--probe-bind", "127.0.0.1:0")
+        service = DecisionsService(folder, "--data", str(folder / "data"), *binds)
+        running.callback(service.stop)
+        queries, ingest, service_probes = (
+            _service_target(service.find_port(use)) for use in ("queries", "ingest", "probes")
+        )
         scheduler, scheduler_port, scheduler_probes = running.enter_context(_run_scheduler(folder))
         agents = running.enter_context(extender.run_extender_service())
         agents_port, agents_probes = (
@@ -177,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for address in (agents.address, agents.probes)
         )
         ports = Ports(queries, ingest, scheduler_port, agents_port, (service_probes, scheduler_probes, agents_probes))
-        processes = {"decisions service": service, "scheduler": scheduler, "agents": agents.process}
+        processes = {"decisions service": service.process, "scheduler": scheduler, "agents": agents.process}
         sequences = itertools.count(1)
         pids = {name: _pids(process) for name, process in processes.items()}
 
@@ -187,16 +173,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         watchers = [Attack(queries, WATCHES // 2, [WATCH], address) for address in WATCHING_ADDRESSES]
         chunking, flooding = f"{CHUNKING_CLIENTS} clients on each port", f"{FLOODING_CLIENTS} clients on each port"
         scenarios = [
-            Scenario(f"{chunking} send chunks of one byte", ports.attacks(CHUNKING_CLIENTS, "tiny-chunks"), short_s),
-            Scenario(f"{args.clients} slow clients on each port", ports.attacks(args.clients), args.seconds),
-            Scenario(f"{flooding} flood it", ports.attacks(FLOODING_CLIENTS, *FLOODS), short_s, False),
-            Scenario(f"{WATCHES} watches of two users", watchers, short_s, False),
+            (f"{chunking} send chunks of one byte", ports.attacks(CHUNKING_CLIENTS, "tiny-chunks"), short_s, True),
+            (f"{args.clients} slow clients on each port", ports.attacks(args.clients), args.seconds, True),
+            (f"{flooding} flood it", ports.attacks(FLOODING_CLIENTS, *FLOODS), short_s, False),
+            (f"{WATCHES} watches of two users", watchers, short_s, False),
         ]
         before, _ = measure(undisturbed_s)
         disturbed = []
-        for scenario in scenarios:
-            with _attacked(folder, scenario.attacks):
-                disturbed.append((scenario, *measure(scenario.seconds)))
+        for name, attacks, seconds, has_rate_aim in scenarios:
+            with _attacked(folder, attacks):
+                disturbed.append((name, seconds, has_rate_aim, *measure(seconds)))
         after, _ = measure(undisturbed_s)
         restarts = {name: len(set(_pids(process)) - set(pids[name])) for name, process in processes.items()}
         answered = Counter[str]()
@@ -204,8 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             answered[loop.name] += loop.results["200"]
         rates = {name: count / (2 * undisturbed_s) for name, count in answered.items()}
         missed = False
-        for scenario, loops, peak_mib in disturbed:
-            missed |= _print_rates(rates, loops, scenario)
+        for name, seconds, has_rate_aim, loops, peak_mib in disturbed:
+            print(f"\n{name}, {seconds:.0f} s")
+            missed |= _print_rates(rates, loops, seconds, has_rate_aim=has_rate_aim)
             missed |= _print_processes(peak_mib, restarts)
         missed |= _send_large_bodies(agents_port, agents)
         return int(missed)
@@ -249,32 +236,33 @@ def _measure(
     """Run the loops for some seconds; return them with the peak memory of each process in MiB."""
     stop = threading.Event()
     threads = [threading.Thread(target=loop.run, args=(stop,), daemon=True) for loop in loops]
-    for thread in threads:
-        thread.start()
-    peak_mib = dict.fromkeys(processes, 0.0)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for name, process in processes.items():
-            peak_mib[name] = max(peak_mib[name], _memory_mib(process))
-        time.sleep(0.5)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    return loops, peak_mib
+    with ExitStack() as sampling:
+        peaks = {
+            name: sampling.enter_context(PeakMemory(partial(_memory_mib, process), 0.5))
+            for name, process in processes.items()
+        }
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    return loops, {name: peak.mib for name, peak in peaks.items()}
 
 
-def _print_rates(undisturbed: dict[str, float], disturbed: Sequence[RequestLoop], scenario: Scenario) -> bool:
+def _print_rates(
+    undisturbed: dict[str, float], disturbed: Sequence[RequestLoop], seconds: float, *, has_rate_aim: bool
+) -> bool:
     """Print a row per kind of request; return whether a probe is too slow or a rate too low."""
     missed = False
-    print(f"\n{scenario.name}, {scenario.seconds:.0f} s")
     print(f"{'REQUESTS':26} {'UNDISTURBED/S':>13} {'DISTURBED/S':>11} {'SHARE':>6} {'P50 MS':>7} {'MAX MS':>8}  CODES")
     for loop in disturbed:
-        alone, rate = undisturbed[loop.name], loop.results["200"] / scenario.seconds
+        alone, rate = undisturbed[loop.name], loop.results["200"] / seconds
         share, longest_s = rate / alone if alone else 0.0, max(loop.durations_s)
         p50_s = sorted(loop.durations_s)[len(loop.durations_s) // 2]
         if loop.has_deadline:
             missed |= longest_s >= DEADLINE_S or set(loop.results) != {"200"}
-        elif scenario.has_rate_aim:
+        elif has_rate_aim:
             missed |= share < MIN_RATE_SHARE
         results = ", ".join(f"{result}: {count}" for result, count in loop.results.items())
         figures = f"{alone:13.1f} {rate:11.1f} {share:6.2f} {p50_s * 1e3:7.1f} {longest_s * 1e3:8.0f}"
@@ -297,7 +285,7 @@ def _send_large_bodies(target: Target, agents: extender.ExtenderService) -> bool
     missed = False
     for name, body in _large_bodies().items():
         request: Request = ("POST", "/scheduler/priorities/foo", body, JSON_TYPE)
-        with _PeakMemory(agents.process) as peak, ThreadPoolExecutor(LARGE_BODIES) as senders:
+        with PeakMemory(partial(_memory_mib, agents.process)) as peak, ThreadPoolExecutor(LARGE_BODIES) as senders:
             sent = [senders.submit(_send_once, target, request) for _ in range(LARGE_BODIES)]
             results = Counter(future.result() for future in sent)
         size_mib = len(body) >> 20
@@ -320,47 +308,12 @@ def _large_bodies() -> dict[str, bytes]:
 
 
 def _send_once(target: Target, request: Request) -> str:
-    connection = connect(target)
-    try:
+    with closing(_connect(target)) as connection:
         return send_request(connection, request)
-    finally:
-        connection.close()
 
 
-class _PeakMemory:
-    """A context manager that samples a program's memory from a thread; `mib` is the largest sample."""
-
-    def __init__(self, process: Process) -> None:
-        self.mib = 0.0
-        self._process = process
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
-
-    def __enter__(self) -> _PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        while not self._stop.wait(0.05):
-            self.mib = max(self.mib, _memory_mib(self._process))
-
-
-@contextmanager
-def run_decisions_service(folder: Path) -> Iterator[tuple[Process, list[Target]]]:
-    """Run the service while the block runs; yield it with its ports for queries, ingest and probes."""
-    binds = [word for flag in ("--bind", "--ingest-bind", "--probe-bind") for word in (flag, "127.0.0.1:0")]
-    command = python("herodotus_endpoint", "--data", str(folder / "data"), *binds)
-    process = Process("service", command, folder / "service.log", {"HERODOTUS_DATABASE_URL": ""})
-    try:
-        names = ("queries", "ingest", "probes")
-        found = [process.wait_for(rf"listening on http://127\.0\.0\.1:(\d+) \({name}\)") for name in names]
-        yield process, [_service_target(int(m[1])) for m in found]
-    finally:
-        process.stop()
+def _connect(target: Target) -> http.client.HTTPConnection:
+    return connect(target.port, tls=target.tls, timeout_s=REQUEST_TIMEOUT_S)
 
 
 def _service_target(port: int) -> Target:
@@ -404,13 +357,7 @@ def _pids(process: Process) -> list[int]:
 
 
 def _memory_mib(process: Process) -> float:
-    """Return the memory of a program and its children; shared pages count once, as they do for a container."""
-    total_kb = 0
-    for pid in _pids(process):
-        with suppress(OSError):  # the process has just ended
-            pss = re.search(r"Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text())
-            total_kb += int(pss[1]) if pss else 0
-    return total_kb / 1024
+    return proportional_mib(_pids(process))
 
 
 if __name__ == "__main__":

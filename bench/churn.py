@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bench import ending
-from bench.reliability.client import RetryingClient
-from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, node
-from bench.reliability.system import Election, SimulatedApi, System, children, memory_mib, wait_for_leader
+from bench.processes import children, exit_on_sigterm, resident_mib
+from bench.reliability.operations import NAMESPACE, NODES, PODS, PROFILE, ZONES, RetryingClient, node
+from bench.reliability.system import Election, SimulatedApi, System, wait_for_leader
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.http import ApiServer
 from herodotus_kube.watch import ListResult, ListWatch, Reflector, WatchEvent
@@ -78,7 +77,7 @@ class Memory:
     def take(self, events: int, pids: dict[str, int]) -> None:
         """Take one sample of each process."""
         for name, pid in pids.items():
-            self.samples.setdefault(name, []).append((events, memory_mib(pid)))
+            self.samples.setdefault(name, []).append((events, resident_mib([pid])))
 
     def median(self, name: str, begin: float, end: float) -> float:
         """Return the median over a part of the run, by events."""
@@ -90,7 +89,7 @@ class Memory:
 def main() -> int:
     """Run the benchmark; return 1 if memory grew or a pod stayed pending."""
     args = _parser().parse_args()
-    ending.exit_on_sigterm()
+    exit_on_sigterm()
     directory = Path(tempfile.mkdtemp(prefix="churn-"))
     print(f"logs in {directory}", flush=True)
     api = SimulatedApi(directory, "--history-limit", str(HISTORY))

@@ -1,10 +1,11 @@
-"""Compares kube-scheduler and Herodotus: rounds of runs with the same start, medians, and their ratios.
+"""kube-scheduler and Herodotus in turn on etcd and kube-apiserver: rounds with the same start, medians, their ratios.
 
-Owns: the order of runs, the table, the JSON. Does not own: a run (`control_plane`).
+Owns: the order of runs, the targets, the table, the JSON. Does not own: a run (`control_plane`).
 """
 
 from __future__ import annotations
 
+import argparse
 import compileall
 import dataclasses
 import json
@@ -19,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from bench.aims import AIMS, COLD_START_MIB, COLD_START_S, RECORDING
+from bench import workloads
 from bench.algorithm import calibration_ms
 from bench.contenders import Contender, Herodotus, KubeScheduler
 from bench.control_plane import AuditedControlPlane, PreparedPlane, RunFigures, measure
@@ -30,15 +31,25 @@ from tests.processes import ROOT
 Json = dict[str, Any]
 F = TypeVar("F")  # the figures of one run
 Column = tuple[str, int, int, Callable[[F], float]]  # title, width, digits, figure
+Measurement = Callable[[AuditedControlPlane, Contender], F]
 
 ANCHOR: Final = "kube-scheduler"
-PACKAGES: Final = (
-    "scheduler",
-    "herodotus_record",
-    "herodotus_serving",
-    "herodotus_endpoint",
-)  # packages that the processes import
+PACKAGES: Final = ("scheduler", "herodotus_record", "herodotus_serving", "herodotus_endpoint")  # of the processes
 DELIVERING, SPOOLING, FORGETTING = CONTENDERS = ("delivering", "spool-only", "no-record")
+
+# Targets against kube-scheduler on the same cores and in the same run.
+RECORDING: Final = 0.93  # the throughput with delivered records, as a ratio to that without records
+COLD_START_S: Final = 20.0  # the time to the first binding, with 5,000 nodes and 50,000 pods
+COLD_START_MIB: Final = 1024.0
+AIMS: Final = {  # by workload, as ratios: at least of pods per second, and at most of scheduler CPU time per pod
+    "SchedulingBasic": (1.2, 0.5),
+    "SchedulingNodeAffinity": (1.6, 0.4),
+    "PreferredTopologySpreading": (2.0, 0.3),
+    "TopologySpreading": (2.3, 0.3),
+    "SchedulingPreferredPodAffinity": (2.3, 0.3),
+    "SchedulingPodAffinity": (3.5, 0.3),
+    "SchedulingPodAntiAffinity": (3.0, 0.3),
+}
 _COLUMNS: Final[tuple[Column[RunFigures], ...]] = (
     ("PODS/S", 8, 0, lambda f: f.pods_per_s),
     ("P50 MS", 8, 1, lambda f: f.attempt_p50_ms),
@@ -48,10 +59,10 @@ _COLUMNS: Final[tuple[Column[RunFigures], ...]] = (
     ("SERVICE", 9, 2, lambda f: f.cpu_s.get("service", 0.0)),
     ("PEAK MIB", 10, 0, lambda f: f.peak_mib["scheduler"]),
     ("FIRST S", 9, 1, lambda f: f.first_binding_s),
-    ("NODES", 7, 0, lambda f: f.said.get("evaluated", 0.0)),
-    ("RECORDS", 9, 0, lambda f: f.said.get("records", 0.0)),
-    ("STORED", 8, 0, lambda f: f.said.get("decisions", 0.0)),
-    ("DROPPED", 9, 0, lambda f: f.said.get("dropped", 0.0)),
+    ("NODES", 7, 0, lambda f: f.reported.get("evaluated", 0.0)),
+    ("RECORDS", 9, 0, lambda f: f.reported.get("records", 0.0)),
+    ("STORED", 8, 0, lambda f: f.reported.get("decisions", 0.0)),
+    ("DROPPED", 9, 0, lambda f: f.reported.get("dropped", 0.0)),
 )
 
 
@@ -64,7 +75,7 @@ class WorkloadRuns:
     calibration_ms: float
     elects: bool = False  # whether the contenders elect a leader
 
-    def run(self, name: str, folder: str, measure_run: Callable[[AuditedControlPlane, Contender], F]) -> F:
+    def run(self, name: str, folder: str, measure_run: Measurement[F]) -> F:
         """Start a contender on a copy, in a folder of its own, and return what `measure_run` returns."""
         with ExitStack() as closing:
             plane = self.prepared.start(self.directory / folder)
@@ -73,9 +84,7 @@ class WorkloadRuns:
             closing.callback(contender.stop)
             return measure_run(plane, contender)
 
-    def compare(
-        self, contenders: Sequence[str], rounds: int, measure_run: Callable[[AuditedControlPlane, Contender], F]
-    ) -> dict[str, list[F]]:
+    def compare(self, contenders: Sequence[str], rounds: int, measure_run: Measurement[F]) -> dict[str, list[F]]:
         """Return what `measure_run` returns in every round, by contender: kube-scheduler, then those selected."""
         names = (ANCHOR, *(name for name in CONTENDERS if name in contenders))
         figures: dict[str, list[F]] = {name: [] for name in names}
@@ -101,10 +110,10 @@ class WorkloadRuns:
 
 
 def prepare_runs(
-    workloads: list[tuple[Workload, Size]], keep: Path | None, *, backlog: bool = True
+    sized: list[tuple[Workload, Size]], keep: Path | None, *, backlog: bool = True, elects: bool = False
 ) -> Iterator[WorkloadRuns]:
     """Yield each workload with its prepared control plane; with `keep`, what its runs leave in their folders stays."""
-    with_devices = [workload.name for workload, _ in workloads if workload.measured.devices is not None]
+    with_devices = [workload.name for workload, _ in sized if workload.measured.devices is not None]
     if with_devices:
         raise SystemExit(f"{', '.join(with_devices)}: no controller makes claims here; measure them with `algorithm`")
     binaries = assets()
@@ -112,30 +121,52 @@ def prepare_runs(
         raise SystemExit("etcd, kube-apiserver and kube-scheduler are needed in KUBEBUILDER_ASSETS")
     for package in PACKAGES:  # Compile as an installation does; without bytecode every start would compile all modules.
         compileall.compile_dir(ROOT / package, quiet=1)
-    for workload, size in workloads:
+    for workload, size in sized:
         calibration = calibration_ms()
         with ExitStack() as closing:
             directory = keep or Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
             directory /= workload.name
             prepared = PreparedPlane(binaries, directory / "prepared", workload, size, backlog=backlog)
-            yield WorkloadRuns(prepared, directory, calibration)
+            yield WorkloadRuns(prepared, directory, calibration, elects)
 
 
-def main(
-    workloads: list[tuple[Workload, Size]],
-    rounds: int,
-    contenders: Sequence[str],
-    report: Path | None,
-    keep: Path | None,
-) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `python -m bench control-plane`."""
+    parser.add_argument("--aims", action="store_true", help="the families that have aims, and what of them is reached")
+    add_comparison_arguments(parser, CONTENDERS)
+
+
+def add_comparison_arguments(
+    parser: argparse.ArgumentParser, contenders: Sequence[str], default: Sequence[str] = ()
+) -> None:
+    """Declare the arguments that all comparisons share. `default` names the workloads."""
+    workloads.add_arguments(parser, default)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
+    parser.add_argument(
+        "--contenders",
+        nargs="+",
+        choices=CONTENDERS,
+        default=contenders,
+        metavar="NAME",
+        help=f"beside {ANCHOR}, of {', '.join(CONTENDERS)}; default: {', '.join(contenders)}",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Run the contenders, print the tables, write the JSON; return the exit code. kube-scheduler always takes part."""
     print(f"{os.cpu_count()} cores; CPU S, SHIPPER, SERVICE: seconds for 1,000 pods")
+    if arguments.aims:
+        arguments.workloads = arguments.workloads or list(AIMS)
     results = []
-    for runs in prepare_runs(workloads, keep):
-        figures = runs.compare(contenders, rounds, partial(_measure, runs.prepared))
-        _print(runs, figures)
+    for runs in prepare_runs(workloads.select(arguments), arguments.keep):
+        figures = runs.compare(arguments.contenders, arguments.rounds, partial(_measure, runs.prepared))
+        print(format_header(runs, arguments.rounds))
+        print_table(figures, _COLUMNS, {"PODS/S x": _pods_per_s, "CPU x": _cpu})
+        for line in _compare_with_targets(runs.prepared.workload, figures):
+            print(line, flush=True)
         results.append(runs.report(figures))
-    write_report(report, results)
+    write_report(arguments.json, results)
     return 0
 
 
@@ -171,29 +202,21 @@ def _measure(prepared: PreparedPlane, plane: AuditedControlPlane, contender: Con
     return measure(plane, contender, prepared.workload, prepared.size.pods)
 
 
-def _print(runs: WorkloadRuns, figures: dict[str, list[RunFigures]]) -> None:
-    print(format_header(runs, len(figures[ANCHOR])))
-    print_table(figures, _COLUMNS, {"PODS/S x": _pods_per_s, "CPU x": _cpu})
-    for line in _compare_with_targets(runs.prepared.workload, figures):
-        print(line, flush=True)
-
-
 def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures]]) -> Iterator[str]:
     """Yield a line for each target of the family and of recording, compared with the result."""
-    if workload.name == "ColdStart" and DELIVERING in figures:
-        first_s, peak = (median(figures[DELIVERING], figure) for figure in (lambda f: f.first_binding_s, _peak))
-        yield format_target("first binding, s", first_s, COLD_START_S, least=False)
-        yield format_target("peak, MiB", peak, COLD_START_MIB, least=False)
-    aim = AIMS.get(workload.name)
-    if aim is None or DELIVERING not in figures:
-        return
-    yield format_target("pods/s", median_ratio(figures, DELIVERING, ANCHOR, _pods_per_s), aim.pods_per_s, least=True)
-    yield format_target("CPU", median_ratio(figures, DELIVERING, ANCHOR, _cpu), aim.cpu, least=False)
-    yield format_target("p99", median_ratio(figures, DELIVERING, ANCHOR, lambda f: f.attempt_p99_ms), 1.0, least=False)
-    if FORGETTING in figures:
-        yield format_target(
-            "recording", median_ratio(figures, DELIVERING, FORGETTING, _pods_per_s), RECORDING, least=True
-        )
+    ours = figures.get(DELIVERING)
+    if ours is not None and workload.name == "ColdStart":
+        yield format_target("first binding, s", median(ours, lambda f: f.first_binding_s), COLD_START_S, least=False)
+        yield format_target("peak, MiB", median(ours, lambda f: f.peak_mib["scheduler"]), COLD_START_MIB, least=False)
+    if ours is not None and workload.name in AIMS:
+        pods_per_s, cpu = AIMS[workload.name]
+        ratio = partial(median_ratio, figures, DELIVERING, ANCHOR)
+        yield format_target("pods/s", ratio(_pods_per_s), pods_per_s, least=True)
+        yield format_target("CPU", ratio(_cpu), cpu, least=False)
+        yield format_target("p99", ratio(lambda f: f.attempt_p99_ms), 1.0, least=False)
+        if FORGETTING in figures:
+            recording = median_ratio(figures, DELIVERING, FORGETTING, _pods_per_s)
+            yield format_target("recording", recording, RECORDING, least=True)
 
 
 def format_target(what: str, ratio: float, aim: float, *, least: bool) -> str:
@@ -214,10 +237,6 @@ def median(figures: Sequence[F], figure: Callable[[F], float]) -> float:
 
 def _pods_per_s(figures: RunFigures) -> float:
     return figures.pods_per_s
-
-
-def _peak(figures: RunFigures) -> float:
-    return figures.peak_mib["scheduler"]
 
 
 def _cpu(figures: RunFigures) -> float:

@@ -19,8 +19,7 @@ import httpx
 import yaml
 
 from bench.manifests import SCHEDULER
-from bench.processes import counter
-from bench.reliability.system import children
+from bench.processes import API, DecisionsService, children, counter
 from tests.processes import Process, eventually, free_port, python
 
 Json = dict[str, Any]
@@ -130,7 +129,7 @@ class Herodotus(Contender):
         self._replicate = partial(Herodotus, kubeconfig, delivers=delivers, records=records, elects=elects)
         self.name = "herodotus"
         self.port = free_port()
-        self._service = _Service(directory) if delivers else None
+        self._service = DecisionsService(directory, "--data", str(directory / "data")) if delivers else None
         config = _configuration(directory, elects)
         command = python(
             *("scheduler", "run", "--kubeconfig", str(kubeconfig), "--config", str(config)),
@@ -142,11 +141,10 @@ class Herodotus(Contender):
 
     def processes(self) -> dict[str, list[int]]:
         """Return the process ids of the scheduler and, if records are delivered, of the shipper and the service."""
-        own = super().processes()
+        scheduler = self.process.pid
         if self._service is None:
-            return own
-        service = self._service.process.pid
-        return own | {"shipper": children(self.process.pid), "service": [service, *children(service)]}
+            return {"scheduler": [scheduler]}
+        return {"scheduler": [scheduler], "shipper": children(scheduler), "service": self._service.pids()}
 
     def settle(self) -> None:
         """Wait until the spool is delivered."""
@@ -161,51 +159,29 @@ class Herodotus(Contender):
     def reported_figures(self) -> dict[str, float]:
         """Return the figures from its metrics, and from the decisions service if it delivers."""
         exposed = self.metrics()
-        reported_figures = {
+        figures = {
             "records": counter(exposed, "herodotus_records_total"),
             "dropped": counter(exposed, "herodotus_records_dropped_total"),
         }
-        return reported_figures | (self._service.reported_figures() if self._service else {})
+        return figures | (_stored_figures(self._service.url) if self._service else {})
 
     def stop(self) -> None:
         """Stop the scheduler, then the decisions service."""
         super().stop()
         if self._service is not None:
-            self._service.process.stop()
+            self._service.stop()
 
 
-class _Service:
-    """A decisions service process with SQLite."""
-
-    def __init__(self, directory: Path) -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        command = python("herodotus_endpoint", "--bind", f"127.0.0.1:{port}", "--data", str(directory / "data"))
-        self.process = Process("service", command, directory / "service.log")
-        try:
-            eventually(self._ready, "the decisions service to be ready", 60.0)
-        except BaseException:
-            self.process.stop()
-            raise
-
-    def reported_figures(self) -> dict[str, float]:
-        """Return the number of stored decisions, and the nodes evaluated by the newest ones."""
-        api = f"{self.url}/apis/herodotus.dev/v1alpha1"
-        stored, evaluated, token = 0, 0.0, ""
-        while True:
-            page = httpx.get(f"{api}/decisions", params={"limit": "500", "continue": token}, timeout=60.0).json()
-            stored += len(page["items"])
-            for item in page["items"]:
-                evaluated += item["spec"]["snapshot"]["evaluated"]
-            token = page["metadata"].get("continue", "")
-            if not token:
-                return {"decisions": float(stored), "evaluated": evaluated / max(1, stored)}
-
-    def _ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/readyz").status_code == 200
-        except httpx.HTTPError:
-            return False
+def _stored_figures(url: str) -> dict[str, float]:
+    """Return the number of stored decisions, and the nodes evaluated by each."""
+    stored, evaluated, token = 0, 0.0, ""
+    while True:
+        page = httpx.get(f"{url}{API}/decisions", params={"limit": "500", "continue": token}, timeout=60.0).json()
+        stored += len(page["items"])
+        evaluated += sum(item["spec"]["snapshot"]["evaluated"] for item in page["items"])
+        token = page["metadata"].get("continue", "")
+        if not token:
+            return {"decisions": float(stored), "evaluated": evaluated / max(1, stored)}
 
 
 def _configuration(directory: Path, elects: bool, **more: Json) -> Path:

@@ -1,7 +1,7 @@
 """One scheduler schedules a backlog on a real etcd and kube-apiserver, everything on the same machine.
 
-Owns: the initial state of every run, the clock, the figures of one run. Does not own: the schedulers (`contenders`),
-the order of runs and their comparison (`comparison`).
+Owns: the initial state of every run and the requests that make it, the clock, the figures of one run. Does not own:
+which objects (`workloads`), the schedulers (`contenders`), the order of runs and their comparison (`comparison`).
 
 Invariant: runs of a workload start with copies of one etcd: the same objects in the same order with the same names.
 
@@ -12,26 +12,38 @@ service until the last record is delivered.
 
 from __future__ import annotations
 
+import http.client
 import shutil
+import ssl
+import threading
 import time
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
 
+from bench import manifests
 from bench.contenders import Contender
-from bench.filling import FillClient, fill, run_churn
 from bench.processes import attempt_buckets, cpu_s, peak_mib, quantile
-from bench.workloads import MEASURED, Size, Workload
-from tests.e2e.control_plane import ControlPlane
+from bench.workloads import MEASURED, Churn, Size, Workload
+from tests.e2e.control_plane import TOKEN, ControlPlane
 from tests.processes import eventually
 
 Json = dict[str, Any]
 
+CLIENTS: Final = 8  # More threads do not help on two cores.
+MAX_IDLE_S: Final = 60.0  # the API server closes connections that are idle for 90 s
+PODS: Final = "/api/v1/namespaces/{}/pods"
+NODES: Final = "/api/v1/nodes"
+SERVICES: Final = f"/api/v1/namespaces/{MEASURED}/services"
+_HEADERS: Final = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 POLL_S: Final = 0.02
 FULL_S: Final = 300.0  # until an API server has read 55,000 objects, which takes ten seconds on an idle machine
 FIRST_S: Final = 180.0  # timeout of the first binding
@@ -41,6 +53,20 @@ FLAGS: Final = (
     "--max-requests-inflight=0",
     "--max-mutating-requests-inflight=0",
 )
+_AUDIT_POLICY: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "verbs": ["create"],
+            "resources": [{"group": "", "resources": ["pods", "pods/binding"]}],
+            "namespaces": [MEASURED],
+        },
+        {"level": "None"},
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +79,7 @@ class RunFigures:
     attempt_p99_ms: float
     cpu_s: dict[str, float]  # per 1,000 pods, by process
     peak_mib: dict[str, float]
-    said: dict[str, float]  # Contender.reported_figures; the name is a key of the JSON report
+    reported: dict[str, float]  # Contender.reported_figures
 
 
 class PreparedPlane:
@@ -90,22 +116,7 @@ class AuditedControlPlane:
 
     def __init__(self, binaries: Path, directory: Path) -> None:
         policy = directory / "audit.yaml"
-        measured = {
-            "level": "Metadata",
-            "verbs": ["create"],
-            "resources": [{"group": "", "resources": ["pods", "pods/binding"]}],
-            "namespaces": [MEASURED],
-        }
-        policy.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "audit.k8s.io/v1",
-                    "kind": "Policy",
-                    "omitStages": ["RequestReceived"],
-                    "rules": [measured, {"level": "None"}],
-                }
-            )
-        )
+        policy.write_text(yaml.safe_dump(_AUDIT_POLICY))
         log = directory / "audit.log"
         log.touch()
         self._log = log.open("rb")
@@ -156,6 +167,13 @@ class AuditedControlPlane:
         self._log.close()
 
 
+def wait_for_bindings(plane: AuditedControlPlane, contender: Contender, pods: int, timeout_s: float = 300.0) -> None:
+    """Wait until so many pods are bound. Raises RuntimeError if the scheduler exits before."""
+    eventually(
+        lambda: len(plane.bindings()) >= pods or contender.raise_if_exited(), "the last binding", timeout_s, POLL_S
+    )
+
+
 def measure(plane: AuditedControlPlane, contender: Contender, workload: Workload, pods: int) -> RunFigures:
     """Wait until the scheduler has bound the backlog and return the figures.
 
@@ -166,12 +184,7 @@ def measure(plane: AuditedControlPlane, contender: Contender, workload: Workload
         eventually(lambda: bool(plane.bindings()) or contender.raise_if_exited(), "a first binding", FIRST_S, POLL_S)
         processes = contender.processes()
         before = {name: cpu_s(pids) for name, pids in processes.items()}
-        eventually(
-            lambda: len(plane.bindings()) >= pods or contender.raise_if_exited(),
-            "the last binding",
-            WHOLE_S,
-            POLL_S,
-        )
+        wait_for_bindings(plane, contender, pods, WHOLE_S)
         scheduling_s = cpu_s(processes["scheduler"]) - before["scheduler"]
     exposed = contender.metrics()
     contender.settle()
@@ -188,5 +201,100 @@ def measure(plane: AuditedControlPlane, contender: Contender, workload: Workload
         attempt_p99_ms=quantile(buckets, 0.99) * 1000,
         cpu_s={name: seconds / pods * 1000 for name, seconds in taken.items()},
         peak_mib={name: peak_mib(pids) for name, pids in processes.items()},
-        said=contender.reported_figures(),
+        reported=contender.reported_figures(),
     )
+
+
+class FillClient:
+    """A client with administrator rights that fills the API server. Each thread has its own connection."""
+
+    def __init__(self, url: str) -> None:
+        self._host = urlsplit(url).netloc
+        self._tls = ssl._create_unverified_context()  # The server has a self-signed certificate.
+        self._of_thread = threading.local()
+        self._opened: list[http.client.HTTPSConnection] = []
+
+    def create(self, path: str, body: Json) -> None:
+        """Send a POST. Raises RuntimeError if it is rejected."""
+        status, text = self._request("POST", path, msgspec.json.encode(body))
+        if status != 201:
+            raise RuntimeError(f"POST {path}: {status} {text[:500]!r}")
+
+    def delete(self, path: str) -> None:
+        """Send a DELETE without a grace period; a missing object is not an error."""
+        status, text = self._request("DELETE", path, b'{"gracePeriodSeconds":0}')
+        if status not in (200, 202, 404):
+            raise RuntimeError(f"DELETE {path}: {status} {text[:500]!r}")
+
+    def get(self, path: str) -> Any:
+        """Return the decoded JSON of a GET."""
+        status, text = self._request("GET", path, None)
+        if status != 200:
+            raise RuntimeError(f"GET {path}: {status} {text[:500]!r}")
+        return msgspec.json.decode(text)
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in self._opened:
+            connection.close()
+
+    def _request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        connection: http.client.HTTPSConnection | None = getattr(self._of_thread, "connection", None)
+        if connection is None:
+            connection = self._of_thread.connection = http.client.HTTPSConnection(
+                self._host, timeout=60.0, context=self._tls
+            )
+            self._opened.append(connection)
+        elif time.monotonic() - self._of_thread.used > MAX_IDLE_S:
+            connection.close()  # the request opens it again
+        self._of_thread.used = time.monotonic()
+        connection.request(method, path, body, _HEADERS)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def fill(client: FillClient, workload: Workload, size: Size, *, backlog: bool = True) -> None:
+    """Create every object of a workload: dependencies first, the measured pods last and only with `backlog`."""
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        for objects in (
+            workload.others(size),
+            ((NODES, node) for node in workload.nodes(size)),
+            _pods(workload.pods_before(size)),
+            _pods(workload.pods(size) if backlog else ()),
+        ):
+            for _ in pool.map(lambda each: client.create(*each), objects):
+                pass
+
+
+@contextmanager
+def run_churn(client: FillClient, churn: Churn | None) -> Iterator[None]:
+    """Run the workload's churn in a thread while the block runs; raise its error at the end."""
+    if churn is None:
+        yield
+        return
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(_churn, client, churn, stop)
+        try:
+            yield
+        finally:
+            stop.set()
+        work.result()
+
+
+def _churn(client: FillClient, churn: Churn, stop: threading.Event) -> None:
+    number = 0
+    while not stop.wait(churn.every_s):
+        made = [(PODS.format("sched-0"), churn.template.pod(number, "sched-0"))]
+        if churn.replaced:
+            made += [(NODES, manifests.node(99_999, zones=())), (SERVICES, manifests.service("churn", MEASURED))]
+            for path, body in made if number else ():
+                name = body["metadata"]["name"]
+                client.delete(f"{path}/{name.replace(f'-{number}', f'-{number - 1}')}")
+        for path, body in made:
+            client.create(path, body)
+        number += 1
+
+
+def _pods(pods: Iterable[Json]) -> Iterator[tuple[str, Json]]:
+    return ((PODS.format(pod["metadata"]["namespace"]), pod) for pod in pods)

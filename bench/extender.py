@@ -1,14 +1,14 @@
-"""The extender service under load: 500 nodes per call, as names and as whole nodes of 4 kB, for every verb.
+"""The extender service under load: 500 nodes a call, as names and as whole nodes of 4 kB, for every verb.
 
 Owns: the requests, the service process, the measurement. Does not own: limits (`tests/agents/test_load.py` has them in
-processor time), printing (`__main__`).
+processor time).
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from bench import processes
+from bench.algorithm import calibration_ms
 from herodotus_sim import SimulatedCluster
 from tests.processes import Process, python
 
@@ -93,19 +95,13 @@ class ExtenderService:
         connection.close()
         return took
 
+    def pids(self) -> list[int]:
+        """Return the ids of the arbiter and its workers."""
+        return [self.process.pid, *processes.children(self.process.pid)]
+
     def processor_s(self) -> float:
         """Return the processor time used since the start."""
-        fields = [Path(f"/proc/{p}/stat").read_text().rpartition(")")[2].split() for p in self._pids()]
-        return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
-
-    def resident_bytes(self) -> int:
-        """Return the current resident memory."""
-        pages = [int(Path(f"/proc/{p}/statm").read_text().split()[1]) for p in self._pids()]
-        return sum(pages) * os.sysconf("SC_PAGE_SIZE")
-
-    def _pids(self) -> list[int]:
-        pid = self.process.pid
-        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+        return processes.cpu_s(self.pids())
 
 
 @contextmanager
@@ -129,8 +125,6 @@ def run_extender_service(**environment: str) -> Iterator[ExtenderService]:
 class CallTimes:
     """The times of one verb with one form of request."""
 
-    verb: str
-    form: str
     processor_ms: float  # mean per call
     p50_ms: float
     p99_ms: float
@@ -147,8 +141,6 @@ def measure(running: ExtenderService, verb: str, form: str, count: int) -> CallT
     running.calls(verb, body, count, EXPLAINED)
     after = running.processor_s()
     return CallTimes(
-        verb=verb,
-        form=form,
         processor_ms=1e3 * (between - before) / count,
         p50_ms=1e3 * took[count // 2],
         p99_ms=1e3 * took[int(count * 0.99) - 1],
@@ -158,10 +150,31 @@ def measure(running: ExtenderService, verb: str, form: str, count: int) -> CallT
 
 def memory_mib(running: ExtenderService, rounds: int, count: int) -> list[float]:
     """Return the service's memory after each round of `count` calls of each verb and form."""
-    held = []
+    mib = []
     for _ in range(rounds):
         for verb in VERBS:
             for body in BODIES.values():
                 running.calls(verb, body, count)
-        held.append(running.resident_bytes() / (1 << 20))
-    return held
+        mib.append(processes.resident_mib(running.pids()))
+    return mib
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `python -m bench extender`."""
+    parser.add_argument("--calls", type=int, default=300, help="of each verb, in each form")
+    parser.add_argument("--rounds", type=int, default=10, help="after each of which memory is looked at")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a row for each verb and form, then the memory after each round."""
+    print(f"calibration {calibration_ms():.1f} ms; {NODES} nodes a call")
+    print(f"{'VERB':28}{'REQUEST':14}{'CPU MS':>8}{'WITH INPUTS':>13}{'P50 MS':>9}{'P99 MS':>9}")
+    with run_extender_service() as running:
+        for form in BODIES:
+            for verb in VERBS:
+                r = measure(running, verb, form, arguments.calls)
+                figures = f"{r.processor_ms:>8.1f}{r.explained_ms:>13.1f}{r.p50_ms:>9.1f}{r.p99_ms:>9.1f}"
+                print(f"{verb:28}{form:14}{figures}", flush=True)
+        mib = memory_mib(running, arguments.rounds, arguments.calls // 10)
+        print(f"resident MiB after each of {arguments.rounds} rounds: {' '.join(f'{each:.0f}' for each in mib)}")
+    return 0

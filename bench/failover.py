@@ -32,16 +32,16 @@ from typing import Any, Final
 
 import httpx
 
-from bench import ending
+from bench.processes import API, DecisionsService, exit_on_sigterm
 from herodotus_endpoint.store.replicas import MAX_STALENESS_S
 from tests import patroni
 from tests.deliveries import Acknowledged, SendingScheduler
 from tests.patroni import ETCD, Member, PatroniCluster
-from tests.processes import Process, eventually, free_port, python
+from tests.processes import eventually, python
 
 INSIDE: Final = "HERODOTUS_FAILOVER_INSIDE"  # set in the private namespace
 DATABASE: Final = "herodotus"
-LIST: Final = "/apis/herodotus.dev/v1alpha1/decisions"
+LIST: Final = f"{API}/decisions"
 READ_EVERY_S: Final = 0.1
 RECOVERY_S: Final = 120.0  # a failover that takes longer is a failure
 UNDISTURBED_S: Final = 2.0  # load between two disturbances
@@ -81,28 +81,28 @@ class ReaderThread(threading.Thread):
         self.join()
 
     def _read(self, client: httpx.Client) -> None:
-        known, began_s = list(self._acknowledged.in_order), time.monotonic()
+        acknowledged, began_s = list(self._acknowledged.in_order), time.monotonic()
         answer = client.get(LIST, params={"limit": 1})
-        found = self.readings
+        readings = self.readings
         if answer.status_code != 200:
-            found.answers[str(answer.status_code)] += 1
+            readings.answers[str(answer.status_code)] += 1
             if answer.status_code != 503 or "Retry-After" not in answer.headers:
-                found.wrong.append(f"{answer.status_code}: {answer.text[:200]}")
+                readings.wrong.append(f"{answer.status_code}: {answer.text[:200]}")
             return
         stated = answer.headers.get("Herodotus-Staleness")
         items = answer.json()["items"]
         newest = int(items[0]["spec"]["pod"]["name"].removeprefix("p-")) if items else 0
-        behind_s = compute_staleness_s(known, newest, began_s)
+        behind_s = compute_staleness_s(acknowledged, newest, began_s)
         if stated is None:
-            found.answers["primary"] += 1
+            readings.answers["primary"] += 1
             allowed_s = 0.0
         else:
-            found.answers["replica"] += 1
+            readings.answers["replica"] += 1
             allowed_s = min(float(stated) + ROUNDING_S, MAX_STALENESS_S)
-            found.staleness_s = max(found.staleness_s, behind_s)
-            found.stated_s = max(found.stated_s, float(stated))
+            readings.staleness_s = max(readings.staleness_s, behind_s)
+            readings.stated_s = max(readings.stated_s, float(stated))
         if behind_s > allowed_s:
-            found.wrong.append(f"{behind_s:.2f} s behind, stated: {stated}")
+            readings.wrong.append(f"{behind_s:.2f} s behind, stated: {stated}")
 
 
 def compute_staleness_s(acknowledged: Sequence[tuple[int, float]], newest: int, now_s: float) -> float:
@@ -162,15 +162,12 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         cluster = stack.enter_context(PatroniCluster(folder / "servers", ttl_s=arguments.ttl_s))
         cluster.create_database(DATABASE)
-        port, url = free_port(), cluster.url(DATABASE)
-        command = python("herodotus_endpoint", "--bind", f"127.0.0.1:{port}", "--database-url", url)
-        service = Process("service", [*command, "--read-database-url", url], folder / "service.log")
-        stack.callback(service.kill_all)
-        service.wait_for("listening on")
-        address = f"http://127.0.0.1:{port}"
-        scheduler = SendingScheduler(folder / "spool", address, burst=max(1, arguments.records_per_s // 50))
+        url = cluster.url(DATABASE)
+        service = DecisionsService(folder, "--database-url", url, "--read-database-url", url)
+        stack.callback(service.process.kill_all)
+        scheduler = SendingScheduler(folder / "spool", service.url, burst=max(1, arguments.records_per_s // 50))
         stack.callback(scheduler.finish)
-        reader = ReaderThread(address, scheduler.network)
+        reader = ReaderThread(service.url, scheduler.network)
         reader.start()
         stack.callback(reader.stop)
         rig = Rig(cluster, scheduler)
@@ -226,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(patroni.MISSING)
         command = [*patroni.PRIVATE, *python("bench.failover"), *(sys.argv[1:] if argv is None else argv)]
         return subprocess.run(command, env=os.environ | {INSIDE: "1"}, check=False).returncode
-    ending.exit_on_sigterm()
+    exit_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="herodotus-failover-") as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -15,32 +15,32 @@ import argparse
 import random
 import re
 import ssl
-import struct
 import tempfile
 import threading
 import time
 import uuid
-import zlib
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from bench import ending
 from bench.algorithm import calibration_ms
-from bench.store.decisions import generate
-from bench.store.replay import HEADERS, PATH
+from bench.decisions import generate, read_batches
+from bench.processes import (
+    API,
+    INGEST,
+    INGEST_HEADERS,
+    DecisionsService,
+    exit_on_sigterm,
+    format_quantiles,
+    replace_in_frame,
+)
 from herodotus_record import codec
-from herodotus_record.codec import deltas
 from herodotus_record.model import Decision
 from tests import postgresql
-from tests.processes import Process, python
 from tests.scheduler.serving.authorities import Authority
 
-API: Final = "/apis/herodotus.dev/v1alpha1"
 NODES: Final = 200
 BATCH_DECISIONS: Final = 50
 QUESTIONS_PER_S: Final = 4
@@ -59,7 +59,7 @@ class Fleet:
     def build_batch(self, cluster: str) -> bytes:
         """Return the batch as a new scheduler process of a cluster would send it."""
         parts = [(self.former["cluster"], cluster.encode()), (self.former["incarnation"], str(uuid.uuid4()).encode())]
-        return codec.compress(b"".join(_change_frame(frame, parts) for frame in self.frames))
+        return codec.compress(b"".join(replace_in_frame(frame, parts) for frame in self.frames))
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Sender(threading.Thread):
             due_s = max(due_s + self.every_s, time.monotonic())
 
     def _send(self, connection: HTTPSConnection, body: bytes) -> bool:
-        connection.request("POST", PATH, body, HEADERS)
+        connection.request("POST", INGEST, body, INGEST_HEADERS)
         answer = connection.getresponse()
         text = answer.read().decode()
         if answer.status in (429, 503):
@@ -126,7 +126,7 @@ def main() -> int:
     parser.add_argument("--quota", default="64Ki", help="--ingest-quota of the service; 0: none")
     parser.add_argument("--postgresql", action="store_true", help="a PostgreSQL server of its own instead of SQLite")
     arguments = parser.parse_args()
-    ending.exit_on_sigterm()
+    exit_on_sigterm()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         fleet = _build_fleet(folder, arguments.clusters)
@@ -142,11 +142,9 @@ def _run(folder: Path, fleet: Fleet, url: str, arguments: argparse.Namespace) ->
     flags += ["--client-ca-file", str(fleet.authority.file), "--max-bytes", "1Ti"]
     flags += [f"--ingest-sender=sender-{cluster}={cluster}" for cluster in fleet.clusters]
     flags += [] if arguments.quota == "0" else ["--ingest-quota", arguments.quota]
-    command = python("herodotus_endpoint", "--bind", "127.0.0.1:0", *flags)
-    service = Process("endpoint", command, folder / "endpoint.log", {"PYTHONUNBUFFERED": "1"})
-    stopped = threading.Event()
+    service = DecisionsService(folder, *flags)
+    port, stopped = service.port, threading.Event()
     try:
-        port = int(service.wait_for(r"listening on https://127\.0\.0\.1:(\d+)")[1])
         every_s = [0.0] * arguments.noisy + [1 / arguments.batches_per_s] * (len(fleet.clusters) - arguments.noisy)
         senders = [Sender(fleet, c, port, s, stopped) for c, s in zip(fleet.clusters, every_s, strict=True)]
         print(f"calibration {calibration_ms():.1f} ms; {len(senders)} clusters, {arguments.noisy} of them noisy")
@@ -168,28 +166,27 @@ def _run(folder: Path, fleet: Fleet, url: str, arguments: argparse.Namespace) ->
 
 
 def _print(senders: list[Sender], answers: dict[str, list[float]], seconds: float, noisy: int) -> None:
-    print(f"{'ACKNOWLEDGED':32}{'DECISIONS':>10}{'PER S':>8}{'REFUSED':>9}{'P50 MS':>8}{'P99 MS':>8}")
+    print(f"{'ACKNOWLEDGED':32}{'DECISIONS':>10}{'PER S':>8}{'REFUSED':>9}{'P50 MS':>8}{'P99 MS':>8}{'WORST':>8}")
     for name, group in (("noisy", senders[:noisy]), ("others", senders[noisy:])):
         times = [ms for sender in group for ms in sender.times]
         if times:
             decisions, refused = sum(s.decisions for s in group), sum(s.refused for s in group)
-            p50, p99 = np.percentile(times, [50, 99])
-            print(f"{name:32}{decisions:>10}{decisions / seconds:>8.0f}{refused:>9}{p50:>8.0f}{p99:>8.0f}")
+            figures = format_quantiles(times, 0)
+            print(f"{name:32}{decisions:>10}{decisions / seconds:>8.0f}{refused:>9}{figures}")
     rates = [sender.decisions for sender in senders[noisy:]]
     print(f"fairness {min(rates) / max(max(rates), 1):.2f}: {min(rates)} to {max(rates)} decisions of a cluster")
     print(f"{'QUESTION':32}{'NUMBER':>10}{'P50 MS':>8}{'P99 MS':>8}{'WORST':>8}")
     for name, times in answers.items():
         if times:
-            p50, p99 = np.percentile(times, [50, 99])
-            print(f"{name:32}{len(times):>10}{p50:>8.0f}{p99:>8.0f}{max(times):>8.0f}")
+            print(f"{name:32}{len(times):>10}{format_quantiles(times, 0)}")
 
 
 def _ask(fleet: Fleet, port: int, until_s: float) -> dict[str, list[float]]:
     """Ask about random pods and lists of random clusters until `until_s`, and return the response times by kind."""
     rng, connection = random.Random(1), connect(fleet.authority, port, fleet.clusters[0])
-    found: dict[str, list[float]] = {"a pod": [], "500 newest of a namespace": []}
+    answers: dict[str, list[float]] = {"a pod": [], "500 newest of a namespace": []}
     while time.monotonic() < until_s:
-        for name, times in found.items():
+        for name, times in answers.items():
             namespace, pod = rng.choice(fleet.pods)
             cluster = rng.choice(fleet.clusters)
             path = f"podexplanations/{pod}?" if name == "a pod" else "decisions?limit=500&"
@@ -201,16 +198,14 @@ def _ask(fleet: Fleet, port: int, until_s: float) -> dict[str, list[float]]:
                 times.append((time.perf_counter() - began) * 1000)
             time.sleep(1 / QUESTIONS_PER_S)
     connection.close()
-    return found
+    return answers
 
 
 def _build_fleet(folder: Path, clusters: int) -> Fleet:
     frames, pods = [], []
     first: Decision | None = None
-    for file in generate(folder, BATCH_DECISIONS, NODES):
-        reader = deltas.DeltaReader()
-        for _, raw in codec.split_frames(codec.decompress(file.read_bytes(), 1 << 30)):
-            frame, _ = reader.read(raw)
+    for batch in read_batches(generate(folder, BATCH_DECISIONS, NODES)):
+        for frame, _ in batch:
             frames.append(codec.encode(frame))
             if isinstance(frame, Decision):
                 first = first or frame
@@ -220,14 +215,6 @@ def _build_fleet(folder: Path, clusters: int) -> Fleet:
     former = {"cluster": cluster.encode(), "incarnation": incarnation.encode()}
     names = [f"fleet-{number:0{len(cluster) - 6}}" for number in range(clusters)]  # as long as the former name
     return Fleet(frames, former, pods, Authority(folder), names)
-
-
-def _change_frame(frame: bytes, parts: list[tuple[bytes, bytes]]) -> bytes:
-    """Return an encoded frame with parts replaced by others of the same length, and with its new checksum."""
-    payload = frame[codec.HEADER_BYTES :]
-    for old, new in parts:
-        payload = payload.replace(old, new)
-    return frame[: codec.HEADER_BYTES - 4] + struct.pack("<I", zlib.crc32(payload)) + payload
 
 
 def connect(authority: Authority, port: int, cluster: str) -> HTTPSConnection:

@@ -1,4 +1,4 @@
-"""Measures the memory of nodes and bound pods in the cache, and the time and memory of many pods in the queue.
+"""Memory of nodes and bound pods in the cache, and the time and memory of many pods in the queue.
 
 Objects are decoded from JSON one by one, as from an API server. All pods of the queue are popped, rejected by
 NodeResourcesFit, and woken by one event. Times are processor time of the thread.
@@ -6,15 +6,16 @@ NodeResourcesFit, and woken by one event. Times are processor time of the thread
 
 from __future__ import annotations
 
+import argparse
+import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from resource import getpagesize
 from typing import Final
 
 import msgspec
 
+from bench.algorithm import calibration_ms
+from bench.processes import resident_mib
 from bench.workloads import BY_NAME, Size
 from scheduler.backend.cache import Cache
 from scheduler.backend.queue import SchedulingQueue
@@ -33,18 +34,29 @@ REJECTED_BY: Final = frozenset({"NodeResourcesFit"})
 BACKOFF_OVER_S: Final = 1000.0
 
 
-@dataclass(frozen=True)
-class Footprint:
-    """Memory in kB of a node, a bound and a pending pod, and processor seconds of each step with all pending pods."""
-
-    node_kb: float
-    bound_kb: float
-    pending_kb: float
-    steps_s: dict[str, float]
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `python -m bench footprint`."""
+    for option, default in (("nodes", 5000), ("bound", 50_000), ("pending", 100_000)):
+        parser.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")
 
 
-def measure(nodes: int, bound: int, pending: int) -> Footprint:
-    """Fill a cache and a queue, take every pod through the queue twice, and return the figures."""
+def run(arguments: argparse.Namespace) -> int:
+    """Print memory for each object, and the processor time of each step with all pending pods."""
+    print(f"calibration {calibration_ms():.1f} ms")
+    kb, steps_s = measure(arguments.nodes, arguments.bound, arguments.pending)
+    print(f"{'NODE KB':>10}{'BOUND POD KB':>14}{'PENDING POD KB':>16}")
+    print(f"{kb[0]:>10.1f}{kb[1]:>14.1f}{kb[2]:>16.1f}")
+    print(f"{'STEP':24}{'SECONDS':>10}{'US A POD':>10}")
+    for step, seconds in steps_s.items():
+        print(f"{step:24}{seconds:>10.2f}{seconds / arguments.pending * 1e6:>10.1f}")
+    return 0
+
+
+def measure(nodes: int, bound: int, pending: int) -> tuple[list[float], dict[str, float]]:
+    """Fill a cache and a queue, and take every pod through the queue twice.
+
+    Return the memory in kB of a node, a bound and a pending pod, and the processor seconds of each step.
+    """
     pods, size = msgspec.json.Decoder(Pod), Size(nodes, bound, pending)
     framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
     queue = SchedulingQueue.for_profiles({SCHEDULER: framework})
@@ -68,8 +80,7 @@ def measure(nodes: int, bound: int, pending: int) -> Footprint:
     steps["one event for all"] = _timed(lambda: queue.move_all_to_active_or_backoff_queue(event, woken_s, None, node))
     steps["pop and reject again"] = _timed(lambda: _pop_all(queue, woken_s))
     by_kind = zip(resident, resident[1:], (nodes, bound, pending), strict=False)
-    node_kb, bound_kb, pending_kb = ((after - before) / 1000 / max(count, 1) for before, after, count in by_kind)
-    return Footprint(node_kb, bound_kb, pending_kb, steps)
+    return [(after - before) / 1000 / max(count, 1) for before, after, count in by_kind], steps
 
 
 def _add_all(queue: SchedulingQueue, pods: Iterable[PodInfo]) -> None:
@@ -95,14 +106,5 @@ def _timed(work: Callable[[], object]) -> float:
     return time.thread_time() - start
 
 
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
-
-
-def format_lines(found: Footprint, pending: int) -> Iterable[str]:
-    """Yield the lines of the figures."""
-    yield f"{'NODE KB':>10}{'BOUND POD KB':>14}{'PENDING POD KB':>16}"
-    yield f"{found.node_kb:>10.1f}{found.bound_kb:>14.1f}{found.pending_kb:>16.1f}"
-    yield f"{'STEP':24}{'SECONDS':>10}{'US A POD':>10}"
-    for step, seconds in found.steps_s.items():
-        yield f"{step:24}{seconds:>10.2f}{seconds / pending * 1e6:>10.1f}"
+def _resident_bytes() -> float:
+    return resident_mib([os.getpid()]) * 2**20

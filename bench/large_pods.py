@@ -25,13 +25,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench import ending, manifests
+from bench import manifests
 from bench.comparison import ANCHOR, CONTENDERS, SPOOLING, prepare_runs
-from bench.constant_load import PodCreator
 from bench.contenders import Contender
-from bench.control_plane import AuditedControlPlane
-from bench.filling import PODS, FillClient
-from bench.processes import peak_mib, reset_peak, resident_mib
+from bench.control_plane import PODS, AuditedControlPlane, FillClient, wait_for_bindings
+from bench.latency import PodCreator
+from bench.processes import exit_on_sigterm, peak_mib, reset_peak, resident_mib
 from bench.workloads import BY_NAME, MEASURED, Size
 from tests.processes import eventually
 
@@ -40,7 +39,7 @@ Json = dict[str, Any]
 PODS_OF_A_KIND: Final = 5
 MAX_GROWTH_MIB: Final = 64
 LARGE: Final = "large"  # the namespace of the large pods; the audit log has only the ordinary ones
-BOUND_S: Final = 300.0  # timeout of the bindings of ordinary pods
+TRIED_S: Final = 300.0  # timeout until large pods are tried
 RESOURCES, KEYS, TERMS = 20_000, 25_000, 1400
 NO_KIND: Final = "none"
 
@@ -96,15 +95,6 @@ KINDS: Final[Mapping[str, Callable[[], Json]]] = {
 
 
 @dataclass(frozen=True)
-class Load:
-    """How many ordinary pods are created for each kind, how many a second, and how long memory is given to return."""
-
-    pods: int
-    per_s: float
-    after_s: float
-
-
-@dataclass(frozen=True)
 class KindFigures:
     """The figures of one kind of large pods. `outcomes` counts bound pods, and the messages of those that are not."""
 
@@ -117,16 +107,16 @@ class KindFigures:
     outcomes: Mapping[str, int]
 
 
-def measure(load: Load, kinds: Sequence[str], plane: AuditedControlPlane, contender: Contender) -> list[KindFigures]:
-    """Return the figures of each kind, measured one after the other on the same scheduler."""
+def measure(options: argparse.Namespace, plane: AuditedControlPlane, contender: Contender) -> list[KindFigures]:
+    """Return the figures of each kind, measured one after the other on one scheduler; `options` are those of `main`."""
     contender.wait_until_ready()
     nodes = {item["metadata"]["name"] for item in plane.client.get("/api/v1/nodes")["items"]}
     plane.client.create("/api/v1/namespaces", {"metadata": {"name": LARGE}})
     figures = []
     with PodCreator(plane.client, BY_NAME["SchedulingBasic"].measured) as creator:
-        creator.create(load.pods, load.per_s)  # the first pods of a process are slower than all others
-        for kind in kinds:
-            figures.append(_measure_kind(load, kind, plane, contender, creator))
+        creator.create(options.pods, options.rate)  # the first pods of a process are slower than all others
+        for kind in options.kinds:
+            figures.append(_measure_kind(options, kind, plane, contender, creator))
             print(f"{contender.name:16}{_format(kind, figures[-1])}", flush=True)
     bound = plane.client.get(PODS.format(MEASURED))["items"]
     if any(item["spec"]["nodeName"] not in nodes for item in bound):
@@ -135,7 +125,7 @@ def measure(load: Load, kinds: Sequence[str], plane: AuditedControlPlane, conten
 
 
 def _measure_kind(
-    load: Load, kind: str, plane: AuditedControlPlane, contender: Contender, creator: PodCreator
+    options: argparse.Namespace, kind: str, plane: AuditedControlPlane, contender: Contender, creator: PodCreator
 ) -> KindFigures:
     scheduler, client = contender.processes()["scheduler"], plane.client
     before, first = resident_mib(scheduler), creator.requested
@@ -149,16 +139,14 @@ def _measure_kind(
 
     with ThreadPoolExecutor(1) as beside:
         creating = beside.submit(create_large)
-        creator.create(load.pods, load.per_s)
+        creator.create(options.pods, options.rate)
         creating.result()
-    eventually(
-        lambda: len(plane.bindings()) >= creator.requested or contender.raise_if_exited(), "the last binding", BOUND_S
-    )
-    outcomes = eventually(lambda: _find_outcomes(client, names), f"{kind}: all large pods to be tried", BOUND_S, 1.0)
+    wait_for_bindings(plane, contender, creator.requested)
+    outcomes = eventually(lambda: _find_outcomes(client, names), f"{kind}: all large pods to be tried", TRIED_S, 1.0)
     for name in names:
         client.delete(f"{PODS.format(LARGE)}/{name}")
     client.delete(f"/apis/events.k8s.io/v1/namespaces/{LARGE}/events")
-    time.sleep(load.after_s)
+    time.sleep(options.after)
     waited = [
         (plane.bound[name] - created) * 1000
         for name, created in plane.created.items()
@@ -172,15 +160,11 @@ def _find_outcomes(client: FillClient, names: Sequence[str]) -> Counter[str] | N
     """Return how many large pods are bound, and the messages of the others' events; None if one has neither."""
     events = client.get(f"/apis/events.k8s.io/v1/namespaces/{LARGE}/events")["items"]
     notes = {e["regarding"]["name"]: e["note"] for e in events if e["reason"] == "FailedScheduling"}
-    bound = {item["metadata"]["name"] for item in _list_bound(client)}
+    listed = client.get(f"{PODS.format(LARGE)}?fieldSelector=spec.nodeName%21%3D")["items"]
+    bound = {item["metadata"]["name"] for item in listed}
     if not {*names} <= notes.keys() | bound:
         return None
     return Counter("bound" if name in bound else notes[name] for name in names)
-
-
-def _list_bound(client: FillClient) -> list[Json]:
-    listed: list[Json] = client.get(f"{PODS.format(LARGE)}?fieldSelector=spec.nodeName%21%3D")["items"]
-    return listed
 
 
 def _format(kind: str, f: KindFigures) -> str:
@@ -207,7 +191,7 @@ def find_misses(reference: Sequence[KindFigures], figures: Sequence[KindFigures]
 
 def main() -> int:
     """Run both schedulers and return 1 if an aim is missed."""
-    ending.exit_on_sigterm()
+    exit_on_sigterm()
     parser = argparse.ArgumentParser(prog="python -m bench.large_pods", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, default=5000, help="default %(default)s")
     parser.add_argument("--pods", type=int, default=150, help="ordinary pods for each kind; default %(default)s")
@@ -217,16 +201,13 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS], metavar="KIND", help="default: all")
     parser.add_argument("--keep", type=Path, help="logs and data of every run; default: none are kept")
     args = parser.parse_args()
-    load = Load(args.pods, args.rate, args.after)
     size = Size(args.nodes, 0, 0)
     print(
         f"{'SCHEDULER':16}{'LARGE PODS':30}{'BEFORE':>8}{'PEAK':>8}{'AFTER':>8}{'P50 MS':>9}{'P99 MS':>9}{'MAX MS':>9}"
         f"  OUTCOMES (memory in MiB)"
     )
     for runs in prepare_runs([(BY_NAME["SchedulingBasic"], size)], args.keep, backlog=False):
-        figures, reference = (
-            runs.run(name, name, partial(measure, load, args.kinds)) for name in (args.contender, ANCHOR)
-        )
+        figures, reference = (runs.run(name, name, partial(measure, args)) for name in (args.contender, ANCHOR))
         misses = find_misses(reference, figures, args.kinds)
         print("\n".join(misses))
     return int(bool(misses))

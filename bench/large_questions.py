@@ -16,19 +16,26 @@ import argparse
 import http.client
 import itertools
 import json
-import re
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from bench import mixed
-from bench.attack import API, JSON_TYPE, run_decisions_service
-from bench.slow_clients import Target
+from bench import manifests
+from bench.processes import (
+    API,
+    DecisionsService,
+    PeakMemory,
+    children,
+    connect,
+    exit_on_sigterm,
+    peak_mib,
+    resident_mib,
+)
 from herodotus_sim import SimulatedCluster
 from tests.processes import Process, python
 
@@ -148,39 +155,6 @@ class OrdinaryPods:
             self._cluster.delete("Pod", "default", name)
 
 
-class MemoryPeaks:
-    """Samples the memory of a process and of its children in a thread, in MiB."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid, self._stop = pid, threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.peak = self.child_peak = 0.0
-
-    def __enter__(self) -> MemoryPeaks:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(SAMPLE_S):
-            self.peak = max(self.peak, read_status(self._pid, "VmRSS"))
-            for children in Path(f"/proc/{self._pid}/task").glob("*/children"):
-                with suppress(OSError):
-                    peaks = [read_status(int(child), "VmHWM") for child in children.read_text().split()]
-                    self.child_peak = max(self.child_peak, *peaks, 0.0)
-
-
-def read_status(pid: int, field: str) -> float:
-    """Return a field of /proc/PID/status in MiB, or 0 if the process has ended."""
-    with suppress(OSError):
-        match = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-        return int(match[1]) / 1024 if match else 0.0
-    return 0.0
-
-
 def ask(port: int, manifest: str) -> tuple[int, str]:
     """Ask where the pods would be placed; return the status code, and how many fit or the error's message.
 
@@ -205,21 +179,19 @@ def ask(port: int, manifest: str) -> tuple[int, str]:
 
 
 def _post(port: int, path: str, document: Json) -> tuple[int, Json]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
-    try:
-        connection.request("POST", path, json.dumps(document, separators=(",", ":")), JSON_TYPE)
+    with closing(connect(port, tls=False, timeout_s=ANSWER_S)) as connection:
+        body = json.dumps(document, separators=(",", ":"))
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         return response.status, json.loads(response.read())
-    finally:
-        connection.close()
 
 
 @contextmanager
-def run_scheduler(folder: Path, cluster: SimulatedCluster, ingest: Target) -> Iterator[Process]:
+def run_scheduler(folder: Path, cluster: SimulatedCluster, endpoint: str) -> Iterator[Process]:
     """Run a scheduler that answers reviews while the block runs."""
     kubeconfig = cluster.write_kubeconfig(folder / "kubeconfig")
     flags = ["--kubeconfig", str(kubeconfig), "--spool", str(folder / "spool"), "--secure-port", "0"]
-    command = python("scheduler", "run", *flags, "--endpoint", f"http://127.0.0.1:{ingest.port}")
+    command = python("scheduler", "run", *flags, "--endpoint", endpoint)
     process = Process("scheduler", command, folder / "scheduler.log")
     try:
         yield process
@@ -234,37 +206,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="without questions (default %(default)s)")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(QUESTIONS)} (default all)")
     args = parser.parse_args(arguments)
+    exit_on_sigterm()
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory()))
-        nodes = [{"apiVersion": "v1"} | o for o in mixed.objects(args.nodes, 0) if o["kind"] == "Node"]
+        nodes = [manifests.node(i) for i in range(args.nodes)]
         cluster = running.enter_context(SimulatedCluster(objects=nodes))
-        _service, (queries, ingest, _probes) = running.enter_context(run_decisions_service(folder))
-        scheduler = running.enter_context(run_scheduler(folder, cluster, ingest))
-        while ask(queries.port, write_pod())[0] != 201:  # until the scheduler has listed the cluster
+        service = DecisionsService(folder, "--data", str(folder / "data"))
+        running.callback(service.stop)
+        scheduler = running.enter_context(run_scheduler(folder, cluster, service.url))
+        while ask(service.port, write_pod())[0] != 201:  # until the scheduler has listed the cluster
             time.sleep(1)
-        return int(_measure(cluster, queries.port, scheduler.pid, args))
+        return int(_measure(cluster, service.port, scheduler.pid, args))
 
 
 def _measure(cluster: SimulatedCluster, port: int, scheduler: int, args: argparse.Namespace) -> bool:
     pods = OrdinaryPods(cluster)
     pods.start()
+
+    def copy_mib() -> float:
+        """Return the peak memory of the largest child process."""
+        return max((peak_mib([pid]) for pid in children(scheduler)), default=0.0)
+
     time.sleep(args.seconds)
     titles = f"{'BEFORE':>6} {'PEAK':>5} {'AFTER':>5} {'COPY':>5}"
     print(f"{'QUESTION':13} {'KIB':>5} {'S':>5} {titles} {'PODS':>5} {'P50 MS':>7} {'MAX MS':>7}  ANSWER")
     _print_row("none", pods.waits_s, "")
     failed = False
     for kind in args.kinds or QUESTIONS:
-        manifest, before, first = QUESTIONS[kind](), read_status(scheduler, "VmRSS"), len(pods.waits_s)
+        manifest, before, first = QUESTIONS[kind](), resident_mib([scheduler]), len(pods.waits_s)
         began = time.monotonic()
-        with MemoryPeaks(scheduler) as memory:
+        with PeakMemory(lambda: resident_mib([scheduler]), SAMPLE_S) as own, PeakMemory(copy_mib, SAMPLE_S) as copy:
             try:
                 code, answer = ask(port, manifest)
             except (OSError, http.client.HTTPException) as e:
                 code, answer, failed = 0, type(e).__name__, True
             took_s = time.monotonic() - began
             time.sleep(1)
-        after = read_status(scheduler, "VmRSS")
-        figures = f"{before:6.0f} {memory.peak:5.0f} {after:5.0f} {memory.child_peak:5.0f}"
+        after = resident_mib([scheduler])
+        figures = f"{before:6.0f} {own.mib:5.0f} {after:5.0f} {copy.mib:5.0f}"
         _print_row(
             kind, pods.waits_s[first:], f"{code} {answer[:100]}", f"{len(manifest) >> 10:5} {took_s:5.1f} {figures}"
         )

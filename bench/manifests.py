@@ -33,11 +33,7 @@ def node(i: int, zones: Sequence[str] = ("zone-0", "zone-1", "zone-2"), pods: in
         "kind": "Node",
         "metadata": {"name": f"node-{i:05}", "uid": f"00000000-0000-4000-8000-{i:012}", "labels": labels},
         "spec": {},
-        "status": {
-            "allocatable": amounts,
-            "capacity": amounts,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]},
     }
 
 
@@ -120,17 +116,8 @@ def bound_claim(name: str, namespace: str) -> list[tuple[str, Json]]:
     claim: Json = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "annotations": {"pv.kubernetes.io/bind-completed": "true"},
-        },
-        "spec": {
-            **common,
-            "storageClassName": "",
-            "volumeName": name,
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
+        "metadata": {"name": name, "namespace": namespace, "annotations": {"pv.kubernetes.io/bind-completed": "true"}},
+        "spec": {**common, "storageClassName": "", "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
     }
     volume: Json = {
         "apiVersion": "v1",
@@ -144,10 +131,7 @@ def bound_claim(name: str, namespace: str) -> list[tuple[str, Json]]:
             "persistentVolumeReclaimPolicy": "Retain",
         },
     }
-    return [
-        ("/api/v1/persistentvolumes", volume),
-        (f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim),
-    ]
+    return [("/api/v1/persistentvolumes", volume), (f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)]
 
 
 def csi_node(i: int) -> Json:

@@ -1,4 +1,4 @@
-"""Compares how soon kube-scheduler and Herodotus schedule: after a start, and after the end of a leader.
+"""Start and failover of both schedulers: how soon they schedule after a start, and after the end of a leader.
 
 Owns: the starts, the ends of leaders, the gaps, the table. Does not own: the control plane (`control_plane`), the
 schedulers (`contenders`), the order of runs and the JSON (`comparison`).
@@ -11,24 +11,34 @@ tried every 2 s.
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count, pairwise
-from pathlib import Path
 from typing import Final
 
-from bench.comparison import Column, WorkloadRuns, format_header, prepare_runs, print_table, write_report
-from bench.constant_load import PodCreator, wait_for_bindings
+from bench import workloads
+from bench.comparison import (
+    DELIVERING,
+    Column,
+    WorkloadRuns,
+    add_comparison_arguments,
+    format_header,
+    prepare_runs,
+    print_table,
+    write_report,
+)
 from bench.contenders import Contender
-from bench.control_plane import AuditedControlPlane
+from bench.control_plane import AuditedControlPlane, wait_for_bindings
+from bench.latency import PodCreator
 from bench.processes import peak_mib
-from bench.workloads import Size, Workload
+from bench.workloads import Workload
 
 PER_S: Final = 20.0  # pods: a gap is known to 0.05 s
 BEFORE_S: Final = 2.0  # load before the signal
@@ -55,23 +65,21 @@ _COLUMNS: Final[tuple[Column[StartFigures], ...]] = (
 )
 
 
-def main(
-    workloads: list[tuple[Workload, Size]],
-    rounds: int,
-    contenders: Sequence[str],
-    report: Path | None,
-    keep: Path | None,
-) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `python -m bench start`."""
+    add_comparison_arguments(parser, (DELIVERING,), ["ColdStart"])
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Run the contenders, print the tables, write the JSON; return the exit code. kube-scheduler always takes part."""
     print(f"{os.cpu_count()} cores; gaps: the longest time without a binding after the signal to the leader")
     results = []
-    for runs in prepare_runs(workloads, keep):
-        electing = replace(runs, elects=True)
-        figures = electing.compare(contenders, rounds, partial(_measure, electing))
-        print(format_header(runs, rounds))
+    for runs in prepare_runs(workloads.select(arguments), arguments.keep, elects=True):
+        figures = runs.compare(arguments.contenders, arguments.rounds, partial(_measure, runs))
+        print(format_header(runs, arguments.rounds))
         print_table(figures, _COLUMNS, {"FIRST x": lambda f: f.first_binding_s, "SIGTERM x": lambda f: f.gap_sigterm_s})
         results.append(runs.report(figures))
-    write_report(report, results)
+    write_report(arguments.json, results)
     return 0
 
 

@@ -1,7 +1,7 @@
 """Workloads as data, with the names, shapes and sizes of kube-scheduler's scheduler_perf (v1.36), and one more.
 
-Owns: which nodes and pods a family has. Does not own: the manifests' shapes (`manifests`), running them (`algorithm`,
-`control_plane`). Invariant: a workload of a size has the same objects in every run, for every scheduler.
+Owns: which nodes, pods, devices and claims a family has. Does not own: the manifests' shapes (`manifests`), running
+them (`algorithm`, `control_plane`). Invariant: a workload of a size has the same objects in every run.
 
 There are two differences from scheduler_perf, in all benchmarks. Pods that it schedules before the measurement are
 already bound, one node after another. The measured pods exist before the scheduler starts, so that no client is
@@ -10,13 +10,13 @@ measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from bench import manifests
-from bench.devices import BY_COUNT, EXTENDED_RESOURCE, Devices, exactly, first_available
-from bench.manifests import DEFAULT_REQUESTS, HOST, PRIORITY, URGENT, ZONE
+from bench.manifests import DEFAULT_REQUESTS, DEVICE_CLASS, HOST, PRIORITY, TEST_DRIVER, URGENT, ZONE
 
 Json = dict[str, Any]
 
@@ -25,6 +25,8 @@ MEASURED: Final = "sched-1"
 BEFORE: Final = "sched-0"
 BOTH: Final = {"namespaces": [MEASURED, BEFORE]}
 DEVOPS: Final = {"team": "devops"}
+EXTENDED_RESOURCE: Final = "example.com/device"
+CLAIM_NAME: Final = "resource"  # of the pod's spec, and of the container
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,54 @@ class Size:
         node_count = self.nodes if nodes is None or self.few else nodes
         before = -(-self.before * node_count // self.nodes)
         return Size(node_count, before, self.pods if pods is None else pods, self.few)
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices of each node, and the claims of pods: the i-th pod has the i-th of `claims`, in turn.
+
+    `differ`: each device of the cluster has its own value of the attribute `index`. `partitions`: devices share
+    counters. Pods request the devices by an extended resource if there are no claims.
+    """
+
+    per_node: int
+    claims: Sequence[Sequence[Json]] = ()
+    differ: bool = False
+    partitions: bool = False
+
+    def slices(self, i: int) -> Iterator[Json]:
+        """Yield the resource slices of node i."""
+        devices = []
+        for number in range(self.per_node):
+            value = i * self.per_node + number if self.differ else number % 2
+            attributes = {"model": {"string": "a"}, "index": {"int": value}}
+            device: Json = {"name": f"device-{number}", "attributes": attributes}
+            if self.partitions:
+                used = {"memory": {"value": "4Gi"}}
+                device["consumesCounters"] = [{"counterSet": "memory", "counters": used}]
+            devices.append(device)
+        total = {"memory": {"value": f"{4 * self.per_node}Gi"}}
+        counters = {"name": "memory", "counters": total} if self.partitions else None
+        return manifests.resource_slices(i, devices, counters)
+
+    def claim(self, i: int, name: str, namespace: str) -> Json | None:
+        """Return the claim of the i-th pod, None if an extended resource stands for it."""
+        if not self.claims:
+            return None
+        requests = self.claims[i % len(self.claims)]
+        return manifests.resource_claim(name, namespace, requests)
+
+    def add_to(self, pod: Json, i: int) -> None:
+        """Let the i-th pod request the devices: by the claim of its name, made from a template, or as a resource."""
+        if not self.claims:
+            resources = pod["spec"]["containers"][0]["resources"]
+            for kind in ("requests", "limits"):
+                resources[kind] = {**resources[kind], EXTENDED_RESOURCE: "1"}
+            return
+        template = f"test-claim-template-{i % len(self.claims)}"
+        pod["spec"]["resourceClaims"] = [{"name": CLAIM_NAME, "resourceClaimTemplateName": template}]
+        name = pod["metadata"]["name"]
+        pod["status"] = {"resourceClaimStatuses": [{"name": CLAIM_NAME, "resourceClaimName": name}]}
 
 
 @dataclass(frozen=True)
@@ -160,6 +210,21 @@ class Workload:
                     yield f"{_DRA}/resourceslices", each
 
 
+def exactly(count: int = 1, *expressions: str) -> Json:
+    """Return a request for devices of the test class."""
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
+    exact = {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount", "count": count, "selectors": selectors}
+    return {"name": "request", "exactly": exact}
+
+
+def first_available(*counts: int) -> Json:
+    """Return a request of which the first count that a node has is chosen."""
+    subs = [{"name": f"count-{n}", "deviceClassName": DEVICE_CLASS, "count": n} for n in counts]
+    return {"name": "request", "firstAvailable": subs}
+
+
+_SELECTOR: Final = f'device.attributes["{TEST_DRIVER}"].index >= 0 && device.attributes["{TEST_DRIVER}"].model == "a"'
+_BY_COUNT: Final = tuple((exactly(count, _SELECTOR),) for count in (1, 2, 4, 8))
 _BLUE, _GREEN, _RED, _YELLOW = ({"color": color} for color in ("blue", "green", "red", "yellow"))
 _URGENT: Final = {"priorityClassName": URGENT, "priority": PRIORITY}
 _MOON: Final = ("moon-1", "moon-2", "moon-3")
@@ -174,9 +239,7 @@ PREFERRED_AFFINITY = PodShape(
     "preferred-affinity", manifests.pod_affinity("podAffinity", HOST, _RED, required=False, **BOTH), _RED
 )
 PREFERRED_ANTI_AFFINITY = PodShape(
-    "preferred-anti-affinity",
-    manifests.pod_affinity("podAntiAffinity", HOST, _YELLOW, required=False, **BOTH),
-    _YELLOW,
+    "preferred-anti-affinity", manifests.pod_affinity("podAntiAffinity", HOST, _YELLOW, required=False, **BOTH), _YELLOW
 )
 BY_NAMESPACE_LABEL = PodShape(
     "anti-affinity-ns",
@@ -209,54 +272,33 @@ _TEN: Final = {  # what scheduler_perf's families request of ten devices on each
     "first-available": Devices(10, ((first_available(5, 1),),)),
     "partitionable": Devices(10, ((exactly(),),), partitions=True),
     "extended": Devices(10),
-    "alike": Devices(8, BY_COUNT),
-    "differ": Devices(8, BY_COUNT, differ=True),
+    "alike": Devices(8, _BY_COUNT),
+    "differ": Devices(8, _BY_COUNT, differ=True),
 }
 _DEVICES: Final = {name: PodShape(name, devices=devices) for name, devices in _TEN.items()}
 
 _SHORT: Final = Size(200, 200, 50)
+_MANY: Final = Size(5000, 5000, 5000)
+
+
+def _family(name: str, full: Size, short: Size, measured: PodShape, *before: PodShape, **more: Any) -> Workload:
+    """Return a workload with an equal number of pods of each shape in `before` on its nodes."""
+    return Workload(name, full, short, measured, tuple(map(InitialPods, before)), **more)
+
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
-    Workload("SchedulingBasic", Size(5000, 1000, 10_000), _SHORT, DEFAULT, (InitialPods(DEFAULT),)),
-    Workload(
-        "SchedulingPodAntiAffinity",
-        Size(5000, 1000, 2000),
-        Size(200, 40, 50),
-        ANTI_AFFINITY,
-        (InitialPods(ANTI_AFFINITY),),
-    ),
-    Workload("SchedulingPodAffinity", Size(5000, 5000, 5000), _SHORT, AFFINITY, (InitialPods(AFFINITY),), ("zone1",)),
-    Workload(
-        "SchedulingPreferredPodAffinity",
-        Size(5000, 5000, 5000),
-        _SHORT,
-        PREFERRED_AFFINITY,
-        (InitialPods(PREFERRED_AFFINITY),),
-    ),
-    Workload(
-        "SchedulingPreferredPodAntiAffinity",
-        Size(5000, 5000, 5000),
-        _SHORT,
-        PREFERRED_ANTI_AFFINITY,
-        (InitialPods(PREFERRED_ANTI_AFFINITY),),
-    ),
-    Workload(
-        "SchedulingNodeAffinity",
-        Size(5000, 5000, 10_000),
-        _SHORT,
-        NODE_AFFINITY,
-        (InitialPods(NODE_AFFINITY),),
-        ("zone1",),
-    ),
-    Workload("TopologySpreading", Size(5000, 5000, 5000), _SHORT, HARD_SPREAD, (InitialPods(DEFAULT),), _MOON),
-    Workload("PreferredTopologySpreading", Size(5000, 5000, 5000), _SHORT, SOFT_SPREAD, (InitialPods(DEFAULT),), _MOON),
-    Workload(
-        "MixedSchedulingBasePod",
-        Size(5000, 2000, 5000),
-        Size(200, 80, 50),
-        DEFAULT,
-        tuple(InitialPods(t) for t in (DEFAULT, AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY)),
-        ("zone1",),
+    _family("SchedulingBasic", Size(5000, 1000, 10_000), _SHORT, DEFAULT, DEFAULT),
+    _family("SchedulingPodAntiAffinity", Size(5000, 1000, 2000), Size(200, 40, 50), ANTI_AFFINITY, ANTI_AFFINITY),
+    _family("SchedulingPodAffinity", _MANY, _SHORT, AFFINITY, AFFINITY, zones=("zone1",)),
+    _family("SchedulingPreferredPodAffinity", _MANY, _SHORT, PREFERRED_AFFINITY, PREFERRED_AFFINITY),
+    _family("SchedulingPreferredPodAntiAffinity", _MANY, _SHORT, PREFERRED_ANTI_AFFINITY, PREFERRED_ANTI_AFFINITY),
+    _family("SchedulingNodeAffinity", Size(5000, 5000, 10_000), _SHORT, NODE_AFFINITY, NODE_AFFINITY, zones=("zone1",)),
+    _family("TopologySpreading", _MANY, _SHORT, HARD_SPREAD, DEFAULT, zones=_MOON),
+    _family("PreferredTopologySpreading", _MANY, _SHORT, SOFT_SPREAD, DEFAULT, zones=_MOON),
+    _family(
+        *("MixedSchedulingBasePod", Size(5000, 2000, 5000), Size(200, 80, 50), DEFAULT),
+        *(DEFAULT, AFFINITY, ANTI_AFFINITY, PREFERRED_AFFINITY, PREFERRED_ANTI_AFFINITY),
+        zones=("zone1",),
     ),
     Workload(
         "SchedulingRequiredPodAntiAffinityWithNSSelector",
@@ -266,33 +308,16 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         (InitialPods(BY_NAMESPACE_LABEL, namespaces=100),),
         namespace_labels=DEVOPS,
     ),
-    Workload("PreemptionBasic", Size(1000, 4000, 1000), Size(50, 200, 20), HIGH, (InitialPods(LOW),)),
-    Workload(
-        "PreemptionAsync",
-        Size(5000, 20_000, 5000),
-        Size(50, 200, 20),
-        DEFAULT,
-        (InitialPods(LOW),),
-        churn=Churn(0.2, HIGH),
-    ),
-    Workload(
-        "Unschedulable",
-        Size(5000, 100, 10_000),
-        Size(200, 10, 50),
-        DEFAULT,
-        (InitialPods(DEFAULT),),
-        churn=Churn(0.2, TOO_LARGE),
-    ),
-    Workload(
-        "SchedulingWithMixedChurn",
-        Size(5000, 0, 10_000),
-        Size(200, 0, 50),
-        DEFAULT,
+    _family("PreemptionBasic", Size(1000, 4000, 1000), Size(50, 200, 20), HIGH, LOW),
+    _family("PreemptionAsync", Size(5000, 20_000, 5000), Size(50, 200, 20), DEFAULT, LOW, churn=Churn(0.2, HIGH)),
+    _family("Unschedulable", Size(5000, 100, 10_000), Size(200, 10, 50), DEFAULT, DEFAULT, churn=Churn(0.2, TOO_LARGE)),
+    _family(
+        *("SchedulingWithMixedChurn", Size(5000, 0, 10_000), Size(200, 0, 50), DEFAULT),
         churn=Churn(1.0, TOO_LARGE, replaced=True),
     ),
-    Workload("SchedulingDaemonset", Size(15_000, 0, 30_000), Size(200, 0, 50), DAEMON, node_pods=_LARGE_NODE),
-    Workload("SchedulingCSIPVs", Size(5000, 5000, 5000), _SHORT, CLAIM, (InitialPods(CLAIM),)),
-    Workload("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, (InitialPods(SECRET),)),
+    _family("SchedulingDaemonset", Size(15_000, 0, 30_000), Size(200, 0, 50), DAEMON, node_pods=_LARGE_NODE),
+    _family("SchedulingCSIPVs", _MANY, _SHORT, CLAIM, CLAIM),
+    _family("SchedulingSecrets", Size(5000, 1000, 10_000), _SHORT, SECRET, SECRET),
     Workload(
         "SchedulingGatedPodsWithPodAffinityImpactForThroughput",
         Size(1, 10_000, 20_000, few=True),
@@ -304,7 +329,7 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
     # Pods with claims. Those that scheduler_perf creates before the measurement are left out, as no claim of a pod that
     # is bound already is allocated here.
     *(
-        Workload(name, Size(500, 0, 2500), Size(20, 0, 20), _DEVICES[shape])
+        _family(name, Size(500, 0, 2500), Size(20, 0, 20), _DEVICES[shape])
         for name, shape in (
             ("SchedulingWithResourceClaimTemplate", "claim-template"),
             ("SchedulingWithResourceClaimTemplateFirstAvailable", "first-available"),
@@ -313,10 +338,30 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
         )
     ),
     # Not in scheduler_perf: claims for 1, 2, 4 and 8 devices in turn, with a selector.
-    Workload("DevicesAlike", Size(1000, 0, 1000), Size(20, 0, 20), _DEVICES["alike"]),
-    Workload("DevicesDiffer", Size(1000, 0, 1000), Size(20, 0, 20), _DEVICES["differ"]),
+    _family("DevicesAlike", Size(1000, 0, 1000), Size(20, 0, 20), _DEVICES["alike"]),
+    _family("DevicesDiffer", Size(1000, 0, 1000), Size(20, 0, 20), _DEVICES["differ"]),
     # Not in scheduler_perf: the time to the first binding in a cluster with many objects.
-    Workload("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, (InitialPods(DEFAULT),)),
+    _family("ColdStart", Size(5000, 50_000, 100), Size(200, 2000, 20), DEFAULT, DEFAULT),
 )
 
 BY_NAME: Final = {workload.name: workload for workload in WORKLOADS}
+
+
+def add_arguments(parser: argparse.ArgumentParser, default: Sequence[str] = ()) -> None:
+    """Declare the arguments that select workloads and their size; `default` names those that are measured."""
+    nodes = "pods that are there before follow; default, and always of a family of one node: the workload's own"
+    parser.add_argument("--nodes", type=int, help=nodes)
+    parser.add_argument("--pods", type=int, help="measured in a round; default: the workload's own")
+    parser.add_argument("--rounds", type=int, default=3, help="of each contender, in turn")
+    parser.add_argument("--short", action="store_true", help="the workloads' short sizes")
+    names = f"default: {', '.join(default) or 'all'}; known: {', '.join(BY_NAME)}"
+    parser.add_argument("workloads", nargs="*", default=default, metavar="WORKLOAD", help=names)
+
+
+def select(arguments: argparse.Namespace) -> list[tuple[Workload, Size]]:
+    """Return the workloads of a command line, each with its size. Raises SystemExit for an unknown name."""
+    unknown = set(arguments.workloads) - BY_NAME.keys()
+    if unknown:
+        raise SystemExit(f"error: unknown workload {', '.join(sorted(unknown))}; known: {', '.join(BY_NAME)}")
+    selected = [w for w in WORKLOADS if not arguments.workloads or w.name in arguments.workloads]
+    return [(w, (w.short if arguments.short else w.full).scaled(arguments.nodes, arguments.pods)) for w in selected]

@@ -11,7 +11,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from bench import ending
+from bench.processes import exit_on_sigterm
 from bench.reliability.driver import RunResult, RunSettings, run
 from bench.reliability.system import ApiProcess, Election, RealApi, SimulatedApi, System
 from tests.e2e import control_plane
@@ -20,7 +20,7 @@ from tests.e2e import control_plane
 def main() -> int:
     """Run and print the report; return 1 if an invariant was violated."""
     args = _parser().parse_args()
-    ending.exit_on_sigterm()
+    exit_on_sigterm()
     directory = Path(args.directory or tempfile.mkdtemp(prefix="reliability-"))
     directory.mkdir(parents=True, exist_ok=True)
     settings = RunSettings(args.seed, args.operations, args.per_s, args.disturb_every_s, args.rounds)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.reliability.client import RetryingClient
+from bench.reliability.operations import RetryingClient
 from bench.reliability.system import LEASE, LeaderEnd, Replica, System
 from herodotus_kube.http import micro_time
 

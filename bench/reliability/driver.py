@@ -16,12 +16,10 @@ from itertools import count, islice
 from typing import Final
 
 from bench.reliability import operations
-from bench.reliability.client import RetryingClient
 from bench.reliability.disturbances import DISTURBANCES, STALLS, Disturbance, DisturbanceContext
 from bench.reliability.invariants import INVARIANTS, Evidence, find_feasible_node
-from bench.reliability.journal import Journal
-from bench.reliability.operations import NAMESPACE, OPERATIONS, PODS, OperationContext
-from bench.reliability.state import is_evicted
+from bench.reliability.journal import Journal, is_evicted
+from bench.reliability.operations import NAMESPACE, OPERATIONS, PODS, OperationContext, RetryingClient
 from bench.reliability.system import System, wait_for_leader
 
 QUIET_S: Final = 120.0  # A pod's backoff is at most 10 s; a watch pauses up to 60 s after many failures.

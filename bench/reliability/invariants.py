@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
-from bench.reliability.state import (
+from bench.reliability.journal import (
     CLAIM,
     ClusterModel,
     ObservedChange,

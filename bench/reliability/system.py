@@ -13,18 +13,18 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import httpx
 import yaml
 
+from bench.processes import API, children
 from bench.reliability.operations import PROFILE
 from tests.e2e import control_plane
 from tests.processes import Process, eventually, free_port, python
 
 Json = dict[str, Any]
 
-QUERIES: Final = "/apis/herodotus.dev/v1alpha1"
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{PROFILE}"
 ATTEMPT: Final = re.compile(r'"Attempting to schedule pod" pod="([^"]+)"')
 SCHEDULING: Final = '"Scheduling" profiles'
@@ -39,40 +39,20 @@ class Election:
     retry_s: float = 0.5
 
 
-class ApiProcess(Protocol):
-    """An API server process, simulated or real."""
-
-    url: str
-    headers: dict[str, str]
-    faulty: bool
-    """Whether it accepts plans of faults."""
-
-    def kubeconfig(self) -> Json:
-        """Return a kubeconfig for an administrator."""
-
-    def stall(self, seconds: float) -> None:
-        """Stop the storage (SIGSTOP) for some seconds: requests are received but executed only later."""
-
-    def stop(self) -> None:
-        """Stop the server and its storage."""
-
-
 class SimulatedApi:
     """The simulated API server, `python -m herodotus_sim`."""
 
-    faulty = True
+    faulty = True  # it accepts plans of faults
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.headers: dict[str, str] = {}
-        self.process = Process("sim", python("herodotus_sim", "--port", "0", *options), directory / "sim.log")
+        self.kubeconfig = directory / "kubeconfig"
+        command = python("herodotus_sim", "--port", "0", "--write-kubeconfig", str(self.kubeconfig), *options)
+        self.process = Process("sim", command, directory / "sim.log")
         self.url = self.process.wait_for(r"http://127\.0\.0\.1:\d+")[0]
 
-    def kubeconfig(self) -> Json:
-        """Return a kubeconfig without credentials."""
-        return _kubeconfig({"server": self.url}, {})
-
     def stall(self, seconds: float) -> None:
-        """Stop the server itself, which has no separate storage."""
+        """Stop the server itself, which has no separate storage, with SIGSTOP for some seconds."""
         _freeze(self.process.pid, seconds)
 
     def stop(self) -> None:
@@ -90,19 +70,19 @@ class RealApi:
         self._plane.wait_until_ready()
         self.url = self._plane.url
         self.headers = {"Authorization": f"Bearer {control_plane.TOKEN}"}
-
-    def kubeconfig(self) -> Json:
-        """Return a kubeconfig with the administrator's token."""
-        server = {"server": self.url, "certificate-authority": str(self._plane.ca)}
-        return _kubeconfig(server, {"token": control_plane.TOKEN})
+        self.kubeconfig = directory / "kubeconfig"
+        self.kubeconfig.write_text(yaml.safe_dump(self._plane.kubeconfig()))
 
     def stall(self, seconds: float) -> None:
-        """Stop etcd with SIGSTOP for some seconds."""
+        """Stop etcd with SIGSTOP for some seconds: requests are received but executed only later."""
         _freeze(self._plane.etcd_pid, seconds)
 
     def stop(self) -> None:
         """Stop kube-apiserver and etcd."""
         self._plane.stop()
+
+
+ApiProcess = SimulatedApi | RealApi
 
 
 def _freeze(pid: int, seconds: float) -> None:
@@ -112,17 +92,6 @@ def _freeze(pid: int, seconds: float) -> None:
         time.sleep(seconds)
     finally:
         os.kill(pid, signal.SIGCONT)
-
-
-def _kubeconfig(server: Json, user: Json) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "run", "cluster": server}],
-        "users": [{"name": "run", "user": user}],
-        "contexts": [{"name": "run", "context": {"cluster": "run", "user": "run"}}],
-        "current-context": "run",
-    }
 
 
 @dataclass(frozen=True)
@@ -197,23 +166,11 @@ class System:
         self._port = free_port()
         self.endpoint_url = f"http://127.0.0.1:{self._port}"
         self._http = httpx.Client(base_url=self.endpoint_url, timeout=30.0)
-        (directory / "kubeconfig").write_text(yaml.safe_dump(api.kubeconfig()))
         (directory / "config.yaml").write_text(yaml.safe_dump(self._configuration()))
         self.endpoint = self._start_endpoint()
         command = python(
-            *("scheduler", "run", "--kubeconfig", str(directory / "kubeconfig")),
-            *(
-                "--config",
-                str(directory / "config.yaml"),
-                "--endpoint",
-                self.endpoint_url,
-                "--secure-port",
-                "0",
-                "--verify-cache",
-                "20",
-                "--v",
-                str(verbosity),
-            ),
+            *("scheduler", "run", "--kubeconfig", str(api.kubeconfig), "--config", str(directory / "config.yaml")),
+            *("--endpoint", self.endpoint_url, "--secure-port", "0", "--verify-cache", "20", "--v", str(verbosity)),
         )
         self.replicas = [Replica(f"replica-{n}", directory, command) for n in range(replicas)]
         for replica in self.replicas:
@@ -247,20 +204,20 @@ class System:
 
     def query(self, path: str, **params: str) -> Json:
         """Return a response of the decisions service."""
-        response = self._http.get(f"{QUERIES}{path}", params=params)
+        response = self._http.get(f"{API}{path}", params=params)
         response.raise_for_status()
         answer: Json = response.json()
         return answer
 
     def list_all(self, path: str, **params: str) -> list[Json]:
         """Return the items of all pages of a list."""
-        found: list[Json] = []
+        items: list[Json] = []
         params = {"limit": "500", **params}
         while True:
             page = self.query(path, **params)
-            found += page["items"]
+            items += page["items"]
             if not page["metadata"].get("continue"):
-                return found
+                return items
             params["continue"] = page["metadata"]["continue"]
 
     def attempts(self) -> Counter[str]:
@@ -316,22 +273,6 @@ def wait_for_leader(system: System, timeout_s: float = 60.0) -> Replica:
     return eventually(leading, "a replica to lead", timeout_s)
 
 
-def children(pid: int) -> list[int]:
-    """Return the child processes of a process."""
-    try:
-        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] + _by_threads(pid)
-    except OSError:
-        return []
-
-
-def _by_threads(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        if task.name != str(pid):
-            found += [int(p) for p in (task / "children").read_text().split()]
-    return found
-
-
 def _arguments(pid: int) -> list[str]:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
@@ -350,11 +291,3 @@ def _undelivered(spool: Path) -> bool:
         if any(n > number or (n == number and size > offset) for n, size in segments.items()):
             return True
     return False
-
-
-def memory_mib(pid: int) -> float:
-    """Return the resident memory of a process."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0

@@ -28,7 +28,7 @@ def test_every_pod_of_a_short_workload_is_bound_and_recorded_with_all_nodes(tmp_
         closing.callback(scheduler.stop)
         figures = measure(plane, scheduler, workload, workload.short.pods)
     size = workload.short
-    assert figures.said | {"records": 0.0} == {
+    assert figures.reported | {"records": 0.0} == {
         "records": 0.0,
         "dropped": 0.0,
         "decisions": size.pods,

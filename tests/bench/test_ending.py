@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import ending
+from bench.processes import exit_on_sigterm
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def handler() -> Iterator[None]:
 @pytest.mark.usefixtures("handler")
 def test_sigterm_runs_finally() -> None:
     ended = []
-    ending.exit_on_sigterm()
+    exit_on_sigterm()
 
     def rig() -> None:
         try:

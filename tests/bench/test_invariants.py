@@ -11,7 +11,7 @@ import pytest
 
 from bench.reliability import invariants
 from bench.reliability.invariants import INVARIANTS, LAG_S, Evidence
-from bench.reliability.state import ObservedChange
+from bench.reliability.journal import ObservedChange
 
 Json = dict[str, Any]
 

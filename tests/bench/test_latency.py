@@ -15,21 +15,20 @@ import numpy as np
 import pytest
 
 from bench.comparison import ANCHOR, DELIVERING
-from bench.constant_load import (
+from bench.contenders import Herodotus
+from bench.control_plane import FillClient, PreparedPlane
+from bench.latency import (
     CREATORS,
     ConstantLoad,
     LatencyFigures,
     PodCreator,
     Quantiles,
+    compare_with_aims,
     compute_rate,
     measure_latency,
     measure_sustained_rate,
     subtract_buckets,
 )
-from bench.contenders import Herodotus
-from bench.control_plane import PreparedPlane
-from bench.filling import FillClient
-from bench.latency import compare_with_aims
 from bench.workloads import BY_NAME, DEFAULT, MEASURED
 from tests.e2e.control_plane import assets
 
@@ -174,7 +173,7 @@ def test_every_measured_pod_has_a_latency_from_the_audit_log_and_the_scheduler_a
     assert figures.waiting == sum(bound[name] > times[-1] for name in names)
     # The scheduler's time is a part of the audit log's, and buckets double from 10 ms.
     assert 0 < figures.sli.p50_ms < 2 * max(latencies) * 1000 + 10
-    assert figures.said["decisions"] == load.warm_up + load.pods
+    assert figures.reported["decisions"] == load.warm_up + load.pods
     assert figures.cpu_s.keys() == {"scheduler", "shipper", "service", "apiserver", "etcd", "creator"}
     assert figures.cpu_s["apiserver"] > 0
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from bench.slow_clients import FLOODS, KINDS, Target
 from herodotus_record import codec
 from scheduler.serving.certificates import CertificateFiles, Certificates
 from scheduler.serving.health import HealthCheck
@@ -24,6 +23,7 @@ from scheduler.serving.server import StatusServer
 from tests.builders import CLUSTER, INCARNATION, a_table
 from tests.kube.servers import api_of, status
 from tests.processes import Process, python
+from tests.slow_clients import FLOODS, KINDS, Target
 
 CLIENTS = 100
 RESPONSE_TIMEOUT_S = 5.0  # a response takes milliseconds on an idle machine
@@ -39,7 +39,7 @@ def attacked(directory: Path, kind: str, *targets: Target) -> Iterator[None]:
     processes = []
     try:
         for i, t in enumerate(targets):
-            command = python("bench.slow_clients", *t.arguments(), "--count", str(CLIENTS), "--kind", kind)
+            command = python("tests.slow_clients", *t.arguments(), "--count", str(CLIENTS), "--kind", kind)
             processes.append(Process("clients", command, directory / f"clients-{i}.log"))
         for process in processes:
             process.wait_for("attacking")

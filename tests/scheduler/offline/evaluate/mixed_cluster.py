@@ -1,7 +1,6 @@
 """A cluster with every feature: taints, affinity of all kinds, spread, host ports, claims with CSI limits.
 
-Owns: the objects as manifests, and the pods to evaluate. Does not own: running them (`evaluation`). The objects depend
-only on the sizes, so that two runs have the same cluster.
+The objects depend only on the sizes, so that two runs have the same cluster.
 """
 
 from __future__ import annotations
@@ -25,8 +24,13 @@ def objects(nodes: int, pods: int) -> Iterator[Json]:
     for name in ("bench", "other"):
         yield {"kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
     for zone in range(ZONES):
-        yield _storage_class(f"zone-{zone}", "Immediate")
-    yield _storage_class("delayed", "WaitForFirstConsumer")
+        name = f"zone-{zone}"
+        yield {
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": DRIVER,
+            "volumeBindingMode": "Immediate",
+        }
     for app in range(0, APPS, 10):
         selector = {"app": f"app-{app}"}
         yield {
@@ -42,28 +46,12 @@ def objects(nodes: int, pods: int) -> Iterator[Json]:
         if i % 5 == 0:
             yield from _bound_claim(i, zone=i % nodes % ZONES)
         yield _running(i, on=i % nodes)
-    yield _claim("wanted", "delayed", annotations={})
 
 
 def pods_to_evaluate() -> dict[str, Json]:
     """Return pods to evaluate, by their special feature."""
     label = {"matchLabels": {"app": "app-1"}}
-    shapes: dict[str, Json] = {
-        "plain": {},
-        "tolerations": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]},
-        "host port": _port(8080),
-        "hard spread": _spread("DoNotSchedule", ZONE, HOST),
-        "soft spread": _spread("ScheduleAnyway", ZONE, HOST),
-        "required affinity": _affinity("podAffinity", REQUIRED, ZONE, label),
-        "required anti-affinity": _affinity("podAntiAffinity", REQUIRED, HOST, label),
-        "preferred affinity": _affinity("podAffinity", PREFERRED, HOST, label),
-        "preferred anti-affinity": _affinity("podAntiAffinity", PREFERRED, ZONE, label),
-        "affinity to all namespaces": _affinity("podAffinity", REQUIRED, ZONE, label, namespaceSelector={}),
-        "bound claim": _claims("claim-0"),
-        "claim to bind": _claims("wanted"),
-        "too large": {"containers": [_container({"cpu": "40"})]},
-    }
-    shapes["everything"] = {
+    everything = {
         **_spread("DoNotSchedule", ZONE, HOST),
         **_port(8080),
         **_claims("claim-0"),
@@ -72,6 +60,11 @@ def pods_to_evaluate() -> dict[str, Json]:
             **_affinity("podAffinity", REQUIRED, ZONE, label)["affinity"],
             **_affinity("podAntiAffinity", PREFERRED, HOST, label)["affinity"],
         },
+    }
+    shapes = {
+        "hard spread": _spread("DoNotSchedule", ZONE, HOST),
+        "bound claim": _claims("claim-0"),
+        "everything": everything,
     }
     return {shape: _pod(f"new-{n}", 1, spec) for n, (shape, spec) in enumerate(shapes.items())}
 
@@ -137,8 +130,8 @@ def _spread(when: str, *keys: str) -> Json:
     return {"topologySpreadConstraints": [{**constraint, "topologyKey": key} for key in keys]}
 
 
-def _affinity(kind: str, strength: str, key: str, selector: Json, **more: Any) -> Json:
-    term = {"topologyKey": key, "labelSelector": selector, **more}
+def _affinity(kind: str, strength: str, key: str, selector: Json) -> Json:
+    term = {"topologyKey": key, "labelSelector": selector}
     weighted: Json = {"weight": 10, "podAffinityTerm": term}
     return {"affinity": {kind: {strength: [term if strength == REQUIRED else weighted]}}}
 
@@ -147,14 +140,20 @@ def _claims(*names: str) -> Json:
     return {"volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]}
 
 
-def _storage_class(name: str, mode: str) -> Json:
-    return {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": DRIVER, "volumeBindingMode": mode}
-
-
 def _bound_claim(i: int, zone: int) -> Iterator[Json]:
-    bound = {"pv.kubernetes.io/bind-completed": "yes"}
-    claim = _claim(f"claim-{i}", f"zone-{zone}", annotations=bound)
-    yield {**claim, "spec": {**claim["spec"], "volumeName": f"volume-{i}"}, "status": {"phase": "Bound"}}
+    metadata = {"name": f"claim-{i}", "namespace": "bench", "uid": f"claim-uid-{i}"}
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": f"zone-{zone}",
+        "volumeName": f"volume-{i}",
+        "resources": {"requests": {"storage": "10Gi"}},
+    }
+    yield {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {**metadata, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": spec,
+        "status": {"phase": "Bound"},
+    }
     here = {"key": ZONE, "operator": "In", "values": [f"zone-{zone}"]}
     yield {
         "kind": "PersistentVolume",
@@ -166,22 +165,5 @@ def _bound_claim(i: int, zone: int) -> Iterator[Json]:
             "storageClassName": f"zone-{zone}",
             "csi": {"driver": DRIVER, "volumeHandle": f"handle-{i}"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-        },
-    }
-
-
-def _claim(name: str, storage_class: str, annotations: Json) -> Json:
-    return {
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": name,
-            "namespace": "bench",
-            "uid": name.replace("claim", "claim-uid"),
-            "annotations": annotations,
-        },
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": storage_class,
-            "resources": {"requests": {"storage": "10Gi"}},
         },
     }

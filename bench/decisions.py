@@ -1,7 +1,6 @@
 """Generates real decisions: the algorithm schedules pods of many templates on a large cluster that changes.
 
-Owns: the mix of templates, the changes, the batches as a shipper sends them. Does not own: sending and measuring
-(`replay`).
+Owns: the mix of templates, the changes, the batches as a shipper sends them. Does not own: sending and measuring.
 
 The mix: TEMPLATES pod templates in random order; one decision in twenty is for a pod that fits on no node; a node is
 removed or added every NODE_EVERY decisions; every second bound pod ends, so that the cluster stays full.
@@ -11,15 +10,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from bench import manifests
+from bench.manifests import HOST, ZONE
 from herodotus_record import codec
 from herodotus_record.codec import deltas
-from herodotus_record.model import Code, Times
+from herodotus_record.model import Code, Frame, Times
 from scheduler.backend.cache import Cache
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.cycle import schedule
@@ -38,10 +39,6 @@ UNSCHEDULABLE: Final = 0.05
 NODE_EVERY: Final = 500
 BEFORE_PER_NODE: Final = 4  # earlier pods of other templates per node
 
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-
-Json = dict[str, Any]
-
 
 def generate(folder: Path, decisions: int, nodes: int, seed: int = 1) -> list[Path]:
     """Return files with compressed batches in the order in which a shipper sends them."""
@@ -54,11 +51,18 @@ def generate(folder: Path, decisions: int, nodes: int, seed: int = 1) -> list[Pa
     return files
 
 
+def read_batches(files: Iterable[Path]) -> Iterator[Iterator[tuple[Frame, deltas.EncodedFrame]]]:
+    """Yield the frames of each batch, decoded, each with what the store keeps of it."""
+    for file in files:
+        frames = codec.split_frames(codec.decompress(file.read_bytes(), 1 << 30))
+        reader = deltas.DeltaReader()
+        yield (reader.read(frame) for _, frame in frames)
+
+
 def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None:
-    cache, alive, fresh = Cache(), [], nodes
+    cache, alive, fresh = Cache(), [f"node-{i:05}" for i in range(nodes)], nodes
     for i in range(nodes):
-        cache.set_node(msgspec.convert(_node(i), Node))
-        alive.append(f"node-{i:05}")
+        cache.set_node(msgspec.convert(manifests.node(i), Node))
     for i in range(nodes * BEFORE_PER_NODE):
         cache.assume(_pod(f"before-{i}", rng.randrange(TEMPLATES)), alive[i % nodes])
     framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
@@ -68,7 +72,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
         if i % NODE_EVERY == NODE_EVERY - 1:
             if (i // NODE_EVERY) % 2:
                 alive.append(f"node-{fresh:05}")
-                cache.set_node(msgspec.convert(_node(fresh), Node))
+                cache.set_node(msgspec.convert(manifests.node(fresh), Node))
                 fresh += 1
             else:
                 cache.remove_node(alive.pop(rng.randrange(len(alive))))
@@ -94,20 +98,9 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
 def _batches(spool: Path) -> Iterator[bytes]:
     for incarnation in list_incarnations(spool):
         while batch := incarnation.next_batch():
-            yield b"".join(
-                deltas.downgrade_frames(incarnation.find_delta_bases(batch.frames), batch.frames, codec.VERSION)
-            )
+            bases = incarnation.find_delta_bases(batch.frames)
+            yield b"".join(deltas.downgrade_frames(bases, batch.frames, codec.VERSION))
             incarnation.acknowledge(batch, len(batch.frames))
-
-
-def _node(i: int) -> Json:
-    labels = {HOST: f"node-{i:05}", ZONE: f"zone-{i % 3}"}
-    uid = f"00000000-0000-4000-8000-{i:012}"
-    allocatable = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-    return {
-        "metadata": {"name": f"node-{i:05}", "uid": uid, "labels": labels},
-        "status": {"allocatable": allocatable},
-    }
 
 
 def _pod(name: str, template: int) -> PodInfo:
@@ -115,34 +108,23 @@ def _pod(name: str, template: int) -> PodInfo:
     requests = {"cpu": f"{50 + 25 * (template % 5)}m", "memory": f"{128 << template % 3}Mi"}
     if template < 0:
         requests = {"cpu": "64", "memory": "512Mi"}
-    app = f"app-{template}"
-    container = {"name": "app", "image": f"registry.example/{app}:1", "resources": {"requests": requests}}
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-{template + 1:05}", "uid": app}
-    metadata = {
-        "name": name,
-        "namespace": f"team-{template % 4}",
-        "uid": f"uid-{name}",
-        "labels": {"app": app, "pod-template-hash": f"{template + 1:05}"},
-        "ownerReferences": [owner | {"controller": True}],
-    }
-    spec = {"schedulerName": "bench", "containers": [container], **_shape(template, {"matchLabels": {"app": app}})}
-    return PodInfo(msgspec.convert({"metadata": metadata, "spec": spec}, Pod))
+    app, template_hash = f"app-{template}", f"{template + 1:05}"
+    labels, own = {"app": app, "pod-template-hash": template_hash}, {"app": app}
+    pod = manifests.pod(name, f"team-{template % 4}", labels, requests, _shape(template, own))
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-{template_hash}", "uid": app}
+    pod["metadata"] |= {"uid": f"uid-{name}", "ownerReferences": [owner | {"controller": True}]}
+    return PodInfo(msgspec.convert(pod, Pod))
 
 
-def _shape(template: int, own: Json) -> Json:
+def _shape(template: int, own: dict[str, str]) -> dict[str, Any]:
     """Return the spec of one of eight shapes from scheduler_perf's families."""
-    required, preferred = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
-    zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-0", "zone-1"]}]}
-    spread = {"maxSkew": 5, "topologyKey": ZONE, "labelSelector": own}
-    near, here = {"topologyKey": ZONE, "labelSelector": own}, {"topologyKey": HOST, "labelSelector": own}
-    weighted = [{"weight": 1, "podAffinityTerm": here}]
     return (
         {},
-        {"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": [zones]}}}},
-        {"topologySpreadConstraints": [spread | {"whenUnsatisfiable": "DoNotSchedule"}]},
-        {"topologySpreadConstraints": [spread | {"whenUnsatisfiable": "ScheduleAnyway"}]},
-        {"affinity": {"podAffinity": {required: [near]}}},
-        {"affinity": {"podAntiAffinity": {required: [here]}}},
-        {"affinity": {"podAffinity": {preferred: weighted}}},
-        {"affinity": {"podAntiAffinity": {preferred: weighted}}},
+        manifests.node_affinity(key=ZONE, values=["zone-0", "zone-1"]),
+        manifests.spread("DoNotSchedule", own),
+        manifests.spread("ScheduleAnyway", own),
+        manifests.pod_affinity("podAffinity", ZONE, own, required=True),
+        manifests.pod_affinity("podAntiAffinity", HOST, own, required=True),
+        manifests.pod_affinity("podAffinity", HOST, own, required=False),
+        manifests.pod_affinity("podAntiAffinity", HOST, own, required=False),
     )[template % 8]

@@ -1,6 +1,6 @@
 """Clients that are slow or wasteful, send nothing or never read, for tests and for `python -m bench.attack`.
 
-python -m bench.slow_clients PORT [--tls] [--count 100] [--kind trickle] [--long-path PATH] [--post-path PATH]
+python -m tests.slow_clients PORT [--tls] [--count 100] [--kind trickle] [--long-path PATH] [--post-path PATH]
 
 The program prints `attacking` when its clients are connected, and runs until SIGTERM. Owns: the behaviour of each kind
 of client. Does not own: the attacked server, and measurements.
@@ -223,15 +223,12 @@ def wait_for_close(connection: socket.socket, timeout_s: float) -> bool:
 
 def main() -> int:
     """Start one thread per client and run until SIGTERM."""
-    parser = argparse.ArgumentParser(prog="python -m bench.slow_clients", description="Slow clients of one port.")
+    parser = argparse.ArgumentParser(prog="python -m tests.slow_clients", description="Slow clients of one port.")
     parser.add_argument("port", type=int)
     parser.add_argument("--tls", action="store_true")
     parser.add_argument("--count", type=int, default=100, help="number of clients (default %(default)s)")
     parser.add_argument(
-        "--kind",
-        action="append",
-        choices=ALL_KINDS,
-        help="repeatable (default: all slow kinds, alternating)",
+        "--kind", action="append", choices=ALL_KINDS, help="repeatable (default: all slow kinds, alternating)"
     )
     parser.add_argument("--source", default=SOURCE_ADDRESS, help="address of the clients (default %(default)s)")
     parser.add_argument("--long-path", default="/", help="path with a long response (default %(default)s)")

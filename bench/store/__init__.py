@@ -1,1 +1,0 @@
-"""Measures the decisions service's store: size at rest, ingest rate and CPU time with real decisions."""
