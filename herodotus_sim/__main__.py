@@ -23,27 +23,27 @@ from herodotus_sim.options import Options
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the simulated API server until SIGTERM or SIGINT; return the exit code, 1 if it cannot start."""
-    given = _parser().parse_args(arguments)
+    flags = _parser().parse_args(arguments)
     options = Options(
-        faults=given.faults,
-        latency_s=given.latency_ms / 1000,
-        run_pods=given.run_pods,
-        run_controllers=given.run_controllers,
-        bookmark_interval_s=given.bookmark_interval_s,
-        history_limit=given.history_limit,
-        expired_watch_as_http=given.expired_watch_as_http,
-        watch_list=not given.no_watch_list,
+        faults=flags.faults,
+        latency_s=flags.latency_ms / 1000,
+        run_pods=flags.run_pods,
+        run_controllers=flags.run_controllers,
+        bookmark_interval_s=flags.bookmark_interval_s,
+        history_limit=flags.history_limit,
+        expired_watch_as_http=flags.expired_watch_as_http,
+        watch_list=not flags.no_watch_list,
     )
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        cluster = SimulatedCluster(read_files(given.files), given.host, given.port, options)
+        cluster = SimulatedCluster(read_files(flags.files), flags.host, flags.port, options)
         gc.collect()
         gc.freeze()  # A collection that traverses 5,000 nodes and their pods would block every request.
         with cluster:
-            if given.write_kubeconfig:
-                cluster.write_kubeconfig(given.write_kubeconfig)
+            if flags.write_kubeconfig:
+                cluster.write_kubeconfig(flags.write_kubeconfig)
             print(f"The simulated API server listens on {cluster.url}", flush=True)
             stop.wait()
     except (StatusError, FileError, OSError, ValueError) as error:

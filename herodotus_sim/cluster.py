@@ -19,10 +19,7 @@ from typing import Any
 
 import yaml
 
-from herodotus_sim import conversion as views
-from herodotus_sim.binding import assign_node
 from herodotus_sim.controllers import ControllerManager
-from herodotus_sim.create_strategy import complete_node, initial_objects
 from herodotus_sim.faults import FaultInjector
 from herodotus_sim.kinds import NAMESPACE, NODE, POD, ApiResource, resource_for_name, resource_for_type
 from herodotus_sim.kubelets import Kubelets
@@ -31,8 +28,9 @@ from herodotus_sim.patches import MERGE_PATCH, apply_patch
 from herodotus_sim.routes import Router
 from herodotus_sim.selectors import build_predicate
 from herodotus_sim.server import SimulatedServer
-from herodotus_sim.storage import ObjectStorage
-from herodotus_sim.update_strategy import prepare_for_update
+from herodotus_sim.storage import ObjectStorage, to_storage_form
+from herodotus_sim.strategy import complete_node, initial_objects, prepare_for_update
+from herodotus_sim.subresources import assign_node
 from herodotus_sim.wire import Object
 
 _CONTEXT = "herodotus-sim"
@@ -127,8 +125,7 @@ class SimulatedCluster:
 
     def load(self, objects: Iterable[Object]) -> None:
         """Create many objects, namespaces first; namespaces that they name and that do not exist are created too."""
-        given = list(objects)
-        for obj in sorted(given, key=lambda o: o.get("kind") != "Namespace"):
+        for obj in sorted(objects, key=lambda o: o.get("kind") != "Namespace"):
             kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
             namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
             if namespace and self.store.find(NAMESPACE, "", namespace) is None:
@@ -144,10 +141,10 @@ class SimulatedCluster:
         """
         kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
         namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
-        given = copy.deepcopy(obj)
+        new = copy.deepcopy(obj)
         if kind is NODE:
-            given = complete_node(given)
-        return copy.deepcopy(self._routes.verbs.insert(kind, namespace, given, keep_status=True).to_object(kind))
+            new = complete_node(new)
+        return copy.deepcopy(self._routes.verbs.insert(kind, namespace, new, keep_status=True).to_object(kind))
 
     def get(self, kind: str, namespace: str, name: str) -> Object:
         """Return a copy of an object; `kind` may be any name that kubectl accepts. Raises StatusError 404."""
@@ -162,8 +159,8 @@ class SimulatedCluster:
         row = resource_for_name(kind)
         selected = build_predicate(row, namespace, "", labels, fields)
         with self.store.lock:
-            found = [v for v in self.store.list_sorted(row) if selected.matches(v.obj)]
-        return [copy.deepcopy(v.to_object(row)) for v in found]
+            matching = [v for v in self.store.list_sorted(row) if selected.matches(v.obj)]
+        return [copy.deepcopy(v.to_object(row)) for v in matching]
 
     def update(self, obj: Object) -> Object:
         """Replace an object, its spec and status at once, and return a copy of the stored object."""
@@ -173,8 +170,8 @@ class SimulatedCluster:
 
     def patch(self, kind: str, namespace: str, name: str, patch: Any, type_: str = MERGE_PATCH) -> Object:
         """Patch an object, its spec and status at once, and return a copy; `type_` is the patch's media type."""
-        given = copy.deepcopy(patch)
-        return self._write(resource_for_name(kind), namespace, name, lambda obj: apply_patch(type_, obj, given))
+        own_patch = copy.deepcopy(patch)
+        return self._write(resource_for_name(kind), namespace, name, lambda obj: apply_patch(type_, obj, own_patch))
 
     def bind(self, namespace: str, name: str, node: str) -> Object:
         """Bind a pod to a node and return a copy of the pod; raise StatusError 409 if it must not be bound."""
@@ -194,7 +191,7 @@ class SimulatedCluster:
 
     def _write(self, kind: ApiResource, namespace: str, name: str, change: Callable[[Object], Object]) -> Object:
         def changed(old: Any) -> Object:
-            new = views.to_storage_form(kind, change(old.to_object(kind)))
+            new = to_storage_form(kind, change(old.to_object(kind)))
             after = prepare_for_update(kind, old, new, "")
             return {**after, "status": new["status"]} if "status" in new else after
 

@@ -37,13 +37,13 @@ def serve_discovery(path: str, request: SimulatedRequest) -> SimulatedResponse:
     if path == "/openapi/v2":
         # kube-apiserver offers this document only as protobuf, and kubectl works without it.
         raise errors.not_acceptable(("application/com.github.proto-openapi.spec.v2@v1.0+protobuf",))
-    found = _DOCUMENTS.get(path)
-    if found is None:
+    document = _DOCUMENTS.get(path)
+    if document is None:
         raise errors.unknown_path()
     if path == "/api":
         host = request.headers.get("host", "")
-        return json_response({**found, "serverAddressByClientCIDRs": [_address(host)]})
-    return json_response(found)
+        return json_response({**document, "serverAddressByClientCIDRs": [_address(host)]})
+    return json_response(document)
 
 
 def review_access(kind: ApiResource, review: Object) -> Object:

@@ -105,9 +105,9 @@ def _fault(index: int, rule: Any) -> FaultRule:
     unknown = set(rule) - {f.name for f in fields(FaultRule)}
     if unknown:
         raise PlanError(f"faults[{index}]: unknown {', '.join(sorted(map(str, unknown)))}")
-    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in rule.items()}
+    parameters: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in rule.items()}
     try:
-        fault = FaultRule(**given)
+        fault = FaultRule(**parameters)
         _check(fault)
     except (TypeError, ValueError, re.error) as e:
         raise PlanError(f"faults[{index}]: {e}") from e

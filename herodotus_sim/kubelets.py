@@ -26,10 +26,10 @@ from typing import Any
 
 import yaml
 
-from herodotus_sim.create_strategy import now
 from herodotus_sim.errors import StatusError
 from herodotus_sim.kinds import NODE, POD, ApiResource
 from herodotus_sim.storage import ObjectStorage, StoredObject, WatchChange
+from herodotus_sim.strategy import now
 from herodotus_sim.wire import Object
 
 EXITS = "herodotus.dev/simulated-exits"

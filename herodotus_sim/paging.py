@@ -129,13 +129,13 @@ class ListPager:
 
 
 def _select(ordered: list[StoredObject], start: int, selection: SelectionPredicate, limit: int) -> list[StoredObject]:
-    found = []
+    selected = []
     for version in ordered[start:]:
         if selection.matches(version.obj):
-            found.append(version)
-            if len(found) == limit:
+            selected.append(version)
+            if len(selected) == limit:
                 break
-    return found
+    return selected
 
 
 def _encode_token(version: int, after: Key) -> str:

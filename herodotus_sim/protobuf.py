@@ -140,30 +140,30 @@ def _read(data: bytes, fields: dict[int, Field], strict: bool = False) -> Object
     """
     out: Object = {}
     for number, value in _split_fields(data):
-        known = fields.get(number)
-        if known is None and strict and value:
+        schema = fields.get(number)
+        if schema is None and strict and value:
             raise ValueError(f"field {number} is not in the schema")
-        if known is None or known.type == "skip":
+        if schema is None or schema.type == "skip":
             continue
-        if known.type in ("int", "nonzero", "bool"):
+        if schema.type in ("int", "nonzero", "bool"):
             if not isinstance(value, int):
-                raise ValueError(f"{known.name} is no number")
-            if value or known.type == "int" or not strict:  # Go writes zero values that JSON leaves out
-                out[known.name] = bool(value) if known.type == "bool" else _signed(value)
+                raise ValueError(f"{schema.name} is no number")
+            if value or schema.type == "int" or not strict:  # Go writes zero values that JSON leaves out
+                out[schema.name] = bool(value) if schema.type == "bool" else _signed(value)
             continue
         if not isinstance(value, bytes):
-            raise ValueError(f"{known.name} has no length")
-        if known.type == "message":
-            out[known.name] = _read(value, known.fields, strict)
-        elif known.type == "messages":
-            out.setdefault(known.name, []).append(_read(value, known.fields, strict))
-        elif known.type == "map":
+            raise ValueError(f"{schema.name} has no length")
+        if schema.type == "message":
+            out[schema.name] = _read(value, schema.fields, strict)
+        elif schema.type == "messages":
+            out.setdefault(schema.name, []).append(_read(value, schema.fields, strict))
+        elif schema.type == "map":
             entry = _read(value, {1: Field("key"), 2: Field("value")})
-            out.setdefault(known.name, {})[entry.get("key", "")] = entry.get("value", "")
-        elif known.type == "strings":
-            out.setdefault(known.name, []).append(value.decode())
+            out.setdefault(schema.name, {})[entry.get("key", "")] = entry.get("value", "")
+        elif schema.type == "strings":
+            out.setdefault(schema.name, []).append(value.decode())
         elif value:
-            out[known.name] = value if known.type == "bytes" else value.decode()
+            out[schema.name] = value if schema.type == "bytes" else value.decode()
     return out
 
 

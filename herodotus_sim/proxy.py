@@ -58,12 +58,14 @@ def forward(store: ObjectStorage, target: RequestInfo, request: SimulatedRequest
     except (OSError, http.client.HTTPException) as error:
         connection.close()
         raise errors.unavailable(f"error trying to reach service: {error}") from None
-    kept = tuple((k, v) for k, v in answer.getheaders() if k.lower() not in _HOP_BY_HOP | {"content-type"})
+    answer_headers = tuple((k, v) for k, v in answer.getheaders() if k.lower() not in _HOP_BY_HOP | {"content-type"})
     type_ = answer.getheader("Content-Type", "")
     if request.method == "HEAD" or answer.status in (204, 304):
         connection.close()
-        return SimulatedResponse(answer.status, headers=kept, content_type=type_)
-    return SimulatedResponse(answer.status, headers=kept, content_type=type_, stream=_stream(connection, answer))
+        return SimulatedResponse(answer.status, headers=answer_headers, content_type=type_)
+    return SimulatedResponse(
+        answer.status, headers=answer_headers, content_type=type_, stream=_stream(connection, answer)
+    )
 
 
 def split_name(text: str) -> tuple[str, str, str]:
@@ -89,10 +91,10 @@ def _endpoints(store: ObjectStorage, namespace: str, name: str, port: str) -> li
     """
     service = store.get(SERVICE, namespace, name)
     port_name = _port_name(service.obj, name, port)
-    found = _from_endpoints(store, namespace, name, port_name) or _from_slices(store, namespace, name, port_name)
-    if not found:
+    endpoints = _from_endpoints(store, namespace, name, port_name) or _from_slices(store, namespace, name, port_name)
+    if not endpoints:
         raise errors.unavailable(f'no endpoints available for service "{name}"')
-    return found
+    return endpoints
 
 
 def _port_name(service: Object, name: str, port: str) -> str:
@@ -105,10 +107,10 @@ def _port_name(service: Object, name: str, port: str) -> str:
 
 
 def _from_endpoints(store: ObjectStorage, namespace: str, name: str, port_name: str) -> list[Endpoint]:
-    found = store.find(ENDPOINTS, namespace, name)
+    stored = store.find(ENDPOINTS, namespace, name)
     return [
         (address["ip"], int(port["port"]))
-        for subset in (found.obj.get("subsets") or [] if found else [])
+        for subset in (stored.obj.get("subsets") or [] if stored else [])
         for port in subset.get("ports") or []
         if (port.get("name") or "") == port_name
         for address in subset.get("addresses") or []
@@ -123,10 +125,10 @@ def _from_slices(store: ObjectStorage, namespace: str, name: str, port_name: str
     ]
     return [
         (address, int(port["port"]))
-        for found in slices
-        for port in found.get("ports") or []
+        for endpoint_slice in slices
+        for port in endpoint_slice.get("ports") or []
         if (port.get("name") or "") == port_name
-        for endpoint in found.get("endpoints") or []
+        for endpoint in endpoint_slice.get("endpoints") or []
         if (endpoint.get("conditions") or {}).get("ready") is not False
         for address in endpoint.get("addresses") or []
     ]

@@ -2,7 +2,7 @@
 
 Does not own: watch streams (`watch`), subresources, printing.
 
-Invariant: every write passes through `create_strategy.prepare_for_create` or `update_strategy.prepare_for_update`. With
+Invariant: every write passes through `strategy.prepare_for_create` or `strategy.prepare_for_update`. With
 `dryRun=All` nothing is stored.
 """
 
@@ -13,16 +13,13 @@ from typing import Any
 
 import yaml
 
-from herodotus_sim import conversion as views
 from herodotus_sim import errors, protobuf, workloads
-from herodotus_sim.create_strategy import now, prepare_for_create
 from herodotus_sim.kinds import EVENT, KINDS, NAMESPACE, POD, ApiResource
 from herodotus_sim.paging import ListPage, ListPager
-from herodotus_sim.patches import APPLY_PATCH, apply_patch, read_patch
+from herodotus_sim.patches import APPLY_PATCH, apply_patch, read_patch, strategic_merge
 from herodotus_sim.selectors import SelectionPredicate
-from herodotus_sim.storage import ObjectStorage, StoredObject
-from herodotus_sim.strategic import strategic_merge
-from herodotus_sim.update_strategy import prepare_for_update
+from herodotus_sim.storage import ObjectStorage, StoredObject, to_storage_form
+from herodotus_sim.strategy import now, prepare_for_create, prepare_for_update
 from herodotus_sim.wire import JSON, Object, SimulatedRequest, SimulatedResponse, decode, encode
 
 # These finalizers keep an object until the garbage collector has processed its dependents.
@@ -133,7 +130,7 @@ class ResourceRegistry:
 
         `keep_status` keeps the given status; it is for objects that do not come from a client.
         """
-        prepared = prepare_for_create(self.store, kind, namespace, views.to_storage_form(kind, obj), keep_status)
+        prepared = prepare_for_create(self.store, kind, namespace, to_storage_form(kind, obj), keep_status)
         return self.store.insert(kind, prepared, dry_run)
 
     def update(self, target: RequestInfo, request: SimulatedRequest) -> tuple[StoredObject, bool]:
@@ -154,7 +151,7 @@ class ResourceRegistry:
         if kind.create_on_update and self.store.find(kind, target.namespace, target.name) is None:
             named = {**obj, "metadata": {**meta, "name": target.name}}
             return self._admit(kind, target.namespace, named, request), True
-        new = views.to_storage_form(kind, obj)
+        new = to_storage_form(kind, obj)
         changed = self.store.guaranteed_update(
             kind,
             target.namespace,
@@ -178,7 +175,7 @@ class ResourceRegistry:
         def changed(old: StoredObject) -> Object:
             before = old.to_object(kind)
             after = change(before)
-            return prepare_for_update(kind, old, views.to_storage_form(kind, after), target.subresource)
+            return prepare_for_update(kind, old, to_storage_form(kind, after), target.subresource)
 
         return self.store.guaranteed_update(kind, target.namespace, target.name, changed, is_dry_run(request))
 
@@ -202,10 +199,10 @@ class ResourceRegistry:
 
         def merged(obj: Object) -> Object:
             after = strategic_merge(obj, config)
-            known = obj["metadata"].get("managedFields") or []
-            applied = next((e for e in known if e["manager"] == manager and e["operation"] == "Apply"), None)
+            fields = obj["metadata"].get("managedFields") or []
+            applied = next((e for e in fields if e["manager"] == manager and e["operation"] == "Apply"), None)
             if applied is None:
-                after["metadata"] = {**after["metadata"], "managedFields": [*known, entry]}
+                after["metadata"] = {**after["metadata"], "managedFields": [*fields, entry]}
             return after
 
         if self.store.find(target.kind, target.namespace, target.name) is None and not target.subresource:
@@ -218,14 +215,14 @@ class ResourceRegistry:
         options = _delete_options(request)
         kind = target.kind
         with self.store.lock:
-            found = self.store.get(kind, target.namespace, target.name)
-            _check_preconditions(kind, found, options.get("preconditions") or {})
+            stored = self.store.get(kind, target.namespace, target.name)
+            _check_preconditions(kind, stored, options.get("preconditions") or {})
             if is_dry_delete(request, options):
-                return object_response(found, kind)
-            deleted = self.remove_with_dependents(kind, found, _propagation(request, options))
+                return object_response(stored, kind)
+            deleted = self.remove_with_dependents(kind, stored, _propagation(request, options))
         if deleted is not None and kind is not POD:
             details = {"name": target.name, "group": kind.group, "kind": kind.plural}
-            details["uid"] = found.obj["metadata"]["uid"]
+            details["uid"] = stored.obj["metadata"]["uid"]
             return SimulatedResponse(200, encode(errors.success(details={k: v for k, v in details.items() if v})))
         return object_response(deleted or self.store.get(kind, target.namespace, target.name), kind)
 
@@ -235,35 +232,35 @@ class ResourceRegistry:
         """Delete every selected object, and return the response with their list."""
         options = _delete_options(request)
         with self.store.lock:
-            found = [v for v in self.store.list_sorted(target.kind) if selected.matches(v.obj)]
+            selected_objects = [v for v in self.store.list_sorted(target.kind) if selected.matches(v.obj)]
             if not is_dry_delete(request, options):
-                for version in found:
+                for version in selected_objects:
                     self.remove_with_dependents(target.kind, version, _propagation(request, options))
-            return SimulatedResponse(200, encode_list(target.kind, ListPage(found, self.store.version)))
+            return SimulatedResponse(200, encode_list(target.kind, ListPage(selected_objects, self.store.version)))
 
-    def remove_with_dependents(self, kind: ApiResource, found: StoredObject, policy: str) -> StoredObject | None:
+    def remove_with_dependents(self, kind: ApiResource, stored: StoredObject, policy: str) -> StoredObject | None:
         """Delete an object and return its last version, or None if finalizers keep it.
 
         If controllers run, `policy` (Background, Foreground or Orphan) determines what becomes of its dependents.
         """
         finalizer = _FINALIZERS.get(policy)
-        if finalizer and self._run_controllers and finalizer not in (found.obj["metadata"].get("finalizers") or []):
+        if finalizer and self._run_controllers and finalizer not in (stored.obj["metadata"].get("finalizers") or []):
 
             def add_finalizer(version: StoredObject) -> Object:
                 meta = version.obj["metadata"]
                 return {**version.obj, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or []), finalizer]}}
 
-            found = self.store.guaranteed_update(kind, *found.key, add_finalizer)
-        return self.remove(kind, found)
+            stored = self.store.guaranteed_update(kind, *stored.key, add_finalizer)
+        return self.remove(kind, stored)
 
-    def remove(self, kind: ApiResource, found: StoredObject) -> StoredObject | None:
+    def remove(self, kind: ApiResource, stored: StoredObject) -> StoredObject | None:
         """Delete an object and return its last version; if finalizers keep it, only mark it and return None.
 
         The mark is a deletion timestamp. No kubelet delays the deletion. With a namespace, its objects are deleted too.
         """
-        namespace, name = found.key
-        if found.obj["metadata"].get("finalizers"):
-            if not found.obj["metadata"].get("deletionTimestamp"):
+        namespace, name = stored.key
+        if stored.obj["metadata"].get("finalizers"):
+            if not stored.obj["metadata"].get("deletionTimestamp"):
                 deletion = {"deletionTimestamp": now(), "deletionGracePeriodSeconds": 0}
                 self.store.guaranteed_update(
                     kind, namespace, name, lambda v: {**v.obj, "metadata": {**v.obj["metadata"], **deletion}}
@@ -309,8 +306,8 @@ def _propagation(request: SimulatedRequest, options: Object) -> str:
     return policy or "Background"
 
 
-def _check_preconditions(kind: ApiResource, found: StoredObject, wanted: Object) -> None:
-    meta = found.obj["metadata"]
+def _check_preconditions(kind: ApiResource, stored: StoredObject, wanted: Object) -> None:
+    meta = stored.obj["metadata"]
     name = meta["name"]
     if wanted.get("uid") and wanted["uid"] != meta["uid"]:
         why = (

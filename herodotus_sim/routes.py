@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from herodotus_sim import binding, discovery, errors, tables
+from herodotus_sim import discovery, errors, subresources, tables
 from herodotus_sim import watch as watching
 from herodotus_sim.kinds import BY_RESOURCE, ApiResource
 from herodotus_sim.options import MAX_WATCHES, Options
@@ -26,7 +26,6 @@ from herodotus_sim.registry import (
     object_response,
     read_object,
 )
-from herodotus_sim.scale import SCALE, apply_scale, scale_from_workload
 from herodotus_sim.selectors import SelectionPredicate, build_predicate
 from herodotus_sim.storage import ObjectStorage, StoredObject
 from herodotus_sim.wire import Object, SimulatedRequest, SimulatedResponse, encode, json_response
@@ -67,19 +66,19 @@ class Router:
             return self._watch(target, request)
         if verb == "list":
             listed = self.verbs.list(target, self._selection(target, request), request)
-            table_options = tables.requested_table_options(request)
-            if table_options is None:
+            row_object = tables.requested_row_object(request)
+            if row_object is None:
                 return SimulatedResponse(200, encode_list(target.kind, listed))
             return SimulatedResponse(
-                200, encode(tables.convert_to_table(target.kind, listed.items, listed.metadata(), table_options))
+                200, encode(tables.convert_to_table(target.kind, listed.items, listed.metadata(), row_object))
             )
         if verb == "get":
-            found = self.store.get(target.kind, target.namespace, target.name)
-            table_options = tables.requested_table_options(request)
-            if table_options is None:
-                return object_response(found, target.kind)
-            meta = {"resourceVersion": str(found.version)}
-            return SimulatedResponse(200, encode(tables.convert_to_table(target.kind, [found], meta, table_options)))
+            stored = self.store.get(target.kind, target.namespace, target.name)
+            row_object = tables.requested_row_object(request)
+            if row_object is None:
+                return object_response(stored, target.kind)
+            meta = {"resourceVersion": str(stored.version)}
+            return SimulatedResponse(200, encode(tables.convert_to_table(target.kind, [stored], meta, row_object)))
         if verb == "create":
             return self._create(target, request)
         if verb == "delete":
@@ -123,7 +122,7 @@ class Router:
     def _create(self, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
         kind = target.kind.kind
         if kind == "Binding":
-            return binding.bind(self.verbs, target, request)
+            return subresources.bind(self.verbs, target, request)
         if kind in ("SelfSubjectAccessReview", "SelfSubjectReview"):
             return json_response(discovery.review_access(target.kind, read_object(request, target.kind)), 201)
         return self._respond_created(self.verbs.create(target, request), target.kind)
@@ -132,9 +131,9 @@ class Router:
         if target.subresource == "proxy":
             return forward(self.store, target, request)
         if target.subresource == "binding":
-            return binding.bind(self.verbs, target, request)
+            return subresources.bind(self.verbs, target, request)
         if target.subresource == "eviction":
-            return binding.evict(self.verbs, target, request)
+            return subresources.evict(self.verbs, target, request)
         if target.subresource == "scale":
             return self._scale(target, verb, request)
         if verb == "get":
@@ -145,18 +144,22 @@ class Router:
     def _scale(self, target: RequestInfo, verb: str, request: SimulatedRequest) -> SimulatedResponse:
         """Read, replace or patch the Scale of a workload, according to `verb`, and return the response."""
         if verb == "get":
-            return json_response(scale_from_workload(self.store.get(target.kind, target.namespace, target.name)))
-        sent = read_object(request, SCALE) if verb == "update" else None
+            return json_response(
+                subresources.scale_from_workload(self.store.get(target.kind, target.namespace, target.name))
+            )
+        sent = read_object(request, subresources.SCALE) if verb == "update" else None
         media_type = content_type(request)
         patch = None if sent is not None else read_patch(media_type, request.body)
 
         def modified(old: StoredObject) -> Object:
-            return apply_scale(
-                target.kind, old, apply_patch(media_type, scale_from_workload(old), patch) if sent is None else sent
+            return subresources.apply_scale(
+                target.kind,
+                old,
+                apply_patch(media_type, subresources.scale_from_workload(old), patch) if sent is None else sent,
             )
 
         scaled = self.store.guaranteed_update(target.kind, target.namespace, target.name, modified, is_dry_run(request))
-        return json_response(scale_from_workload(scaled))
+        return json_response(subresources.scale_from_workload(scaled))
 
     def _selection(self, target: RequestInfo, request: SimulatedRequest) -> SelectionPredicate:
         query = request.query
@@ -166,7 +169,7 @@ class Router:
 
     def _watch(self, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
         kind, selected = target.kind, self._selection(target, request)
-        table_options = tables.requested_table_options(request)
+        row_object = tables.requested_row_object(request)
         if self._watches >= MAX_WATCHES:
             raise errors.too_many(f"the simulated cluster serves {MAX_WATCHES} watches at once, its limit")
         try:
@@ -175,7 +178,7 @@ class Router:
             if error.code != 410 or self.options.expired_watch_as_http:
                 raise
             return SimulatedResponse(200, stream=iter([watching.encode_error_event(error)]))
-        encode_row = None if table_options is None else tables.row_encoder(kind, table_options)
+        encode_row = None if row_object is None else tables.row_encoder(kind, row_object)
         watched = watching.WatchedCollection(kind, selected, encode_row)
         events = watching.stream_events(self.store, watched, start, request, self.options)
         return SimulatedResponse(200, stream=self._counted(events))

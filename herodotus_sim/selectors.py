@@ -84,21 +84,21 @@ def selector_text(selector: Object) -> str:
 
 
 def _requirement(text: str) -> Callable[[dict[str, str]], bool]:
-    if found := _SET.match(text):
-        key, values = found["key"], frozenset(v.strip() for v in found["values"].split(","))
-        if found["op"] == "in":
+    if match := _SET.match(text):
+        key, values = match["key"], frozenset(v.strip() for v in match["values"].split(","))
+        if match["op"] == "in":
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
-    if found := _EQUALITY.match(text):
-        key, value = found["key"], found["value"]
-        if found["op"] == "!=":
+    if match := _EQUALITY.match(text):
+        key, value = match["key"], match["value"]
+        if match["op"] == "!=":
             return lambda labels: labels.get(key) != value
         return lambda labels: labels.get(key) == value
-    if found := _ORDER.match(text):
-        key, bound, sign = found["key"], int(found["value"]), 1 if found["op"] == ">" else -1
+    if match := _ORDER.match(text):
+        key, bound, sign = match["key"], int(match["value"]), 1 if match["op"] == ">" else -1
         return lambda labels: _compare_number(labels.get(key), bound, sign)
-    if found := _EXISTS.match(text):
-        key, expects_equal = found["key"], not found["op"]
+    if match := _EXISTS.match(text):
+        key, expects_equal = match["key"], not match["op"]
         return lambda labels: (key in labels) is expects_equal
     raise errors.bad_request(f"unable to parse requirement: {text!r}")
 
@@ -116,19 +116,19 @@ def parse_fields(kind: ApiResource, text: str) -> list[tuple[str, str, str]]:
     Raises StatusError 400 for an unknown field or an invalid term.
     """
     terms = []
-    known = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace", **dict(kind.fields)}
+    paths = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace", **dict(kind.fields)}
     for term in filter(None, (part.strip() for part in text.split(","))):
         label, operator, value = _split_term(term)
-        if label not in known:
+        if label not in paths:
             raise errors.bad_request(_unknown_field(kind, label))
-        terms.append((known[label], operator, value))
+        terms.append((paths[label], operator, value))
     return terms
 
 
 def _split_term(term: str) -> tuple[str, str, str]:
     for sign, operator in (("!=", "!="), ("==", "="), ("=", "=")):
-        label, found, value = term.partition(sign)
-        if found:
+        label, sign_present, value = term.partition(sign)
+        if sign_present:
             return label.strip(), operator, value.strip()
     raise errors.bad_request(f"invalid selector: '{term}'; can't understand '{term}'")
 

@@ -19,14 +19,38 @@ from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 
-from herodotus_sim import conversion as views
 from herodotus_sim import errors
-from herodotus_sim.kinds import ApiResource
+from herodotus_sim.kinds import EVENT_V1, ApiResource
 from herodotus_sim.options import MAX_EVENTS, MAX_OBJECTS
 from herodotus_sim.wire import Object, encode
 
+# The events.k8s.io/v1 name of each field of a core/v1 Event, which is the stored form.
+_RENAMED = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_CORE_NAMES = {new: old for old, new in _RENAMED.items()}
+
 Key = tuple[str, str]
 """Namespace ('' for cluster-scoped objects) and name: kube-apiserver's list order."""
+
+
+def from_storage_form(kind: ApiResource, obj: Object) -> Object:
+    """Return a stored object with the field names of the given resource, which differ only for events.k8s.io/v1."""
+    if kind is not EVENT_V1:
+        return obj
+    return {_RENAMED.get(name, name): value for name, value in obj.items()}
+
+
+def to_storage_form(kind: ApiResource, obj: Object) -> Object:
+    """Return an object as it is stored: without kind and apiVersion, and Events with the field names of core/v1."""
+    names = _CORE_NAMES if kind is EVENT_V1 else {}
+    return {names.get(name, name): value for name, value in obj.items() if name not in ("kind", "apiVersion")}
 
 
 class StoredObject:
@@ -42,13 +66,13 @@ class StoredObject:
 
     def to_object(self, kind: ApiResource) -> Object:
         """Return the object as clients of this resource see it, with `kind` and `apiVersion`."""
-        return {**kind.type_meta, **views.from_storage_form(kind, self.obj)}
+        return {**kind.type_meta, **from_storage_form(kind, self.obj)}
 
     def encode_item(self, kind: ApiResource) -> bytes:
         """Return the object as JSON without `kind` and `apiVersion`, as an item of a list; the bytes are cached."""
         body = self._bodies.get(kind.group)
         if body is None:
-            body = self._bodies[kind.group] = encode(views.from_storage_form(kind, self.obj))
+            body = self._bodies[kind.group] = encode(from_storage_form(kind, self.obj))
         return body
 
     def encode_object(self, kind: ApiResource) -> bytes:
@@ -159,11 +183,11 @@ class ObjectStorage:
     def watch_cache(self, kind: ApiResource) -> WatchCache:
         """Return the watch cache of a resource; core/v1 and events.k8s.io/v1 Events share one."""
         with self.lock:
-            found = self._caches.get(kind.plural)
-            if found is None:
-                found = WatchCache(self._history_limit, self._start, self.lock, partial(self._dispatch, kind))
-                self._caches[kind.plural] = found
-            return found
+            cache = self._caches.get(kind.plural)
+            if cache is None:
+                cache = WatchCache(self._history_limit, self._start, self.lock, partial(self._dispatch, kind))
+                self._caches[kind.plural] = cache
+            return cache
 
     def add_event_handler(self, handle: Callable[[ApiResource, WatchChange], None]) -> None:
         """Call `handle` with each later change and its resource, under the lock.
@@ -183,10 +207,10 @@ class ObjectStorage:
 
     def get(self, kind: ApiResource, namespace: str, name: str) -> StoredObject:
         """Return the stored object with this namespace and name; raise StatusError 404 if there is none."""
-        found = self.find(kind, namespace, name)
-        if found is None:
+        stored = self.find(kind, namespace, name)
+        if stored is None:
             raise errors.not_found(kind, name)
-        return found
+        return stored
 
     def list_sorted(self, kind: ApiResource) -> list[StoredObject]:
         """Return every object of a resource, sorted by namespace and name, in a list that must not be changed."""

@@ -23,14 +23,6 @@ Cells = Callable[[Object], list[Any]]
 
 
 @dataclass(frozen=True)
-class TableOptions:
-    """The options of a request that prefers a Table (server-side printing)."""
-
-    include: str = "Metadata"
-    """The object that each row includes: None, Metadata or Object."""
-
-
-@dataclass(frozen=True)
 class TableColumns:
     """The columns of a kind's Table, and the function that computes the cells of an object's row.
 
@@ -42,15 +34,18 @@ class TableColumns:
     wide: frozenset[str] = frozenset()
 
 
-def requested_table_options(request: SimulatedRequest) -> TableOptions | None:
-    """Return the Table options of a request, or None if its Accept header does not prefer a Table."""
+def requested_row_object(request: SimulatedRequest) -> str | None:
+    """Return what each row of the Table includes: None, Metadata or Object.
+
+    The result is None if the request's Accept header does not prefer a Table.
+    """
     first = request.headers.get("accept", "").partition(",")[0]
     if not (_TABLE.search(first) and _SUPPORTED.search(first)):
         return None
-    return TableOptions(request.query.get("includeObject", "Metadata"))
+    return request.query.get("includeObject", "Metadata")
 
 
-def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: Object, form: TableOptions) -> Object:
+def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: Object, row_object: str) -> Object:
     """Return objects of one kind as a `Table` with a row for each; `metadata` is the table's metadata."""
     layout = LAYOUTS.get(kind.kind, GENERIC)
     columns = [
@@ -63,26 +58,25 @@ def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: 
         }
         for name in layout.columns
     ]
-    rows = [{"cells": layout.cells(v.obj), **_row_object(kind, v, form)} for v in versions]
+    rows = [{"cells": layout.cells(v.obj), **_row_object(kind, v, row_object)} for v in versions]
     head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
     return {**head, "columnDefinitions": columns, "rows": rows}
 
 
-def row_encoder(kind: ApiResource, form: TableOptions) -> Callable[[StoredObject], bytes]:
+def row_encoder(kind: ApiResource, row_object: str) -> Callable[[StoredObject], bytes]:
     """Return a function that encodes an object of a watch as JSON: a Table with one row."""
 
     def encoded(version: StoredObject) -> bytes:
-        return encode(
-            convert_to_table(kind, [version], {"resourceVersion": version.obj["metadata"]["resourceVersion"]}, form)
-        )
+        metadata = {"resourceVersion": version.obj["metadata"]["resourceVersion"]}
+        return encode(convert_to_table(kind, [version], metadata, row_object))
 
     return encoded
 
 
-def _row_object(kind: ApiResource, version: StoredObject, form: TableOptions) -> Object:
-    if form.include == "None":
+def _row_object(kind: ApiResource, version: StoredObject, row_object: str) -> Object:
+    if row_object == "None":
         return {}
-    if form.include == "Object":
+    if row_object == "Object":
         return {"object": version.to_object(kind)}
     head = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
     return {"object": {**head, "metadata": version.obj["metadata"]}}
@@ -244,8 +238,8 @@ def _job(obj: Object) -> list[Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     true = {c["type"] for c in status.get("conditions") or [] if c.get("status") == "True"}
     final = next((word for word in ("Complete", "Failed", "Suspended") if word in true), "Running")
-    requested_table_options = spec.get("completions")
-    total = f"{requested_table_options}" if requested_table_options is not None else f"1 of {spec['parallelism']}"
+    completions = spec.get("completions")
+    total = f"{completions}" if completions is not None else f"1 of {spec['parallelism']}"
     began, ended = status.get("startTime"), status.get("completionTime")
     duration = format_age(began, ended) if began else ""
     done = f"{status.get('succeeded', 0)}/{total}"

@@ -90,14 +90,14 @@ def _template(template: Object) -> Object:
 
     A pod that is created from it gets its other defaults then.
     """
-    given = {k: v for k, v in (template.get("spec") or {}).items() if v is not None}
+    own_spec = {k: v for k, v in (template.get("spec") or {}).items() if v is not None}
     spec: Object = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
         "securityContext": {},
         "schedulerName": "default-scheduler",
-        **given,
+        **own_spec,
     }
     for field in ("containers", "initContainers"):
         if field in spec:

@@ -17,10 +17,10 @@ from herodotus_sim.controllers.access import (
     find_condition,
     format_timestamp,
     is_active,
+    owner_reference,
     parse_timestamp,
     with_condition,
 )
-from herodotus_sim.controllers.ownership import owner_reference
 from herodotus_sim.errors import StatusError
 from herodotus_sim.kinds import POD
 from herodotus_sim.storage import StoredObject
@@ -242,13 +242,13 @@ class _Rollout:
         self._annotate_deployment(self._next_revision())
 
     def _next_revision(self) -> int:
-        known = max((int(_annotation(s, REVISION) or 0) for s in self._old), default=0) + 1
-        return max(known, int(_annotation(self._new, REVISION) or 0) if self._new else 0)
+        next_revision = max((int(_annotation(s, REVISION) or 0) for s in self._old), default=0) + 1
+        return max(next_revision, int(_annotation(self._new, REVISION) or 0) if self._new else 0)
 
     def _set_annotations(self, revision: int) -> Object:
         own = self._deployment.obj["metadata"].get("annotations") or {}
-        kept = {k: v for k, v in own.items() if k not in _NOT_COPIED}
-        return {**kept, **self._size_annotations(), REVISION: str(revision)}
+        annotations = {k: v for k, v in own.items() if k not in _NOT_COPIED}
+        return {**annotations, **self._size_annotations(), REVISION: str(revision)}
 
     def _size_annotations(self) -> Object:
         most = self._replicas + self._max_surge
@@ -258,12 +258,12 @@ class _Rollout:
         if self._new is None:
             return
         revision = self._next_revision()
-        kept = {k: v for k, v in self._set_annotations(revision).items() if k not in (_DESIRED, _MAX)}
+        annotations = {k: v for k, v in self._set_annotations(revision).items() if k not in (_DESIRED, _MAX)}
         before = _annotation(self._new, REVISION)
         if before and int(before) < revision:  # The Deployment was rolled back to an old template.
             history = _annotation(self._new, _HISTORY)
-            kept[_HISTORY] = f"{history},{before}" if history else before
-        self._new = self._access.annotate(REPLICA_SET, self._new, kept)
+            annotations[_HISTORY] = f"{history},{before}" if history else before
+        self._new = self._access.annotate(REPLICA_SET, self._new, annotations)
         self._annotate_deployment(revision)
 
     def _annotate_deployment(self, revision: int) -> None:
@@ -324,10 +324,10 @@ class _Rollout:
         rolling = self._spec["strategy"].get("rollingUpdate")
         if not rolling or not self._replicas:
             return 0
-        found = resolve(rolling["maxUnavailable"], self._replicas, up=False)
-        if not found and not self._max_surge:
+        unavailable = resolve(rolling["maxUnavailable"], self._replicas, up=False)
+        if not unavailable and not self._max_surge:
             return 1  # Both may round to 0, but the rollout must advance.
-        return min(found, self._replicas)
+        return min(unavailable, self._replicas)
 
     # --- status -----------------------------------------------------------------------------------------------------
 
@@ -371,31 +371,32 @@ class _Rollout:
         `before` is the previous status, `counts` the current pod counts.
         """
         conditions: list[Object] = list(before.get("conditions") or [])
-        found = find_condition({"status": before}, "Progressing")
+        progressing = find_condition({"status": before}, "Progressing")
         name = self._new.key[1] if self._new else ""
         complete = all(counts.get(k, 0) == self._replicas for k in ("updatedReplicas", "replicas", "availableReplicas"))
         if self._created:
             done = f'Created new replica set "{name}"'
             return self._with(conditions, _Condition("Progressing", "True", "NewReplicaSetCreated", done)), 0.1
         if self._spec.get("paused"):
-            if found is None or found["reason"] != "DeploymentPaused":
+            if progressing is None or progressing["reason"] != "DeploymentPaused":
                 paused = _Condition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
                 conditions = self._with(conditions, paused)
             return conditions, 0.0
         if complete:
             done = f'ReplicaSet "{name}" has successfully progressed.'
             return self._with(conditions, _Condition("Progressing", "True", "NewReplicaSetAvailable", done)), 0.0
-        if found is not None and found["reason"] == "NewReplicaSetAvailable" and not self._has_changed(before):
+        was_complete = progressing is not None and progressing["reason"] == "NewReplicaSetAvailable"
+        if was_complete and not self._has_changed(before):
             return conditions, 0.0  # The rollout is complete; pods that fail later do not start another one.
-        if found is None or self._has_progressed(before, counts) or found["reason"] == "NewReplicaSetAvailable":
+        if progressing is None or was_complete or self._has_progressed(before, counts):
             doing = f'ReplicaSet "{name}" is progressing.'
             conditions = self._with(
                 conditions, _Condition("Progressing", "True", "ReplicaSetUpdated", doing), renew=True
             )
-            found = find_condition({"status": {"conditions": conditions}}, "Progressing")
-        assert found is not None
+            progressing = find_condition({"status": {"conditions": conditions}}, "Progressing")
+        assert progressing is not None
         limit_s = self._spec["progressDeadlineSeconds"]
-        left = parse_timestamp(found["lastUpdateTime"]) + limit_s - self._access.clock()
+        left = parse_timestamp(progressing["lastUpdateTime"]) + limit_s - self._access.clock()
         if left > 0:
             return conditions, left + 1
         late = f'ReplicaSet "{name}" has timed out progressing.'
@@ -422,8 +423,8 @@ class _Rollout:
         if changed is conditions and not renew:
             return conditions
         stamp = format_timestamp(self._access.clock())
-        kept = stamp if old is None or old["status"] != condition.status else old["lastTransitionTime"]
-        stamped = {**new, "lastUpdateTime": stamp, "lastTransitionTime": kept}
+        transition = stamp if old is None or old["status"] != condition.status else old["lastTransitionTime"]
+        stamped = {**new, "lastUpdateTime": stamp, "lastTransitionTime": transition}
         return [*(c for c in conditions if c.get("type") != condition.type), stamped]
 
 

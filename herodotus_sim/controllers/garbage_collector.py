@@ -6,8 +6,7 @@ unsupported here, is never deleted.
 
 from __future__ import annotations
 
-from herodotus_sim.controllers.access import ControllerClient, without_owner
-from herodotus_sim.controllers.ownership import owners_of
+from herodotus_sim.controllers.access import ControllerClient, owners_of, without_owner
 from herodotus_sim.kinds import BY_TYPE, ApiResource
 from herodotus_sim.registry import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from herodotus_sim.storage import StoredObject
@@ -31,18 +30,18 @@ class GarbageCollector:
             return 0.0
         api_version, name_of_kind, namespace, name = reference.split("|")
         kind = BY_TYPE[api_version, name_of_kind]
-        found = self._access.store.find(kind, namespace, name)
-        if found is None or found.obj["metadata"]["uid"] != uid:
+        stored = self._access.store.find(kind, namespace, name)
+        if stored is None or stored.obj["metadata"]["uid"] != uid:
             return 0.0
-        finalizers = found.obj["metadata"].get("finalizers") or []
-        if found.obj["metadata"].get("deletionTimestamp"):
+        finalizers = stored.obj["metadata"].get("finalizers") or []
+        if stored.obj["metadata"].get("deletionTimestamp"):
             if ORPHAN_FINALIZER in finalizers:
                 self._orphan_dependents(uid)
-                self._finish(kind, found, ORPHAN_FINALIZER)
+                self._finish(kind, stored, ORPHAN_FINALIZER)
             elif FOREGROUND_FINALIZER in finalizers and self._delete_dependents(uid):
-                self._finish(kind, found, FOREGROUND_FINALIZER)
+                self._finish(kind, stored, FOREGROUND_FINALIZER)
         else:
-            self._delete_unowned(kind, found)
+            self._delete_unowned(kind, stored)
         return 0.0
 
     def _delete_unowned(self, kind: ApiResource, version: StoredObject) -> None:
@@ -62,8 +61,8 @@ class GarbageCollector:
         kind = BY_TYPE.get((owner.get("apiVersion", ""), owner.get("kind", "")))
         if kind is None:
             return True
-        found = self._access.store.find(kind, namespace if kind.namespaced else "", owner["name"])
-        return found is not None and found.obj["metadata"]["uid"] == owner["uid"]
+        stored = self._access.store.find(kind, namespace if kind.namespaced else "", owner["name"])
+        return stored is not None and stored.obj["metadata"]["uid"] == owner["uid"]
 
     def _orphan_dependents(self, uid: str) -> None:
         for kind, version in self._access.ownership.dependents(uid):
@@ -86,7 +85,7 @@ class GarbageCollector:
         def finished(old: StoredObject) -> Object:
             meta = old.obj["metadata"]
             left = [f for f in meta.get("finalizers") or [] if f != finalizer]
-            kept = {k: v for k, v in meta.items() if k != "finalizers"} | ({"finalizers": left} if left else {})
-            return {**old.obj, "metadata": kept}
+            metadata = {k: v for k, v in meta.items() if k != "finalizers"} | ({"finalizers": left} if left else {})
+            return {**old.obj, "metadata": metadata}
 
         self._access.store.guaranteed_update(kind, *version.key, finished)

@@ -131,8 +131,8 @@ class JobController:
         self, job: StoredObject, status: Object, active: list[StoredObject], succeeded: int, failed: int
     ) -> None:
         counts = {"active": len(active), "succeeded": succeeded, "failed": failed}
-        kept = {k: v for k, v in status.items() if k not in counts and not (k == "conditions" and not v)}
-        new = {**kept, **{k: v for k, v in counts.items() if v}}
+        others = {k: v for k, v in status.items() if k not in counts and not (k == "conditions" and not v)}
+        new = {**others, **{k: v for k, v in counts.items() if v}}
         new |= {"ready": sum(is_ready(p.obj) for p in active), "terminating": 0, "uncountedTerminatedPods": {}}
         self._access.update_status(JOB, job, new)
 

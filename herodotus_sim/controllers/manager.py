@@ -19,11 +19,10 @@ import traceback
 from collections.abc import Callable
 from typing import Protocol
 
-from herodotus_sim.controllers.access import ControllerClient
+from herodotus_sim.controllers.access import ControllerClient, Ownership, owners_of
 from herodotus_sim.controllers.deployment import DeploymentController
 from herodotus_sim.controllers.garbage_collector import GarbageCollector
 from herodotus_sim.controllers.job import JobController
-from herodotus_sim.controllers.ownership import Ownership, owners_of
 from herodotus_sim.controllers.replica_set import ReplicaSetController
 from herodotus_sim.controllers.stateful_set import StatefulSetController
 from herodotus_sim.errors import StatusError

@@ -6,9 +6,8 @@ deleted only while each pod before it, or after it, is ready.
 
 from __future__ import annotations
 
-from herodotus_sim.controllers.access import ControllerClient, is_ready
+from herodotus_sim.controllers.access import ControllerClient, is_ready, owner_reference
 from herodotus_sim.controllers.deployment import template_hash
-from herodotus_sim.controllers.ownership import owner_reference
 from herodotus_sim.kinds import CONTROLLER_REVISION, POD
 from herodotus_sim.storage import StoredObject
 from herodotus_sim.wire import Object
@@ -71,9 +70,9 @@ class StatefulSetController:
         spec, meta = stateful_set.obj["spec"], stateful_set.obj["metadata"]
         revision, template = update.key[1], spec["template"]
         if ordinal < _partition(spec) and current != revision:
-            kept = self._access.store.find(CONTROLLER_REVISION, meta["namespace"], current)
-            if kept is not None:
-                revision, template = current, kept.obj["data"]["spec"]["template"]
+            stored = self._access.store.find(CONTROLLER_REVISION, meta["namespace"], current)
+            if stored is not None:
+                revision, template = current, stored.obj["data"]["spec"]["template"]
         name = f"{meta['name']}-{ordinal}"
         pod_spec = {**template["spec"], "hostname": name}
         if spec.get("serviceName"):
@@ -106,10 +105,10 @@ class StatefulSetController:
         """Return the ControllerRevision of the StatefulSet's present template; create it if it does not exist."""
         uid, meta = stateful_set.obj["metadata"]["uid"], stateful_set.obj["metadata"]
         template = stateful_set.obj["spec"]["template"]
-        known = self._access.ownership.controlled(uid, CONTROLLER_REVISION)
-        newest = max((r.obj["revision"] for r in known), default=0)
+        revisions = self._access.ownership.controlled(uid, CONTROLLER_REVISION)
+        newest = max((r.obj["revision"] for r in revisions), default=0)
         data = {"spec": {"template": {**template, "$patch": "replace"}}}
-        for revision in known:
+        for revision in revisions:
             if revision.obj["data"] == data:
                 if revision.obj["revision"] == newest:
                     return revision
@@ -148,8 +147,8 @@ class StatefulSetController:
         uid = stateful_set.obj["metadata"]["uid"]
         labels = (p.obj["metadata"].get("labels") or {} for p in self._access.ownership.controlled(uid, POD))
         live = {current, update.key[1], *(of.get(_REVISION_LABEL) for of in labels)}
-        known = self._access.ownership.controlled(uid, CONTROLLER_REVISION)
-        unused = sorted((r for r in known if r.key[1] not in live), key=lambda r: r.obj["revision"])
+        revisions = self._access.ownership.controlled(uid, CONTROLLER_REVISION)
+        unused = sorted((r for r in revisions if r.key[1] not in live), key=lambda r: r.obj["revision"])
         for revision in unused[: max(0, len(unused) - stateful_set.obj["spec"]["revisionHistoryLimit"])]:
             self._access.delete(CONTROLLER_REVISION, revision)
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from herodotus_sim.errors import StatusError
-from herodotus_sim.patches import json_patch, merge_patch
-from herodotus_sim.strategic import strategic_merge
+from herodotus_sim.patches import json_patch, merge_patch, strategic_merge
 from tests.sim.client import PODS, Api, a_node, a_pod, select_keys
 
 JSON_PATCH = "application/json-patch+json"

@@ -1,22 +1,25 @@
-"""The two subresources of pods that the scheduler and kubectl drain write: binding and eviction.
+"""Subresources: binding and eviction of pods, which the scheduler and kubectl drain write, and the scale of workloads.
 
 Does not own: choosing a node. Like kube-apiserver it does not check that the node exists.
 
-Invariant: a pod is bound at most once, and only while it has no scheduling gates and is not being deleted.
+Invariant: a pod is bound at most once, and only while it has no scheduling gates and is not being deleted. A write of a
+scale changes only `spec.replicas`.
 """
 
 from __future__ import annotations
 
 from herodotus_sim import errors
-from herodotus_sim.create_strategy import now
 from herodotus_sim.kinds import BY_TYPE, POD, POD_DISRUPTION_BUDGET, ApiResource
 from herodotus_sim.registry import RequestInfo, ResourceRegistry, is_dry_delete, is_dry_run, read_object
 from herodotus_sim.selectors import label_predicate, selector_text
 from herodotus_sim.storage import StoredObject
+from herodotus_sim.strategy import now, prepare_for_update
 from herodotus_sim.wire import Object, SimulatedRequest, SimulatedResponse, encode, json_response
 
 _EVICTION = ApiResource("Eviction", "evictions", "policy")
 _BINDING = BY_TYPE["v1", "Binding"]
+SCALE = ApiResource("Scale", "scales", "autoscaling")
+_SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _CREATED = encode(errors.success(201))
 
 
@@ -110,3 +113,31 @@ def _decrement_budget(verbs: ResourceRegistry, budget: StoredObject, pod: Stored
     disrupted = {**(status.get("disruptedPods") or {}), pod.key[1]: now()}
     spent = {**budget.obj, "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}}
     verbs.store.guaranteed_update(POD_DISRUPTION_BUDGET, *budget.key, lambda _: spent, dry_run)
+
+
+def scale_from_workload(workload: StoredObject) -> Object:
+    """Return the Scale object that represents a stored workload."""
+    obj = workload.obj
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    scale_status: Object = {"replicas": status.get("replicas", 0)}
+    if spec.get("selector"):
+        scale_status["selector"] = selector_text(spec["selector"])
+    meta = {field: obj["metadata"][field] for field in _SCALE_METADATA if field in obj["metadata"]}
+    replicas = {"replicas": spec["replicas"]} if spec.get("replicas") else {}
+    return {**SCALE.type_meta, "metadata": meta, "spec": replicas, "status": scale_status}
+
+
+def apply_scale(kind: ApiResource, old: StoredObject, scale: Object) -> Object:
+    """Return the stored workload with `spec.replicas` taken from a Scale object.
+
+    Raises StatusError 409 for an outdated resource version or another UID, 422 for an invalid number of pods.
+    """
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if not isinstance(replicas, int) or replicas < 0:
+        message = f"Invalid value: {replicas}: must be greater than or equal to 0"
+        raise errors.invalid(SCALE, old.key[1], "spec.replicas", "FieldValueInvalid", message)
+    sent = scale.get("metadata") or {}
+    preconditions = {field: sent[field] for field in ("uid", "resourceVersion") if sent.get(field)}
+    new = {**old.obj, "spec": {**old.obj["spec"], "replicas": replicas}}
+    new["metadata"] = {k: v for k, v in old.obj["metadata"].items() if k != "resourceVersion"} | preconditions
+    return prepare_for_update(kind, old, new, "")
