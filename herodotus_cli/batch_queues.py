@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from herodotus_cli.errors import CliError, ServerError
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 
 Json = dict[str, Any]
 Get = Callable[[str], Json]  # returns the object at a path of the API server; raises CliError

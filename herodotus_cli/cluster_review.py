@@ -14,8 +14,8 @@ from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.progress import ProgressLine, note_after_delay
-from herodotus_cli.transport import api_paths, connect
-from herodotus_cli.transport.interface import Transport
+from herodotus_cli.transport import Transport, connect
+from herodotus_client import api_paths
 
 Json = dict[str, Any]
 

@@ -18,11 +18,10 @@ from io import StringIO
 
 import click
 
-from herodotus_cli import options
+from herodotus_cli import options, transport
 from herodotus_cli.commands import ALIASES, COMMANDS, load_command
 from herodotus_cli.environment import Environment, process_environment
 from herodotus_cli.errors import INTERRUPTED, CliError, print_to_stderr
-from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
 
 PROG = "kubectl herodotus"
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -70,16 +69,16 @@ def cli(**_options: object) -> None:
     """
 
 
-def run_process(arguments: Sequence[str], prefetched: PrefetchedProcesses) -> int:
-    """Run the command line of this process and return its exit code.
-
-    `prefetched` holds kubectl processes that are already running.
-    """
+def run_process(arguments: Sequence[str]) -> int:
+    """Run the command line of this process and return its exit code."""
     if sys.stdout is None:  # `>&-`
         return _fail("error: cannot write: standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ✓ shows ?
-    return run(arguments, process_environment(prefetched))
+    try:
+        return run(arguments, process_environment())
+    finally:
+        transport.close()
 
 
 def run(arguments: Sequence[str], environment: Environment) -> int:

@@ -18,7 +18,8 @@ from herodotus_cli import option_values
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import environment_of
 from herodotus_cli.errors import CliError
-from herodotus_cli.transport import api_paths, connect
+from herodotus_cli.transport import connect
+from herodotus_client import api_paths
 
 Json = dict[str, Any]
 TIMEOUT_S = 2.0  # a user who pressed Tab waits no longer

@@ -16,9 +16,10 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
 
-from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, from_status, is_status, print_to_stderr
-from herodotus_cli.transport import api_paths
-from herodotus_cli.transport.interface import Transport
+from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, from_service_error, print_to_stderr
+from herodotus_cli.transport import Transport
+from herodotus_client import api_paths
+from herodotus_client.responses import read_status
 
 Json = dict[str, Any]
 LIST_LIMIT = 500  # decisions that are searched for those in binding
@@ -172,8 +173,8 @@ def _stream(
     try:
         with closing(transport.stream(api_paths.decisions_watch(namespace, version, selector=selector))) as events:
             for event in events:
-                if event.get("type") == "ERROR" and is_status(event.get("object") or {}):
-                    raise from_status(event["object"])
+                if event.get("type") == "ERROR" and (event.get("object") or {}).get("kind") == "Status":
+                    raise from_service_error(read_status(event["object"]))
                 yield event
     except KeyError as e:
         raise CliError(

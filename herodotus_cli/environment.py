@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from herodotus_cli.connection import ConnectionSettings
     from herodotus_cli.option_values import OutputOptions
     from herodotus_cli.render.screen_elements import Block, ViewOptions
-    from herodotus_cli.transport.api_paths import DecisionSelector
-    from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
+    from herodotus_client.api_paths import DecisionSelector
 
 Json = dict[str, Any]
 Screen = Callable[["ViewOptions"], Sequence["Block"]]
@@ -34,17 +33,15 @@ MIN_WIDTH = 40  # narrower terminals scroll sideways: tables with a letter per l
 
 
 class Environment(NamedTuple):
-    """What a command uses of its process: environment variables, output stream, clock, terminal, running requests.
+    """What a command uses of its process: environment variables, output stream, clock, terminal.
 
     `width` and `height` return the terminal's columns and lines; a height of 0 means that no pager can be used.
-    `prefetched` holds kubectl processes that were started before the command line was parsed.
     """
 
     environ: Mapping[str, str]
     out: TextIO
     now: Callable[[], datetime]
     width: Callable[[], int]
-    prefetched: PrefetchedProcesses | None = None
     height: Callable[[], int] = int
 
     def fetch(self, connection: ConnectionSettings, path: str, output: OutputOptions, screen: str = "") -> Json:
@@ -57,7 +54,7 @@ class Environment(NamedTuple):
         if screen and output.format in SCREEN_FORMATS:
             writer = "terminal" if self.draws_on_terminal(output) else "plain_text"
             threading.Thread(target=_import_renderers, args=(screen, writer), daemon=True).start()
-        return connect(connection, self.environ, self.prefetched).get(path)
+        return connect(connection, self.environ).get(path)
 
     def resolve_namespace(self, given: str, connection: ConnectionSettings) -> str:
         """Return `given`, or if it is empty the namespace of the kubeconfig's context.
@@ -89,7 +86,8 @@ class Environment(NamedTuple):
             print_once()
             return
         from herodotus_cli import decision_watch
-        from herodotus_cli.transport import api_paths, connect
+        from herodotus_cli.transport import connect
+        from herodotus_client import api_paths
 
         first = True
 
@@ -155,16 +153,14 @@ class Environment(NamedTuple):
 
 def environment_of(ctx: click.Context) -> Environment:
     """Return the environment that `command_line.run` put into click's context."""
-    found = ctx.find_object(Environment)
-    assert found is not None
-    return found
+    environment = ctx.find_object(Environment)
+    assert environment is not None
+    return environment
 
 
-def process_environment(prefetched: PrefetchedProcesses | None = None) -> Environment:
+def process_environment() -> Environment:
     """Return the environment of this process: its variables, stdout, clock and terminal."""
-    return Environment(
-        os.environ, sys.stdout, lambda: datetime.now().astimezone(), _terminal_width, prefetched, _terminal_height
-    )
+    return Environment(os.environ, sys.stdout, lambda: datetime.now().astimezone(), _terminal_width, _terminal_height)
 
 
 def _terminal_height() -> int:

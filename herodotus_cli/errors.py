@@ -1,25 +1,25 @@
 """Errors of the plugin: one line on stderr, hints below it, exit code 1.
 
-Owns: the form of an error, and turning a Status document into one. Does not own: usage errors (click, exit code 2).
+Owns: the form of an error. Does not own: reading responses (`herodotus_client.responses`), usage errors (click, exit
+code 2).
 
 Invariant: every failure that a user can cause becomes one of these errors, never a traceback.
 """
 
 from __future__ import annotations
 
-from _thread import allocate_lock  # of threading, whose import would delay the first request
+import sys
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from herodotus_client.responses import ServiceError, UnknownResponseError
 
-    Json = dict[str, Any]
-
+Json = dict[str, Any]
 INTERRUPTED = 130  # the exit code after Ctrl-C, as of shells
 
 
-stderr_lock = allocate_lock()  # threads that read the cluster report their progress meanwhile
+stderr_lock = Lock()  # threads that read the cluster report their progress meanwhile
 progress_shown = False  # set by `progress`
 
 
@@ -64,9 +64,7 @@ class ProxyStartError(CliError):
 
 def print_to_stderr(*lines: str) -> None:
     """Print each argument as one line on standard error, with control characters escaped."""
-    import sys  # here and below, because only failures need it
-
-    from herodotus_record.escaping import escape
+    from herodotus_record.escaping import escape  # here, because only failures need it
 
     with stderr_lock:
         remove_progress()
@@ -77,26 +75,16 @@ def remove_progress() -> None:
     """Remove the progress line from the terminal, if it is shown. The caller holds `stderr_lock`."""
     global progress_shown
     if progress_shown:
-        import sys
-
         progress_shown = False
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
 
 
-def is_status(document: Json) -> bool:
-    """Return whether a JSON document is a Kubernetes Status, as servers return for an error."""
-    return document.get("kind") == "Status"
-
-
-def from_status(document: Json) -> ServerError:
-    """Return the ServerError for a Kubernetes Status document."""
-    details = document.get("details")
-    return ServerError(
-        str(document.get("reason") or f"code {document.get('code', 'unknown')}"),
-        str(document.get("message") or "no message"),
-        details if isinstance(details, dict) else None,
-    )
+def from_service_error(error: ServiceError, source: str = "the decisions service") -> CliError:
+    """Return the error to print for a response of a server. `source` names the server if it sent no document."""
+    if isinstance(error, UnknownResponseError):
+        return CliError(f"error: {source} {error.message}", [error.beginning])
+    return ServerError(error.reason, error.message, error.details)
 
 
 def unreachable(why: str, hints: Sequence[str]) -> ConnectionFailedError:

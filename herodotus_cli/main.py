@@ -1,7 +1,6 @@
 """The entry point of `kubectl herodotus`.
 
-Owns: the order of start-up and exit, which decides how fast an answer is. Does not own: commands and exit codes
-(`command_line`), the request that is started before click is imported (`kubectl_prefetch`).
+Owns: start-up and exit, which decide how fast an answer is. Does not own: commands and exit codes (`command_line`).
 """
 
 from __future__ import annotations
@@ -9,15 +8,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
-from herodotus_cli import kubectl_prefetch, transport
 from herodotus_cli.errors import INTERRUPTED
-from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
 
 _GC_THRESHOLD = 50_000  # instead of 700: collecting while modules are imported finds nothing
 
@@ -26,19 +20,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit the process with its exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     gc.set_threshold(_GC_THRESHOLD)
-    prefetched = PrefetchedProcesses()
     try:
-        kubectl_prefetch.prefetch(words, os.environ, prefetched)
-        from herodotus_cli.command_line import run_process  # here, while kubectl works
+        from herodotus_cli.command_line import run_process  # here, because click or another package may be missing
 
-        code = run_process(words, prefetched)
+        code = run_process(words)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except ModuleNotFoundError as missing:  # a clone that was not installed
         code = _report_missing_package(str(missing.name))
-    finally:
-        prefetched.close()
-        transport.close()
     _exit(code)
 
 

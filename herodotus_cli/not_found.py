@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
-from herodotus_cli.transport import api_paths
 from herodotus_cli.unrecorded_pods import was_created_with_node
+from herodotus_client import api_paths
 
 if TYPE_CHECKING:
     from herodotus_cli.environment import Environment

@@ -7,28 +7,35 @@
         print(answer["headline"])
 
 Owns: the public names of the package. An answer is the document of `kubectl herodotus -o json`, typed in `answers`.
+
+A name is imported when it is first used, because the plugin needs `api_paths` and `responses` alone: `client` imports
+httpx, which takes longer than an answer.
 """
 
-from herodotus_client.client import AsyncClient, Client, ServiceError
-from herodotus_client.questions import (
-    Question,
-    agreements,
-    balance,
-    compare_nodes,
-    compare_pods,
-    explain_node,
-    explain_pod,
-    explain_pod_group,
-    explain_workload,
-    list_clusters,
-    list_decisions,
-    list_pending_pods,
-    list_pod_attempts,
-    list_preemptions,
-    read_decision,
-    review_cluster,
-    review_placement,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from herodotus_client.client import AsyncClient, Client
+    from herodotus_client.questions import (
+        Question,
+        agreements,
+        balance,
+        compare_nodes,
+        compare_pods,
+        explain_node,
+        explain_pod,
+        explain_pod_group,
+        explain_workload,
+        list_clusters,
+        list_decisions,
+        list_pending_pods,
+        list_pod_attempts,
+        list_preemptions,
+        read_decision,
+        review_cluster,
+        review_placement,
+    )
+    from herodotus_client.responses import ServiceError
 
 __all__ = [
     "AsyncClient",
@@ -52,3 +59,11 @@ __all__ = [
     "review_cluster",
     "review_placement",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from herodotus_client import client, questions, responses
+
+    return next(vars(module)[name] for module in (responses, client, questions) if name in vars(module))

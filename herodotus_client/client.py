@@ -1,37 +1,30 @@
 """Clients of the decisions service, one for ordinary and one for asynchronous code.
 
-Owns: requests and their failures. Does not own: the questions (`questions`).
+Owns: requests. Does not own: the questions (`questions`), reading responses and their errors (`responses`).
 
 Invariant: a client follows no redirect, and sends its token only to its own base URL.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
+from urllib.parse import urlsplit
 
 import httpx
 
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 from herodotus_client.answers import Decision, DecisionList
 from herodotus_client.questions import Question, list_decisions
+from herodotus_client.responses import UnknownResponseError, parse_response, read_status
 
 Answer = TypeVar("Answer")
+Json = dict[str, Any]
 DEFAULT_TIMEOUT_S: Final = 30.0
-_MAX_SILENCE_S: Final = 90.0  # of a watch; the service sends a bookmark every 30 s
-
-
-class ServiceError(Exception):
-    """A refusal of the decisions service or the API server, from its Kubernetes Status.
-
-    `reason` is a word such as NotFound or Forbidden, `code` the HTTP status.
-    """
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(f"{reason}: {message}")
-        self.code, self.reason, self.message = code, reason, message
+# The service sends a bookmark every 30 s: a watch without a byte for three of them is a dead connection.
+_MAX_SILENCE_S: Final = 90.0
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class Client:
@@ -60,7 +53,11 @@ class Client:
 
     def ask(self, question: Question[Answer], *, cluster: str = "") -> Answer:
         """Return the answer to a question."""
-        return cast(Answer, _read(self._http.send(_build(self._http, question, cluster))))
+        return cast(Answer, self.request(*_build(question, cluster)))
+
+    def request(self, path: str, document: Mapping[str, Any] | None = None) -> Json:
+        """Return the document at a path, or the response to `document`, which is posted to it."""
+        return _read(self._http.request("POST" if document else "GET", path, json=document))
 
     def watch(
         self, namespace: str = "", *, labels: str = "", fields: str = "", cluster: str = ""
@@ -70,13 +67,20 @@ class Client:
         An empty namespace means all namespaces; `labels` and `fields` are selectors.
         """
         newest = self.ask(list_decisions(namespace, limit=1), cluster=cluster)
-        path = api_paths.select_cluster(_watch_path(newest, namespace, labels, fields), cluster)
-        with self._http.stream("GET", path, timeout=_MAX_SILENCE_S) as response:
-            if response.is_error:
+        for event in self.stream(_watch_path(newest, namespace, labels, fields, cluster)):
+            yield from _read_event(event)
+
+    def stream(self, path: str) -> Generator[Json, None, None]:
+        """Request a watch and yield its documents, one per line of the response.
+
+        Raises httpx.ReadTimeout if the connection is silent for longer than the time between bookmarks.
+        """
+        with self._http.stream("GET", path, timeout=_watch_timeout(self._http)) as response:
+            if not response.is_success:
                 response.read()
                 _read(response)
-            for line in response.iter_lines():
-                yield from _read_event(line)
+            for line in filter(None, response.iter_lines()):
+                yield parse_response(line.encode())
 
     def close(self) -> None:
         """Close the connections to the service."""
@@ -105,20 +109,21 @@ class AsyncClient:
 
     async def ask(self, question: Question[Answer], *, cluster: str = "") -> Answer:
         """Return the answer to a question."""
-        return cast(Answer, _read(await self._http.send(_build(self._http, question, cluster))))
+        path, document = _build(question, cluster)
+        return cast(Answer, _read(await self._http.request("POST" if document else "GET", path, json=document)))
 
     async def watch(
         self, namespace: str = "", *, labels: str = "", fields: str = "", cluster: str = ""
     ) -> AsyncIterator[Decision]:
         """Yield each new or changed decision from now on, as `Client.watch` does."""
         newest = await self.ask(list_decisions(namespace, limit=1), cluster=cluster)
-        path = api_paths.select_cluster(_watch_path(newest, namespace, labels, fields), cluster)
-        async with self._http.stream("GET", path, timeout=_MAX_SILENCE_S) as response:
-            if response.is_error:
+        path = _watch_path(newest, namespace, labels, fields, cluster)
+        async with self._http.stream("GET", path, timeout=_watch_timeout(self._http)) as response:
+            if not response.is_success:
                 await response.aread()
                 _read(response)
             async for line in response.aiter_lines():
-                for decision in _read_event(line):
+                for decision in _read_event(parse_response(line.encode())) if line else ():
                     yield decision
 
     async def close(self) -> None:
@@ -135,51 +140,49 @@ class AsyncClient:
 
 
 def _settings(url: str, token: str, verify: Any, timeout_s: float | None) -> dict[str, Any]:
+    address = urlsplit(url)
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     return {
         "base_url": url.rstrip("/"),
         "headers": headers,
-        "verify": verify,
+        "verify": verify if address.scheme == "https" else False,  # loading certificates takes 30 ms
         "timeout": timeout_s,
+        "trust_env": address.hostname not in _LOOPBACK,  # proxies in the environment are for hosts elsewhere
         "follow_redirects": False,
     }
 
 
-def _build(http: httpx.Client | httpx.AsyncClient, question: Question[Any], cluster: str) -> httpx.Request:
+def _build(question: Question[Any], cluster: str) -> tuple[str, Json | None]:
+    """Return the path of a question about a cluster, and the document to post to it or None."""
     if question.document is None:
-        return http.build_request("GET", api_paths.select_cluster(question.path, cluster))
-    document = api_paths.select_cluster_of_review(question.document, cluster)
-    return http.build_request("POST", question.path, json=document)
+        return api_paths.select_cluster(question.path, cluster), None
+    return question.path, api_paths.select_cluster_of_review(question.document, cluster)
 
 
-def _read(response: httpx.Response) -> Mapping[str, Any]:
-    """Return the document of a response. Raises ServiceError for a Status, or if it has none."""
-    try:
-        document = response.json()
-    except ValueError:
-        document = None
-    if not isinstance(document, dict):
-        raise ServiceError(response.status_code, "UnknownResponse", f"HTTP {response.status_code} without a document")
-    if response.is_error or document.get("kind") == "Status":
-        raise ServiceError(
-            response.status_code, str(document.get("reason") or "Unknown"), str(document.get("message") or "no message")
-        )
-    return document
+def _read(response: httpx.Response) -> Json:
+    """Return the document of a response. Raises ServiceError for any other response."""
+    if response.is_redirect:
+        to = response.headers.get("location", "elsewhere")
+        raise UnknownResponseError(response.status_code, f"redirects to {to}", b"")
+    code = response.status_code
+    return parse_response(response.content, code, httpx.codes.get_reason_phrase(code))
 
 
-def _watch_path(newest: DecisionList, namespace: str, labels: str, fields: str) -> str:
+def _watch_path(newest: DecisionList, namespace: str, labels: str, fields: str, cluster: str) -> str:
     """Return the path of a watch that starts after the list `newest`."""
     selector = api_paths.DecisionSelector(fields, labels)
-    return api_paths.decisions_watch(namespace, newest["metadata"]["resourceVersion"], selector=selector)
+    path = api_paths.decisions_watch(namespace, newest["metadata"]["resourceVersion"], selector=selector)
+    return api_paths.select_cluster(path, cluster)
 
 
-def _read_event(line: str) -> Iterator[Decision]:
-    """Yield the decision of a line of a watch, or nothing for a bookmark. Raises ServiceError for an error event."""
-    if not line:
-        return
-    event = json.loads(line)
+def _watch_timeout(http: httpx.Client | httpx.AsyncClient) -> httpx.Timeout:
+    return httpx.Timeout(**http.timeout.as_dict() | {"read": _MAX_SILENCE_S})
+
+
+def _read_event(event: Json) -> Iterator[Decision]:
+    """Yield the decision of an event of a watch, or nothing for a bookmark. Raises ServiceError for an error event."""
     content = event["object"]
     if event["type"] == "ERROR":
-        raise ServiceError(content.get("code", 500), str(content.get("reason")), str(content.get("message")))
+        raise read_status(content, 500)
     if event["type"] != "BOOKMARK":
         yield content

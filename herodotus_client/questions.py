@@ -1,7 +1,6 @@
 """The questions that a client can ask, each with the type of its answer.
 
-Owns: the public functions and their arguments. Does not own: paths (`herodotus_cli.transport.api_paths`), requests
-(`client`). Pure.
+Owns: the public functions and their arguments. Does not own: paths (`api_paths`), requests (`client`). Pure.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from herodotus_cli.transport import api_paths
-from herodotus_client import answers
+from herodotus_client import answers, api_paths
 from herodotus_record.model import API_VERSION
 
 Answer = TypeVar("Answer", covariant=True)

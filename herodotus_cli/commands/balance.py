@@ -14,7 +14,7 @@ from herodotus_cli import option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 
 
 class Weights(click.ParamType[str]):

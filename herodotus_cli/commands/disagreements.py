@@ -15,8 +15,8 @@ from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
-from herodotus_cli.transport import api_paths
 from herodotus_cli.unrecorded_pods import OBSERVE
+from herodotus_client import api_paths
 
 _OBSERVER = f"to observe one: {OBSERVE} (docs/observer.md)"
 

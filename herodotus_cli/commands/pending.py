@@ -17,8 +17,8 @@ from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
-from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
+from herodotus_client import api_paths
 
 # What --sort-by accepts, as a short word or as a JSONPath of an entry of `pods`.
 SORT_FIELDS = {
@@ -190,4 +190,4 @@ def _unassigned_pods(
         return UnassignedPodsQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, environment.environ, environment.prefetched).unassigned_pods(namespace, labels)
+    return KubectlTransport(connection, environment.environ).unassigned_pods(namespace, labels)

@@ -25,8 +25,8 @@ from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environ
 from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
-from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import DELETED, REPLACED, LivePodQuery
+from herodotus_client import api_paths
 
 if TYPE_CHECKING:
     from herodotus_cli.render.screen_elements import Block, ViewOptions
@@ -283,7 +283,7 @@ def _live_pod(
         return LivePodQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return KubectlTransport(connection, environment.environ, environment.prefetched).live_pod(namespace, arguments.name)
+    return KubectlTransport(connection, environment.environ).live_pod(namespace, arguments.name)
 
 
 def _read_live_facts(
@@ -304,7 +304,7 @@ def _read_live_facts(
     from herodotus_cli import live_facts  # here, because most pods are placed
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return live_facts.read_blocks(answer, KubectlTransport(connection, environment.environ, environment.prefetched))
+    return live_facts.read_blocks(answer, KubectlTransport(connection, environment.environ))
 
 
 class _LiveState(NamedTuple):

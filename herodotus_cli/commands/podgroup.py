@@ -14,7 +14,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import ServerError
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 
 
 @click.command(short_help="Show how a group's pods were placed together, or which blocks it.")

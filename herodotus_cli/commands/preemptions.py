@@ -15,7 +15,7 @@ from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 
 
 @click.command(short_help="List pods that were evicted to make room, and for which pods.")

@@ -17,7 +17,7 @@ from herodotus_cli import option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import CliError, print_to_stderr
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 
 
 @click.command(short_help="Serve the web pages with your own credentials.")

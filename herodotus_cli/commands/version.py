@@ -14,7 +14,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 

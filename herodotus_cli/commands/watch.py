@@ -15,7 +15,8 @@ from herodotus_cli import completion_values, decision_watch, object_names, optio
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.transport import api_paths, connect
+from herodotus_cli.transport import connect
+from herodotus_client import api_paths
 
 
 class WatchArguments(NamedTuple):

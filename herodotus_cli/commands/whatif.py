@@ -18,7 +18,8 @@ from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.progress import note_after_delay
-from herodotus_cli.transport import api_paths, connect
+from herodotus_cli.transport import connect
+from herodotus_client import api_paths
 
 ACTION_NAMES = (
     "drain",

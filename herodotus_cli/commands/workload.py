@@ -16,7 +16,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import ServerError
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 
 _MAX_ZONE_NODES = 200  # nodes whose zones are fetched; each adds up to 30 kB to the response
 

@@ -1,28 +1,59 @@
 """How a request is answered: by the decisions service, through the API server or at a URL, or locally.
 
-Owns: choosing the transport. Does not own: the transports (`kubectl`, `http`, `local`), paths of requests
-(`api_paths`).
+Owns: the interface of a transport, choosing one, and naming the cluster of `--cluster` in each request. Does not own:
+the transports (`kubectl`, `http`, `local`), paths of requests (`herodotus_client.api_paths`).
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from herodotus_client import api_paths
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from herodotus_cli.connection import ConnectionSettings
-    from herodotus_cli.transport.interface import Transport
     from herodotus_cli.transport.local import LocalTransport
-    from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses
+
+Json = dict[str, Any]
 
 
-def connect(
-    connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
-) -> Transport:
+class Transport(Protocol):
+    """The interface of a client of the decisions service. Every method raises CliError if the request fails."""
+
+    def get(self, path: str) -> Json:
+        """Return the JSON document at a path, which may have a query string."""
+        ...
+
+    def post(self, path: str, document: Json) -> Json:
+        """Post a JSON document to a path and return the response document."""
+        ...
+
+    def stream(self, path: str) -> Generator[Json, None, None]:
+        """Request a watch and yield its documents until the service ends it. Closing the generator ends it too."""
+        ...
+
+
+class ClusterTransport:
+    """A transport that makes each request of another transport be about one cluster, given by ID or name."""
+
+    def __init__(self, transport: Transport, cluster: str) -> None:
+        self._transport, self._cluster = transport, cluster
+
+    def get(self, path: str) -> Json:
+        return self._transport.get(api_paths.select_cluster(path, self._cluster))
+
+    def post(self, path: str, document: Json) -> Json:
+        return self._transport.post(path, api_paths.select_cluster_of_review(document, self._cluster))
+
+    def stream(self, path: str) -> Generator[Json, None, None]:
+        return self._transport.stream(api_paths.select_cluster(path, self._cluster))
+
+
+def connect(connection: ConnectionSettings, environ: Mapping[str, str]) -> Transport:
     """Return the transport for these settings: local, HTTP if they have an endpoint, otherwise kubectl.
 
-    `prefetched` holds kubectl processes that are already running. Where the cluster has no decisions service, the
-    transport with kubectl answers locally, if local mode is installed.
+    Where the cluster has no decisions service, the transport with kubectl answers locally, if local mode is installed.
     """
     if connection.local:
         return open_local(connection, environ)
@@ -34,12 +65,8 @@ def connect(
     else:
         from herodotus_cli.transport.kubectl import KubectlTransport
 
-        transport = KubectlTransport(connection, environ, prefetched)
-    if connection.cluster:
-        from herodotus_cli.transport.one_cluster import ClusterTransport  # here, because few requests need it
-
-        transport = ClusterTransport(transport, connection.cluster)
-    return transport
+        transport = KubectlTransport(connection, environ)
+    return ClusterTransport(transport, connection.cluster) if connection.cluster else transport
 
 
 def open_local(connection: ConnectionSettings, environ: Mapping[str, str], because: str = "") -> LocalTransport:

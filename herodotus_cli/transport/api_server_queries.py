@@ -11,12 +11,12 @@ Invariant: every failure means "not known"; the answer waits for these requests 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any, Self
+import json
+import subprocess
+from types import TracebackType
+from typing import Any, Self
 
-    from herodotus_cli.transport.prefetched_processes import Process
+from herodotus_cli.transport.kubectl_command import kill_process
 
 DELETED, REPLACED = "deleted", "replaced"
 _NO_SUCH_POD = b"Error from server (NotFound): pods "
@@ -34,20 +34,18 @@ class ConcurrentQuery:
     Without a process there is no result. The process is killed at the end of a `with` block.
     """
 
-    def __init__(self, process: Process | None = None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | None = None) -> None:
         self._process = process
         self._error = b""
 
     def _document(self, timeout_s: float) -> Any:
         """Return the response document, or None if the request failed or was too slow."""
-        import json  # here, because requests start before it is needed
-
         if not self._process:
             return None
         try:
-            code, body, self._error = self._process.communicate(timeout_s)
-            return None if code else json.loads(body)
-        except (OSError, ValueError):
+            body, self._error = self._process.communicate(timeout=timeout_s)
+            return None if self._process.returncode else json.loads(body)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
             return None
 
     def __enter__(self) -> Self:
@@ -55,7 +53,7 @@ class ConcurrentQuery:
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         if self._process:
-            self._process.kill()
+            kill_process(self._process)
 
 
 class LivePodQuery(ConcurrentQuery):
@@ -133,11 +131,11 @@ class RightsQuery(ConcurrentQuery):
         if not self._process or not rights:
             return []
         try:
-            code, body, error = self._process.communicate(_LIST_TIMEOUT_S)
+            body, error = self._process.communicate(timeout=_LIST_TIMEOUT_S)
             rules = [(rule[1], rule[3]) for rule in re.finditer(_RULE, body.decode())]
-        except (OSError, ValueError):
+        except (OSError, ValueError, subprocess.TimeoutExpired):
             return []
-        if code or error.strip() or not rules:
+        if self._process.returncode or error.strip() or not rules:
             return []
         return [right for right in rights if not any(_allows(resource, verbs, right) for resource, verbs in rules)]
 

@@ -1,29 +1,27 @@
-"""Requests directly to a URL (`--endpoint`): the only module that imports httpx.
+"""Requests directly to a URL (`--endpoint`), with the Python client.
 
-Owns: the request, its time limit, and the messages of its failures. Does not own: paths.
-
-Invariant: follows no redirect, and sends no credentials.
+Owns: the messages of failures. Does not own: the request (`herodotus_client.client`), paths.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
-from herodotus_cli.errors import CliError, unreachable
-from herodotus_cli.transport.response_body import parse_response
+from herodotus_cli.errors import CliError, from_service_error, unreachable
+from herodotus_client.responses import ServiceError
 
-# httpx imports its own command line, with pygments and more of Rich than the plugin uses: half of its start-up time.
+# httpx imports its own command line, with pygments: 60 of the 250 ms of a command with --endpoint.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 import httpx  # noqa: E402
 
+from herodotus_client.client import Client  # noqa: E402
+
+Json = dict[str, Any]
 _NO_TLS = "WRONG_VERSION_NUMBER"  # in OpenSSL's error when the server speaks plain HTTP
-# The service sends a bookmark every 30 s: a stream without a byte for three of them is a dead connection.
-_MAX_SILENCE_S = 90.0
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class HttpTransport:
@@ -35,55 +33,38 @@ class HttpTransport:
     def __init__(self, endpoint: str, timeout_s: float) -> None:
         self.endpoint = endpoint
         self.timeout_s = timeout_s
-        url = urlsplit(endpoint)
-        # Proxies from the environment are for hosts elsewhere; without TLS no certificates need to be loaded (30 ms).
-        self._settings: dict[str, Any] = {
-            "timeout": timeout_s or None,
-            "trust_env": url.hostname not in _LOOPBACK,
-            "verify": url.scheme == "https",
-            "follow_redirects": False,
-        }
 
-    def get(self, path: str) -> dict[str, Any]:
-        return self._send("GET", path)
+    def get(self, path: str) -> Json:
+        with self._open() as client:
+            return client.request(path)
 
-    def post(self, path: str, document: dict[str, Any]) -> dict[str, Any]:
-        return self._send("POST", path, document)
+    def post(self, path: str, document: Json) -> Json:
+        with self._open() as client:
+            return client.request(path, document)
 
-    def _send(self, method: str, path: str, sent: dict[str, Any] | None = None) -> dict[str, Any]:
-        try:
-            with httpx.Client(**self._settings) as client:
-                accept = {"Accept": "application/json"}
-                response = client.request(method, self.endpoint + path, json=sent, headers=accept)
-        except httpx.TimeoutException:
-            raise unreachable(f"{self.endpoint}: no response within {self.timeout_s:g}s", self._hints()) from None
-        except (httpx.HTTPError, httpx.InvalidURL) as e:
-            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints(e)) from None
-        if response.is_redirect:
-            raise CliError(
-                f"error: {self.endpoint} redirects to {response.headers.get('location', 'elsewhere')}",
-                ["if you trust it, give that URL with --endpoint"],
-            )
-        code = response.status_code
-        status = "" if response.is_success else f"{code} {httpx.codes.get_reason_phrase(code)}".strip()
-        return parse_response(response.content, self.endpoint, status)
-
-    def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
+    def stream(self, path: str) -> Generator[Json, None, None]:
         """Request a watch and yield its documents, one per line of the response.
 
         Raises ConnectionFailedError if the connection breaks, or is silent for longer than the time between bookmarks.
         """
-        patient = self._settings | {"timeout": httpx.Timeout(self.timeout_s or None, read=_MAX_SILENCE_S)}
+        with self._open() as client:
+            yield from client.stream(path)
+
+    @contextmanager
+    def _open(self) -> Iterator[Client]:
+        """Yield a client, and raise CliError for the failures of its requests."""
         try:
-            with httpx.Client(**patient) as client, client.stream("GET", self.endpoint + path) as response:
-                if response.status_code != httpx.codes.OK:
-                    parse_response(
-                        response.read(), self.endpoint, f"{response.status_code} {response.reason_phrase}".strip()
-                    )
-                for line in response.iter_lines():
-                    yield parse_response(line.encode(), self.endpoint)
+            with Client(self.endpoint, timeout_s=self.timeout_s or None) as client:
+                yield client
+        except ServiceError as e:
+            if 300 <= e.code < 400:
+                hint = "if you trust it, give that URL with --endpoint"
+                raise CliError(f"error: {self.endpoint} {e.message}", [hint]) from None
+            raise from_service_error(e, self.endpoint) from None
+        except httpx.TimeoutException:
+            raise unreachable(f"{self.endpoint}: no response within {self.timeout_s:g}s", self._hints()) from None
         except (httpx.HTTPError, httpx.InvalidURL) as e:
-            raise unreachable(f"{self.endpoint}: {_words(e)}", self._hints(e)) from None
+            raise unreachable(f"{self.endpoint}: {_describe(e)}", self._hints(e)) from None
 
     def _hints(self, error: Exception | None = None) -> list[str]:
         if _NO_TLS in str(error):
@@ -91,6 +72,6 @@ class HttpTransport:
         return [f"is it running there?  curl {self.endpoint}/livez"]
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """Return the message of an httpx error without its number, such as `Connection refused`."""
     return str(error).partition("] ")[2] or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 """The transport through the API server, with kubectl as the client, which supports every kind of credential.
 
-Owns: finding the route that works, and turning kubectl's error messages into errors. Does not own: kubectl's command
-lines and the routes (`kubectl_command`), paths of requests.
+Owns: finding the route that works, turning kubectl's error messages into errors, and hints on what to do if nothing
+answers. Does not own: kubectl's command lines and the routes (`kubectl_command`), paths of requests.
 
 Only when the API server refuses a request does the transport look for the APIService, which every user may read, and
 try the request by the possible routes. So a normal answer costs one request.
@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import (
@@ -30,9 +31,9 @@ from herodotus_cli.errors import (
     ProxyStartError,
     ServerError,
     ServiceMissingError,
+    from_service_error,
     unreachable,
 )
-from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.api_server_queries import (
     LivePodQuery,
     NodePodsQuery,
@@ -40,15 +41,22 @@ from herodotus_cli.transport.api_server_queries import (
     RightsQuery,
     UnassignedPodsQuery,
 )
-from herodotus_cli.transport.kubectl_command import API_SERVICE, PLAIN_HTTP_PROXY, PROXY, KubectlCommand
-from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses, start_process
-from herodotus_cli.transport.response_body import parse_response
+from herodotus_cli.transport.kubectl_command import (
+    API_SERVICE,
+    PLAIN_HTTP_PROXY,
+    PROXY,
+    KubectlCommand,
+    kill_process,
+    start_process,
+)
+from herodotus_client import api_paths
+from herodotus_client.responses import ServiceError, parse_response
 
 if TYPE_CHECKING:
-    from herodotus_cli.transport.interface import Transport
-    from herodotus_cli.transport.prefetched_processes import Process
+    from herodotus_cli.transport import Transport
 
 Json = dict[str, Any]
+KubectlResult = subprocess.CompletedProcess[bytes]
 _SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
 # kubectl 1.32 and later, and earlier versions
 _LOGGED_BODY = re.compile(r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})')
@@ -58,6 +66,10 @@ _NEEDED = {
 }
 _NEEDED_OF_CLUSTERS = "needed: get on clusters.herodotus.dev with that cluster's ID, and list (docs/fleet.md)"
 _ADDRESS_HINT = "is it elsewhere?  --service NAMESPACE/NAME:PORT (HERODOTUS_SERVICE) or --endpoint URL"
+_CLUSTER_HINTS = (
+    "which cluster is it?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another",
+    "or ask the decisions service directly: --endpoint URL",
+)
 _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
@@ -71,32 +83,20 @@ _PROXY_ERROR = re.compile(
 )
 
 
-class KubectlResult(NamedTuple):
-    """The exit code, stdout and stderr of a kubectl process that has ended."""
-
-    returncode: int
-    stdout: bytes
-    stderr: bytes
-
-
 class KubectlTransport:
     """The transport that reaches the decisions service through the API server.
 
     It runs `kubectl get --raw` for each request, or `kubectl create --raw` to send a document.
     """
 
-    def __init__(
-        self, connection: ConnectionSettings, environ: Mapping[str, str], prefetched: PrefetchedProcesses | None = None
-    ) -> None:
-        """Create a transport. `prefetched` holds kubectl processes that are already running."""
+    def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
         self._connection, self._environ = connection, environ
-        self._begun = prefetched or PrefetchedProcesses()
         self._kubectl = KubectlCommand(connection, environ)
 
     def get(self, path: str) -> dict[str, Any]:
         run = self._run_on_working_route(path, self._run)
         if not run.returncode:
-            return parse_response(run.stdout, "the decisions service")
+            return _parse(run.stdout, "the decisions service")
         failure = self._failure(_stderr(run))
         if path != api_paths.service_version() and self._has_no_service(failure):
             return self._answer_locally(failure, lambda local: local.get(path))
@@ -112,7 +112,7 @@ class KubectlTransport:
             if self._has_no_service(failure):
                 return self._answer_locally(failure, lambda local: local.post(path, document_))
             raise failure
-        return parse_response(run.stdout, "the decisions service")
+        return _parse(run.stdout, "the decisions service")
 
     def _has_no_service(self, failure: CliError) -> bool:
         """Return whether the cluster has no decisions service for this user.
@@ -151,7 +151,7 @@ class KubectlTransport:
         run = self._run(path)
         if run.returncode:
             raise self._failure(_stderr(run))
-        return parse_response(run.stdout, "the API server")
+        return _parse(run.stdout, "the API server")
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:
         """Request a watch and yield its documents, one per line, without a time limit.
@@ -159,8 +159,6 @@ class KubectlTransport:
         Raises ConnectionFailedError if the connection breaks. Call `get` first, because it finds the route to the
         service.
         """
-        import subprocess  # here, because only a watch needs it
-
         self._require_kubectl()
         command = self._kubectl.raw("get", self._kubectl.service_path(path))
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -169,7 +167,7 @@ class KubectlTransport:
             try:
                 for line in process.stdout:
                     if line.endswith(b"\n"):  # otherwise the connection broke within the line
-                        yield parse_response(line, "the decisions service")
+                        yield _parse(line, "the decisions service")
                 message = process.stderr.read().decode("utf-8", "replace").strip()
             finally:
                 process.kill()
@@ -208,36 +206,32 @@ class KubectlTransport:
 
     def live_pod(self, namespace: str, pod: str) -> LivePodQuery:
         """Start a request to the API server for the Pod object that has this name now."""
-        return LivePodQuery(self._start_concurrently(api_paths.cluster_pod(namespace, pod)))
+        return LivePodQuery(self._get_concurrently(api_paths.cluster_pod(namespace, pod)))
 
     def unassigned_pods(self, namespace: str, labels: str) -> UnassignedPodsQuery:
         """Start a request to the API server for the pods without a node. `labels` is a label selector."""
-        return UnassignedPodsQuery(self._start_concurrently(api_paths.unassigned_pods(namespace, labels=labels)))
+        return UnassignedPodsQuery(self._get_concurrently(api_paths.unassigned_pods(namespace, labels=labels)))
 
     def pods_on_node(self, node: str) -> NodePodsQuery:
         """Start a request to the API server for the pods on a node."""
-        return NodePodsQuery(self._start_concurrently(api_paths.pods_on_node(node)))
+        return NodePodsQuery(self._get_concurrently(api_paths.pods_on_node(node)))
 
     def rights(self, namespace: str) -> RightsQuery:
         """Start a request to the API server for what the user may do in the namespace."""
-        with suppress(OSError):
-            if self._kubectl.program:
-                command = self._kubectl.complete("auth", "can-i", "--list", "--no-headers", f"--namespace={namespace}")
-                return RightsQuery(self._begun.take(command, inherits_stdin=False))
-        return RightsQuery()
+        command = self._kubectl.complete("auth", "can-i", "--list", "--no-headers", f"--namespace={namespace}")
+        return RightsQuery(self._start_concurrently(command))
 
     def node_zones(self, nodes: Sequence[str]) -> NodeZonesQuery:
         """Start a request to the API server for the zones of these nodes."""
-        return NodeZonesQuery(self._start_concurrently(api_paths.nodes_by_hostname(nodes)) if nodes else None)
+        return NodeZonesQuery(self._get_concurrently(api_paths.nodes_by_hostname(nodes)) if nodes else None)
 
-    def _start_concurrently(self, path: str) -> Process | None:
-        """Start kubectl for a path of the API server and return the process, or None if kubectl cannot run."""
+    def _get_concurrently(self, path: str) -> subprocess.Popen[bytes] | None:
+        return self._start_concurrently(self._kubectl.raw("get", path))
+
+    def _start_concurrently(self, command: Sequence[str]) -> subprocess.Popen[bytes] | None:
+        """Start kubectl and return the process, or None if kubectl cannot run."""
         with suppress(OSError):
-            return (
-                self._begun.take(self._kubectl.raw("get", path), inherits_stdin=False)
-                if self._kubectl.program
-                else None
-            )
+            return start_process(command, inherits_stdin=False) if self._kubectl.program else None
         return None
 
     def _run_on_working_route(self, path: str, ask: Callable[[str], KubectlResult]) -> KubectlResult:
@@ -248,17 +242,17 @@ class KubectlTransport:
         first = ask(self._kubectl.service_path(path))
         if self._kubectl.has_custom_service or _reached_service(first):
             return first
-        known = self._kubectl.route
-        tried = {known: first}
+        current = self._kubectl.route
+        tried = {current: first}
 
         def reaches_service(route: str) -> bool:
             if route not in tried:
                 tried[route] = ask(self._kubectl.path_by_route(route, path))
             return _reached_service(tried[route])
 
-        routes = self._candidate_routes() or (known,)
-        if known in routes:  # it worked before, or is the default: its failure says most if no route works
-            routes = (known, *(route for route in routes if route != known))
+        routes = self._candidate_routes() or (current,)
+        if current in routes:  # it worked before, or is the default: its failure says most if no route works
+            routes = (current, *(route for route in routes if route != current))
         self._kubectl.route = next(filter(reaches_service, routes), routes[0])
         return tried[self._kubectl.route]
 
@@ -274,34 +268,33 @@ class KubectlTransport:
             return (API_SERVICE,)
         return (PROXY, PLAIN_HTTP_PROXY) if words == _ROUTE_UNKNOWN else ()
 
-    def _send(self, path: str, document_: Json) -> KubectlResult:
-        command = self._kubectl.raw("create", path, "-f", "-")
-        return self._run_to_end(lambda: start_process(command, stdin=json.dumps(document_).encode()))
+    def _send(self, path: str, document: Json) -> KubectlResult:
+        return self._run_to_end(self._kubectl.raw("create", path, "-f", "-"), json.dumps(document).encode())
 
     def _run(self, path: str, *more: str) -> KubectlResult:
-        command = self._kubectl.raw("get", path, *more)
-        return self._run_to_end(lambda: self._begun.take(command))
+        return self._run_to_end(self._kubectl.raw("get", path, *more))
 
-    def _run_to_end(self, start: Callable[[], Process]) -> KubectlResult:
-        """Start kubectl with `start`, wait for it within the time limit, and return its result.
+    def _run_to_end(self, command: Sequence[str], stdin: bytes | None = None) -> KubectlResult:
+        """Run kubectl within the time limit, with `stdin` as its input, and return its result.
 
         Raises CliError if it cannot run or is too slow.
         """
         self._require_kubectl()
         timeout_s = self._connection.request_timeout_s
         try:
-            process = start()
+            process = start_process(command, has_input=stdin is not None)
             try:
-                return KubectlResult(*process.communicate(timeout_s))
+                out, err = process.communicate(stdin, timeout=timeout_s or None)
             finally:
-                process.kill()
-        except TimeoutError:
+                kill_process(process)
+        except subprocess.TimeoutExpired:
             raise unreachable(
                 f"kubectl: no response within {timeout_s:g}s",
                 [self._describe_service_check(), "wait longer: --request-timeout"],
             ) from None
         except OSError as e:
             raise CliError(f"error: cannot run kubectl ({self._kubectl.program}): {e.strerror}") from None
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def _require_kubectl(self) -> None:
         if not self._kubectl.program:
@@ -352,15 +345,46 @@ class KubectlTransport:
             )
         if last.startswith("error: "):
             return CliError(last)
-        from herodotus_cli.transport import server_hints  # here and below, because only failures need it
-
-        hints = server_hints.describe_cluster_check(self._connection, self._environ)
-        return ConnectionFailedError(f"error: the API server did not answer (kubectl: {last})", hints)
+        return ConnectionFailedError(
+            f"error: the API server did not answer (kubectl: {last})", self._describe_cluster_check()
+        )
 
     def _describe_service_check(self) -> str:
-        from herodotus_cli.transport import server_hints
+        """Return how to see whether the decisions service runs; in the demo, how to start it again."""
+        installer = self._find_demo()
+        if installer is not None:
+            return f"the demo's service may have ended; start it again: {installer} --demo-restart endpoint"
+        return f"is it running?  kubectl -n {self._connection.service.namespace} get pods"
 
-        return server_hints.describe_service_check(self._connection, self._environ)
+    def _describe_cluster_check(self) -> tuple[str, ...]:
+        """Return how to see which API server was asked; in the demo, how to start its cluster again."""
+        installer = self._find_demo()
+        return (
+            _CLUSTER_HINTS if installer is None else (f"the demo may have ended; start it again: {installer} --demo",)
+        )
+
+    def _find_demo(self) -> str | None:
+        """Return the command line of install.sh if the demo's cluster is asked, and None otherwise.
+
+        No pod runs the demo's service. Its kubeconfig is in the folder `demo` of an installation.
+        """
+        from pathlib import Path  # here, because only failures need them
+
+        from herodotus_cli import kubeconfig
+        from herodotus_record.installation import find_installer
+
+        files = kubeconfig.files(self._environ, self._connection.kubeconfig)
+        if len(files) != 1 or (folder := Path(files[0]).absolute().parent).name != "demo":
+            return None
+        return find_installer(folder.parent)
+
+
+def _parse(body: bytes, source: str) -> Json:
+    """Return the JSON document in a response body. Raises CliError, which names `source`, if there is none."""
+    try:
+        return parse_response(body)
+    except ServiceError as e:
+        raise from_service_error(e, source) from None
 
 
 def _stderr(run: KubectlResult) -> str:

@@ -17,11 +17,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.errors import CliError, ServerError, from_status, print_to_stderr
+from herodotus_cli.errors import CliError, ServerError, from_service_error, print_to_stderr
 from herodotus_cli.progress import ProgressLine
-from herodotus_cli.transport import api_paths, kubectl_proxy
+from herodotus_cli.transport import kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
 from herodotus_cli.unrecorded_pods import OBSERVE
+from herodotus_client import api_paths
+from herodotus_client.responses import read_status
 from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ class LocalTransport:
         finally:
             self._progress.clear()
         if response.code >= 400:
-            raise from_status(response.document)
+            raise from_service_error(read_status(response.document, response.code))
         return response.document
 
     def _service(self) -> LocalService:

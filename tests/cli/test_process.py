@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_cli.transport.prefetched_processes import PrefetchedProcesses, start_process
-from herodotus_cli.transport.spawned_process import SpawnedProcess
+from herodotus_cli.transport.kubectl_command import kill_process, start_process
 from tests.cli.scenes import explained, large, placed
 from tests.cli.service import API, Service
 
@@ -58,13 +57,6 @@ def test_answer_through_kubectl_imports_only_its_writer(
 ) -> None:
     environ = {**os.environ, "KUBECTL_PATH": str(answering(tmp_path, placed())), "COLUMNS": "80"}
     assert imported("pod", "p", "-n", "shop", *more, environ=environ) & HEAVY == needed
-
-
-def test_prefetch_imports_nothing_new() -> None:
-    """Before the first request only modules that Python has loaded anyway and the plugin's own are imported."""
-    code = "import sys; before = {*sys.modules}; import herodotus_cli.main; print(*{*sys.modules} - before)"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert {name for name in run.stdout.split() if not name.startswith("herodotus_cli")} <= {"__future__", "gc"}
 
 
 def answering(folder: Path, answer: object) -> Path:
@@ -193,54 +185,28 @@ def kubectl_requests(folder: Path, *arguments: str) -> list[str]:
     return sorted((folder / "requests").read_text().splitlines())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "query"),
-    [
-        ("pod p -n shop", ""),
-        ("pod pod/p --namespace=shop -o wide --utc", ""),
-        ("-n shop pod p --all --color never", "?all=true"),
-        ("pod -n shop p --node worker-3 --context c --kubeconfig k", "?node=worker-3"),
-        ("pod p -nshop", ""),  # not guessed at
-        ("pod p -n shop --as u", ""),
-    ],
-)
-def test_prefetched_request_is_sent_once(tmp_path: Path, arguments: str, query: str) -> None:
-    """A correct prefetch is the request itself; without a prefetch the request is sent later."""
-    assert [request.split()[2] for request in kubectl_requests(tmp_path, *arguments.split())] == [
+def test_an_answer_about_a_pod_takes_two_requests(tmp_path: Path) -> None:
+    assert [request.split()[2] for request in kubectl_requests(tmp_path, "pod", "p", "-n", "shop")] == [
         "/api/v1/namespaces/herodotus/services/https:herodotus-endpoint:8000/proxy"
-        f"{API}/namespaces/shop/podexplanations/p{query}",
+        f"{API}/namespaces/shop/podexplanations/p",
         "/api/v1/namespaces/shop/pods/p",
     ]
 
 
-def test_kills_prefetched_process_that_is_not_taken() -> None:
-    prefetched = PrefetchedProcesses()
-    prefetched.start(["sleep", "60"])
-    taken = prefetched.take(["sleep", "60"])
-    prefetched.start(["sleep", "61"])
-    (left,) = prefetched._waiting.values()
-    prefetched.close()
-    with pytest.raises(TimeoutError):
-        taken.communicate(0.01)
-    assert isinstance(left, SpawnedProcess)
-    assert left.ended
-    taken.kill()
-
-
-@pytest.mark.parametrize("possible", [True, False], ids=["spawned", "by-subprocess"])
-def test_reads_output_larger_than_a_pipe(possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both outputs exceed a pipe's capacity, for both ways of starting a process."""
-    monkeypatch.setattr("herodotus_cli.transport.prefetched_processes.IS_SUPPORTED", possible)
-    code = "import sys; sys.stdout.write('o' * 200_000); sys.stderr.write('e' * 200_000); sys.exit(3)"
-    process = start_process([sys.executable, "-c", code], inherits_stdin=False)
-    assert process.communicate(60) == (3, b"o" * 200_000, b"e" * 200_000)
-    process.kill()
+def test_kills_a_process_whose_child_holds_its_output_open() -> None:
+    """A credential plugin, which kubectl started, may outlive it."""
+    process = start_process(["sh", "-c", "sleep 5 & echo started; exec sleep 60"], inherits_stdin=False)
+    assert process.stdout
+    assert process.stdout.readline() == b"started\n"
+    began = time.monotonic()
+    kill_process(process)
+    assert (process.returncode, time.monotonic() - began < 4) == (-signal.SIGKILL, True)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks the kernel, as Linux shows it")
 def test_child_does_not_ignore_sigpipe() -> None:
     """Python ignores SIGPIPE; the children of kubectl must not inherit that."""
     process = start_process(["grep", "SigIgn", "/proc/self/status"])
-    _, out, _ = process.communicate(60)
+    out, _ = process.communicate(timeout=60)
     assert not int(out.split()[1], 16) & 1 << signal.SIGPIPE - 1
-    process.kill()
+    kill_process(process)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.transport import api_paths
 from herodotus_cli.transport.loopback_proxy import ForwardingRules, LoopbackProxy
+from herodotus_client import api_paths
 from tests.cli.service import API, PROXY, Service, command
 from tests.cli.transport.test_kubectl import KUBECTLS
 from tests.processes import Process

@@ -13,8 +13,8 @@ import pytest
 from herodotus_cli import decision_watch
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError
-from herodotus_cli.transport.api_paths import ALL_DECISIONS
 from herodotus_cli.transport.kubectl import KubectlTransport
+from herodotus_client.api_paths import ALL_DECISIONS
 from tests.cli.scenes import placed
 from tests.cli.service import API, Service, command, status
 

@@ -117,7 +117,7 @@ def test_a_missing_engine_is_named(environ: dict[str, str], tmp_path: Path) -> N
     """The plugin alone, as its own wheel has it: no other package of the project can be imported."""
     alone = tmp_path / "plugin"
     alone.mkdir()
-    for package in ("herodotus_cli", "herodotus_record"):
+    for package in ("herodotus_cli", "herodotus_client", "herodotus_record"):
         (alone / package).symlink_to(ROOT / package)
     command = [sys.executable, "-P", "-c", _ALONE, str(alone)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=alone, timeout=60, check=False)

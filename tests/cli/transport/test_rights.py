@@ -24,12 +24,18 @@ class Ended:
     """A process that has ended with an exit code, an output and an error output."""
 
     def __init__(self, code: int, out: bytes = b"", error: bytes = b"") -> None:
-        self._result = (code, out, error)
+        self.returncode, self._outputs = code, (out, error)
 
-    def communicate(self, timeout_s: float | None = None) -> tuple[int, bytes, bytes]:
-        return self._result
+    def communicate(self, timeout: float) -> tuple[bytes, bytes]:
+        return self._outputs
 
     def kill(self) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
         pass
 
 

@@ -107,7 +107,7 @@ def test_caches_one_route_per_cluster(cluster: Cluster) -> None:
 
 
 def test_limits_number_of_cached_routes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("herodotus_cli.transport.route_cache._MAX_FILES", 2)
+    monkeypatch.setattr("herodotus_cli.transport.kubectl_command._MAX_FILES", 2)
     cluster.says(proxy=NO_PROXY, look="", group="")
     for context in ("c1", "c2", "c3", "c4"):
         cluster.context = context

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from herodotus_cli.transport import api_paths
+from herodotus_client import api_paths
 from herodotus_endpoint.pages import HOME
 from herodotus_record.model import Agreement, Cause, Owner, Reconstruction
 from tests import observed
