@@ -12,23 +12,23 @@ import pytest
 from herodotus_cli.commands import COMMANDS
 from herodotus_cli.completion import complete
 from herodotus_cli.environment import Environment
-from tests.cli.commands.test_watch import decision
 from tests.cli.scenes import NOW
 from tests.cli.service import API, Out, Service
-from tests.cli.transport.test_kubectl import KUBECTLS
+from tests.support.documents import watched_decision
+from tests.support.kubectls import KUBECTLS
 
 ROOT = Path(__file__).parents[2]
 
 
 def owned(number: int, kind: str, name: str) -> dict[str, object]:
-    found = decision(number, "Bound")
+    found = watched_decision(number, "Bound")
     found["spec"]["pod"]["owner"] = {"kind": kind, "name": name}
     return found
 
 
 @pytest.fixture
 def known(service: Service) -> Service:
-    items = [owned(8, "ReplicaSet", "web-5484d601e6"), owned(7, "StatefulSet", "db"), decision(6, "Bound")]
+    items = [owned(8, "ReplicaSet", "web-5484d601e6"), owned(7, "StatefulSet", "db"), watched_decision(6, "Bound")]
     service.answer(f"{API}/namespaces/shop/decisions?limit=500", {"kind": "DecisionList", "items": items})
     nodes = [{"metadata": {"name": f"worker-{i}"}} for i in (1, 2)]
     service.answer(f"{API}/nodehistories?limit=500", {"kind": "NodeHistoryList", "items": nodes})

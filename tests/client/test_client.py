@@ -12,14 +12,11 @@ import pytest
 
 import herodotus_client
 from herodotus_client import AsyncClient, Client, Question, ServiceError
-from herodotus_record.model import Decision
 from tests.answer_schemas import validate
-from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
+from tests.builders import bound
 from tests.endpoint.service import Service, a_service, rows
+from tests.support.client_records import NOWHERE, POINTS, TABLE, decided
 
-TABLE = a_table(["worker-1", "worker-2", "worker-3"])
-NOWHERE = {node: {"NodeResourcesFit": INSUFFICIENT_CPU} for node in TABLE.names}
-POINTS = {"worker-1": {"NodeResourcesFit": 40}, "worker-2": {"NodeResourcesFit": 90}}
 QUESTIONS: dict[str, Question[Any]] = {
     "PodExplanation": herodotus_client.explain_pod("shop", "web-1", node="worker-2"),
     "PodHistory": herodotus_client.list_pod_attempts("shop", "web-1"),
@@ -33,10 +30,6 @@ QUESTIONS: dict[str, Question[Any]] = {
     "Agreements": herodotus_client.agreements(),
     "Preemptions": herodotus_client.list_preemptions("shop"),
 }
-
-
-def decided(pod: str, sequence: int, **given: Any) -> Decision:
-    return a_decision(pod=pod, sequence=sequence, started_us=MONDAY_US + sequence * 60_000_000, **given)
 
 
 @pytest.fixture

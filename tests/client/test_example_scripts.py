@@ -16,9 +16,9 @@ import pytest
 
 from herodotus_client import Client
 from tests.builders import bound
-from tests.client.test_client import NOWHERE, POINTS, TABLE, decided
 from tests.endpoint.service import Service, a_service, rows
 from tests.processes import ROOT
+from tests.support.client_records import NOWHERE, POINTS, TABLE, decided
 
 EXAMPLES = ROOT / "docs/examples"
 SCRIPTS = {

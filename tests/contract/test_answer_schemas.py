@@ -14,9 +14,9 @@ from herodotus_record.pending import UntriedPod, add_untried_pods, build_pending
 from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation
 from scripts.answer_schemas import FILE, ID, format_document
 from tests.answer_schemas import validate
-from tests.cli.commands.test_formats import pending_pod
 from tests.cli.scenes import scenes
 from tests.cli.service import command
+from tests.support.documents import pending_pod
 
 Json = dict[str, Any]
 

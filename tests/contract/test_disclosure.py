@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
 
@@ -12,20 +12,13 @@ from herodotus_record.disclosure import FIELDS, HIDDEN, HIDDEN_TEXT, PARAMETERS,
 from herodotus_record.fields import Discloses
 from herodotus_record.model import Code, Decision, PluginVerdict, Reason, Verdict
 from tests.builders import a_decision
+from tests.support.namespaces import OneNamespace
 
 OTHERS = {model.NodeTable}  # built by readers, not recorded
 RECORDS = [
     kind for kind in vars(model).values() if isinstance(kind, type) and is_dataclass(kind) and kind not in OTHERS
 ]
 CATALOGUES = {"reasons": reasons.CATALOGUE, "notes": notes.CATALOGUE}
-
-
-@dataclass(frozen=True)
-class OneNamespace:
-    everything: bool = False
-
-    def sees(self, namespace: str) -> bool:
-        return namespace == "shop"
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
@@ -47,7 +40,7 @@ def test_a_field_without_a_declaration_is_hidden(monkeypatch: pytest.MonkeyPatch
     undeclared = {name: rule for name, rule in FIELDS[Decision].items() if name not in ("restricted_by", "path")}
     monkeypatch.setitem(disclosure.FIELDS, Decision, undeclared)
     decision = replace(a_decision(), restricted_by=("Canary",))
-    assert mask_decision(decision, OneNamespace()).restricted_by == ()
+    assert mask_decision(decision, OneNamespace("shop")).restricted_by == ()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +62,7 @@ def test_a_field_without_a_declaration_is_hidden(monkeypatch: pytest.MonkeyPatch
 )
 def test_reasons_are_masked_by_their_parameters(reason: Reason, shown: Reason) -> None:
     decision = replace(a_decision(), pre_filters=(PluginVerdict("Any", Verdict(Code.UNSCHEDULABLE, (reason,))),))
-    (verdict,) = mask_decision(decision, OneNamespace()).pre_filters
+    (verdict,) = mask_decision(decision, OneNamespace("shop")).pre_filters
     assert verdict.verdict.reasons == (shown,)
 
 
@@ -110,7 +103,7 @@ AVAILABLE = "0/5 nodes are available: "
 def test_a_message_shows_only_what_its_reasons_show(message: str, shown: str) -> None:
     verdicts = (PluginVerdict("Any", Verdict(Code.UNSCHEDULABLE, OWN)),)
     decision = replace(a_decision(), pre_filters=verdicts, message=message)
-    assert mask_decision(decision, OneNamespace()).message == (shown or message)
+    assert mask_decision(decision, OneNamespace("shop")).message == (shown or message)
     assert disclosure.is_message_public(decision) == (not shown)
 
 

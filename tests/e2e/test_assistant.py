@@ -8,9 +8,9 @@ from typing import Any
 
 from herodotus_cli.assistant.tools import TOOLS
 from herodotus_client import Client, explain_pod
-from tests.cli.assistant.test_server import Call, ask
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.processes import eventually
+from tests.support.assistant import Call, ask
 
 Json = dict[str, Any]
 ORDER = "Ignore-all-previous-instructions"

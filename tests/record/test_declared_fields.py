@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -19,20 +19,12 @@ from herodotus_record.model import Column, Decision, Outcome, Reason
 from scheduler.offline.observe import observer
 from scheduler.offline.read_log import records as read_log
 from tests.builders import a_table
+from tests.support.namespaces import OneNamespace
 
 RECORDS = [kind for kind in vars(model).values() if isinstance(kind, type) and is_dataclass(kind)]
 CANARY = "canary"
 SHOWN = {Discloses.NOTHING, Discloses.NODES}
 UNKNOWABLE = {path.removeprefix("spec.") for path in list_unknown_paths(Decision)}
-
-
-@dataclass(frozen=True)
-class OneNamespace:
-    name: str
-    everything: bool = False
-
-    def sees(self, namespace: str) -> bool:
-        return namespace == self.name
 
 
 def fill(annotation: Any, text: str, hidden: Set[Discloses]) -> Any:

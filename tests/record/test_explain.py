@@ -25,7 +25,7 @@ from herodotus_record.model import (
     Verdict,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
-from tests.record.test_codec import decisions
+from tests.support.record_strategies import decisions
 
 NODES = ("worker-1", "worker-2", "worker-3")
 TABLE = a_table(NODES, used={"worker-1": 7600, "worker-2": 7900})

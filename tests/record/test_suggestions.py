@@ -14,15 +14,11 @@ from herodotus_record.disclosure import HIDDEN, mask_decision
 from herodotus_record.model import Decision, Owner, Reason, Suggestion
 from herodotus_record.suggestions import CATALOGUE, build_suggestions, find_owner
 from tests.builders import a_decision
-from tests.record.test_declared_fields import OneNamespace
+from tests.support.namespaces import OneNamespace
+from tests.support.suggestions import LOWER, LOWERED, SPEC
 
 Json = dict[str, Any]
 
-LOWERED = Reason(
-    "set-request", {"container": "app", "group": "containers", "resource": "cpu", "from": "2", "to": "1700m"}
-)
-SPEC = {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1700m"}}}]}
-LOWER = Suggestion("worker-1", (LOWERED,), json.dumps(SPEC), is_checked=True)
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule", "count": "2", "templateCount": "0"}
 TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}
 

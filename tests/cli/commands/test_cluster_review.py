@@ -19,8 +19,6 @@ from herodotus_record.cluster_reviews import (
     build_cluster_review,
 )
 from tests.answer_schemas import validate
-from tests.cli.commands.test_whatif import kubectl
-from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import NOW
 from tests.cli.service import Ran, command
 from tests.scheduler.engine.nodegroups.objects import (
@@ -31,6 +29,8 @@ from tests.scheduler.engine.nodegroups.objects import (
     node_pool,
 )
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod
+from tests.support.kubectls import fake_kubectl
+from tests.support.screens import VIEWS, expect
 
 Json = dict[str, Any]
 
@@ -226,7 +226,7 @@ def test_a_long_wait_for_a_cluster_what_if_prints_a_note(
     cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "answer").write_text(ask(cluster, *QUESTIONS["drain"], "-o", "json").out)
-    environ = kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
+    environ = fake_kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
     capsys.readouterr()
     assert command(*QUESTIONS["drain"], environ=environ).code == 0
     assert capsys.readouterr().err == "", "half a second is no long wait"

@@ -13,9 +13,9 @@ import yaml
 from herodotus_cli.commands import COMMANDS
 from herodotus_record.pending import PendingPod, build_pending_pods
 from herodotus_record.version import __version__
-from tests.cli.render.test_screens import expect
 from tests.cli.scenes import a_pending, attempts, compared_nodes, compared_pods, explained, placed
 from tests.cli.service import API, Service, command
+from tests.support.screens import expect
 
 POD = "checkout-7d9f-x2k"
 NODE_PAIR = compared_nodes("worker-7", "worker-3")

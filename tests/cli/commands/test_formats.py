@@ -10,18 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_record.pending import PendingPod, build_pending_pods
+from herodotus_record.pending import build_pending_pods
 from tests.cli.service import API, Ran, Service, command
+from tests.support.documents import pending_pod
 
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 PENDING = f"{API}/namespaces/shop/pendingpods"
 DECISIONS = f"{API}/namespaces/shop/decisions?limit=500"
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl", path=PATH) is None, reason="NO KUBECTL")
-
-
-def pending_pod(name: str, owner: str | None) -> PendingPod:
-    message = "0/2 nodes are available: 2 Insufficient cpu."
-    return PendingPod("shop", name, f"uid-{name}", owner, "default", "Unschedulable", 1, 10**15, message, f"id-{name}")
 
 
 @pytest.fixture

@@ -14,14 +14,16 @@ from herodotus_cli.commands.completion import SCRIPTS
 from herodotus_record import reasons
 from herodotus_record.plugin_reference import PLUGINS
 from scheduler.engine.plugins import DEFAULT
-from tests.cli.commands.test_watch import decision
 from tests.cli.service import API, Service, command
+from tests.support.documents import watched_decision
 
 DECISIONS = f"{API}/namespaces/shop/decisions?limit=500"
 
 
 def listed(service: Service, query: str = "") -> None:
-    items = [decision(number, state) for number, state in ((3, "Bound"), (2, "Unschedulable"), (1, "Unschedulable"))]
+    items = [
+        watched_decision(number, state) for number, state in ((3, "Bound"), (2, "Unschedulable"), (1, "Unschedulable"))
+    ]
     for item, uid in zip(items, ("a", "b", "a"), strict=True):
         item["spec"]["pod"]["uid"] = uid
     service.answer(f"{DECISIONS}{query}", {"kind": "DecisionList", "metadata": {}, "items": items})

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.cli.scenes import NOW
 from tests.cli.service import API, Service, command
+from tests.support.documents import EVICTED, VICTIM, preemptions_document
 
-POD = "checkout-7d9f-x2k"
 LISTED = f"{API}/namespaces/shop/preemptions?since=86400"
-LATER = (NOW - timedelta(seconds=5)).isoformat()
-EVICTED = {
-    "at": LATER,
-    "node": "worker-7",
-    "evicted": True,
-    "preemptor": {"namespace": "vip", "pod": "big-0", "priority": 1000, "attempt": 3, "decision": "d-1"},
-    "victims": [{"namespace": "shop", "pod": POD, "state": "Evicted", "at": LATER}],
-}
-
-
-def preemptions(*found: Any, complete: bool = True) -> dict[str, Any]:
-    return {"kind": "Preemptions", "metadata": {}, "complete": complete, "preemptions": list(found)}
 
 
 @pytest.mark.parametrize(
     ("changes", "row"),
     [
-        ({}, f"5s   shop/{POD}  worker-7  Evicted  vip/big-0 (priority 1000, attempt 3)"),
-        ({"evicted": False}, f"5s   shop/{POD}  worker-7  Expected  vip/big-0 (priority 1000, attempt 3)"),
-        ({"preemptor": None}, f"5s   shop/{POD}  worker-7  Evicted  a pod of another namespace"),
+        ({}, f"5s   shop/{VICTIM}  worker-7  Evicted  vip/big-0 (priority 1000, attempt 3)"),
+        ({"evicted": False}, f"5s   shop/{VICTIM}  worker-7  Expected  vip/big-0 (priority 1000, attempt 3)"),
+        ({"preemptor": None}, f"5s   shop/{VICTIM}  worker-7  Evicted  a pod of another namespace"),
     ],
     ids=["evicted", "reconstructed", "hidden"],
 )
 def test_each_victim_has_a_row(service: Service, changes: dict[str, Any], row: str) -> None:
-    service.answer(LISTED, preemptions(EVICTED | changes, complete=False))
+    service.answer(LISTED, preemptions_document(EVICTED | changes, complete=False))
     lines = command("preemptions", "-n", "shop", "--endpoint", service.url).out.splitlines()
     assert [" ".join(line.split()) for line in lines[:2]] == [
         "AGE VICTIM NODE STATE PREEMPTED BY",
@@ -47,6 +33,6 @@ def test_each_victim_has_a_row(service: Service, changes: dict[str, Any], row: s
 
 
 def test_nothing_preempted_says_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    service.answer(LISTED, preemptions())
+    service.answer(LISTED, preemptions_document())
     assert command("preemptions", "-n", "shop", "--endpoint", service.url).code == 0
     assert capsys.readouterr().err == "No preemptions in shop namespace; every namespace: -A.\n"

@@ -17,8 +17,8 @@ import pytest
 from herodotus_cli.transport.loopback_proxy import ForwardingRules, LoopbackProxy
 from herodotus_client import api_paths
 from tests.cli.service import API, PROXY, Service, command
-from tests.cli.transport.test_kubectl import KUBECTLS
 from tests.processes import Process
+from tests.support.kubectls import KUBECTLS
 
 RULES = ForwardingRules(f"{API}/", re.compile(api_paths.PAGES_READ), re.compile(api_paths.PAGES_POST))
 

@@ -17,29 +17,20 @@ from herodotus_cli.transport.kubectl import KubectlTransport
 from herodotus_client.api_paths import ALL_DECISIONS
 from tests.cli.scenes import placed
 from tests.cli.service import API, Service, command, status
+from tests.support.documents import watched_decision
 
 LIST = f"{API}/namespaces/shop/decisions?limit=500"
 STREAM = f"{API}/namespaces/shop/decisions?watch=true&allowWatchBookmarks=true&resourceVersion=7"
 MESSAGE = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
 
 
-def decision(number: int, state: str, **more: Any) -> dict[str, Any]:
-    """Return the decision of the pod with this number, which is also its resource version."""
-    return {
-        "kind": "Decision",
-        "metadata": {"name": f"d{number}", "resourceVersion": str(number)},
-        "spec": {
-            "key": {"attempt": 1},
-            "pod": {"namespace": "shop", "name": f"pod-{number}"},
-            "times": {"startedAt": f"2026-03-01T12:00:{number:02}Z"},
-            "snapshot": {"nodes": 3, "feasible": 2 if state == "Bound" else 0},
-        },
-        "status": {"state": state, "node": "worker-1", "path": "scored", "message": "", **more},
-    }
-
-
 def served(service: Service, *events: tuple[str, dict[str, Any]]) -> None:
-    listed = [decision(7, "Binding"), decision(6, "Bound"), decision(5, "Bound"), decision(4, "Bound")]
+    listed = [
+        watched_decision(7, "Binding"),
+        watched_decision(6, "Bound"),
+        watched_decision(5, "Bound"),
+        watched_decision(4, "Bound"),
+    ]
     service.answer(LIST, {"kind": "DecisionList", "metadata": {"resourceVersion": "7"}, "items": listed})
     lines = (json.dumps({"type": kind, "object": found}) for kind, found in events)
     service.answer(STREAM, "".join(f"{line}\n" for line in lines).encode())
@@ -63,24 +54,24 @@ def watched(service: Service, *more: str, width: int = 0) -> tuple[int, list[str
 def test_prints_each_decision_once_oldest_first(service: Service) -> None:
     served(
         service,
-        ("MODIFIED", decision(4, "Bound")),  # told again by the service: its result came just before the list
-        ("MODIFIED", decision(7, "Bound")),  # listed while it was binding
-        ("ADDED", decision(8, "Binding")),
-        ("MODIFIED", decision(8, "Bound")),
+        ("MODIFIED", watched_decision(4, "Bound")),  # told again by the service: its result came just before the list
+        ("MODIFIED", watched_decision(7, "Bound")),  # listed while it was binding
+        ("ADDED", watched_decision(8, "Binding")),
+        ("MODIFIED", watched_decision(8, "Bound")),
         ("BOOKMARK", {"metadata": {"resourceVersion": "9"}}),
-        ("ADDED", decision(9, "Unschedulable", node=None, message=MESSAGE)),
+        ("ADDED", watched_decision(9, "Unschedulable", node=None, message=MESSAGE)),
     )
     code, lines = watched(service, "--last", "2", "-o", "name")
     assert (code, lines) == (130, ["pod/pod-5", "pod/pod-6", "pod/pod-7", "pod/pod-8", "pod/pod-9"])
 
 
 def test_binding_option_prints_decisions_in_binding(service: Service) -> None:
-    served(service, ("ADDED", decision(8, "Binding")), ("MODIFIED", decision(8, "Bound")))
+    served(service, ("ADDED", watched_decision(8, "Binding")), ("MODIFIED", watched_decision(8, "Bound")))
     assert watched(service, "--last", "0", "--binding", "-o", "name")[1] == ["pod/pod-8", "pod/pod-8"]
 
 
 def test_columns_depend_on_the_width(service: Service) -> None:
-    served(service, ("ADDED", decision(8, "Unschedulable", node=None, message=MESSAGE)))
+    served(service, ("ADDED", watched_decision(8, "Unschedulable", node=None, message=MESSAGE)))
     columns = {width: watched(service, "--last", "0", width=width)[1] for width in (0, 80, 120, 200)}
     assert [lines[0].split() for lines in columns.values()] == [
         ["TIME", "POD", "ATTEMPT", "RESULT", "NODE", "FIT", "REASON"],
@@ -95,7 +86,7 @@ def test_columns_depend_on_the_width(service: Service) -> None:
 
 
 def test_long_pod_name_moves_no_other_column_that_has_room(service: Service) -> None:
-    long = decision(8, "Bound", node="–", message=MESSAGE)
+    long = watched_decision(8, "Bound", node="–", message=MESSAGE)
     long["spec"]["pod"]["name"] = "ingress-6f8c66fbd5-mktbv"
     served(service, ("ADDED", long))
     header, line = watched(service, "--last", "0", width=80)[1]
@@ -104,23 +95,23 @@ def test_long_pod_name_moves_no_other_column_that_has_room(service: Service) -> 
 
 
 def test_o_wide_has_its_header(service: Service) -> None:
-    served(service, ("ADDED", decision(8, "Bound")))
+    served(service, ("ADDED", watched_decision(8, "Bound")))
     assert watched(service, "--last", "0", "-o", "wide")[1][0].split()[0] == "TIME"
 
 
 def test_selects_by_label(service: Service) -> None:
     query = "&labelSelector=app%3Dweb"
-    listed = {"kind": "DecisionList", "metadata": {"resourceVersion": "7"}, "items": [decision(7, "Bound")]}
+    listed = {"kind": "DecisionList", "metadata": {"resourceVersion": "7"}, "items": [watched_decision(7, "Bound")]}
     service.answer(f"{LIST}{query}", listed)
-    event = {"type": "ADDED", "object": decision(8, "Bound")}
+    event = {"type": "ADDED", "object": watched_decision(8, "Bound")}
     service.answer(f"{STREAM}{query}", f"{json.dumps(event)}\n".encode())
     assert watched(service, "-l", "app=web", "-o", "name")[1] == ["pod/pod-7", "pod/pod-8"]
 
 
 def test_prints_one_document_per_line(service: Service) -> None:
-    served(service, ("ADDED", decision(8, "Bound")))
+    served(service, ("ADDED", watched_decision(8, "Bound")))
     (line,) = watched(service, "--last", "0", "-o", "json")[1]
-    assert json.loads(line) == decision(8, "Bound")
+    assert json.loads(line) == watched_decision(8, "Bound")
 
 
 def test_notes_pruned_decisions(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +133,7 @@ def test_repeats_answer_on_new_decisions(service: Service) -> None:
     query = "&fieldSelector=spec.pod%3Dp"
     listed = {"kind": "DecisionList", "metadata": {"resourceVersion": "7"}, "items": []}
     service.answer(f"{API}/namespaces/shop/decisions?limit=500{query}", listed)
-    event = json.dumps({"type": "ADDED", "object": decision(8, "Bound")})
+    event = json.dumps({"type": "ADDED", "object": watched_decision(8, "Bound")})
     service.answer(f"{STREAM}{query}", f"{event}\n".encode())
     ran = command("pod", "p", "-n", "shop", "-w", "--endpoint", service.url)
     assert (ran.code, ran.out.count("On worker-7: best of 5")) == (130, 1)
@@ -198,7 +189,7 @@ def test_reopens_broken_stream_at_last_version(
 ) -> None:
     transport = Scripted(
         [("7",), ("10",)],
-        [[("ADDED", decision(8, "Bound")), BOOKMARK, EOF_ERROR], [("ADDED", decision(10, "Bound"))]],
+        [[("ADDED", watched_decision(8, "Bound")), BOOKMARK, EOF_ERROR], [("ADDED", watched_decision(10, "Bound"))]],
     )
     assert names_of(transport, monkeypatch) == ["d8", "d10"]
     versions = [path.partition("resourceVersion=")[2] for path in transport.paths]
@@ -208,14 +199,14 @@ def test_reopens_broken_stream_at_last_version(
 
 
 def test_prints_result_between_two_streams_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    settled = decision(8, "Bound")
-    transport = Scripted([("7",), ("8", settled)], [[("ADDED", decision(8, "Binding")), EOF_ERROR], []])
+    settled = watched_decision(8, "Bound")
+    transport = Scripted([("7",), ("8", settled)], [[("ADDED", watched_decision(8, "Binding")), EOF_ERROR], []])
     assert names_of(transport, monkeypatch) == ["d8"]
 
 
 def test_continues_from_list_after_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = ServerError("Expired", "too old resource version")
-    transport = Scripted([("7",), ("30", decision(30, "Bound"))], [[gone], []])
+    transport = Scripted([("7",), ("30", watched_decision(30, "Bound"))], [[gone], []])
     assert names_of(transport, monkeypatch) == ["d30"]
     assert [path.partition("resourceVersion=")[2] for path in transport.paths] == ["7", "30", "30"]
 
@@ -254,7 +245,7 @@ def test_a_stream_that_never_opens_ends_the_watch(monkeypatch: pytest.MonkeyPatc
 
 def test_kubectl_s_unexpected_eof_is_a_failed_connection(tmp_path: Path) -> None:
     kubectl = tmp_path / "kubectl"
-    line = json.dumps({"type": "ADDED", "object": decision(8, "Bound")})
+    line = json.dumps({"type": "ADDED", "object": watched_decision(8, "Bound")})
     printed = f"printf '%s\\n' '{line}'\nprintf '%s' '{line[:40]}'"
     kubectl.write_text(f"#!/bin/sh\n{printed}\necho 'error: unexpected EOF' >&2\nexit 1\n")
     kubectl.chmod(0o755)
@@ -272,5 +263,5 @@ def test_an_error_is_printed_without_a_header(service: Service, capsys: pytest.C
 
 
 def test_the_header_is_printed_once(service: Service) -> None:
-    served(service, ("ADDED", decision(8, "Bound")))
+    served(service, ("ADDED", watched_decision(8, "Bound")))
     assert [line.startswith("TIME") for line in watched(service)[1]] == [True, False, False, False, False]

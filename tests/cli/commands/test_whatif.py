@@ -5,58 +5,24 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from herodotus_cli import cluster_review, progress
 from herodotus_cli.render import plain_text, terminal, whatif
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_record.model import Code, Decision, Outcome
-from herodotus_record.reviews import (
-    NOTHING_CREATED,
-    REVIEWED,
-    ReviewedAttempt,
-    ReviewedWorkload,
-    build_placement_review,
-)
-from tests.builders import bound
-from tests.cli.render.test_screens import VIEWS, expect
-from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
+from tests.cli.scenes import a_pending, a_placed
 from tests.cli.service import API, Service, command
 from tests.processes import ROOT
+from tests.support.kubectls import fake_kubectl
+from tests.support.screens import VIEWS, expect
+from tests.support.what_if_documents import Json, review, review_with_victims, several
 
-Json = dict[str, Any]
 REVIEWS = f"{API}/namespaces/shop/placementreviews"
 POD = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
 CREATED = "2026-03-01T12:00:00Z"
-
-
-def attempt(decision: Decision) -> ReviewedAttempt:
-    table = table_of(decision)
-    outcomes: tuple[Outcome, ...] = ()
-    if decision.chosen is not None:
-        ended = bound(decision, table, status=Code.SKIP)
-        outcomes = (replace(ended, phase=REVIEWED, message=NOTHING_CREATED),)
-    return ReviewedAttempt(decision, outcomes, table)
-
-
-def review(decisions: Iterable[Decision], *, replicas: int, kind: str = "Deployment", **more: Any) -> Json:
-    return build_placement_review(ReviewedWorkload(kind, "checkout", replicas), map(attempt, decisions), **more)
-
-
-def several() -> list[Decision]:
-    points = {"worker-3": {"TaintToleration": 100, "NodeResourcesFit": 99, "ImageLocality": 91}}
-    return [a_placed(pod=f"checkout-{i}", **({"points": points} if i == 1 else {})) for i in range(3)]
-
-
-def with_victims() -> Json:
-    answer = review([*several(), replace(a_pending(), text_notes=("spec.nodeName is ignored",))], replicas=9)
-    answer["status"]["stopped"]["preemption"] = preemption_would_help()["preemption"]
-    return answer
 
 
 SCENES: dict[str, tuple[Callable[[], Json], Json]] = {
@@ -68,7 +34,7 @@ SCENES: dict[str, tuple[Callable[[], Json], Json]] = {
     "nowhere": (lambda: review([a_pending()], replicas=1, kind="Pod"), {}),
     "replicas": (lambda: review(several(), replicas=3), {}),
     "replicas-all": (lambda: review(several(), replicas=3, every_node=True), {"every_node": True}),
-    "replicas-stopped": (with_victims, {}),
+    "replicas-stopped": (review_with_victims, {}),
     "node": (lambda: review([a_placed(pod="checkout")], replicas=1, kind="Pod", node="worker-12"), {"one_node": True}),
 }
 
@@ -149,14 +115,6 @@ def test_other_forms(service: Service, tmp_path: Path) -> None:
     assert outputs["name"].out == "node/worker-7\nnode/worker-3\nnode/worker-7\n", "one line a pod that fits"
 
 
-def kubectl(folder: Path, script: str) -> dict[str, str]:
-    """Return a fake kubectl that runs a script; its arguments and standard input go to files."""
-    path = folder / "kubectl"
-    path.write_text(f'#!/bin/sh\necho "$@" >> {folder}/arguments\n{script}\n')
-    path.chmod(0o755)
-    return {"KUBECTL_PATH": str(path), "HOME": str(folder)}
-
-
 @pytest.mark.parametrize(
     ("words", "path"),
     [
@@ -171,7 +129,7 @@ def test_reads_existing_object_and_sends_it_with_kubectl(tmp_path: Path, words: 
     (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], replicas=1)))
     (tmp_path / "object").write_text(json.dumps(POD))
     script = f"[ $1 = get ] && exec cat {tmp_path}/object\ncat > {tmp_path}/sent\ncat {tmp_path}/answer"
-    assert command("whatif", *words, "-n", "shop", environ=kubectl(tmp_path, script)).code == 0
+    assert command("whatif", *words, "-n", "shop", environ=fake_kubectl(tmp_path, script)).code == 0
     got, created = (tmp_path / "arguments").read_text().splitlines()
     assert got == f"get --raw {path}"
     assert re.fullmatch(rf"create --raw /api/v1/.*/proxy{REVIEWS} -f -", created)
@@ -210,7 +168,7 @@ def test_forbidden_names_the_needed_role(
     )
     script = f"case \"$*\" in 'get --raw {API}') {other};; *) echo '{stderr}' >&2; exit 1;; esac"
     file = written(tmp_path, json.dumps(POD))
-    assert command("whatif", "-f", file, "-n", "shop", environ=kubectl(tmp_path, script)).code == 1
+    assert command("whatif", "-f", file, "-n", "shop", environ=fake_kubectl(tmp_path, script)).code == 1
     assert capsys.readouterr().err == f"{stderr}\n  {hint}\n"
 
 
@@ -243,7 +201,7 @@ def test_long_wait_prints_a_note(
 ) -> None:
     monkeypatch.setattr(progress, "NOTE_DELAY_S", 0.01)
     (tmp_path / "answer").write_text(json.dumps(review([a_placed(pod="checkout")], replicas=1)))
-    environ = kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
+    environ = fake_kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", environ=environ).code == 0
     assert capsys.readouterr().err == "note: waiting for the scheduler's answer to this what-if\n"

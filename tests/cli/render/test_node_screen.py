@@ -12,9 +12,9 @@ from herodotus_cli.render import node, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Owner
 from tests.builders import MONDAY_US, a_table, bound
-from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import NODES, NOW, POINTS, REJECTED, USED, a_pending, a_placed
 from tests.endpoint.service import Service, a_service, rows
+from tests.support.screens import VIEWS, expect
 
 Json = dict[str, Any]
 AS_GOOD = {"TaintToleration": 100, "NodeResourcesFit": 90, "ImageLocality": 94}

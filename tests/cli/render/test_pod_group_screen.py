@@ -13,9 +13,9 @@ from herodotus_cli.render import pod_group, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import POD_GROUP_PHASE, Code, PodGroupCycle, Reason, Suggestion
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
-from tests.cli.render.test_screens import VIEWS, drawn, expect
 from tests.cli.scenes import Scene
 from tests.endpoint.service import API, Service, a_service, rows
+from tests.support.screens import VIEWS, drawn, expect
 
 NOW = datetime(2026, 3, 1, 12, 20, 0, tzinfo=timezone.utc)
 FITTING, MEMBERS, PER_NODE = 500, 512, 8

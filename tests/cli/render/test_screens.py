@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from herodotus_cli.render import plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import (
     NODES,
@@ -23,32 +20,12 @@ from tests.cli.scenes import (
     placed,
     scenes,
 )
+from tests.support.screens import VIEWS, drawn, expect
 
-GOLDEN = Path(__file__).parent / "golden"
-VIEWS = {
-    "piped": ViewOptions(NOW),
-    "40": ViewOptions(NOW, width=40),
-    "80": ViewOptions(NOW, width=80),
-    "200": ViewOptions(NOW, width=200),
-    "wide-piped": ViewOptions(NOW, wide=True),
-    "wide-80": ViewOptions(NOW, width=80, wide=True),
-}
 SOME = {
     "wide": ("placed", "placed-many-plugins", "inputs", "inputs-pending"),  # what -o wide changes
     "40": ("placed", "pending", "node-outscored", "compared-pods"),  # tables that are stacked
 }
-
-
-def drawn(scene: Scene, view: ViewOptions, *, color: bool = False) -> str:
-    blocks = scene.screen(scene.answer, view)
-    return plain_text.draw(blocks, view) if view.piped else terminal.draw(blocks, view, color=color)
-
-
-def expect(name: str, text: str) -> None:
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("HERODOTUS_REGENERATE"):
-        path.write_text(text)
-    assert text == path.read_text(), f"{path} differs; HERODOTUS_REGENERATE=1 writes it anew"
 
 
 @pytest.mark.parametrize("view", VIEWS)

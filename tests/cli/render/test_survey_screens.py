@@ -15,9 +15,9 @@ from herodotus_record.agreements import ComparedOutcome, CoveredTime, build_agre
 from herodotus_record.model import Agreement, Cause, Owner, Retry
 from herodotus_record.wording import CAUSES
 from tests.builders import MONDAY_US, a_table, bound
-from tests.cli.render.test_screens import VIEWS, expect
 from tests.cli.scenes import NODES, POINTS, REJECTED, USED, a_pending, a_placed
 from tests.endpoint.service import API, Service, a_service, rows
+from tests.support.screens import VIEWS, expect
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 13, 0, 0, tzinfo=timezone.utc)  # the service's clock

@@ -11,8 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herodotus_record.escaping import escape, escape_json, escape_lines
-from tests.cli.commands.test_watch import decision
-from tests.cli.commands.test_whatif import with_victims
 from tests.cli.render.test_node_screen import service as node_records  # noqa: F401  # a fixture
 from tests.cli.render.test_survey_screens import SCREENS
 from tests.cli.render.test_survey_screens import service as survey_records  # noqa: F401  # a fixture
@@ -20,6 +18,8 @@ from tests.cli.scenes import a_pending as a_pending_decision
 from tests.cli.scenes import attempts, compared_nodes, compared_pods, explained, many_plugins, placed, waiting
 from tests.cli.service import Service, command, status
 from tests.endpoint.service import Service as Records
+from tests.support.documents import watched_decision
+from tests.support.what_if_documents import review_with_victims
 
 Json = dict[str, Any]
 UNSAFE = [chr(c) for c in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))]
@@ -60,7 +60,7 @@ DOCUMENTS: dict[str, tuple[tuple[str, ...], Callable[[], Json]]] = {
         ("compare", "pod", "a", "--nodes", "worker-7", "worker-3", "-n", "shop"),
         lambda: compared_nodes("worker-7", "worker-3"),
     ),
-    "whatif": (("whatif", "-n", "shop", "-f", "pod.yaml"), with_victims),
+    "whatif": (("whatif", "-n", "shop", "-f", "pod.yaml"), review_with_victims),
     "version": (("version",), lambda: {"kind": "ServiceVersion", "version": "1.0"}),
 }
 
@@ -161,7 +161,7 @@ def test_node_screen_has_no_unsafe_characters(
 def test_watch_has_no_unsafe_characters(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str, text: str
 ) -> None:
-    found = infected(decision(1, "Unschedulable", message="0/3 nodes are available: 3 Insufficient cpu."), text)
+    found = infected(watched_decision(1, "Unschedulable", message="0/3 nodes are available: 3 Insufficient cpu."), text)
     monkeypatch.setattr("herodotus_cli.decision_watch.watch_decisions", lambda *_, **__: (d for d in [found]))
     monkeypatch.setattr("herodotus_cli.commands.watch.connect", lambda *_: None)
     for width in (0, 80, 200):

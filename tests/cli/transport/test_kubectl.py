@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -17,9 +15,10 @@ import pytest
 
 from herodotus_cli import not_found
 from herodotus_record.pending import PendingPod, build_pending_pods
-from tests.cli.commands.test_preemptions import EVICTED, preemptions
 from tests.cli.scenes import NOW, placed
 from tests.cli.service import API, PROXY, Service, command
+from tests.support.documents import EVICTED, preemptions_document
+from tests.support.kubectls import KUBECTLS
 
 POD = "checkout-7d9f-x2k"
 EXPLANATION = f"{API}/namespaces/shop/podexplanations/{POD}"
@@ -157,9 +156,6 @@ def test_reports_missing_kubectl(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert failed(capsys, environ).startswith("error: kubectl is not on PATH\n")
     environ["KUBECTL_PATH"] = str(tmp_path / "gone")
     assert failed(capsys, environ) == f"error: cannot run kubectl ({tmp_path}/gone): No such file or directory\n"
-
-
-KUBECTLS = sorted({str(p) for p in (Path(sys.executable).with_name("kubectl"), shutil.which("kubectl")) if p})
 
 
 @pytest.fixture(params=[k for k in KUBECTLS if os.access(k, os.X_OK)], ids=lambda k: Path(k).parent.parent.name)
@@ -563,7 +559,7 @@ def test_evicted_pod_names_its_preemptor(
     service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
     ran = command("pod", POD, environ=as_kubectl_sees_it)
     assert ran.out.startswith("note: this pod no longer exists")
-    service.answer(f"{API}/namespaces/shop/preemptions?since=61&victim={POD}", preemptions(EVICTED))
+    service.answer(f"{API}/namespaces/shop/preemptions?since=61&victim={POD}", preemptions_document(EVICTED))
     ran = command("pod", POD, environ=as_kubectl_sees_it)
     assert (ran.code, ran.out.splitlines()[0]) == (
         0,

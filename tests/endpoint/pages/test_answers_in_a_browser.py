@@ -18,7 +18,7 @@ from tests.endpoint.pages.browser import Cluster, chromium, served
 from tests.endpoint.pages.test_pages_in_a_browser import PREFIX, Pages
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
-from tests.record.test_suggestions import LOWER
+from tests.support.suggestions import LOWER
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -1,0 +1,35 @@
+"""Screens of the plugin in each view, drawn and compared with the golden files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from herodotus_cli.render import plain_text, terminal
+from herodotus_cli.render.screen_elements import ViewOptions
+from tests.cli.scenes import (
+    NOW,
+    Scene,
+)
+
+GOLDEN = Path(__file__).parents[1] / "cli/render/golden"
+VIEWS = {
+    "piped": ViewOptions(NOW),
+    "40": ViewOptions(NOW, width=40),
+    "80": ViewOptions(NOW, width=80),
+    "200": ViewOptions(NOW, width=200),
+    "wide-piped": ViewOptions(NOW, wide=True),
+    "wide-80": ViewOptions(NOW, width=80, wide=True),
+}
+
+
+def drawn(scene: Scene, view: ViewOptions, *, color: bool = False) -> str:
+    blocks = scene.screen(scene.answer, view)
+    return plain_text.draw(blocks, view) if view.piped else terminal.draw(blocks, view, color=color)
+
+
+def expect(name: str, text: str) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("HERODOTUS_REGENERATE"):
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} differs; HERODOTUS_REGENERATE=1 writes it anew"
