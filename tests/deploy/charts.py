@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import helm_python
+import jsonschema
+import kubernetes_validate
 import pytest
 import yaml
 
 from scripts.manifests import CHART, RELEASE, VALUES, load_values
+from tests.deploy import operators
 
 Json = dict[str, Any]
 
@@ -105,3 +109,17 @@ def list_queries(dashboards: Mapping[str, Json]) -> dict[str, str]:
         for panel in dashboard["panels"]
         for target in panel.get("targets", ())
     }
+
+
+TESTED = "1.36"
+
+
+@functools.cache
+def valid(document: str, kubernetes: str = TESTED) -> None:
+    """Check an object against the schema of the API or of an operator, with unknown fields forbidden."""
+    o = json.loads(document)
+    kinds = operators.KINDS.get(o["apiVersion"].removesuffix("/v1"))
+    if kinds is None:
+        kubernetes_validate.validate(o, kubernetes, strict=True)
+    else:
+        jsonschema.validate(o["spec"], operators.closed(kinds[o["kind"]]))

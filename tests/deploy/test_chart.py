@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +20,8 @@ from scheduler.commands import main as app
 from scheduler.config import load
 from scheduler.recorder import endpoint
 from scripts.manifests import CHART, DEPLOY, ManifestFile, load_values, manifests, render
-from tests.deploy import operators
 from tests.deploy.charts import (
+    TESTED,
     Json,
     combined,
     containers,
@@ -33,25 +32,14 @@ from tests.deploy.charts import (
     objects,
     pods,
     templates,
+    valid,
 )
 from tests.processes import ROOT
 
-TESTED = "1.36"
 SUPPORTED = ("1.30", TESTED, "1.37")  # the oldest, and the newest
 # What the user makes.
 GIVEN = {("Secret", f"herodotus-{name}") for name in ("database", "sender", "certificate")}
 GIVEN |= {("ConfigMap", "herodotus-extra")}
-
-
-@functools.cache
-def valid(document: str, kubernetes: str = TESTED) -> None:
-    """Check an object against the schema of the API or of an operator, with unknown fields forbidden."""
-    o = json.loads(document)
-    kinds = operators.KINDS.get(o["apiVersion"].removesuffix("/v1"))
-    if kinds is None:
-        kubernetes_validate.validate(o, kubernetes, strict=True)
-    else:
-        jsonschema.validate(o["spec"], operators.closed(kinds[o["kind"]]))
 
 
 @every_combination

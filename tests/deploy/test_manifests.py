@@ -25,7 +25,7 @@ from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
 from scheduler.serving.port import PORT
 from tests.deploy import charts
-from tests.deploy.test_chart import valid
+from tests.deploy.charts import valid
 from tests.processes import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -1,6 +1,5 @@
 """The real process: what it prints, how it ends, and what is left of it after SIGKILL."""
 
-import json
 import os
 import random
 import signal
@@ -11,9 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +19,7 @@ from herodotus_record import codec
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.service import API
 from tests.endpoint.tracing.receiver import running_receiver
+from tests.support.server_processes import listening_port, send_request
 
 ROOT = Path(__file__).parents[2]
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -47,24 +46,6 @@ def run(tmp_path: Path) -> Iterator[Run]:
         process.communicate()
 
 
-def port(process: "subprocess.Popen[str]", host: str = "127.0.0.1") -> int:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith(f"listening on http://{host}:"), process.communicate()
-    return int(line.split(":")[2].split(" ")[0])
-
-
-def request(at: int, path: str, body: bytes | None = None) -> tuple[int, Any]:
-    connection = HTTPConnection("127.0.0.1", at, timeout=60)
-    try:
-        connection.request("POST" if body else "GET", path, body, {"Content-Type": codec.CONTENT_TYPE} if body else {})
-        answer = connection.getresponse()
-        text = answer.read()
-        return answer.status, json.loads(text) if text[:1] == b"{" else text.decode()
-    finally:
-        connection.close()
-
-
 def listening(at: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", at)) == 0
@@ -72,8 +53,8 @@ def listening(at: int) -> bool:
 
 def test_prints_its_addresses_and_stops_on_sigterm(run: Run, tmp_path: Path) -> None:
     process = run("--bind", "127.0.0.1:0", "--insecure")
-    at = port(process)
-    assert request(at, "/readyz") == (200, "ok")
+    at = listening_port(process)
+    assert send_request(at, "/readyz") == (200, "ok")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
@@ -86,16 +67,16 @@ def test_prints_its_addresses_and_stops_on_sigterm(run: Run, tmp_path: Path) -> 
 def test_ingest_has_a_separate_listener(run: Run, host: str) -> None:
     """Also on every address, as in a container: a connection then has another local address than the listener."""
     process = run("--insecure", "--bind", f"{host}:0", "--ingest-bind", f"{host}:0")
-    queries, ingest = port(process, host), port(process, host)
+    queries, ingest = listening_port(process, host), listening_port(process, host)
     body = codec.encode(TABLE.rows(CLUSTER, INCARNATION))
-    assert request(queries, "/ingest/v1/frames", body)[0] == 403
-    assert request(ingest, "/ingest/v1/frames", body)[0] == 200
+    assert send_request(queries, "/ingest/v1/frames", body)[0] == 403
+    assert send_request(ingest, "/ingest/v1/frames", body)[0] == 200
 
 
 def test_spans_that_wait_are_exported_before_the_end(run: Run) -> None:
     with running_receiver() as receiver:
         process = run("--bind", "127.0.0.1:0", "--otlp-endpoint", receiver.url)
-        assert request(port(process), "/ingest/v1/frames", batch(1))[0] == 200
+        assert send_request(listening_port(process), "/ingest/v1/frames", batch(1))[0] == 200
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
@@ -162,7 +143,7 @@ def load(at: int, first: int, acknowledged: set[int]) -> None:
     """Batches one after the other until the service is gone; what was acknowledged is remembered."""
     while True:
         try:
-            code, receipt = request(at, "/ingest/v1/frames", batch(first))
+            code, receipt = send_request(at, "/ingest/v1/frames", batch(first))
         except (OSError, HTTPException):
             return
         assert (code, receipt["accepted"] + receipt["duplicates"]) == (200, 6)
@@ -174,7 +155,7 @@ def test_acknowledged_decisions_survive_sigkill_exactly_once(run: Run) -> None:
     acknowledged: set[int] = set()
     for _ in range(4):
         process = run("--bind", "127.0.0.1:0")
-        at = port(process)
+        at = listening_port(process)
         sender = threading.Thread(target=load, args=(at, max(acknowledged, default=0) + 1, acknowledged))
         before = len(acknowledged)
         sender.start()
@@ -185,14 +166,14 @@ def test_acknowledged_decisions_survive_sigkill_exactly_once(run: Run) -> None:
         sender.join()
         while listening(at):  # the worker goes with its parent
             time.sleep(0.01)
-    at = port(run("--bind", "127.0.0.1:0"))
+    at = listening_port(run("--bind", "127.0.0.1:0"))
     assert stored_sequences(at) >= acknowledged
     last = max(acknowledged)
-    assert request(at, "/ingest/v1/frames", batch(last + 1, 5))[0] == 200  # what was under way is sent again
+    assert send_request(at, "/ingest/v1/frames", batch(last + 1, 5))[0] == 200  # what was under way is sent again
     count = max(stored_sequences(at))
     assert stored_sequences(at) == set(range(1, count + 1))
-    assert request(at, f"{API}/nodehistories/worker-1?since=999999999")[1]["considered"] == count
-    (incarnation,) = request(at, f"{API}/incarnations")[1]["items"]
+    assert send_request(at, f"{API}/nodehistories/worker-1?since=999999999")[1]["considered"] == count
+    (incarnation,) = send_request(at, f"{API}/incarnations")[1]["items"]
     assert (incarnation["highestSequence"], incarnation["missing"]) == (count, 0)
 
 
@@ -201,7 +182,7 @@ def stored_sequences(at: int) -> set[int]:
     found: list[int] = []
     more = ""
     while True:
-        _, page = request(at, f"{API}/decisions?limit=500&continue={more}")
+        _, page = send_request(at, f"{API}/decisions?limit=500&continue={more}")
         found += [int(item["spec"]["pod"]["name"].removeprefix("p-")) for item in page["items"]]
         more = page["metadata"].get("continue", "")
         if not more:

@@ -1,18 +1,16 @@
 """Our decisions equal the recorded ones of kube-scheduler v1.36 (README.md beside this file), aspect by aspect."""
 
 import contextlib
-import gzip
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduler.offline.evaluate import CaseError, evaluate, evaluate_lines
 from tests.cached_results import differences_when_repeated
+from tests.support.recordings import HERE, Json, cases_of
 
-HERE = Path(__file__).parent
 DEVICE_FAMILIES = ("admin", "all", "allocated", "basic", "cel", "celerror", "classes", "constraints", "consumable", "edge", "missing", "mixed", "multi", "partitionable", "preemption", "prioritized", "slices", "taints")
 FAMILIES = {
     **dict.fromkeys(("resources", "taints", "nodeaffinity", "ports", "images", "mixed", "profiles", "volumes"), 70),
@@ -31,7 +29,6 @@ FAMILIES = {
 # recorded with kube-schedulers v1.31 to v1.35; the key `kubernetesVersion` of each case chooses the rules
 OLDER = sorted(str(file.relative_to(HERE)).removesuffix(".jsonl.gz") for file in HERE.glob("v1.*/**/*.jsonl.gz"))
 
-Json = dict[str, Any]
 
 
 def same(value: Any) -> Any:
@@ -77,11 +74,6 @@ ASPECTS: dict[str, Callable[[Any], Any]] = {
 }
 # compared where they were recorded
 OF_CLAIMS = ("preEnqueue", "allocations", "allocationNodeSelectors", "extendedResourceRequests")
-
-
-def cases_of(family: str) -> list[Json]:
-    with gzip.open(HERE / f"{family}.jsonl.gz", "rt") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def differences(case: Json, outcome: Json | CaseError) -> list[str]:

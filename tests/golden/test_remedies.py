@@ -15,8 +15,7 @@ import pytest
 from herodotus_record.answers import explain_node
 from herodotus_record.node_results import list_rejections
 from scheduler.config import Configuration
-from tests.golden.test_golden import cases_of
-from tests.golden.test_weights import Recorded, decided
+from tests.support.recordings import EvaluatedCase, cases_of, decided
 
 Json = dict[str, Any]
 UNITS = {"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
@@ -64,7 +63,7 @@ def apply_change(case: Json, name: str, step: str) -> bool:
     return True
 
 
-def slot_of(of: Recorded, name: str) -> int:
+def slot_of(of: EvaluatedCase, name: str) -> int:
     slot = of.table.find_slot(name)
     assert slot is not None
     return slot

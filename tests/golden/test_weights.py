@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, cast
 
 import pytest
 
 from herodotus_record.balance import build_balance
-from herodotus_record.model import Decision, NodeTable
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
-from scheduler.offline.evaluate import cases
-from tests.golden.test_golden import cases_of
+from tests.support.recordings import EvaluatedCase, cases_of, decided
 
-Json = dict[str, Any]
 WEIGHTS = {"NodeResourcesFit": 7, "ImageLocality": 0, "TaintToleration": 1, "NodeAffinity": 5}
-
-
-@dataclass(frozen=True)
-class Recorded:
-    decision: Decision
-    table: NodeTable
-    outcomes: tuple[()] = ()
 
 
 def weighing(weights: dict[str, int]) -> Configuration:
@@ -32,16 +20,7 @@ def weighing(weights: dict[str, int]) -> Configuration:
     return Configuration(profiles=(ProfileConfig(scheduler_name="herodotus-scheduler", plugins=plugins),))
 
 
-def decided(case: Json, config: Configuration) -> Recorded:
-    with pytest.MonkeyPatch.context() as patch:  # the record itself, and not its document
-        patch.setattr(
-            "scheduler.offline.evaluate.engine.build_decision_document", lambda record, _, table: (record, table)
-        )
-        record, table = cast("tuple[Decision, NodeTable]", cases.evaluate(case, config).decision())
-    return Recorded(record, table)
-
-
-def best(of: Recorded) -> set[str]:
+def best(of: EvaluatedCase) -> set[str]:
     return {of.table.names[slot] for slot, rank in enumerate(of.decision.rank) if rank == 1}
 
 

@@ -195,3 +195,16 @@ def installed(installation: Installation) -> Iterator[Installation]:
         yield installation
     finally:
         installation.uninstall()
+
+
+KINDS = "namespaces,clusterroles,clusterrolebindings,persistentvolumes,priorityclasses,apiservices"
+
+
+NAMESPACED_KINDS = "roles,rolebindings,leases,configmaps,secrets,services,deployments,pods,endpointslices"
+
+
+def list_leftovers(machine: Machine) -> list[str]:
+    """Return the names of objects of Herodotus in the cluster."""
+    found = machine.kubectl("get", KINDS, "-o", "name").splitlines()
+    found += machine.kubectl("get", NAMESPACED_KINDS, "-A", "-o", "name").splitlines()
+    return [name for name in found if NAMESPACE in name or name.endswith("/records")]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 
-from tests.node.installation import NAMESPACE, Installation, installed
+from tests.node.installation import Installation, installed, list_leftovers
 from tests.node.machine import Machine
 
 TIMES = int(os.environ.get("HERODOTUS_INSTALLATIONS", "10"))
 FIRST_ANSWER_S = 5.0
-KINDS = "namespaces,clusterroles,clusterrolebindings,persistentvolumes,priorityclasses,apiservices"
-NAMESPACED_KINDS = "roles,rolebindings,leases,configmaps,secrets,services,deployments,pods,endpointslices"
 
 
 def test_every_installation_answers_within_five_seconds_and_leaves_nothing(machine: Machine) -> None:
@@ -23,10 +21,3 @@ def test_every_installation_answers_within_five_seconds_and_leaves_nothing(machi
         print(f"installation {i + 1}: first answer after {took_s[-1]:.1f} s")
         assert list_leftovers(machine) == []
     assert max(took_s) < FIRST_ANSWER_S, took_s
-
-
-def list_leftovers(machine: Machine) -> list[str]:
-    """Return the names of objects of Herodotus in the cluster."""
-    found = machine.kubectl("get", KINDS, "-o", "name").splitlines()
-    found += machine.kubectl("get", NAMESPACED_KINDS, "-A", "-o", "name").splitlines()
-    return [name for name in found if NAMESPACE in name or name.endswith("/records")]

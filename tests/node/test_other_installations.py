@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.e2e.cluster import node, pod
-from tests.node.installation import ChartInstallation, Installation, installed
+from tests.node.installation import ChartInstallation, Installation, installed, list_leftovers
 from tests.node.machine import NODE, Machine
-from tests.node.test_installing import list_leftovers
 from tests.processes import ROOT, eventually
 
 AGENTS = {

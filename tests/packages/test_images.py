@@ -14,7 +14,7 @@ import pytest
 from scripts.check_images import IMAGES
 from scripts.dockerfile import BuildStage, parse_stages
 from tests.packages.lock import locked
-from tests.packages.test_wheels import DISTRIBUTIONS, PROGRAMS, installed
+from tests.packages.wheels import DISTRIBUTIONS, PROGRAMS, installed
 from tests.processes import ROOT
 
 TEXT = (ROOT / "Dockerfile").read_text()

@@ -19,7 +19,7 @@ import yaml
 
 from herodotus_record.version import __version__
 from tests.packages.lock import locked
-from tests.packages.test_wheels import PLUGINS_LIBRARIES
+from tests.packages.wheels import PLUGINS_LIBRARIES
 from tests.processes import ROOT
 
 BUILD = ROOT / "packages" / "krew" / "build.py"

@@ -16,34 +16,9 @@ from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
 from herodotus_record.version import __version__
-from tests.packages.lock import export, locked
-from tests.packages.wheels import PROJECTS, build
+from tests.packages.lock import locked
+from tests.packages.wheels import DISTRIBUTIONS, PACKAGES, PLUGINS_LIBRARIES, PROGRAMS, PROJECTS, build, installed
 from tests.processes import ROOT
-
-ROOMS = {
-    "kubectl-herodotus": {"herodotus_cli", "herodotus_client", "herodotus_record"},
-    "kubectl-herodotus-servers": {
-        "herodotus_agents",
-        "herodotus_endpoint",
-        "herodotus_kube",
-        "herodotus_local",
-        "herodotus_serving",
-        "herodotus_sim",
-        "scheduler",
-    },
-}
-PROGRAMS = {
-    "kubectl-herodotus": {
-        "kubectl-herodotus": "herodotus_cli.main:main",
-        "kubectl_complete-herodotus": "herodotus_cli.completion:main",
-    },
-    "kubectl-herodotus-servers": {
-        f"herodotus-{name}": f"herodotus_serving.programs:run_{name}"
-        for name in ("scheduler", "endpoint", "agents", "sim")
-    },
-}
-DISTRIBUTIONS = list(ROOMS)
-PLUGINS_LIBRARIES = {"click", "httpx", "pyyaml", "rich"}
 
 
 def named(wheel_dir: Path, distribution: str) -> zipfile.ZipFile:
@@ -66,7 +41,7 @@ def metadata(wheel_dir: Path, distribution: str) -> Message:
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_a_wheel_has_exactly_its_packages(wheel_dir: Path, distribution: str) -> None:
     """No tests, no benchmarks, and no packages of the other wheel."""
-    rooms = [path for room in ROOMS[distribution] for path in (ROOT / room).rglob("*")]
+    rooms = [path for room in PACKAGES[distribution] for path in (ROOT / room).rglob("*")]
     expected = {str(p.relative_to(ROOT)) for p in rooms if p.is_file() and "__pycache__" not in p.parts}
     about = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
     with named(wheel_dir, distribution) as wheel:
@@ -103,30 +78,6 @@ def test_a_source_distribution_builds_the_same_wheel(project: Path, wheel_dir: P
 
 
 # --- installed
-
-
-def installed(
-    distributions: list[str], installation: str, wheel_dir: Path, environment: Path, *, check: bool = True
-) -> Path:
-    """Create an environment with the locked packages and ours from the directory; return its folder of programs.
-
-    `check` says that every package must have what it asks for.
-    """
-    uv = str(Path(sys.executable).with_name("uv"))
-    env = {"PATH": os.defpath, "UV_CACHE_DIR": str(environment / "cache"), "UV_OFFLINE": "1"}
-
-    def run(*arguments: str) -> None:
-        subprocess.run([uv, *arguments], env=env, check=True, capture_output=True, text=True, timeout=200)
-
-    run("venv", "--python", sys.executable, str(environment / "venv"))
-    install = ["pip", "install", "--python", str(environment / "venv"), "--no-index", "--find-links", str(wheel_dir)]
-    requirements = environment / "requirements.txt"
-    requirements.write_text(export(installation))
-    run(*install, "--no-deps", "--require-hashes", "--requirement", str(requirements))
-    run(*install, "--no-deps", *(f"{distribution}=={__version__}" for distribution in distributions))
-    if check:
-        run("pip", "check", "--python", str(environment / "venv"))
-    return environment / "venv" / "bin"
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from herodotus_cli.render import plain_text, terminal
+from herodotus_cli.render import balance, pending, plain_text, terminal, workload
 from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import (
     NOW,
     Scene,
 )
+from tests.endpoint.service import API
 
 GOLDEN = Path(__file__).parents[1] / "cli/render/golden"
 VIEWS = {
@@ -33,3 +34,11 @@ def expect(name: str, text: str) -> None:
     if os.environ.get("HERODOTUS_REGENERATE"):
         path.write_text(text)
     assert text == path.read_text(), f"{path} differs; HERODOTUS_REGENERATE=1 writes it anew"
+
+
+SURVEY_SCREENS = {
+    "pending": (f"{API}/pendingpods", pending.build_screen),
+    "workload": (f"{API}/namespaces/shop/workloadplacements/deployment.checkout", workload.build_screen),
+    "balance": (f"{API}/balances", balance.build_screen),
+    "balance-weights": (f"{API}/balances?weights=NodeResourcesFit=0,ImageLocality=9", balance.build_screen),
+}

@@ -19,11 +19,11 @@ from herodotus_serving.threads import serve_in_thread
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US
 from tests.cli.scenes import NOW
 from tests.cli.service import Out, command
-from tests.endpoint.access.test_clusters import ALL_OF_SHOP, HERE, OF_NODES, OTHER, OWNER, POD, here, there
 from tests.endpoint.reviewer import Reviewer
 from tests.endpoint.service import Service, a_service
 from tests.scheduler.serving.authorities import Authority
 from tests.support.kubectls import KUBECTLS
+from tests.support.two_clusters import ALL_OF_SHOP, HERE, OF_NODES, OTHER, OWNER, POD, here, there
 
 NAMES = {"sender-b": OTHER}
 ASK = ("pod", POD, "-n", "shop")

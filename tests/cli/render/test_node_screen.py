@@ -3,83 +3,53 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from herodotus_cli.render import node, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_record.model import Owner
-from tests.builders import MONDAY_US, a_table, bound
-from tests.cli.scenes import NODES, NOW, POINTS, REJECTED, USED, a_pending, a_placed
-from tests.endpoint.service import Service, a_service, rows
+from tests.cli.scenes import NOW
+from tests.endpoint.service import Service
 from tests.support.screens import VIEWS, expect
 
 Json = dict[str, Any]
-AS_GOOD = {"TaintToleration": 100, "NodeResourcesFit": 90, "ImageLocality": 94}
-HOUR_US = 3_600_000_000
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Store forty pods of three workloads and one that fits nowhere, within the last hour."""
-    found = a_service(tmp_path_factory.mktemp("data"))
-    table = a_table(NODES, used=USED)
-    frames: list[Any] = [rows(table)]
-    for i in range(40):
-        points = {
-            **POINTS,
-            "worker-3": POINTS["worker-7"] if i % 7 == 0 else AS_GOOD if i % 3 == 0 else POINTS["worker-3"],
-        }
-        decision = a_placed(
-            pod=f"pod-{i:02}",
-            points=points,
-            rejected=REJECTED if i % 4 else {node: REJECTED[node] for node in ("worker-9", "worker-10")},
-            sequence=2 * i + 1,
-            started_us=MONDAY_US - HOUR_US + i * 60_000_000,
-            owner=Owner("Deployment", ("checkout", "cart", "api")[i % 3]),
-        )
-        frames += [decision, bound(decision, table)]
-    found.stored(*frames, a_pending())
-    yield found
-    found.store.close()
-
-
-def test_heading_of_window_below_an_hour(service: Service) -> None:
-    found = answer(service, "worker-7")
+def test_heading_of_window_below_an_hour(node_records: Service) -> None:
+    found = answer(node_records, "worker-7")
     found["window"] = {"from": "2026-03-01T11:40:00Z", "to": "2026-03-01T12:00:00Z"}
     assert "last 20m, since 2026-03-01 11:40 UTC" in drawn(found, VIEWS["piped"])
 
 
-def answer(service: Service, name: str) -> Json:
-    found: Json = service.history(name)
+def answer(node_records: Service, name: str) -> Json:
+    found: Json = node_records.history(name)
     return found
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])
 @pytest.mark.parametrize("name", ["worker-7", "worker-1", "worker-9"])
-def test_screen_is_as_recorded(service: Service, name: str, view: str) -> None:
-    text = drawn(answer(service, name), VIEWS[view])
+def test_screen_is_as_recorded(node_records: Service, name: str, view: str) -> None:
+    text = drawn(answer(node_records, name), VIEWS[view])
     expect(f"node-{name}.{view}", text)
     assert view != "80" or max(map(len, text.splitlines())) <= 80
 
 
-def test_heading_has_requested_hours(service: Service) -> None:
+def test_heading_has_requested_hours(node_records: Service) -> None:
     """The window starts at a full hour, so it is up to one hour longer."""
     window = {"from": "2026-02-28T12:00:00Z", "to": "2026-03-01T12:58:59Z"}
-    text = drawn(answer(service, "worker-1") | {"window": window}, VIEWS["piped"])
+    text = drawn(answer(node_records, "worker-1") | {"window": window}, VIEWS["piped"])
     assert text.startswith("worker-1  last 24h, since 2026-02-28 12:00 UTC\n")
 
 
-def test_piped_screen_has_every_filter(service: Service) -> None:
-    text = drawn(answer(service, "worker-1"), VIEWS["piped"])
-    for f in service.history("worker-1")["filters"]:
+def test_piped_screen_has_every_filter(node_records: Service) -> None:
+    text = drawn(answer(node_records, "worker-1"), VIEWS["piped"])
+    for f in node_records.history("worker-1")["filters"]:
         assert any(line.split()[0] == f["plugin"] for line in text.splitlines() if line)
 
 
-def test_node_that_was_never_considered(service: Service) -> None:
-    empty = answer(service, "worker-1") | {
+def test_node_that_was_never_considered(node_records: Service) -> None:
+    empty = answer(node_records, "worker-1") | {
         "considered": 0, "evaluated": 0, "feasible": 0, "chosen": 0, "filters": [], "recent": [], "workloads": [],
         "scores": {"attempts": 0, "accumulated": 0, "average": None, "plugins": []},
         "won": {"count": 0}, "lost": {"count": 0},
@@ -87,16 +57,16 @@ def test_node_that_was_never_considered(service: Service) -> None:
     assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
 
 
-def test_a_filter_that_never_ran_comes_last(service: Service) -> None:
-    document = answer(service, "worker-1")
+def test_a_filter_that_never_ran_comes_last(node_records: Service) -> None:
+    document = answer(node_records, "worker-1")
     never = {"plugin": "AAA", "evaluated": 0, "passed": 0, "rejected": 0, "decisive": 0, "rate": None, "reasons": []}
     document["filters"] = [never, *document["filters"]]
     filters = drawn(document, VIEWS["piped"]).split("\n\n")[1].splitlines()
     assert filters[-1].split() == ["AAA", "–", "0", "0", "–"]
 
 
-def test_prints_no_minus_zero(service: Service) -> None:
-    document = answer(service, "worker-1")
+def test_prints_no_minus_zero(node_records: Service) -> None:
+    document = answer(node_records, "worker-1")
     document["lost"] = {"count": 3, "meanBehind": -0.04, "costsMost": {"A": -0.04, "B": -1.5}}
     document["scores"]["accumulated"] = -0.0
     text = drawn(document, VIEWS["80"])

@@ -11,14 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herodotus_record.escaping import escape, escape_json, escape_lines
-from tests.cli.render.test_node_screen import service as node_records  # noqa: F401  # a fixture
-from tests.cli.render.test_survey_screens import SCREENS
-from tests.cli.render.test_survey_screens import service as survey_records  # noqa: F401  # a fixture
 from tests.cli.scenes import a_pending as a_pending_decision
 from tests.cli.scenes import attempts, compared_nodes, compared_pods, explained, many_plugins, placed, waiting
 from tests.cli.service import Service, command, status
 from tests.endpoint.service import Service as Records
 from tests.support.documents import watched_decision
+from tests.support.screens import SURVEY_SCREENS
 from tests.support.what_if_documents import review_with_victims
 
 Json = dict[str, Any]
@@ -128,17 +126,17 @@ def test_records_cannot_forge_lines(
     check(arguments, document(), FORGED, answered, capsys)
 
 
-@pytest.mark.parametrize("name", SCREENS)
+@pytest.mark.parametrize("name", SURVEY_SCREENS)
 @given(text=HOSTILE)
 @RUNS
 def test_surveys_have_no_unsafe_characters(
-    survey_records: Records,  # noqa: F811
+    survey_records: Records,
     answered: Callable[[Json], None],
     capsys: pytest.CaptureFixture[str],
     name: str,
     text: str,
 ) -> None:
-    path, _, weights = SCREENS[name][0].partition("?weights=")
+    path, _, weights = SURVEY_SCREENS[name][0].partition("?weights=")
     document = survey_records.get(path, **({"weights": weights} if weights else {}))
     words = {"pending": ("pending", "-n", "shop"), "workload": ("workload", "deploy/checkout", "-n", "shop")}
     check(words.get(name, ("balance",)), document, text, answered, capsys)
@@ -147,7 +145,7 @@ def test_surveys_have_no_unsafe_characters(
 @given(text=HOSTILE)
 @RUNS
 def test_node_screen_has_no_unsafe_characters(
-    node_records: Records,  # noqa: F811
+    node_records: Records,
     answered: Callable[[Json], None],
     capsys: pytest.CaptureFixture[str],
     text: str,

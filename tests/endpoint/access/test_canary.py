@@ -69,10 +69,10 @@ from herodotus_serving.wsgi import CANCELLED
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.access.canaries import HIDDEN_NAMESPACE, KEPT, MARK, NODES, SHOWN, Plantation, find_canaries
-from tests.endpoint.api.test_cluster_reviews import Scheduler as ClusterScheduler
-from tests.endpoint.api.test_reviews import answering, review
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
+from tests.support.answering_scheduler import answering, review
+from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler as ClusterScheduler
 
 OTHER_CLUSTER = "00000000-0000-4000-8000-00000000d2d2"
 LOG = "of-a-log"

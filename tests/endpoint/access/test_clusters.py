@@ -11,58 +11,16 @@ import pytest
 from werkzeug.routing import Rule
 
 from herodotus_endpoint.access.senders import SenderAuthenticator
-from herodotus_record.model import Decision, Frame, Gap, HighWater, NodeTable, Outcome, Owner, Retry
-from tests.builders import CLUSTER, CORDONED, INCARNATION, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.api.test_reviews import OURS, answering, ask, placed, review
+from herodotus_record.model import Decision, Gap, HighWater, NodeTable, Outcome, Retry
+from tests.builders import CLUSTER, CORDONED, INCARNATION, a_decision, a_table, bound
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
+from tests.support.answering_scheduler import OURS, answering, ask, placed, review
+from tests.support.two_clusters import ALL_OF_SHOP, ELSEWHERE, HERE, IN_SHOP, OF_NODES, OTHER, POD, THERE, here, there
 
-OTHER, ELSEWHERE = "00000000-0000-4000-8000-00000000c2c2", "00000000-0000-4000-8000-0000000000c2"
-POD = "checkout-7d9f-x2k"
-HERE, THERE = ("worker-1", "worker-2", "worker-3"), ("there-1", "there-2")
 SHOP = f"{API}/namespaces/shop"
 YEAR_9999_US = 253_402_214_400_000_000
-OWNER = Owner("ReplicaSet", "checkout-7d9f")
-RESOURCES = (
-    "decisions",
-    "podexplanations",
-    "podhistories",
-    "nodecomparisons",
-    "pendingpods",
-    "agreements",
-    "preemptions",
-    "workloadplacements",
-    "podgroupplacements",
-)
-IN_SHOP = {(verb, resource) for verb in ("get", "list", "watch") for resource in RESOURCES}
-CLUSTER_WIDE = {(verb, "nodehistories") for verb in ("get", "list")} | {("list", "balances"), ("list", "incarnations")}
-ALL_OF_SHOP = {("ada", verb, resource, "shop") for verb, resource in IN_SHOP}
-OF_NODES = {("ada", verb, resource, "") for verb, resource in CLUSTER_WIDE}
 EVERYTHING = {("ada", verb, resource, "*") for verb, resource in IN_SHOP}
-
-
-def in_group(decision: Decision) -> Decision:
-    return replace(decision, pod=replace(decision.pod, pod_group="train"))
-
-
-def here() -> list[Frame]:
-    return [rows(a_table(HERE)), in_group(a_decision(owner=OWNER))]
-
-
-def there(**what: Any) -> list[Frame]:
-    """A decision for the same namespace, pod and UID in another cluster, later than ours."""
-    table = a_table(THERE)
-    cordoned = {node: {"NodeName": CORDONED} for node in THERE}
-    decision = a_decision(
-        nodes=THERE,
-        rejected=cordoned,
-        owner=OWNER,
-        incarnation=ELSEWHERE,
-        cluster=OTHER,
-        **{"started_us": MONDAY_US + 60_000_000} | what,
-    )
-    decision = replace(in_group(decision), id=f"{decision.id[:-2]}c2")
-    return [rows(table, incarnation=ELSEWHERE, cluster=OTHER), decision]
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,165 +12,15 @@ import pytest
 from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
 from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.api import cluster_reviews
-from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
 from herodotus_endpoint.store.reviews import PROGRESS, SILENT_S
-from herodotus_record import codec
-from herodotus_record.cluster_reviews import (
-    BlockedPod,
-    Capacity,
-    ChangedNode,
-    ClusterReviewStatus,
-    Consolidation,
-    EmptiedNode,
-    KeptNode,
-    NodeAmounts,
-    NodeCapacity,
-    RemovedPod,
-    ReviewedPlacement,
-)
 from herodotus_record.disclosure import HIDDEN_TEXT
-from herodotus_record.node_groups import (
-    AutoscalerReport,
-    GroupRejection,
-    GroupVerdict,
-    NodeEstimate,
-    NodeGroup,
-    NodeGroupCondition,
-    NodeGroupReview,
-    NodeScaleDown,
-    PodGroupVerdicts,
-    ScaleDown,
-    ScaleDownBlocker,
-)
-from tests.builders import CLUSTER
 from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
 from tests.endpoint.service import API, Service, a_service, envelope
+from tests.support.cluster_answering_scheduler import STATUS, ClusterAnsweringScheduler
 
 PATH = f"{API}/clusterreviews"
-QUEUE = "/ingest/v1/reviews"
-OURS = "herodotus-scheduler"
 DRAIN = {"kind": "Drain", "nodes": ["worker-1"]}
-BUSY = "0/3 nodes are available: 3 Insufficient cpu."
-
-
-def moved(namespace: str, name: str, **more: Any) -> ReviewedPlacement:
-    return ReviewedPlacement(
-        **{"namespace": namespace, "name": name, "cause": "Drained", "from_node": "worker-1", "node": "worker-2"} | more
-    )
-
-
-def _condition(name: str) -> NodeGroupCondition:
-    return NodeGroupCondition(object=name, type="Ready", status="False", reason="R", message="a secret message")
-
-
-def _verdicts(namespace: str, name: str) -> PodGroupVerdicts:
-    rejection = GroupRejection(plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret text"], zones=["a"])
-    verdict = GroupVerdict(
-        group="spot", verdict="DoesNotFit", rejections=[rejection], change=f"lower the cpu request of {name}"
-    )
-    report = AutoscalerReport(component="karpenter", reason="Nominated", message="a secret report", at="t", count=1)
-    return PodGroupVerdicts(namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report])
-
-
-STATUS = ClusterReviewStatus(
-    placements=[moved("shop", "web-1", owner="ReplicaSet/web"), moved("secret", "secret-1", owner="Job/secret")],
-    pending=[moved("shop", "waits", victims=["shop/low", "secret/low"], reason=f"{BUSY} secret/low is on worker-1")],
-    blocked=[
-        BlockedPod(
-            namespace=ns, name=f"{ns}-b", node="worker-1", cause="Budget", message=f"budget {ns}", budget=f"{ns}-budget"
-        )
-        for ns in ("shop", "secret")
-    ],
-    ignored=[
-        RemovedPod(namespace="secret", name="secret-ds", node="worker-1", cause="DaemonSet", owner="DaemonSet/secret")
-    ],
-    deleted=[RemovedPod(namespace="shop", name="bare", node="worker-1", cause="NoController")],
-    nodes=[ChangedNode(name="worker-1", before=NodeAmounts(pods=3, cpu=1, memory=2), after=None, schedulable=False)],
-    capacity=Capacity(
-        fits=3,
-        limited=False,
-        message=f"{BUSY} secret",
-        nodes=[NodeCapacity(node="worker-1", fits=3, limited_by="secret pod")],
-        zones={"z1": 3},
-    ),
-    consolidation=Consolidation(
-        emptied=[EmptiedNode(node="worker-2", pods=1, targets={"worker-1": 1})],
-        kept=[KeptNode(node="worker-3", pods={"shop/a": BUSY, "secret/b": "secret", "secret/c": "secret"})],
-    ),
-    node_groups=NodeGroupReview(
-        groups=[
-            NodeGroup(
-                name="spot",
-                source="NodePool",
-                nodes=1,
-                size=1,
-                shape="Known",
-                conditions=[_condition("NodePool/spot")],
-            )
-        ],
-        pods=[_verdicts("shop", "waits"), _verdicts("secret", "secret-2")],
-        estimates=[NodeEstimate(group="spot", nodes=2, pods=3, on_present_nodes=0, left=0, zones={"a": 2})],
-        ungrouped=4,
-        conditions=[_condition("cluster-autoscaler")],
-    ),
-    scale_down=ScaleDown(
-        nodes=[
-            NodeScaleDown(
-                node="worker-1",
-                group="spot",
-                pods=2,
-                blockers=[
-                    ScaleDownBlocker(cause="MinSize", message="node group spot has size 1 of at least 1"),
-                    ScaleDownBlocker(cause="FitsNowhere", message=f"{BUSY} secret/low is there", pod="shop/waits"),
-                    ScaleDownBlocker(cause="Budget", message="budget secret", pod="secret/secret-2"),
-                ],
-            )
-        ]
-    ),
-    notes=["a secret note"],
-)
-
-
-class Scheduler:
-    """Takes questions about the cluster and answers them in a thread."""
-
-    def __init__(self, service: Service, status: ClusterReviewStatus = STATUS) -> None:
-        self.service, self.status = service, status
-        self.asked: list[dict[str, Any]] = []
-
-    def poll(self, **query: Any) -> Any:
-        query = {"cluster": CLUSTER, "scheduler": [OURS], "kind": ["PlacementReview", "ClusterReview"]} | query
-        return self.service.client.application.test_client().get(QUEUE, query_string=query)
-
-    def send(self, id: str, body: bytes, type: str) -> Any:
-        headers = {"Content-Type": type} | ({"Content-Encoding": "zstd"} if type == CLUSTER_ANSWER else {})
-        client = self.service.client.application.test_client()
-        return client.post(f"{QUEUE}/{id}", query_string={"cluster": CLUSTER}, data=body, headers=headers)
-
-    def answer(self, question: dict[str, Any]) -> None:
-        self.send(question["id"], codec.compress(msgspec.json.encode(self.status)), CLUSTER_ANSWER)
-
-    @contextmanager
-    def working(self, work: Callable[[dict[str, Any]], Any] | None = None) -> Iterator[None]:
-        over = threading.Event()
-
-        def run() -> None:
-            while not over.is_set():
-                found = self.poll()
-                time.sleep(0.005)
-                if found.status_code == 200:
-                    self.asked.append(found.get_json())
-                    (work or self.answer)(found.get_json())
-
-        self.poll()
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
 
 def ask(service: Service, headers: dict[str, str] | None = None, **spec: Any) -> Any:
@@ -194,7 +41,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_a_question_is_answered_and_not_stored(service: Service) -> None:
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     with scheduler.working():
         answer = ask(service, changes=[DRAIN])
     assert (answer.status_code, answer.get_json()["kind"]) == (201, "ClusterReview")
@@ -212,7 +59,7 @@ def test_the_stored_question_omits_what_scheduling_does_not_read(service: Servic
     metadata = {"name": "web", "annotations": {"a": "s3cret"}}
     template = {"metadata": metadata, "spec": {"containers": [container]}}
     content = {"kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1, "template": template}}
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     with scheduler.working():
         assert ask(service, changes=[{"kind": "Create", "object": content}]).status_code == 201
     (asked,) = scheduler.asked
@@ -223,7 +70,7 @@ def test_the_stored_question_omits_what_scheduling_does_not_read(service: Servic
 
 def test_a_long_answer_is_continued(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.2)
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     scheduler.poll()
     queued = ask(service, changes=[DRAIN]).get_json()["status"]
     assert (queued["phase"], queued["progress"]) == ("Running", {"done": 0, "total": 0})
@@ -242,7 +89,7 @@ def test_a_long_answer_is_continued(service: Service, monkeypatch: pytest.Monkey
 
 def test_a_scheduler_is_notified_when_the_client_disconnects(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.1)
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     scheduler.poll()
     ask(service, changes=[DRAIN])
     question = scheduler.poll().get_json()
@@ -255,7 +102,7 @@ def test_a_scheduler_is_notified_when_the_client_disconnects(service: Service, m
 
 def test_a_busy_scheduler_gets_only_placement_reviews(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.1)
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     scheduler.poll()
     ask(service, changes=[DRAIN])
     assert scheduler.poll(busy=["ClusterReview"]).status_code == 204
@@ -264,21 +111,21 @@ def test_a_busy_scheduler_gets_only_placement_reviews(service: Service, monkeypa
 
 
 def test_a_scheduler_of_an_earlier_release_gets_no_question_about_the_cluster(service: Service) -> None:
-    Scheduler(service).poll(kind=[])
+    ClusterAnsweringScheduler(service).poll(kind=[])
     refused = envelope(ask(service, changes=[DRAIN]))
     assert (refused["code"], "no scheduler answers what-ifs" in refused["message"]) == (503, True)
 
 
 def test_too_many_questions_are_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_reviews, "WAIT_S", 0.01)
-    Scheduler(service).poll()
+    ClusterAnsweringScheduler(service).poll()
     codes = [ask(service, changes=[DRAIN]).status_code for _ in range(cluster_reviews.MAX_WAITING + 1)]
     assert codes == [201] * cluster_reviews.MAX_WAITING + [429]
 
 
 def test_silent_schedulers_are_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_reviews, "PICKUP_S", 0.2)
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     scheduler.poll()
     refused = envelope(ask(service, changes=[DRAIN]))
     assert (refused["code"], "no scheduler has taken the review" in refused["message"]) == (503, True)
@@ -303,7 +150,7 @@ def test_invalid_questions_are_refused(service: Service, spec: dict[str, Any], s
 
 
 def test_a_refusal_of_the_scheduler_reaches_the_client(service: Service) -> None:
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     refusal = msgspec.json.encode({"code": 422, "message": 'nodes "worker-1" not found'})
     with scheduler.working(lambda question: scheduler.send(question["id"], refusal, "application/json")):
         refused = envelope(ask(service, changes=[DRAIN]))
@@ -315,7 +162,7 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
     api.allowed = {("bob", "create", "placementreviews", "*"), ("bob", "get", "decisions", "*")}
     assert envelope(ask(service, bearer("bob's"), changes=[DRAIN]))["code"] == 403
     api.allowed |= {("ada", "create", "clusterreviews", ""), ("ada", "get", "decisions", "shop")}
-    with Scheduler(service).working():
+    with ClusterAnsweringScheduler(service).working():
         answer = ask(service, bearer("ada's"), changes=[DRAIN])
     assert answer.status_code == 201, answer.text
     assert "secret" not in answer.text
@@ -366,7 +213,7 @@ def test_nothing_visible_leaves_counts_and_nodes() -> None:
 
 def test_a_question_is_sent_without_the_fields_of_others(service: Service) -> None:
     """A scheduler of an earlier release refuses a question with a field that it does not know."""
-    scheduler = Scheduler(service)
+    scheduler = ClusterAnsweringScheduler(service)
     with scheduler.working():
         ask(service, changes=[DRAIN])
         ask(service, nodeGroups={"pods": ["shop/waits"]})

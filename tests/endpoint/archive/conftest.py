@@ -6,6 +6,8 @@ import pytest
 
 from herodotus_endpoint.archive.location import ArchiveLocation
 from tests.endpoint.archive.object_store import CREDENTIALS, MISSING, PROGRAM, ObjectStore
+from tests.endpoint.service import Service, a_service, rows
+from tests.support.archived_days import DAY_S, TABLE, days
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +41,15 @@ def url(
 @pytest.fixture
 def location(url: str) -> ArchiveLocation:
     return ArchiveLocation(url)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Service]:
+    """A service with decisions of three days in two namespaces, whose clock is a week later."""
+    opened = a_service(tmp_path / "source")
+    for frames in days():
+        opened.stored(rows(TABLE), *frames)
+        opened.clock.now_s += DAY_S
+    opened.clock.now_s += 7 * DAY_S
+    yield opened
+    opened.store.close()

@@ -9,10 +9,10 @@ import pytest
 from herodotus_endpoint.archive.location import ArchiveLocation
 from herodotus_endpoint.archive.reader import ArchiveReader
 from herodotus_endpoint.archive.writer import archive_days
-from tests.endpoint.api.test_merged_records import LOGS, SEEN
-from tests.endpoint.archive.test_archive import ALL, find_marks, summarise, without_times
 from tests.endpoint.service import a_service
 from tests.observed import NOON_US
+from tests.support.archived_days import ALL, find_marks, summarise, without_times
+from tests.support.merged_records import LOGS, SEEN
 
 
 @pytest.mark.parametrize("attempt", [1, 2, 3])

@@ -14,7 +14,6 @@ import pytest
 from herodotus_endpoint.archive.location import ArchiveLocation
 from herodotus_endpoint.archive.writer import ArchiveOptions, archive_days
 from tests.builders import CLUSTER
-from tests.endpoint.archive.test_archive import source as source
 from tests.endpoint.service import Service
 from tests.processes import ROOT
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from herodotus_client import api_paths
+from herodotus_endpoint.pages import HOME
 from herodotus_serving.threads import serve_in_thread
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _LISTS = ("/api/v1/pods", "/api/v1/nodes")
@@ -89,3 +93,40 @@ def served(client: FlaskClient, prefix: str, cluster: Cluster) -> Iterator[str]:
 class _Quiet(WSGIRequestHandler):
     def log(self, *_args: Any) -> None:
         pass
+
+
+PREFIX = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
+
+
+@dataclass
+class Pages:
+    """A tab, and what it said and asked for."""
+
+    page: Page
+    root: str
+    complaints: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    roots: set[str] = field(default_factory=set)  # of the services of this test
+
+    def open(self, query: str) -> Page:
+        self.page.goto(f"{self.root}{HOME}?{query}")
+        return self.ready()
+
+    def ready(self) -> Page:
+        self.page.wait_for_selector("main[data-ready]")
+        return self.page
+
+    def answer(self) -> str:
+        return self.page.locator(".answer").inner_text()
+
+    def asked_elsewhere(self) -> set[str]:
+        """What it asked neither of the service nor of the API server as far as `kubectl herodotus ui` forwards it."""
+        ours = tuple(f"{root}/" for root in self.roots)
+        origins = {f"{part.scheme}://{part.netloc}" for part in map(urlsplit, self.roots)}
+        read = re.compile(api_paths.PAGES_READ)
+        elsewhere = {url for url in self.asked if not url.startswith(ours)}
+        return {url for url in elsewhere if not (url.startswith(tuple(origins)) and read.fullmatch(urlsplit(url).path))}
+
+    def state(self) -> dict[str, str]:
+        """What the URL says."""
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.page.url).query).items()}

@@ -13,11 +13,10 @@ import pytest
 
 from herodotus_record.model import Candidate, Decision, Owner, Preemption, Reason, Suggestion, Verdict
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.api.test_reviews import answering, placed, stopped
-from tests.endpoint.pages.browser import Cluster, chromium, served
-from tests.endpoint.pages.test_pages_in_a_browser import PREFIX, Pages
+from tests.endpoint.pages.browser import PREFIX, Cluster, Pages, chromium, served
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
+from tests.support.answering_scheduler import answering, placed, stopped
 from tests.support.suggestions import LOWER
 
 if TYPE_CHECKING:

@@ -7,25 +7,20 @@ import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from herodotus_client import api_paths
-from herodotus_endpoint.pages import HOME
 from herodotus_record.model import Agreement, Cause, Owner, Reconstruction
 from tests import observed
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, TAINTED, a_decision, a_table, bound
-from tests.endpoint.pages.browser import Cluster, chromium, served
+from tests.endpoint.pages.browser import PREFIX, Cluster, Pages, chromium, served
 from tests.endpoint.service import a_service, rows
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 NODES = [f"worker-{n}" for n in range(5_000)]
-PREFIX = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:8000/proxy"
 POD = "checkout-7d9f-x2k"
 TOGETHER = "view=decision&namespace=web&name=front-0"  # seen by an observer and read from a log
 THIS_POD = f"view=decision&namespace=shop&name={POD}"
@@ -47,40 +42,6 @@ VIEWS = (
 )
 OTHERS_VIEWS = ("view=disagreements", TOGETHER)
 EVERY_VIEW = [*(("pages", query) for query in VIEWS), *(("others", query) for query in OTHERS_VIEWS)]
-
-
-@dataclass
-class Pages:
-    """A tab, and what it said and asked for."""
-
-    page: Page
-    root: str
-    complaints: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-    roots: set[str] = field(default_factory=set)  # of the services of this test
-
-    def open(self, query: str) -> Page:
-        self.page.goto(f"{self.root}{HOME}?{query}")
-        return self.ready()
-
-    def ready(self) -> Page:
-        self.page.wait_for_selector("main[data-ready]")
-        return self.page
-
-    def answer(self) -> str:
-        return self.page.locator(".answer").inner_text()
-
-    def asked_elsewhere(self) -> set[str]:
-        """What it asked neither of the service nor of the API server as far as `kubectl herodotus ui` forwards it."""
-        ours = tuple(f"{root}/" for root in self.roots)
-        origins = {f"{part.scheme}://{part.netloc}" for part in map(urlsplit, self.roots)}
-        read = re.compile(api_paths.PAGES_READ)
-        elsewhere = {url for url in self.asked if not url.startswith(ours)}
-        return {url for url in elsewhere if not (url.startswith(tuple(origins)) and read.fullmatch(urlsplit(url).path))}
-
-    def state(self) -> dict[str, str]:
-        """What the URL says."""
-        return {name: values[0] for name, values in parse_qs(urlsplit(self.page.url).query).items()}
 
 
 def live_pod(namespace: str, name: str, uid: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from herodotus_record.model import Frame
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.service import API, Clock
-from tests.endpoint.test_process import ROOT, port, request
+from tests.endpoint.test_process import ROOT
+from tests.support.server_processes import listening_port, send_request
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 ROWS = TABLE.rows(CLUSTER, INCARNATION)
@@ -282,10 +283,10 @@ def test_a_service_keeps_its_history_through_a_clock_ten_years_off(
     """Processes are restarted with the clock ahead, behind and right; each prunes as soon as it starts."""
     first = 1
     for offset_s in (0.0, YEARS_S, -YEARS_S, 0.0):
-        at = port(run(offset_s))
+        at = listening_port(run(offset_s))
         frames: list[Frame] = [ROWS, *(a_decision(pod=f"p-{i}", sequence=i) for i in range(first, first + 10))]
-        assert request(at, "/ingest/v1/frames", b"".join(map(codec.encode, frames)))[0] == 200
+        assert send_request(at, "/ingest/v1/frames", b"".join(map(codec.encode, frames)))[0] == 200
         first += 10
         time.sleep(2)  # longer than a first pass takes
-        code, found = request(at, f"{API}/decisions?limit=100")
+        code, found = send_request(at, f"{API}/decisions?limit=100")
         assert (code, len(found["items"])) == (200, first - 1)

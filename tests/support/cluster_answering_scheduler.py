@@ -1,0 +1,165 @@
+"""A scheduler that answers questions about the whole cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
+from herodotus_record import codec
+from herodotus_record.cluster_reviews import (
+    BlockedPod,
+    Capacity,
+    ChangedNode,
+    ClusterReviewStatus,
+    Consolidation,
+    EmptiedNode,
+    KeptNode,
+    NodeAmounts,
+    NodeCapacity,
+    RemovedPod,
+    ReviewedPlacement,
+)
+from herodotus_record.node_groups import (
+    AutoscalerReport,
+    GroupRejection,
+    GroupVerdict,
+    NodeEstimate,
+    NodeGroup,
+    NodeGroupCondition,
+    NodeGroupReview,
+    NodeScaleDown,
+    PodGroupVerdicts,
+    ScaleDown,
+    ScaleDownBlocker,
+)
+from tests.builders import CLUSTER
+from tests.endpoint.service import Service
+
+QUEUE = "/ingest/v1/reviews"
+OURS = "herodotus-scheduler"
+BUSY = "0/3 nodes are available: 3 Insufficient cpu."
+
+
+def moved(namespace: str, name: str, **more: Any) -> ReviewedPlacement:
+    return ReviewedPlacement(
+        **{"namespace": namespace, "name": name, "cause": "Drained", "from_node": "worker-1", "node": "worker-2"} | more
+    )
+
+
+def _condition(name: str) -> NodeGroupCondition:
+    return NodeGroupCondition(object=name, type="Ready", status="False", reason="R", message="a secret message")
+
+
+def _verdicts(namespace: str, name: str) -> PodGroupVerdicts:
+    rejection = GroupRejection(plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret text"], zones=["a"])
+    verdict = GroupVerdict(
+        group="spot", verdict="DoesNotFit", rejections=[rejection], change=f"lower the cpu request of {name}"
+    )
+    report = AutoscalerReport(component="karpenter", reason="Nominated", message="a secret report", at="t", count=1)
+    return PodGroupVerdicts(namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report])
+
+
+STATUS = ClusterReviewStatus(
+    placements=[moved("shop", "web-1", owner="ReplicaSet/web"), moved("secret", "secret-1", owner="Job/secret")],
+    pending=[moved("shop", "waits", victims=["shop/low", "secret/low"], reason=f"{BUSY} secret/low is on worker-1")],
+    blocked=[
+        BlockedPod(
+            namespace=ns, name=f"{ns}-b", node="worker-1", cause="Budget", message=f"budget {ns}", budget=f"{ns}-budget"
+        )
+        for ns in ("shop", "secret")
+    ],
+    ignored=[
+        RemovedPod(namespace="secret", name="secret-ds", node="worker-1", cause="DaemonSet", owner="DaemonSet/secret")
+    ],
+    deleted=[RemovedPod(namespace="shop", name="bare", node="worker-1", cause="NoController")],
+    nodes=[ChangedNode(name="worker-1", before=NodeAmounts(pods=3, cpu=1, memory=2), after=None, schedulable=False)],
+    capacity=Capacity(
+        fits=3,
+        limited=False,
+        message=f"{BUSY} secret",
+        nodes=[NodeCapacity(node="worker-1", fits=3, limited_by="secret pod")],
+        zones={"z1": 3},
+    ),
+    consolidation=Consolidation(
+        emptied=[EmptiedNode(node="worker-2", pods=1, targets={"worker-1": 1})],
+        kept=[KeptNode(node="worker-3", pods={"shop/a": BUSY, "secret/b": "secret", "secret/c": "secret"})],
+    ),
+    node_groups=NodeGroupReview(
+        groups=[
+            NodeGroup(
+                name="spot",
+                source="NodePool",
+                nodes=1,
+                size=1,
+                shape="Known",
+                conditions=[_condition("NodePool/spot")],
+            )
+        ],
+        pods=[_verdicts("shop", "waits"), _verdicts("secret", "secret-2")],
+        estimates=[NodeEstimate(group="spot", nodes=2, pods=3, on_present_nodes=0, left=0, zones={"a": 2})],
+        ungrouped=4,
+        conditions=[_condition("cluster-autoscaler")],
+    ),
+    scale_down=ScaleDown(
+        nodes=[
+            NodeScaleDown(
+                node="worker-1",
+                group="spot",
+                pods=2,
+                blockers=[
+                    ScaleDownBlocker(cause="MinSize", message="node group spot has size 1 of at least 1"),
+                    ScaleDownBlocker(cause="FitsNowhere", message=f"{BUSY} secret/low is there", pod="shop/waits"),
+                    ScaleDownBlocker(cause="Budget", message="budget secret", pod="secret/secret-2"),
+                ],
+            )
+        ]
+    ),
+    notes=["a secret note"],
+)
+
+
+class ClusterAnsweringScheduler:
+    """Takes questions about the cluster and answers them in a thread."""
+
+    def __init__(self, service: Service, status: ClusterReviewStatus = STATUS) -> None:
+        self.service, self.status = service, status
+        self.asked: list[dict[str, Any]] = []
+
+    def poll(self, **query: Any) -> Any:
+        query = {"cluster": CLUSTER, "scheduler": [OURS], "kind": ["PlacementReview", "ClusterReview"]} | query
+        return self.service.client.application.test_client().get(QUEUE, query_string=query)
+
+    def send(self, id: str, body: bytes, type: str) -> Any:
+        headers = {"Content-Type": type} | ({"Content-Encoding": "zstd"} if type == CLUSTER_ANSWER else {})
+        client = self.service.client.application.test_client()
+        return client.post(f"{QUEUE}/{id}", query_string={"cluster": CLUSTER}, data=body, headers=headers)
+
+    def answer(self, question: dict[str, Any]) -> None:
+        self.send(question["id"], codec.compress(msgspec.json.encode(self.status)), CLUSTER_ANSWER)
+
+    @contextmanager
+    def working(self, work: Callable[[dict[str, Any]], Any] | None = None) -> Iterator[None]:
+        over = threading.Event()
+
+        def run() -> None:
+            while not over.is_set():
+                found = self.poll()
+                time.sleep(0.005)
+                if found.status_code == 200:
+                    self.asked.append(found.get_json())
+                    (work or self.answer)(found.get_json())
+
+        self.poll()
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
