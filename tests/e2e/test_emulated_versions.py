@@ -16,9 +16,9 @@ from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster, node, pod
 from tests.e2e.real_cluster import run_api_server
 from tests.e2e.real_scheduler import GateSettings, KubeScheduler
-from tests.e2e.test_local_mode import ask
 from tests.processes import ROOT, Process, eventually, free_port, python
-from tests.scheduler.commands.test_upgrade import read_decisions
+from tests.scheduler.spools import read_decisions
+from tests.support.local_mode import ask_locally
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -104,7 +104,7 @@ def run_candidate(cluster: Cluster, directory: Path, emulated: str) -> Iterator[
 
 def ask_for_rules(cluster: Cluster) -> tuple[str, str, str]:
     """Return what local mode says about its rules: on stderr, and the two fields of the answer."""
-    answer = ask(cluster.kubeconfig, "pod", "web")
+    answer = ask_locally(cluster.kubeconfig, "pod", "web")
     attempt = answer.document["attempt"]
     return answer.notes.partition("with kube-scheduler ")[2].partition(";")[0], attempt["rules"], attempt["rulesSource"]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +11,11 @@ import yaml
 
 from tests.e2e.cluster import Cluster, node, pod
 from tests.e2e.real_cluster import run_real_cluster
-from tests.processes import ROOT, eventually
+from tests.processes import eventually
+from tests.support.local_mode import Json, ask_locally
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-Json = dict[str, Any]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 UNREAD = "persistentvolumes, storageclasses"
 QUESTIONS = (
@@ -35,25 +32,11 @@ QUESTIONS = (
 )
 
 
-class Answer(NamedTuple):
-    """What the plugin printed: the document, and the lines on stderr."""
-
-    document: Json
-    notes: str
-
-
 class Readers(NamedTuple):
     """The kubeconfigs of two users: one has the role `view` and may list nodes, the other may do everything."""
 
     viewer: Path
     admin: Path
-
-
-def ask(kubeconfig: Path, *words: str) -> Answer:
-    command = [sys.executable, str(ROOT / "kubectl-herodotus"), *words, "-o", "json", "--kubeconfig", str(kubeconfig)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, (words, done.stderr)
-    return Answer(json.loads(done.stdout), done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +82,14 @@ def viewer(cluster: Cluster, folder: Path) -> Path:
 
 @pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
 def test_the_role_view_is_enough(readers: Readers, words: tuple[str, ...]) -> None:
-    mine, full = ask(readers.viewer, *words), ask(readers.admin, *words)
+    mine, full = ask_locally(readers.viewer, *words), ask_locally(readers.admin, *words)
     assert "evaluated now with kube-scheduler v1.36" in mine.notes
     assert drop_unequal(mine.document) == drop_unequal(full.document)
     assert "you may not" not in full.notes
 
 
 def test_volumes_that_cannot_be_read_are_unknown(readers: Readers) -> None:
-    mine, full = ask(readers.viewer, "pod", "volume"), ask(readers.admin, "pod", "volume")
+    mine, full = ask_locally(readers.viewer, "pod", "volume"), ask_locally(readers.admin, "pod", "volume")
     for kind in UNREAD.split(", "):
         assert kind in mine.notes
         assert kind not in full.notes

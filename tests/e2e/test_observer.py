@@ -14,7 +14,7 @@ import yaml
 
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, node, pod
 from tests.processes import ROOT, Process, eventually, python
-from tests.scheduler.offline.snapshots.test_snapshots import PACKED
+from tests.support.configurations import PACKED
 
 pytestmark = pytest.mark.timeout(120)
 

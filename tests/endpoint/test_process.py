@@ -19,9 +19,9 @@ from herodotus_record import codec
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.service import API
 from tests.endpoint.tracing.receiver import running_receiver
+from tests.processes import ROOT
 from tests.support.server_processes import listening_port, send_request
 
-ROOT = Path(__file__).parents[2]
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 
 Run = Callable[..., "subprocess.Popen[str]"]

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from herodotus_kube.credentials import KubeconfigError, find_credentials
-from tests.scheduler.commands.test_main import kubeconfig
+from tests.support.kubeconfigs import write_kubeconfig
 
 
 def test_reads_a_kubeconfig(tmp_path: Path) -> None:
-    found = find_credentials(kubeconfig=kubeconfig(tmp_path), context="x", master=None)
+    found = find_credentials(kubeconfig=write_kubeconfig(tmp_path), context="x", master=None)
     assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:9", None, {})
 
 
 def test_master_overrides_the_server_of_the_kubeconfig(tmp_path: Path) -> None:
-    found = find_credentials(kubeconfig=kubeconfig(tmp_path), context=None, master="http://10.0.0.1:1/")
+    found = find_credentials(kubeconfig=write_kubeconfig(tmp_path), context=None, master="http://10.0.0.1:1/")
     assert found.url == "http://10.0.0.1:1"
 
 
@@ -25,7 +25,7 @@ def test_master_alone_needs_no_kubeconfig() -> None:
 
 @pytest.mark.parametrize("server", ["https://exa mple:x", "127.0.0.1:1", "ftp://a", "http://"])
 def test_rejects_a_server_that_is_no_url(tmp_path: Path, server: str) -> None:
-    path = Path(kubeconfig(tmp_path))
+    path = Path(write_kubeconfig(tmp_path))
     path.write_text(path.read_text().replace("http://127.0.0.1:9", server))
     with pytest.raises(KubeconfigError, match="is not a URL such as"):
         find_credentials(kubeconfig=str(path), context=None, master=None)
@@ -50,4 +50,4 @@ def test_rejects_a_malformed_kubeconfig_in_one_line(tmp_path: Path, text: str) -
 
 def test_in_cluster_ignores_a_kubeconfig(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="Service host"):
-        find_credentials(kubeconfig=kubeconfig(tmp_path), in_cluster=True)
+        find_credentials(kubeconfig=write_kubeconfig(tmp_path), in_cluster=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
+from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable, Outcome
+from scheduler.recorder.spool_reader import list_incarnations
 
 F = TypeVar("F", Decision, Outcome, Gap, NodeRows)
 
@@ -39,3 +41,15 @@ def table(directory: Path) -> NodeTable:
             made = NodeTable()
         made.apply(rows)
     return made
+
+
+def read_decisions(spool: Path) -> dict[str, Decision]:
+    """Return the decisions in a spool directory by the name of the pod."""
+    found = {}
+    for incarnation in list_incarnations(spool) if spool.exists() else ():
+        batch = incarnation.next_batch()
+        for frame in batch.frames if batch else ():
+            record = codec.decode(frame)
+            if isinstance(record, Decision):
+                found[record.pod.name] = record
+    return found

@@ -20,7 +20,7 @@ from herodotus_record.model import Frame
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.service import API, Clock
-from tests.endpoint.test_process import ROOT
+from tests.processes import ROOT
 from tests.support.server_processes import listening_port, send_request
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])

@@ -15,7 +15,7 @@ from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PROFILE, NodeBuilder, make_node, make_pod
-from tests.scheduler.config.test_load import HEAD
+from tests.support.configurations import HEAD
 
 
 def handlers(*filters: str) -> EventHandlers:

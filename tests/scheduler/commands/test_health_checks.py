@@ -16,7 +16,7 @@ from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool import Spool
 from scheduler.serving.health import build_summary
 from tests.scheduler.live.test_metrics import Clock
-from tests.scheduler.recorder.test_spool import TABLE
+from tests.support.recorder_frames import TABLE
 
 Health = ProcessHealth[SchedulerMetrics]
 

@@ -22,7 +22,8 @@ from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.serving.certificates import CertificateFiles
 from scheduler.serving.port import ServingOptions, parse_serving_options
 from tests.scheduler.builders import make_node, make_pod
-from tests.scheduler.config.test_load import HEAD
+from tests.support.configurations import HEAD
+from tests.support.kubeconfigs import write_kubeconfig
 
 ROOT = Path(__file__).parents[3]
 Captured = pytest.CaptureFixture[str]
@@ -224,7 +225,7 @@ class TestRunRefuses:
         assert own == "error: --master localhost:8080: expected a URL such as http://127.0.0.1:8001"
 
     def test_a_kubeconfig_without_the_context(self, tmp_path: Path, capsys: Captured) -> None:
-        path = kubeconfig(tmp_path)
+        path = write_kubeconfig(tmp_path)
         message = 'error: context "nope" does not exist in the kubeconfig'
         assert refused(capsys, "run", "--kubeconfig", path, "--context", "nope") == message
 
@@ -291,20 +292,6 @@ class TestRunRefuses:
             finally:
                 server.shutdown()
                 thread.join()
-
-
-def kubeconfig(directory: Path) -> str:
-    path = directory / "kubeconfig"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    path.write_text(yaml.safe_dump(config))
-    return str(path)
 
 
 @pytest.mark.parametrize(

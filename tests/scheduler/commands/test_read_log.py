@@ -19,10 +19,9 @@ from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from tests.builders import CLUSTER
 from tests.endpoint.service import Service, a_service
-from tests.scheduler.offline.read_log.test_reader import NOW, a_placed, a_rejected, written
-from tests.scheduler.offline.read_log.test_recording import lines as recorded_lines
+from tests.support.scheduler_logs import NOW, log_lines, logged_placement, logged_rejection, recorded_lines
 
-SAID = [*a_placed("ns/a"), *a_rejected("ns/b")]
+SAID = [*logged_placement("ns/a"), *logged_rejection("ns/b")]
 
 
 def deliver(service: Service, lines: list[str]) -> None:
@@ -37,7 +36,7 @@ def deliver(service: Service, lines: list[str]) -> None:
 
 def test_without_an_endpoint_decisions_are_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "scheduler.log"
-    log.write_text("\n".join(written(SAID)))
+    log.write_text("\n".join(log_lines(SAID)))
     assert main(["read-log", str(log)]) == 0
     out, err = capsys.readouterr()
     assert [json.loads(line)["status"]["state"] for line in out.splitlines()] == ["Bound", "Unschedulable"]
@@ -45,7 +44,7 @@ def test_without_an_endpoint_decisions_are_json_lines(tmp_path: Path, capsys: py
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = "\n".join(written(SAID)).encode()
+    whole = "\n".join(log_lines(SAID)).encode()
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(whole)))
     assert main(["read-log", "-"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
@@ -97,7 +96,7 @@ def test_a_service_that_stays_away_ends_with_an_error() -> None:
 
 def _put(delivery: Delivery, reader: LogReader) -> None:
     with delivery:
-        for read in reader.all(written(SAID)):
+        for read in reader.all(log_lines(SAID)):
             delivery.put(read)
 
 

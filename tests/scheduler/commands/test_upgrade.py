@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from herodotus_record import codec
 from herodotus_record.model import Decision
 from herodotus_sim import SimulatedCluster
 from scheduler.commands import main, observe
@@ -19,6 +18,7 @@ from scheduler.config import Configuration, ProfileConfig
 from scheduler.engine.plugins import IN_TREE
 from scheduler.recorder.spool_reader import list_incarnations
 from tests.processes import eventually
+from tests.scheduler.spools import read_decisions
 
 Json = dict[str, Any]
 
@@ -44,18 +44,6 @@ def bind(sim: SimulatedCluster, name: str) -> None:
     path = "/api/v1/namespaces/default/pods"
     create(sim, path, {"metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": "a"}]}})
     create(sim, f"{path}/{name}/binding", {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}})
-
-
-def read_decisions(spool: Path) -> dict[str, Decision]:
-    """Return the decisions in a spool directory by the name of the pod."""
-    found = {}
-    for incarnation in list_incarnations(spool) if spool.exists() else ():
-        batch = incarnation.next_batch()
-        for frame in batch.frames if batch else ():
-            record = codec.decode(frame)
-            if isinstance(record, Decision):
-                found[record.pod.name] = record
-    return found
 
 
 def list_absent_kinds(decision: Decision) -> list[str]:

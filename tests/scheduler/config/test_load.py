@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
 from scheduler.config.types import ClientConnection, LeaderElectionConfiguration
 from scheduler.engine.objects import times
-
-HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-
-
-def refused(text: str) -> str:
-    with pytest.raises(ConfigError) as raised:
-        parse_config(text)
-    return str(raised.value)
+from tests.support.configurations import HEAD, config_error
 
 
 def test_everything_has_a_default() -> None:
@@ -89,7 +82,7 @@ clientConnection: {qps: 1.5, burst: 7, kubeconfig: /k}
     ],
 )
 def test_no_configuration_at_all(text: str, message: str) -> None:
-    assert refused(text) == message
+    assert config_error(text) == message
 
 
 @pytest.mark.parametrize(
@@ -169,7 +162,7 @@ def test_no_configuration_at_all(text: str, message: str) -> None:
     ],
 )
 def test_one_line_for_what_is_wrong(text: str, message: str) -> None:
-    assert refused(HEAD + text) == message
+    assert config_error(HEAD + text) == message
 
 
 def test_lease_is_ignored_without_leader_election() -> None:

@@ -21,7 +21,7 @@ from scheduler.engine.plugins import DEFAULT, IN_TREE
 from scheduler.engine.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.engine.rules import Rules
 from scheduler.offline.evaluate import NoCluster
-from tests.scheduler.config.test_load import HEAD
+from tests.support.configurations import HEAD
 
 FILTERS = [
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"),

@@ -16,7 +16,7 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.evaluate import NoCluster
-from tests.scheduler.config.test_load import HEAD, refused
+from tests.support.configurations import HEAD, config_error
 
 NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
@@ -84,7 +84,7 @@ def with_args(plugin: str, args: str) -> str:
     ],
 )
 def test_rules_of_the_file(text: str, message: str) -> None:
-    assert refused(HEAD + text) == message
+    assert config_error(HEAD + text) == message
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_rules_of_the_file(text: str, message: str) -> None:
     ],
 )
 def test_rules_of_arguments(plugin: str, args: str, message: str) -> None:
-    assert refused(with_args(plugin, args)) == message
+    assert config_error(with_args(plugin, args)) == message
 
 
 @pytest.mark.parametrize(

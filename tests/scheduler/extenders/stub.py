@@ -14,6 +14,8 @@ from typing import Any
 from scheduler.config.extenders import ExtenderConfig
 from scheduler.extenders.client import HttpExtender
 from scheduler.extenders.transport import SPARE_BYTES, ExtenderTransport
+from tests.scheduler.builders import make_pod
+from tests.scheduler.extenders.recordings import node_of, pod_of
 
 
 @dataclass(frozen=True)
@@ -103,3 +105,9 @@ def client(url: str, *, spare_bytes: int = SPARE_BYTES, **config: Any) -> Iterat
         yield extender
     finally:
         extender.close()
+
+
+POD = pod_of(make_pod("p").request(cpu="1").json)
+
+
+NODES = [node_of({"metadata": {"name": name}}) for name in ("a", "b", "c")]

@@ -25,11 +25,8 @@ from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node
 from scheduler.extenders.client import HttpExtender, build_extenders
 from tests.scheduler.builders import make_pod
-from tests.scheduler.extenders.recordings import node_of, pod_of
-from tests.scheduler.extenders.stub import Reply, Request, Stub, client, send, stub
+from tests.scheduler.extenders.stub import NODES, POD, Reply, Request, Stub, client, send, stub
 
-POD = pod_of(make_pod("p").request(cpu="1").json)
-NODES = [node_of({"metadata": {"name": name}}) for name in ("a", "b", "c")]
 EMPTY: dict[str, Any] = {"FailedNodes": None, "FailedAndUnresolvableNodes": None, "Error": ""}
 
 

@@ -14,8 +14,7 @@ import pytest
 from scheduler.config.extenders import TlsConfig
 from scheduler.engine.framework.extender import ExtenderError
 from scheduler.extenders.transport import ExtenderTlsError
-from tests.scheduler.extenders.stub import Stub, client, stub
-from tests.scheduler.extenders.test_client import NODES, POD
+from tests.scheduler.extenders.stub import NODES, POD, Stub, client, stub
 from tests.scheduler.serving.authorities import Authority
 
 

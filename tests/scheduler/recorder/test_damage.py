@@ -30,7 +30,7 @@ from scheduler.recorder.spool import MIN_LIMIT_BYTES, Spool
 from tests.endpoint.service import API, Service, a_service
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import Scores, framework
-from tests.scheduler.recorder.test_recorder import outcome, record
+from tests.support.recorder_frames import record_attempt, record_bind
 
 PODS = 300
 
@@ -63,8 +63,8 @@ class System:
         self.pods += 1
         snapshot = Snapshot.from_columns(self.columns)
         pod = make_pod(f"p{self.pods}").request(cpu="1m").info()
-        made = record(self.recorder, pod, snapshot, schedule(self.framework, pod, snapshot, self.pods))
-        outcome(self.recorder, made)
+        made = record_attempt(self.recorder, pod, snapshot, schedule(self.framework, pod, snapshot, self.pods))
+        record_bind(self.recorder, made)
         self.columns.add_pod(make_pod(f"x{self.pods}").request(cpu="1m").node("b").info(), "b")
         return made
 

@@ -24,14 +24,12 @@ from herodotus_record.model import (
     Reason,
     SchedulerInfo,
     Source,
-    Times,
 )
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
-from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.cycle import schedule
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects import times
-from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records import build, ids
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
@@ -44,8 +42,7 @@ from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import Filters, PreFilters, Scores, framework, text
-
-TIMES = Times(0, 0, 0)
+from tests.support.recorder_frames import TIMES, record_attempt, record_bind
 
 
 def a_recorder(directory: Path, limit: int = 1 << 30) -> Recorder:
@@ -63,15 +60,7 @@ def limit(recorder: Recorder, size: int) -> None:
 def decide(recorder: Recorder, columns: NodeColumns, name: str = "p") -> Decision:
     snapshot, pod = Snapshot.from_columns(columns), make_pod(name).request(cpu="1").info()
     result = schedule(framework(score=(Scores("S", {"b": 5}),)), pod, snapshot, 0)
-    return record(recorder, pod, snapshot, result)
-
-
-def record(recorder: Recorder, pod: PodInfo, snapshot: Snapshot, result: CycleResult) -> Decision:
-    return recorder.record_decision(AttemptData(pod, 1, "test", snapshot, result, TIMES, 0, (Reason("mark"),)))
-
-
-def outcome(recorder: Recorder, of: Decision) -> None:
-    recorder.record_outcome(of, PhaseResult("Bind", Code.SUCCESS, "a", final=True))
+    return record_attempt(recorder, pod, snapshot, result)
 
 
 def cluster() -> NodeColumns:
@@ -88,7 +77,7 @@ def test_a_decision_is_on_disk_when_it_is_returned(tmp_path: Path) -> None:
 def test_disabled_recording_keeps_nothing_and_still_names_the_decision() -> None:
     recorder = NoRecorder("0")
     made = decide(recorder, cluster())
-    outcome(recorder, made)
+    record_bind(recorder, made)
     recorder.close()
     assert (made.pod.name, made.key.pod_uid, made.scheduler.profile) == ("p", "uid-p", "test")
     assert (recorder.recorded, recorder.dropped, recorder.build_high_water_annotation(), recorder.spool_bytes) == (
@@ -118,7 +107,7 @@ def test_a_new_segment_begins_with_the_whole_table(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(spool_module, "SEGMENT_BYTES", (1, 1))
     recorder, columns = a_recorder(tmp_path), cluster()
     for _ in range(3):
-        outcome(recorder, decide(recorder, columns))
+        record_bind(recorder, decide(recorder, columns))
         columns.set_node(make_node("a").allocatable(cpu="9").obj())
     segments = sorted(tmp_path.glob("*/*.seg"))
     assert len(segments) == 3
@@ -133,7 +122,7 @@ def test_sequences_have_no_holes_under_concurrency(tmp_path: Path) -> None:
 
     def outcomes() -> None:
         for _ in range(100):
-            outcome(recorder, first)
+            record_bind(recorder, first)
 
     threads = [threading.Thread(target=outcomes) for _ in range(4)]
     for thread in threads:
@@ -149,10 +138,10 @@ def test_dropped_records_are_a_gap_with_their_exact_range(tmp_path: Path) -> Non
     recorder, columns = a_recorder(tmp_path), cluster()
     first = decide(recorder, columns)  # 1
     limit(recorder, 0)
-    outcome(recorder, first)  # 2 is lost
+    record_bind(recorder, first)  # 2 is lost
     decide(recorder, columns)  # 3 too; the gap cannot be written either
     limit(recorder, 1 << 30)
-    outcome(recorder, first)  # 4 is the gap, 5 the outcome
+    record_bind(recorder, first)  # 4 is the gap, 5 the outcome
     decide(recorder, columns)  # 6
 
     assert [f.sequence for f in spools.frames(tmp_path) if not isinstance(f, NodeRows)] == [1, 4, 5, 6]
@@ -193,7 +182,7 @@ def test_record_that_cannot_be_encoded_does_not_stop_scheduling(tmp_path: Path) 
     recorder = a_recorder(tmp_path)
     first = decide(recorder, cluster())
     recorder.record_outcome(first, PhaseResult("Bind", Code.ERROR, "a", "no text: \udcff", final=True))
-    outcome(recorder, first)
+    record_bind(recorder, first)
     assert [type(f).__name__ for f in spools.frames(tmp_path)] == ["NodeRows", "Decision", "Gap", "Outcome"]
     assert spools.sequences(tmp_path) == [1, 2, 3, 4]
 
@@ -202,7 +191,7 @@ def test_after_close_records_are_lost_and_nothing_else(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     first = decide(recorder, cluster())
     recorder.close()
-    outcome(recorder, first)
+    record_bind(recorder, first)
     assert recorder.dropped == 1
 
 
@@ -248,7 +237,7 @@ def test_labels_that_are_to_be_left_out_are_in_no_byte_of_the_spool(tmp_path: Pa
     snapshot = Snapshot.from_columns(cluster())
     made = framework(score=(Scores("S", {"b": 5}),))
     for pod in pods:
-        record(recorder, pod, snapshot, schedule(made, pod, snapshot, 0))
+        record_attempt(recorder, pod, snapshot, schedule(made, pod, snapshot, 0))
     first, second = spools.of(Decision, tmp_path)
     assert first.pod.labels == second.pod.labels == {"app": "web"}
     assert notes.format_decision_notes(first) == ["mark", "left out: 2 of the pod's 3 labels (--omit-labels)"]
@@ -324,7 +313,7 @@ class TestHighWater:
     def test_leader_reports_its_progress_after_a_lost_record(self, tmp_path: Path) -> None:
         recorder, columns = a_recorder(tmp_path), cluster()
         assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 0"}
-        outcome(recorder, decide(recorder, columns))
+        record_bind(recorder, decide(recorder, columns))
         assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 2"}
         limit(recorder, 1)
         decide(recorder, columns)
@@ -411,7 +400,7 @@ def test_decision_and_outcome_have_the_documented_size(tmp_path: Path, nodes: in
         snapshot = Snapshot.from_columns(columns)
         result = schedule(plugins, pod, snapshot, i)
         assert result.chosen is not None
-        outcome(recorder, record(recorder, pod, snapshot, result))
+        record_bind(recorder, record_attempt(recorder, pod, snapshot, result))
         columns.add_pod(replace(pod, running=True), columns.names[result.chosen])
         sizes.append(sum(s.stat().st_size for s in tmp_path.glob("*/*.seg")))
     (first,) = [frame for _, frame in codec.split_frames(next(tmp_path.glob("*/*.seg")).read_bytes()) if frame[3] == 1]

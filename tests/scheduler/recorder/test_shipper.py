@@ -31,8 +31,8 @@ from scheduler.recorder.progress import Progress, count_waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
 from tests.builders import a_decision
-from tests.processes import eventually
-from tests.scheduler.recorder.test_spool import ME, ROOT, TABLE, gap
+from tests.processes import ROOT, eventually
+from tests.support.recorder_frames import ME, TABLE, encoded_gap
 
 
 class Service:
@@ -96,7 +96,7 @@ def write(directory: Path, *sequences: int, incarnation: str = "incarnation") ->
     spool = Spool(directory, incarnation)
     spool.rotate(TABLE)
     for sequence in sequences:
-        spool.append(gap(sequence))
+        spool.append(encoded_gap(sequence))
     return spool
 
 
@@ -104,7 +104,7 @@ def test_every_frame_is_delivered_once_in_order(tmp_path: Path, service: Service
     spool = write(tmp_path, 1, 2, 3)
     assert shipper.deliver_pending() is True
     assert shipper.deliver_pending() is False
-    spool.append(gap(4))
+    spool.append(encoded_gap(4))
     assert shipper.deliver_pending() is True
     assert (service.stored, service.tables, shipper.progress.delivered) == ([1, 2, 3, 4], 1, 5)
 
@@ -121,7 +121,7 @@ def test_finished_incarnations_are_deleted_and_living_ones_stay(tmp_path: Path, 
 
 def test_a_dead_incarnations_cut_off_tail_is_dropped(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1)
-    spool.append(gap(2)[:-3])
+    spool.append(encoded_gap(2)[:-3])
     spool.close()
     shipper.deliver_pending()
     assert service.stored == [1]
@@ -148,7 +148,7 @@ def test_an_outage_loses_and_repeats_nothing(
     for _ in range(2):
         with pytest.raises(NotDeliveredError):
             shipper.deliver_pending()
-    spool.append(gap(3))
+    spool.append(encoded_gap(3))
     shipper.deliver_pending()
     assert service.stored == [1, 2, 3]
 
@@ -194,7 +194,7 @@ def test_a_busy_service_says_how_long_to_wait(
 def test_a_service_that_lost_its_table_gets_it_again(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1)
     shipper.deliver_pending()
-    spool.append(gap(2))
+    spool.append(encoded_gap(2))
     service.refuses = lambda sequences: 409
     shipper.deliver_pending()
     assert (service.stored, service.tables) == ([1, 2], 2)
@@ -209,18 +209,18 @@ def test_permanently_refused_frames_are_quarantined_and_the_rest_is_sent(
     service.refuses = lambda sequences: status if bad & set(sequences) else 0
     shipper.deliver_pending()
     assert service.stored == [1, 2, 4, 5, 6, 8, 9, 10]
-    assert (tmp_path / "refused.frames").read_bytes() == gap(3) + gap(7)
+    assert (tmp_path / "refused.frames").read_bytes() == encoded_gap(3) + encoded_gap(7)
     assert (shipper.progress.delivered, shipper.progress.refused) == (9, 2)
 
 
 def test_quarantine_is_bounded_and_counts_the_rest(
     tmp_path: Path, service: Service, shipper: Shipper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.recorder.shipper.REFUSED_LIMIT_BYTES", 2 * len(gap(1)))
+    monkeypatch.setattr("scheduler.recorder.shipper.REFUSED_LIMIT_BYTES", 2 * len(encoded_gap(1)))
     write(tmp_path, *range(1, 5))
     service.refuses = lambda sequences: 400 if sequences else 0
     shipper.deliver_pending()
-    assert (tmp_path / "refused.frames").read_bytes() == gap(1) + gap(2)
+    assert (tmp_path / "refused.frames").read_bytes() == encoded_gap(1) + encoded_gap(2)
     assert shipper.progress.refused == 4
     assert count_waiting_bytes(tmp_path) == 0
 
@@ -230,7 +230,7 @@ def test_another_process_can_read_the_progress(tmp_path: Path, service: Service,
     stop = threading.Event()
     write(tmp_path, 1, 2)
     size = count_waiting_bytes(tmp_path)
-    assert size == len(TABLE) + 2 * len(gap(1))
+    assert size == len(TABLE) + 2 * len(encoded_gap(1))
     service.refuses = lambda sequences: 500
     thread = threading.Thread(target=shipper.run, args=(stop, 0.0))
     thread.start()
@@ -255,7 +255,7 @@ def test_on_a_full_disk_what_is_delivered_makes_room(
     """Nothing new can be written, so the position is written over in place and segments go."""
     spool = write(tmp_path, 1)
     spool.rotate(TABLE)
-    spool.append(gap(2))
+    spool.append(encoded_gap(2))
 
     def full(*_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -291,9 +291,9 @@ def test_after_an_outage_a_halved_batch_continues_after_the_acknowledged_part(
 def test_damaged_bytes_cost_no_frame_behind_them(tmp_path: Path, service: Service, shipper: Shipper) -> None:
     spool = write(tmp_path, 1)
     spool.append(b"\0" * 50)
-    spool.append(gap(2))
+    spool.append(encoded_gap(2))
     spool.rotate(TABLE)
-    spool.append(gap(3))
+    spool.append(encoded_gap(3))
     shipper.deliver_pending()
     assert service.stored == [1, 2, 3]
 
@@ -305,7 +305,7 @@ def test_a_frame_that_an_older_service_cannot_be_sent_is_set_aside(
     frame = codec.encode(replace(a_decision(sequence=2), rank=codec.DERIVED))
     payload = frame[codec.HEADER_BYTES :].replace(b"rank", b"rink")
     spool.append(codec.build_frame(frame[codec.KIND_AT], payload, frame[codec.VERSION_AT]))
-    spool.append(gap(3))
+    spool.append(encoded_gap(3))
     older = {"Accept": f"{codec.CONTENT_TYPE};version=1"}
     service.answers = [httpx.Response(415, headers=older, json={"message": "frame version 2 is not known"})]
     shipper.deliver_pending()
@@ -426,7 +426,7 @@ def test_the_token_is_read_again_for_each_batch(tmp_path: Path, service: Service
     )
     shipper.deliver_pending()
     token.write_text("second\n")
-    spool.append(gap(2))
+    spool.append(encoded_gap(2))
     shipper.deliver_pending()
     assert (shown, service.stored) == (["Bearer first", "Bearer second"], [1, 2])
 

@@ -12,22 +12,13 @@ from pathlib import Path
 import pytest
 
 from herodotus_record import codec
-from herodotus_record.model import Gap, NodeRows
+from herodotus_record.model import NodeRows
 from scheduler.recorder import spool as spool_module
 from scheduler.recorder.spool import Spool, SpoolFullError
 from scheduler.recorder.spool_reader import BATCH_FRAMES, IncarnationSpool, list_incarnations
 from tests.builders import CLUSTER, a_table
-from tests.processes import eventually
-
-ROOT = Path(__file__).parents[3]
-ME = "incarnation"
-
-
-def gap(sequence: int, reason: str = "") -> bytes:
-    return codec.encode(Gap(ME, sequence, 1, 1, reason, 0))
-
-
-TABLE = codec.encode(a_table(["a", "b"]).rows(CLUSTER, ME))
+from tests.processes import ROOT, eventually
+from tests.support.recorder_frames import ME, TABLE, encoded_gap
 
 
 def a_spool(directory: Path, limit: int = 1 << 20) -> Spool:
@@ -55,14 +46,14 @@ def read_all(spool: IncarnationSpool) -> list[int | str]:
 def test_frames_are_read_in_the_order_of_writing(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
     for i in range(1, 4):
-        spool.append(gap(i))
+        spool.append(encoded_gap(i))
     assert read_all(reader(tmp_path)) == ["table", 1, 2, 3]
 
 
 def test_segments_follow_each_other_and_are_deleted_when_delivered(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
     for i in range(1, 4):
-        spool.append(gap(i))
+        spool.append(encoded_gap(i))
         spool.rotate(TABLE)
     out = reader(tmp_path)
     assert read_all(out) == ["table", 1, "table", 2, "table", 3, "table"]
@@ -82,7 +73,7 @@ def test_a_segment_is_full_after_its_size(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_position_survives_the_reader(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
     for i in range(1, 4):
-        spool.append(gap(i))
+        spool.append(encoded_gap(i))
     first = reader(tmp_path)
     batch = first.next_batch()
     assert batch is not None
@@ -90,7 +81,7 @@ def test_the_position_survives_the_reader(tmp_path: Path) -> None:
 
     second = reader(tmp_path)
     assert read_all(second) == [2, 3]
-    spool.append(gap(4))
+    spool.append(encoded_gap(4))
     assert read_all(second) == [4]
     assert read_all(reader(tmp_path)) == []
 
@@ -98,12 +89,12 @@ def test_the_position_survives_the_reader(tmp_path: Path) -> None:
 def test_a_batch_has_a_limit_of_frames_and_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = a_spool(tmp_path, 1 << 26)
     for i in range(1, BATCH_FRAMES + 10):
-        spool.append(gap(i))
+        spool.append(encoded_gap(i))
     batch = reader(tmp_path).next_batch()
     assert batch is not None
     assert len(batch.frames) == BATCH_FRAMES
 
-    monkeypatch.setattr("scheduler.recorder.spool_reader.BATCH_BYTES", len(TABLE) + 2 * len(gap(1)) + 5)
+    monkeypatch.setattr("scheduler.recorder.spool_reader.BATCH_BYTES", len(TABLE) + 2 * len(encoded_gap(1)) + 5)
     batch = reader(tmp_path).next_batch()
     assert batch is not None
     assert len(batch.frames) == 3
@@ -112,14 +103,14 @@ def test_a_batch_has_a_limit_of_frames_and_of_bytes(tmp_path: Path, monkeypatch:
 def test_a_frame_larger_than_a_batch_is_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.recorder.spool_reader.BATCH_BYTES", 64)
     spool = a_spool(tmp_path)
-    spool.append(gap(1, "x" * 1000))
-    spool.append(gap(2))
+    spool.append(encoded_gap(1, "x" * 1000))
+    spool.append(encoded_gap(2))
     assert read_all(reader(tmp_path)) == ["table", 1, 2]
 
 
 def test_a_frame_that_is_still_being_written_waits(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
-    whole = gap(1)
+    whole = encoded_gap(1)
     spool.append(whole[:20])
     out = reader(tmp_path)
     assert read_all(out) == ["table"]
@@ -129,15 +120,15 @@ def test_a_frame_that_is_still_being_written_waits(tmp_path: Path) -> None:
 
 def test_a_cut_off_tail_is_passed_over_when_the_writer_went_on(tmp_path: Path) -> None:
     spool = a_spool(tmp_path)
-    spool.append(gap(1)[:20])
+    spool.append(encoded_gap(1)[:20])
     spool.rotate(TABLE)
-    spool.append(gap(2))
+    spool.append(encoded_gap(2))
     assert read_all(reader(tmp_path)) == ["table", "table", 2]
 
 
 def test_damage_is_logged_and_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spool = a_spool(tmp_path)
-    spool.append(gap(1))
+    spool.append(encoded_gap(1))
     spool.append(b"no frame" * 10)
     spool.rotate(TABLE)
     out = reader(tmp_path)
@@ -190,8 +181,8 @@ def test_a_full_disk_leaves_nothing_of_a_frame(tmp_path: Path, monkeypatch: pyte
     with monkeypatch.context() as m:
         full(m, takes)
         with pytest.raises(SpoolFullError, match="No space left on device"):
-            spool.append(gap(1))
-    spool.append(gap(2))
+            spool.append(encoded_gap(1))
+    spool.append(encoded_gap(2))
     assert read_all(reader(tmp_path)) == ["table", 2]
 
 
@@ -204,7 +195,7 @@ def test_a_full_disk_leaves_one_empty_segment(tmp_path: Path, monkeypatch: pytes
             with pytest.raises(SpoolFullError):
                 spool.rotate(TABLE)
         assert [p.stat().st_size for p in sorted((tmp_path / ME).glob("*.seg"))] == [len(TABLE), 0]
-    spool.append(gap(1))
+    spool.append(encoded_gap(1))
     spool.rotate(TABLE)
     assert sorted(p.name for p in (tmp_path / ME).glob("*.seg")) == ["00000001.seg", "00000002.seg", "00000003.seg"]
     assert read_all(reader(tmp_path)) == ["table", 1, "table"]
@@ -217,7 +208,7 @@ def test_live_writer_holds_the_lock(tmp_path: Path) -> None:
     spool.close()
     assert not reader(tmp_path).has_writer()
     with pytest.raises(SpoolFullError):
-        spool.append(gap(1))
+        spool.append(encoded_gap(1))
 
 
 def test_the_node_table_at_the_position(tmp_path: Path) -> None:
@@ -263,12 +254,12 @@ def test_incarnations_are_listed_oldest_first_without_unnamed_ones(tmp_path: Pat
 WRITER = """
 import sys
 from pathlib import Path
-from tests.scheduler.recorder.test_spool import TABLE, gap
+from tests.support.recorder_frames import TABLE, encoded_gap
 from scheduler.recorder.spool import Spool
 spool = Spool(Path(sys.argv[1]), "incarnation")
 spool.rotate(TABLE)
 for i in range(1, 10**9):
-    spool.append(gap(i, "x" * (i % 5000)))
+    spool.append(encoded_gap(i, "x" * (i % 5000)))
     if i % 50 == 0:
         spool.rotate(TABLE)
     print(i, flush=True)

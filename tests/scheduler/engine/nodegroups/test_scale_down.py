@@ -10,8 +10,7 @@ from herodotus_record.cluster_reviews import ClusterReviewSpec
 from herodotus_record.node_groups import NodeScaleDown, ScaleDownQuestion
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.nodegroups.objects import POOL, grouped, machine_deployment, node_pool
-from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
-from tests.scheduler.engine.whatif.test_changes import where
+from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid
 
 Json = dict[str, Any]
 EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -112,11 +111,11 @@ def test_annotations_of_the_node_and_the_size_of_its_group() -> None:
 def test_each_node_is_examined_alone_and_nothing_changes() -> None:
     objects = [a_node("n0", cpu="2"), a_node("n1", cpu="2"), a_pod("a", "n0", cpu="1"), a_pod("b", "n1", cpu="1")]
     state = a_state(objects)
-    before = where(state)
+    before = nodes_by_uid(state)
     found = answer_review(state, ClusterReviewSpec(scale_down=ScaleDownQuestion()), lambda _d, _t: None, seed=0)
     assert found.scale_down is not None
     assert [node.blockers for node in found.scale_down.nodes] == [[], []]
-    assert where(state) == before
+    assert nodes_by_uid(state) == before
     assert not any(node and node.spec.unschedulable for node in state.nodes.nodes)
 
 

@@ -17,7 +17,7 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.evaluate import NoCluster, evaluate
 from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
-from tests.scheduler.config.test_load import HEAD
+from tests.support.configurations import HEAD
 
 Json = dict[str, Any]
 

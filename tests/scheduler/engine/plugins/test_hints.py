@@ -16,7 +16,6 @@ from scheduler.engine.framework.update_events import list_node_events, list_pod_
 from scheduler.engine.objects.types import Namespace, Object
 from scheduler.engine.plugins import IN_TREE
 from tests.scheduler.builders import NodeBuilder, PodBuilder, expression, make_node, make_pod, term
-from tests.scheduler.config.test_load import HEAD
 from tests.scheduler.storage import (
     EBS,
     IMMEDIATE,
@@ -33,6 +32,7 @@ from tests.scheduler.storage import (
     volume,
     with_volumes,
 )
+from tests.support.configurations import HEAD
 
 NAMESPACES = (made(Namespace, {"name": "team", "labels": {"of": "us"}}), made(Namespace, {"name": "default"}))
 ADDED = """

@@ -18,7 +18,7 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.plugins.network_traffic import NetworkTraffic, NetworkTrafficArgs, build_query
 from scheduler.prometheus import BackgroundQuery, Prometheus
 from tests.scheduler.builders import columns_of, make_node, make_pod
-from tests.scheduler.engine.plugins.test_measured_plugins import decide, framework, scores
+from tests.support.one_scorer import decide, only_scores, scoring_framework
 
 URL = "http://prometheus.test:9090"
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -44,7 +44,7 @@ def traffic(
     answer: Answer, queries: int = 1, points: tuple[str, ...] = ("preScore", "score"), **args: Any
 ) -> Framework:
     """Return a framework with only this score plugin, whose Prometheus was queried so many times."""
-    runner = framework("NetworkTraffic", *points, ip=URL, **args)
+    runner = scoring_framework("NetworkTraffic", *points, ip=URL, **args)
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)
     source = _Silent(answer)
@@ -61,7 +61,7 @@ def two_nodes(runner: Framework) -> CycleResult:
 def test_the_article_s_experiment() -> None:
     """Raw 42500000000 and 12541068340 give 0 and 71: the quiet node."""
     result = two_nodes(traffic(lambda _: samples(master=42_500_000_000, node01=12_541_068_340)))
-    assert scores(result) == ([42_500_000_000, 12_541_068_340], [0, 71])
+    assert only_scores(result) == ([42_500_000_000, 12_541_068_340], [0, 71])
     assert result.chosen == 1
     assert [run.plugin for run in result.trace.scores] == ["NetworkTraffic"]
 
@@ -80,7 +80,7 @@ def test_the_article_s_experiment() -> None:
     ids=["nothing moves", "the example", "no sample", "no sample, worst", "NaN", "infinite", "no node at all"],
 )
 def test_nodes_without_a_usable_sample_fail_nothing(answer: httpx.Response, missing: str, expected: list[int]) -> None:
-    assert scores(two_nodes(traffic(lambda _: answer, missing=missing)))[1] == expected
+    assert only_scores(two_nodes(traffic(lambda _: answer, missing=missing)))[1] == expected
 
 
 def test_the_record_has_the_samples_their_query_and_when_prometheus_evaluated_it() -> None:
@@ -100,14 +100,14 @@ def test_a_cycle_uses_one_answer_although_newer_ones_arrive() -> None:
     answers = iter([plugin.source.latest(), Samples({"master": 8.0, "node01": 9.0}, received_s=0.0, evaluated_s=2.0)])
     plugin.source = SimpleNamespace(latest=lambda: next(answers))
     result = two_nodes(runner)
-    assert scores(result)[0] == [2, 1]
+    assert only_scores(result)[0] == [2, 1]
     np.testing.assert_equal(result.trace.inputs[0].inputs.numbers[0].values, [2, 1])
 
 
 def test_two_samples_of_one_node_count_as_the_larger() -> None:
     double = samples(master=1, node01=1).json()
     double["data"]["result"].append({"metric": {"nodename": "master"}, "value": [1, "9"]})
-    assert scores(two_nodes(traffic(lambda _: httpx.Response(200, json=double))))[0] == [9, 1]
+    assert only_scores(two_nodes(traffic(lambda _: httpx.Response(200, json=double))))[0] == [9, 1]
 
 
 def refuse(_: httpx.Request) -> httpx.Response:
@@ -146,7 +146,7 @@ def test_an_old_answer_is_used_until_it_is_too_old() -> None:
         return next(answers, None) or refuse(request)
 
     runner = traffic(once, queries=3)
-    assert scores(two_nodes(runner))[1] == [0, 50]
+    assert only_scores(two_nodes(runner))[1] == [0, 50]
     (plugin,) = runner.profile.score
     assert isinstance(plugin, NetworkTraffic)
     read_at = plugin.source.latest().received_s
@@ -172,7 +172,7 @@ def test_with_score_alone_an_answer_expires_too(age_s: float, limit_s: float, is
     assert read_at is not None
     plugin._clock = lambda: read_at + age_s
     result = two_nodes(runner)
-    assert scores(result) == (([-1, -1], [50, 50]) if is_stale else ([2, 1], [0, 50]))
+    assert only_scores(result) == (([-1, -1], [50, 50]) if is_stale else ([2, 1], [0, 50]))
     (inputs,) = (run.inputs for run in result.trace.inputs)
     assert inputs.stale is not None
     assert inputs.stale.tolist() == [is_stale, is_stale]

@@ -32,7 +32,7 @@ from tests.scheduler.builders import (
     named,
     term,
 )
-from tests.scheduler.config.test_load import HEAD
+from tests.support.configurations import HEAD
 
 
 def decide(columns: NodeColumns, pod: PodBuilder, config: str = "") -> CycleResult:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
+from hypothesis import strategies as st
 
 from herodotus_record.cluster_reviews import Change, ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.kubernetes_version import KubernetesVersion
@@ -102,3 +103,42 @@ def a_state(objects: Iterable[Json], version: str = "") -> WhatIfState:
 def review(objects: Iterable[Json], changes: Sequence[Change], state: WhatIfState | None = None) -> ClusterReviewStatus:
     spec = ClusterReviewSpec(changes=list(changes))
     return answer_review(state or a_state(objects), spec, lambda _done, _total: None, seed=0)
+
+
+NODES = [a_node("n0"), a_node("n1"), a_node("n2")]
+
+
+@st.composite
+def random_clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
+    owners = st.sampled_from(["ReplicaSet/web", "StatefulSet/db", "DaemonSet/agent", "Node/n0", ""])
+    pods = []
+    for i in range(draw(st.integers(2, 12))):
+        owner, cpu = draw(owners), draw(st.sampled_from(["250m", "1", "2"]))
+        storage = [{"name": "v", "emptyDir": {}}] if draw(st.booleans()) else []
+        priority = draw(st.sampled_from([0, 0, 10]))
+        of = owner.partition("/")[2] or "bare"
+        pods.append(
+            a_pod(
+                f"{of}-{i}",
+                draw(st.sampled_from(["n0", "n1", "n2", ""])),
+                owner,
+                cpu,
+                volumes=storage,
+                priority=priority,
+            )
+        )
+    budgets: list[dict[str, Any]] = [{"minAvailable": 2}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0}]
+    budget = draw(st.sampled_from(budgets))
+    return [
+        *NODES,
+        *pods,
+        a_pod("web-x", "n0"),
+        a_pod("db-x", "n1", "StatefulSet/db"),
+        a_budget("web", "web", **budget),
+    ]
+
+
+def nodes_by_uid(state: WhatIfState) -> dict[str, str]:
+    """The node of each pod that is on a node."""
+    nodes = state.nodes
+    return {uid: nodes.names[slot] for slot, pods in enumerate(nodes.pods) for uid in pods}

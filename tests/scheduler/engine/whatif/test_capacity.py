@@ -15,8 +15,7 @@ from herodotus_record.cluster_reviews import (
 )
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
-from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state
-from tests.scheduler.engine.whatif.test_changes import clusters, where
+from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid, random_clusters
 
 Json = dict[str, Any]
 NODES = [a_node("n0"), a_node("n1", cpu="2"), a_node("n2", taints=[{"key": "gpu", "effect": "NoSchedule"}])]
@@ -85,13 +84,13 @@ def test_what_keeps_a_node_is_named() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(clusters())
+@given(random_clusters())
 def test_failed_trials_change_nothing(objects: list[Json]) -> None:
     state = a_state(objects)
-    before = where(state)
+    before = nodes_by_uid(state)
     found = consolidation(state)
     emptied = {e.node for e in found.emptied}
-    after = where(state)
+    after = nodes_by_uid(state)
     assert {uid for uid, node in before.items() if node not in emptied} <= after.keys()
     assert all(after[uid] == node for uid, node in before.items() if node not in emptied)
     assert len(before) - len(after) <= sum(uid.startswith("uid-bare") for uid in before)

@@ -24,10 +24,16 @@ from herodotus_record.cluster_reviews import (
     Uncordon,
 )
 from scheduler.engine.whatif.changes import ClusterReviewError
-from scheduler.engine.whatif.simulation import WhatIfState
-from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, review
-
-NODES = [a_node("n0"), a_node("n1"), a_node("n2")]
+from tests.scheduler.engine.whatif.clusters import (
+    NODES,
+    a_budget,
+    a_node,
+    a_pod,
+    a_state,
+    nodes_by_uid,
+    random_clusters,
+    review,
+)
 
 
 def moves(status: ClusterReviewStatus) -> dict[str, str]:
@@ -265,54 +271,18 @@ CHANGES = st.one_of(
 )
 
 
-@st.composite
-def clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
-    owners = st.sampled_from(["ReplicaSet/web", "StatefulSet/db", "DaemonSet/agent", "Node/n0", ""])
-    pods = []
-    for i in range(draw(st.integers(2, 12))):
-        owner, cpu = draw(owners), draw(st.sampled_from(["250m", "1", "2"]))
-        storage = [{"name": "v", "emptyDir": {}}] if draw(st.booleans()) else []
-        priority = draw(st.sampled_from([0, 0, 10]))
-        of = owner.partition("/")[2] or "bare"
-        pods.append(
-            a_pod(
-                f"{of}-{i}",
-                draw(st.sampled_from(["n0", "n1", "n2", ""])),
-                owner,
-                cpu,
-                volumes=storage,
-                priority=priority,
-            )
-        )
-    budgets: list[dict[str, Any]] = [{"minAvailable": 2}, {"maxUnavailable": "50%"}, {"maxUnavailable": 0}]
-    budget = draw(st.sampled_from(budgets))
-    return [
-        *NODES,
-        *pods,
-        a_pod("web-x", "n0"),
-        a_pod("db-x", "n1", "StatefulSet/db"),
-        a_budget("web", "web", **budget),
-    ]
-
-
-def where(state: WhatIfState) -> dict[str, str]:
-    """The node of each pod that is on a node."""
-    nodes = state.nodes
-    return {uid: nodes.names[slot] for slot, pods in enumerate(nodes.pods) for uid in pods}
-
-
 def count_fates(status: ClusterReviewStatus) -> Counter[str]:
     listed: Iterable[Any] = (*status.placements, *status.blocked, *status.ignored, *status.deleted, *status.pending)
     return Counter(f"{pod.namespace}/{pod.name}/{type(pod).__name__}" for pod in listed)
 
 
 @settings(deadline=None, max_examples=150)
-@given(clusters(), st.lists(CHANGES, min_size=1, max_size=4))
+@given(random_clusters(), st.lists(CHANGES, min_size=1, max_size=4))
 def test_no_pod_is_lost_or_counted_twice(objects: list[dict[str, Any]], changes: list[Change]) -> None:
     state = a_state(objects)
-    before = where(state)
+    before = nodes_by_uid(state)
     status = review(objects, changes, state)
-    after = where(state)
+    after = nodes_by_uid(state)
     kept = before.keys() & after.keys()
     gone = {f"shop/{uid.removeprefix('uid-')}" for uid in before.keys() - kept}
     moved = [f"{p.namespace}/{p.name}" for p in status.placements if p.from_node]
@@ -341,14 +311,14 @@ CANCELLING: list[list[Change]] = [
 
 
 @settings(deadline=None, max_examples=40)
-@given(clusters(), st.sampled_from(CANCELLING))
+@given(random_clusters(), st.sampled_from(CANCELLING))
 def test_changes_that_cancel_out_leave_the_present_state(objects: list[dict[str, Any]], changes: list[Change]) -> None:
     """Without pending pods, which a change in between may help."""
     settled = [o for o in objects if o["kind"] != "Pod" or o["spec"].get("nodeName")]
     state = a_state(settled)
-    before = where(state)
+    before = nodes_by_uid(state)
     status = review(settled, changes, state)
-    assert where(state) == before
+    assert nodes_by_uid(state) == before
     assert not count_fates(status)
     assert not status.nodes
 
@@ -357,8 +327,8 @@ def test_scaling_up_and_down_again_leaves_the_present_state() -> None:
     """Unless a new pod shares a node with an older one: the ReplicaSet controller then deletes the one or the other."""
     objects = [*NODES, a_pod("web-0", "n0"), a_pod("web-1", "n1")]
     state = a_state(objects)
-    before = where(state)
+    before = nodes_by_uid(state)
     scaled = [Scale(workload="ReplicaSet/web", namespace="shop", replicas=n) for n in (3, 2)]
     status = review(objects, scaled, state)
-    assert where(state) == before
+    assert nodes_by_uid(state) == before
     assert not count_fates(status)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from herodotus_kube.watch import ListResult, WatchEvent
+from herodotus_kube.watch import ListResult
 from herodotus_record import notes
 from herodotus_record.headlines import format_headline
 from herodotus_record.model import (
@@ -23,102 +23,18 @@ from herodotus_record.model import (
     Reconstruction,
     Source,
 )
-from scheduler.backend.cluster_state import ClusterState
-from scheduler.backend.event_handlers import NODES, PODS
-from scheduler.config import Configuration, build_profile
+from scheduler.backend.event_handlers import PODS
 from scheduler.config.load import parse_config
-from scheduler.config.types import ProfileConfig
-from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from scheduler.engine.objects.types import Object
-from scheduler.engine.plugins import IN_TREE
-from scheduler.engine.records.build import Origin
-from scheduler.live.plugin_handle import ApiHandle
-from scheduler.offline.observe.configuration import drop_unknown_plugins
-from scheduler.offline.observe.metrics import ObserverMetrics
-from scheduler.offline.observe.observer import Observer, ObserverSettings
+from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.offline.observe.window import ReorderWindow
-from scheduler.recorder.recorder import Recorder
-from scheduler.recorder.spool import Spool
 from tests.scheduler import spools, storage
-from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, expression, make_node, make_pod, term
-
-WINDOW_S = 1.0
-KINDS: dict[str, type[Object]] = {
-    "persistentvolumes": PersistentVolume,
-    "persistentvolumeclaims": PersistentVolumeClaim,
-    "storageclasses": StorageClass,
-}
-DEFAULT = Configuration(profiles=(ProfileConfig(scheduler_name=PROFILE),))
-
-
-class World:
-    """An observer and everything around it. Each change comes `BETWEEN_S` after the last."""
-
-    BETWEEN_S = 0.01
-
-    def __init__(self, spool: Path, config: Configuration = DEFAULT) -> None:
-        self.spool, self.now = spool, 0.0
-        self.shared = shared = ClusterState()
-        evaluated, theirs = drop_unknown_plugins(config, IN_TREE)
-        profile = build_profile(evaluated, 0, IN_TREE, ApiHandle(shared, preempts=True, evicts=False))
-        self.metrics = ObserverMetrics()
-        self.observer = Observer(
-            ObserverSettings(
-                {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)}, theirs, KINDS, WINDOW_S
-            ),
-            Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0"),
-            shared,
-            self.metrics,
-            clock=lambda: self.now,
-        )
-
-    def start(self, *nodes: NodeBuilder, pods: tuple[PodBuilder, ...] = ()) -> None:
-        self.observer.inbox.put(ListResult(NODES, [n.obj() for n in nodes]))
-        self.observer.inbox.put(ListResult(PODS, [p.obj() for p in pods]))
-        for kind in KINDS:
-            self.observer.inbox.put(ListResult(kind, []))
-        self.observer.step(0.0)
-
-    def set(self, *objects: Object) -> None:
-        for obj in objects:
-            kind = next(name for name, decoded in KINDS.items() if isinstance(obj, decoded))
-            self.observer.inbox.put(WatchEvent(kind, "MODIFIED", obj))
-        self.now += self.BETWEEN_S
-        self.observer.step(0.0)
-
-    def pod(self, type: str, pod: PodBuilder) -> None:
-        self.observer.inbox.put(WatchEvent(PODS, type, pod.obj()))
-        self.now += self.BETWEEN_S
-        self.observer.step(0.0)
-
-    def node(self, type: str, node: NodeBuilder) -> None:
-        self.observer.inbox.put(WatchEvent(NODES, type, node.obj()))
-        self.now += self.BETWEEN_S
-        self.observer.step(0.0)
-
-    def pause(self) -> None:
-        """Longer than the window: nothing is in flight any more."""
-        self.now += 2 * WINDOW_S
-        self.observer.step(0.0)
-
-    @property
-    def found(self) -> list[tuple[str, str | None, Reconstruction | None]]:
-        """(pod, node, comparison) of every record."""
-        names = spools.table(self.spool).names
-        return [
-            (d.pod.name, None if d.chosen is None else names[d.chosen], d.reconstruction)
-            for d in spools.of(Decision, self.spool)
-        ]
+from tests.scheduler.builders import PROFILE, PodBuilder, expression, make_node, make_pod, term
+from tests.support.observer_world import AGREE, LARGE, SMALL, ObserverWorld, waiting
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "spool")
-
-
-def waiting(name: str = "p", cpu: str = "1") -> PodBuilder:
-    return make_pod(name).request(cpu=cpu)
+def world(tmp_path: Path) -> ObserverWorld:
+    return ObserverWorld(tmp_path / "spool")
 
 
 def rejected(pod: PodBuilder, message: str) -> PodBuilder:
@@ -128,11 +44,7 @@ def rejected(pod: PodBuilder, message: str) -> PodBuilder:
     return pod
 
 
-SMALL, LARGE = make_node("small").allocatable(cpu="2"), make_node("large").allocatable(cpu="8")
-AGREE = Reconstruction(Agreement.AGREE)
-
-
-def test_a_binding_to_the_best_node_agrees(world: World) -> None:
+def test_a_binding_to_the_best_node_agrees(world: ObserverWorld) -> None:
     world.start(SMALL, LARGE)
     world.pod("ADDED", waiting())
     world.pod("MODIFIED", waiting().node("large"))
@@ -148,7 +60,7 @@ def test_a_binding_to_the_best_node_agrees(world: World) -> None:
     assert (outcome.phase, outcome.status, outcome.node, outcome.final) == ("Bind", Code.SUCCESS, "large", True)
 
 
-def test_the_time_of_a_record_is_when_its_outcome_was_seen(world: World) -> None:
+def test_the_time_of_a_record_is_when_its_outcome_was_seen(world: ObserverWorld) -> None:
     world.start(SMALL, LARGE)
     world.pod("ADDED", waiting())
     world.pod("MODIFIED", waiting().node("large"))
@@ -160,21 +72,21 @@ def test_the_time_of_a_record_is_when_its_outcome_was_seen(world: World) -> None
     assert before_us <= decision.times.started_us + 3_600_000_000 <= after_us
 
 
-def test_a_pod_that_waited_before_the_observer_started_is_known(world: World) -> None:
+def test_a_pod_that_waited_before_the_observer_started_is_known(world: ObserverWorld) -> None:
     world.start(SMALL, LARGE, pods=(waiting(),))
     world.pod("MODIFIED", waiting().node("large"))
     world.pause()
     assert world.found == [("p", "large", AGREE)]
 
 
-def test_a_pod_created_on_a_node_was_never_scheduled(world: World) -> None:
+def test_a_pod_created_on_a_node_was_never_scheduled(world: ObserverWorld) -> None:
     world.start(SMALL, LARGE)
     world.pod("ADDED", waiting().node("small"))
     world.pause()
     assert world.found == []
 
 
-def test_pods_of_other_schedulers_only_count_on_their_nodes(world: World) -> None:
+def test_pods_of_other_schedulers_only_count_on_their_nodes(world: ObserverWorld) -> None:
     other = make_pod("other").request(cpu="7").with_spec(schedulerName="somebody")
     world.start(SMALL, LARGE)
     world.pod("ADDED", other)
@@ -190,10 +102,10 @@ class TestInFlight:
 
     A, B = make_node("a").allocatable(cpu="4"), make_node("b").allocatable(cpu="4")
 
-    def started(self, world: World) -> None:
+    def started(self, world: ObserverWorld) -> None:
         world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("p"), waiting("q", "2")))
 
-    def test_a_binding_seen_before_it_was_decided_after(self, world: World) -> None:
+    def test_a_binding_seen_before_it_was_decided_after(self, world: ObserverWorld) -> None:
         """Pod p went to b, which had fewer pods; then q could choose either. The binding of q is seen first."""
         self.started(world)
         world.pod("MODIFIED", waiting("q", "2").node("b"))
@@ -201,7 +113,7 @@ class TestInFlight:
         world.pause()
         assert world.found == [("q", "b", AGREE), ("p", "b", Reconstruction(Agreement.IN_WINDOW, None, -1))]
 
-    def test_a_binding_seen_after_it_was_decided_before(self, world: World) -> None:
+    def test_a_binding_seen_after_it_was_decided_before(self, world: ObserverWorld) -> None:
         """Pod q took 2 of b, so that p preferred a. The binding of p is seen first."""
         world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("p"), waiting("q", "2")))
         world.pod("MODIFIED", waiting("p").node("a"))
@@ -209,7 +121,7 @@ class TestInFlight:
         world.pause()
         assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 1)), ("q", "b", AGREE)]
 
-    def test_older_events_were_known_to_the_scheduler(self, world: World) -> None:
+    def test_older_events_were_known_to_the_scheduler(self, world: ObserverWorld) -> None:
         self.started(world)
         world.pod("MODIFIED", waiting("q", "2").node("b"))
         world.pause()
@@ -219,7 +131,9 @@ class TestInFlight:
         world.pause()
         assert world.found[-1] == ("p", "b", Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED))
 
-    def test_a_pod_that_went_before_the_binding_was_seen_was_there_when_it_was_decided(self, world: World) -> None:
+    def test_a_pod_that_went_before_the_binding_was_seen_was_there_when_it_was_decided(
+        self, world: ObserverWorld
+    ) -> None:
         """Node b was full until q was deleted, so p went to a."""
         world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("q", "2").node("b"), waiting("p")))
         world.pod("DELETED", waiting("q", "2").node("b"))
@@ -227,21 +141,21 @@ class TestInFlight:
         world.pause()
         assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, -1))]
 
-    def test_a_pod_that_finished_counts_as_one_that_went(self, world: World) -> None:
+    def test_a_pod_that_finished_counts_as_one_that_went(self, world: ObserverWorld) -> None:
         world.start(self.A, self.B, pods=(waiting("old", "1").node("a"), waiting("q", "2").node("b"), waiting("p")))
         world.pod("MODIFIED", waiting("q", "2").node("b").phase("Succeeded"))
         world.pod("MODIFIED", waiting("p").node("a"))
         world.pause()
         assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, -1))]
 
-    def test_a_pod_deleted_shortly_after_a_decision_may_have_been_missing_in_it(self, world: World) -> None:
+    def test_a_pod_deleted_shortly_after_a_decision_may_have_been_missing_in_it(self, world: ObserverWorld) -> None:
         world.start(self.A, self.B, pods=(waiting("old", "2").node("a"), waiting("q", "1").node("b"), waiting("p")))
         world.pod("MODIFIED", waiting("p").node("a"))
         world.pod("DELETED", waiting("old", "2").node("a"))
         world.pause()
         assert world.found == [("p", "a", Reconstruction(Agreement.IN_WINDOW, None, 0, 1))]
 
-    def test_a_binding_and_a_deletion_may_both_be_out_of_order(self, world: World) -> None:
+    def test_a_binding_and_a_deletion_may_both_be_out_of_order(self, world: ObserverWorld) -> None:
         """The binding of q to a was decided after that of p, and r was still on b."""
         pods = (waiting("r", "2").node("b"), waiting("old", "1").node("a"), waiting("p"), waiting("q", "2"))
         world.start(self.A, self.B, pods=pods)
@@ -251,7 +165,7 @@ class TestInFlight:
         world.pause()
         assert world.found[-1] == ("p", "a", Reconstruction(Agreement.IN_WINDOW, None, -1, -1))
 
-    def test_the_cache_is_as_it_was_afterwards(self, world: World) -> None:
+    def test_the_cache_is_as_it_was_afterwards(self, world: ObserverWorld) -> None:
         self.started(world)
         world.pod("ADDED", waiting("r", "1").node("a"))
         world.pod("MODIFIED", waiting("q", "2").node("a"))
@@ -273,21 +187,21 @@ class TestVolumes:
         claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         return waiting(cpu=cpu).with_spec(volumes=claims)
 
-    def started(self, world: World, cpu: str = "1") -> None:
+    def started(self, world: ObserverWorld, cpu: str = "1") -> None:
         sizes = {"small": "2", "large": "8"}
         world.start(*(make_node(n).allocatable(cpu=cpu).label(storage.HOST, n) for n, cpu in sizes.items()))
         world.set(storage.storage_class(), storage.claim("data"))
         world.pod("ADDED", self.claiming(cpu))
         world.pause()
 
-    def provisioned(self, world: World, node: str) -> None:
+    def provisioned(self, world: ObserverWorld, node: str) -> None:
         selected = {"volume.kubernetes.io/selected-node": node}
         world.set(storage.claim("data", annotations=selected, version="2"))
         within = term(expression(storage.HOST, "In", node))
         world.set(storage.volume("made", claim="default/data", claim_uid="uid-data", within=within, version="3"))
         world.set(storage.claim("data", volume="made", annotations=selected | storage.BOUND, version="4"))
 
-    def test_writes_for_a_failed_pod_are_reverted(self, world: World) -> None:
+    def test_writes_for_a_failed_pod_are_reverted(self, world: ObserverWorld) -> None:
         """Seen at the binding, the volume allows one node alone; the decision was among two."""
         self.started(world)
         self.provisioned(world, "large")
@@ -300,7 +214,7 @@ class TestVolumes:
         assert [v.metadata.resource_version for v in objects.all(PersistentVolume)] == ["3"]
         assert [c.metadata.resource_version for c in objects.all(PersistentVolumeClaim)] == ["4"]
 
-    def test_the_decision_was_taken_when_the_claim_was_written(self, world: World) -> None:
+    def test_the_decision_was_taken_when_the_claim_was_written(self, world: ObserverWorld) -> None:
         """What was bound while the volume was made was not there yet, however long that took."""
         self.started(world)
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
@@ -312,7 +226,7 @@ class TestVolumes:
         world.pause()
         assert world.found[-1] == ("p", "large", Reconstruction(Agreement.AGREE, None, -1))
 
-    def test_pod_with_a_volume_in_creation_counts_on_the_selected_node(self, world: World) -> None:
+    def test_pod_with_a_volume_in_creation_counts_on_the_selected_node(self, world: ObserverWorld) -> None:
         """Pod p took large long before its binding is seen, so q had to go to small."""
         self.started(world, cpu="7")
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
@@ -325,7 +239,7 @@ class TestVolumes:
         assert world.found == [("q", "small", AGREE), ("p", "large", Reconstruction(Agreement.AGREE, None, -1))]
         assert [int(n) for n in world.shared.cache.columns.requested("cpu")[:2]] == [2000, 7000]
 
-    def test_its_claim_may_be_seen_after_a_binding_that_was_decided_later(self, world: World) -> None:
+    def test_its_claim_may_be_seen_after_a_binding_that_was_decided_later(self, world: ObserverWorld) -> None:
         """The volume of p takes longer than the window, so only its claim, not its binding, explains q's node."""
         self.started(world, cpu="7")
         world.pod("ADDED", waiting("q", "2"))
@@ -334,7 +248,7 @@ class TestVolumes:
         world.pause()
         assert world.found == [("q", "small", Reconstruction(Agreement.IN_WINDOW, None, 1))]
 
-    def test_writes_for_a_shared_claim_are_kept(self, world: World) -> None:
+    def test_writes_for_a_shared_claim_are_kept(self, world: ObserverWorld) -> None:
         """The claim of p selected large. Pod q came later, when large was full: earlier states do not matter to it."""
         self.started(world)
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
@@ -357,7 +271,9 @@ class TestVolumes:
             pytest.param(lambda world, p: world.pod("DELETED", p), id="the pod goes"),
         ],
     )
-    def test_it_counts_there_no_longer_than_that(self, world: World, how: Callable[[World, PodBuilder], None]) -> None:
+    def test_it_counts_there_no_longer_than_that(
+        self, world: ObserverWorld, how: Callable[[ObserverWorld, PodBuilder], None]
+    ) -> None:
         self.started(world, cpu="7")
         world.set(storage.claim("data", annotations=SELECTED, version="2"))
         world.pause()
@@ -368,7 +284,7 @@ class TestVolumes:
     @pytest.mark.parametrize(
         "before", [pytest.param(True, id="the pod first"), pytest.param(False, id="the claim first")]
     )
-    def test_immediate_binding_is_left_to_the_controller(self, world: World, before: bool) -> None:
+    def test_immediate_binding_is_left_to_the_controller(self, world: ObserverWorld, before: bool) -> None:
         """The claim was bound by its controller before the pod was decided, which it had to be."""
         world.start(*(make_node(n).label(storage.HOST, n) for n in ("small", "large")))
         world.set(storage.storage_class(mode=storage.IMMEDIATE), storage.claim("data"))
@@ -384,7 +300,7 @@ class TestVolumes:
         world.pause()
         assert world.found == [("p", "small", AGREE)]
 
-    def test_writes_of_another_process_are_kept(self, world: World) -> None:
+    def test_writes_of_another_process_are_kept(self, world: ObserverWorld) -> None:
         """A watch that was interrupted shows it bound at once; its successor is bound where its volume is."""
         sizes = {"small": "2", "large": "8"}
         world.start(*(make_node(n).allocatable(cpu=cpu).label(storage.HOST, n) for n, cpu in sizes.items()))
@@ -400,7 +316,7 @@ class TestVolumes:
         world.pause()
         assert world.found == [("data-1", "small", AGREE)]
 
-    def test_the_next_pod_finds_the_claim_as_it_is(self, world: World) -> None:
+    def test_the_next_pod_finds_the_claim_as_it_is(self, world: ObserverWorld) -> None:
         self.started(world)
         self.provisioned(world, "large")
         world.pod("MODIFIED", self.claiming().node("large"))
@@ -415,7 +331,7 @@ class TestVolumes:
 class TestRejected:
     FULL = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims."
 
-    def test_no_node_and_none_that_fits_agree(self, world: World) -> None:
+    def test_no_node_and_none_that_fits_agree(self, world: ObserverWorld) -> None:
         world.start(SMALL)
         world.pod("ADDED", waiting(cpu="3"))
         world.pod("MODIFIED", rejected(waiting(cpu="3"), self.FULL))
@@ -429,7 +345,7 @@ class TestRejected:
             for mark in notes.format_decision_notes(decision)
         )
 
-    def test_an_unchanged_condition_is_no_new_attempt(self, world: World) -> None:
+    def test_an_unchanged_condition_is_no_new_attempt(self, world: ObserverWorld) -> None:
         world.start(SMALL)
         world.pod("ADDED", waiting(cpu="3"))
         world.pod("MODIFIED", rejected(waiting(cpu="3"), self.FULL))
@@ -439,7 +355,7 @@ class TestRejected:
         world.pause()
         assert [d.key.attempt for d in spools.of(Decision, world.spool)] == [1, 2]
 
-    def test_equal_attempts_within_a_second_are_counted_on_their_record(self, world: World) -> None:
+    def test_equal_attempts_within_a_second_are_counted_on_their_record(self, world: ObserverWorld) -> None:
         """As by the scheduler's recorder. The count is written without a further attempt."""
         recorder = world.observer._recorder
         recorder._now_us = lambda: round(world.now * 1e6)
@@ -454,7 +370,7 @@ class TestRejected:
         assert (len(spools.of(Decision, world.spool)), recorder.repeated) == (1, 4)
         assert [(o.phase, o.repeats) for o in spools.of(Outcome, world.spool)] == [(REPEATS_PHASE, 4)]
 
-    def test_a_node_that_fits_makes_it_a_disagreement(self, world: World) -> None:
+    def test_a_node_that_fits_makes_it_a_disagreement(self, world: ObserverWorld) -> None:
         world.start(SMALL)
         world.pod("ADDED", waiting())
         world.pod("MODIFIED", rejected(waiting(), self.FULL))
@@ -487,7 +403,7 @@ EXTENDED = CONFIG + "extenders: [{urlPrefix: 'http://127.0.0.1:1', filterVerb: f
     ],
 )
 def test_a_disagreement_has_its_cause(tmp_path: Path, config: str, node: str, cause: Cause) -> None:
-    world = World(tmp_path / "spool", parse_config(config))
+    world = ObserverWorld(tmp_path / "spool", parse_config(config))
     world.start(SMALL, LARGE, make_node("full").allocatable(cpu="500m"))
     world.pod("ADDED", waiting())
     world.pod("MODIFIED", waiting().node(node))
@@ -500,7 +416,7 @@ def test_a_disagreement_has_its_cause(tmp_path: Path, config: str, node: str, ca
 def test_sampling_explains_what_may_have_been_left_out(tmp_path: Path) -> None:
     """Of 200 nodes that fit 100 are looked at: 100 better ones may have been left out, 101 may not."""
     for better, cause in ((100, Cause.SAMPLING), (101, Cause.UNEXPLAINED)):
-        world = World(tmp_path / str(better), parse_config(CONFIG + "percentageOfNodesToScore: 50\n"))
+        world = ObserverWorld(tmp_path / str(better), parse_config(CONFIG + "percentageOfNodesToScore: 50\n"))
         nodes = [make_node(f"n{i}").allocatable(cpu="8" if i < better else "2") for i in range(200)]
         world.start(*nodes)
         world.pod("ADDED", waiting())
@@ -509,7 +425,7 @@ def test_sampling_explains_what_may_have_been_left_out(tmp_path: Path) -> None:
         assert [r for _, _, r in world.found] == [Reconstruction(Agreement.DISAGREE, cause)]
 
 
-def test_an_interrupted_watch_is_not_judged(world: World) -> None:
+def test_an_interrupted_watch_is_not_judged(world: ObserverWorld) -> None:
     world.start(SMALL, LARGE, pods=(waiting(),))
     world.observer.inbox.put(ListResult(PODS, [waiting().node("small").obj()]))
     world.observer.step(0.0)
@@ -517,7 +433,7 @@ def test_an_interrupted_watch_is_not_judged(world: World) -> None:
     assert world.found == [("p", "small", Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED))]
 
 
-def test_worse_node_is_reported_with_its_score_difference(world: World) -> None:
+def test_worse_node_is_reported_with_its_score_difference(world: ObserverWorld) -> None:
     world.start(SMALL, LARGE)
     world.pod("ADDED", waiting())
     world.pod("MODIFIED", waiting().node("small"))
@@ -541,7 +457,7 @@ MIB = 1 << 20
 )
 def test_a_stale_count_of_an_image_is_a_cause(tmp_path: Path, had: int, cause: Cause) -> None:
     """`small` has the image and did not change while other nodes that had it were replaced by nodes without it."""
-    world = World(tmp_path / "spool")
+    world = ObserverWorld(tmp_path / "spool")
     small = make_node("small").allocatable(cpu="100", memory="100Gi").image(900 * MIB, "db:1")
     large = make_node("large").allocatable(cpu="120", memory="120Gi")
     others = [make_node(f"o{i}").allocatable(cpu="1m") for i in range(8)]
@@ -591,7 +507,7 @@ def test_a_node_of_an_equal_pods_ranking_is_a_cause(
     def pod(name: str) -> PodBuilder:
         return make_pod(name).request(cpu="1").label("app", "web")
 
-    world = World(tmp_path / "spool", parse_config(config))
+    world = ObserverWorld(tmp_path / "spool", parse_config(config))
     filler = make_pod("filler").request(cpu="3500m").node("third").scheduler("another")
     nodes = [make_node("best").allocatable(cpu="8", pods="1"), make_node("second").allocatable(cpu="4")]
     world.start(*nodes, make_node("third").allocatable(cpu="6"), pods=(filler,))

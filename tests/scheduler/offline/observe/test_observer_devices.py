@@ -16,7 +16,7 @@ from tests.scheduler import spools
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
 from tests.scheduler.engine.dra.builders import DRIVER, Json, claim, device, device_class, exactly, slice_on
 from tests.scheduler.offline.observe import test_observer
-from tests.scheduler.offline.observe.test_observer import AGREE, World
+from tests.support.observer_world import AGREE, ObserverWorld
 
 KINDS: dict[str, type[Object]] = {
     "resourceclaims": ResourceClaim,
@@ -26,14 +26,14 @@ KINDS: dict[str, type[Object]] = {
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObserverWorld:
     """Return a cluster of the node a with one device and b with two."""
     return build_world(tmp_path / "spool", monkeypatch)
 
 
-def build_world(spool: Path, monkeypatch: pytest.MonkeyPatch, version: str = "") -> World:
+def build_world(spool: Path, monkeypatch: pytest.MonkeyPatch, version: str = "") -> ObserverWorld:
     monkeypatch.setattr(test_observer, "KINDS", KINDS)
-    found = World(spool, msgspec.structs.replace(test_observer.DEFAULT, kubernetes_version=version))
+    found = ObserverWorld(spool, msgspec.structs.replace(test_observer.DEFAULT, kubernetes_version=version))
     found.start(make_node("a"), make_node("b"))
     for obj, kind in (
         (device_class("gpu"), DeviceClass),
@@ -83,13 +83,13 @@ def claiming(name: str, of: str = "") -> PodBuilder:
     return make_pod(name).with_spec(resourceClaims=[{"name": "gpu", "resourceClaimName": of or name}])
 
 
-def wait(world: World, *names: str) -> None:
+def wait(world: ObserverWorld, *names: str) -> None:
     for name in names:
         world.set(free(name))
         world.pod("ADDED", claiming(name))
 
 
-def test_a_pod_agrees_although_its_claim_holds_the_devices_when_its_binding_is_seen(world: World) -> None:
+def test_a_pod_agrees_although_its_claim_holds_the_devices_when_its_binding_is_seen(world: ObserverWorld) -> None:
     world.set(free("p", 2))
     world.pod("ADDED", claiming("p"))
     world.set(taken("p", "b", "gpu-0", "gpu-1"))
@@ -100,7 +100,7 @@ def test_a_pod_agrees_although_its_claim_holds_the_devices_when_its_binding_is_s
     assert [bool(c.status.allocation) for c in claims] == [True], "restored after the comparison"
 
 
-def test_a_device_that_was_taken_after_the_decision_counts_as_free(world: World) -> None:
+def test_a_device_that_was_taken_after_the_decision_counts_as_free(world: ObserverWorld) -> None:
     """Pod q took the only device of a later, but its binding is seen first."""
     wait(world, "p", "q")
     world.set(taken("p", "a", "gpu-0"))
@@ -111,7 +111,7 @@ def test_a_device_that_was_taken_after_the_decision_counts_as_free(world: World)
     assert world.found == [("q", "b", AGREE), ("p", "a", Reconstruction(Agreement.AGREE, None, -1))]
 
 
-def test_a_node_without_free_devices_disagrees(world: World) -> None:
+def test_a_node_without_free_devices_disagrees(world: ObserverWorld) -> None:
     wait(world, "p", "q")
     world.set(taken("p", "a", "gpu-0"))
     world.pod("MODIFIED", claiming("p").node("a"))
@@ -123,7 +123,7 @@ def test_a_node_without_free_devices_disagrees(world: World) -> None:
     assert (name, node, found and found.agreement) == ("q", "a", Agreement.DISAGREE)
 
 
-def test_a_claim_that_another_pod_uses_stays_allocated(world: World) -> None:
+def test_a_claim_that_another_pod_uses_stays_allocated(world: ObserverWorld) -> None:
     world.set(free("shared"))
     for name in ("p", "q"):
         world.pod("ADDED", claiming(name, "shared"))
@@ -136,7 +136,7 @@ def test_a_claim_that_another_pod_uses_stays_allocated(world: World) -> None:
     assert world.found == [("p", "a", AGREE), ("q", "a", AGREE)]
 
 
-def test_a_claim_that_is_deleted_meanwhile_is_restored_and_deleted_again(world: World) -> None:
+def test_a_claim_that_is_deleted_meanwhile_is_restored_and_deleted_again(world: ObserverWorld) -> None:
     wait(world, "p")
     world.set(taken("p", "a", "gpu-0"))
     world.observer.inbox.put(WatchEvent("resourceclaims", "DELETED", taken("p", "a", "gpu-0", version=3)))

@@ -20,7 +20,7 @@ from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service
 from tests.scheduler.builders import PROFILE
-from tests.scheduler.offline.observe.test_observer import DEFAULT, LARGE, SMALL, World, waiting
+from tests.support.observer_world import DEFAULT, LARGE, SMALL, ObserverWorld, waiting
 
 REVIEWS = f"{API}/namespaces/default/placementreviews"
 PACKED = parse_config(
@@ -56,7 +56,7 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
     return a_service(tmp_path)
 
 
-def ask(world: World, service: Service, **spec: Any) -> Any:
+def ask(world: ObserverWorld, service: Service, **spec: Any) -> Any:
     """Return the answer to a review of one pod while the observer and its reviewer run."""
     transport = httpx.WSGITransport(service.client.application)
     client = ReviewClient(ServiceEndpoint("http://service"), "c1", [PROFILE], transport)
@@ -86,7 +86,7 @@ def ask(world: World, service: Service, **spec: Any) -> Any:
 
 @pytest.mark.parametrize(("config", "node"), [(DEFAULT, "large"), (PACKED, "small")])
 def test_the_observed_configuration_decides(tmp_path: Path, service: Service, config: Configuration, node: str) -> None:
-    world = World(tmp_path / "spool", config)
+    world = ObserverWorld(tmp_path / "spool", config)
     world.start(SMALL, LARGE)
     answer = ask(world, service)
     assert [pod["node"] for pod in answer["pods"]] == [node]
@@ -97,7 +97,7 @@ def test_the_observed_configuration_decides(tmp_path: Path, service: Service, co
 
 
 def test_the_state_is_copied(tmp_path: Path, service: Service) -> None:
-    world = World(tmp_path / "spool")
+    world = ObserverWorld(tmp_path / "spool")
     world.start(SMALL, LARGE)
     answer = ask(world, service, replicas=12)
     assert (answer["fits"], answer["stopped"]["metadata"]["name"]) == (10, "web-10")
@@ -106,7 +106,7 @@ def test_the_state_is_copied(tmp_path: Path, service: Service) -> None:
 
 
 def test_what_the_observer_lacks_of_the_scheduler_is_named(tmp_path: Path, service: Service) -> None:
-    world = World(tmp_path / "spool", FOREIGN)
+    world = ObserverWorld(tmp_path / "spool", FOREIGN)
     world.start(SMALL, LARGE)
     assert ask(world, service)["first"]["notes"][1:] == [
         "plugins unknown to this version are left out: TheirOwn",

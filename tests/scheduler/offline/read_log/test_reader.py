@@ -17,13 +17,17 @@ from herodotus_record.document import build_decision_document
 from herodotus_record.model import Code, DecisionPath, NodeRows, NodeTable
 from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 from tests.scheduler.offline.read_log import klogs
-from tests.scheduler.offline.read_log.test_recording import lines as recorded_lines
+from tests.support.scheduler_logs import (
+    FIT_ERROR,
+    NOW,
+    Said,
+    log_lines,
+    logged_placement,
+    logged_rejection,
+    recorded_lines,
+)
 
-NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
-Said = tuple[str, dict[str, Any]]
 Json = dict[str, Any]
-
-FIT_ERROR = "0/216 nodes are available: 16 node(s) had untolerated taint(s), 200 Insufficient cpu."
 
 
 def read(lines: Iterable[str]) -> tuple[LogReader, list[AttemptFrames]]:
@@ -52,32 +56,6 @@ def explained(reads: Sequence[AttemptFrames]) -> Json:
     return build_pod_explanation(last.decision, (last.outcome,) if last.outcome else (), table, every_node=True)
 
 
-def written(said: Iterable[Said], form: Callable[..., str] = klogs.text) -> list[str]:
-    return [form(message, at_ms, **pairs) for at_ms, (message, pairs) in enumerate(said)]
-
-
-def a_placed(pod: str, best: str = "n2") -> list[Said]:
-    points = {node: {"NodeResourcesFit": 70 + 9 * (node == best), "ImageLocality": 4} for node in ("n1", "n2", "n3")}
-    taint = {"key": "gpu", "effect": "NoSchedule"}
-    return [
-        klogs.attempt_starts(pod),
-        ("node had untolerated taints", {"pod": pod, "node": "n4", "untoleratedTaint": taint}),
-        *klogs.scores(pod, points),
-        ("Attempting to bind pod to node", {"pod": pod, "node": best}),
-        klogs.bound(pod, best, 4, 3),
-    ]
-
-
-def a_rejected(pod: str) -> list[Said]:
-    return [
-        klogs.attempt_starts(pod),
-        ("the target node for the preemption is determined", {"pod": pod, "node": "n3"}),
-        ("Start the preemption asynchronously", {"preemptor": pod, "node": "n3", "numVictims": 1}),
-        klogs.no_fit(pod, FIT_ERROR),
-        ("Preemptor Pod preempted victim Pod", {"preemptor": pod, "victim": "ns/old", "node": "n3"}),
-    ]
-
-
 def comparable(document: Json) -> Json:
     """Without what is numbered or timed by the place in the log."""
     spec, status = document["spec"], document["status"]
@@ -93,20 +71,20 @@ def comparable(document: Json) -> Json:
 @given(st.randoms(use_true_random=False), st.sampled_from([klogs.text, klogs.as_json]))
 def test_lines_of_other_pods_between_change_nothing(draw: random.Random, form: Callable[..., str]) -> None:
     stories = [
-        a_placed("ns/a"),
-        a_rejected("ns/b"),
-        a_placed("ns/c", best="n1"),
-        a_rejected("ns/d") + a_placed("ns/d"),
+        logged_placement("ns/a"),
+        logged_rejection("ns/b"),
+        logged_placement("ns/c", best="n1"),
+        logged_rejection("ns/d") + logged_placement("ns/d"),
         [klogs.bound("ns/e", "n9", 5, 1)],
     ]
     expected: dict[str, list[Json]] = {}
-    for d in documents(read(written((s for story in stories for s in story), form))[1]):
+    for d in documents(read(log_lines((s for story in stories for s in story), form))[1]):
         expected.setdefault(_pod(d), []).append(comparable(d))
     left, mixed = [list(story) for story in stories], list[Said]()
     while any(left):
         mixed.append(draw.choice([story for story in left if story]).pop(0))
     found: dict[str, list[Json]] = {}
-    for d in documents(read(written(mixed, form))[1]):
+    for d in documents(read(log_lines(mixed, form))[1]):
         found.setdefault(_pod(d), []).append(comparable(d))
     assert found == expected
     assert {pod: len(of) for pod, of in found.items()} == {"ns/a": 1, "ns/b": 1, "ns/c": 1, "ns/d": 2, "ns/e": 1}
@@ -120,8 +98,8 @@ def _pod(document: Json) -> str:
 @given(st.data())
 def test_a_cut_or_garbled_log_never_crashes(data: st.DataObject) -> None:
     """And what is read of it makes records that the codec takes."""
-    said = a_placed("ns/a") + a_rejected("ns/b") + a_placed("ns/b")
-    whole = "\n".join(written(said, data.draw(st.sampled_from([klogs.text, klogs.as_json]))))
+    said = logged_placement("ns/a") + logged_rejection("ns/b") + logged_placement("ns/b")
+    whole = "\n".join(log_lines(said, data.draw(st.sampled_from([klogs.text, klogs.as_json]))))
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, len(whole)))
     noise = data.draw(st.text(max_size=20))
@@ -142,7 +120,7 @@ def test_a_rotated_log_gives_the_decisions_of_its_part(share: float) -> None:
 
 def test_when_lines_are_read_does_not_matter_to_keys() -> None:
     """A log that was followed with pauses and one that is read whole: the same sequences and slots."""
-    lines = written([*a_rejected("ns/b"), *a_placed("ns/a"), *a_rejected("ns/c")])
+    lines = log_lines([*logged_rejection("ns/b"), *logged_placement("ns/a"), *logged_rejection("ns/c")])
     _, whole = read(lines)
     reader, paused = LogReader(now=lambda: NOW), list[AttemptFrames]()
     for line in lines:
@@ -156,7 +134,9 @@ def _keys(reads: Sequence[AttemptFrames]) -> set[tuple[str, str, int, int | None
 
 
 def test_both_forms_say_the_same() -> None:
-    text, as_json = (documents(read(written(a_placed("ns/a"), form))[1]) for form in (klogs.text, klogs.as_json))
+    text, as_json = (
+        documents(read(log_lines(logged_placement("ns/a"), form))[1]) for form in (klogs.text, klogs.as_json)
+    )
     assert [comparable(d) for d in text] == [comparable(d) for d in as_json]
     assert [d["metadata"] for d in text] != [d["metadata"] for d in as_json]  # the one form says the year
     assert len(text) == 1
@@ -184,7 +164,7 @@ def test_foreign_and_damaged_lines_are_counted() -> None:
 
 
 def test_answer_of_a_log_at_v2_names_what_is_missing() -> None:
-    answer = explained(read(written([klogs.bound("ns/a", "n1", 5, 3)]))[1])
+    answer = explained(read(log_lines([klogs.bound("ns/a", "n1", 5, 3)]))[1])
     assert answer["headline"] == "On n1: one of 3 feasible nodes out of 5 evaluated; no scores in the log."
     assert (answer["nodes"]["total"], answer["nodes"]["evaluated"], answer["nodes"]["feasible"]) == (None, 5, 3)
     assert (answer["pod"]["requests"], answer["attempt"]["podCreatedAt"]) == (None, None)
@@ -194,7 +174,7 @@ def test_answer_of_a_log_at_v2_names_what_is_missing() -> None:
 
 
 def test_unschedulable_pod_has_the_message_of_the_log() -> None:
-    answer = explained(read(written(a_rejected("ns/a")))[1])
+    answer = explained(read(log_lines(logged_rejection("ns/a")))[1])
     assert answer["message"] == answer["summary"] == FIT_ERROR
     assert answer["headline"] == "No node fits. The log names the rejecting filter for 0 of 216 nodes."
     assert (answer["nodes"]["total"], answer["nodes"]["evaluated"], answer["nextSteps"]) == (216, None, [])
@@ -203,8 +183,8 @@ def test_unschedulable_pod_has_the_message_of_the_log() -> None:
 
 def test_a_missing_score_line_leaves_the_scores_out() -> None:
     """Ranks of some of the nodes would be wrong ranks."""
-    said = [s for s in a_placed("ns/a") if not ("Plugin" in s[0] and s[1]["node"] == "n1")]
-    (found,) = read(written(said))[1]
+    said = [s for s in logged_placement("ns/a") if not ("Plugin" in s[0] and s[1]["node"] == "n1")]
+    (found,) = read(log_lines(said))[1]
     assert (found.decision.path, found.decision.scores, len(found.decision.totals)) == (DecisionPath.SCORED, (), 0)
     assert "lines with scores are missing in the log: its scores are ignored" in notes.format_decision_notes(
         found.decision
@@ -214,8 +194,8 @@ def test_a_missing_score_line_leaves_the_scores_out() -> None:
 def test_weights_come_from_the_log_or_are_marked_missing() -> None:
     listed = {"Score": {"Enabled": [{"Name": "NodeResourcesFit", "Weight": 1}, {"Name": "ImageLocality", "Weight": 2}]}}
     at_start = ("the scheduler starts to work with those plugins", {"Plugins": listed})
-    (knows,) = read(written([at_start, *a_placed("ns/a")]))[1]
-    (guesses,) = read(written(a_placed("ns/a")))[1]
+    (knows,) = read(log_lines([at_start, *logged_placement("ns/a")]))[1]
+    (guesses,) = read(log_lines(logged_placement("ns/a")))[1]
     assert [(s.plugin, s.weight) for s in knows.decision.scores] == [("ImageLocality", 2), ("NodeResourcesFit", 1)]
     assert max(knows.decision.scores[0].normalized) == 2
     assert max(guesses.decision.scores[0].normalized) == 4
@@ -226,8 +206,11 @@ def test_weights_come_from_the_log_or_are_marked_missing() -> None:
 
 
 def test_a_binding_that_failed_is_an_outcome() -> None:
-    said = [*a_placed("ns/a")[:-1], ("Error scheduling pod; retrying", {"err": "binding refused", "pod": "ns/a"})]
-    (found,) = read(written(said))[1]
+    said = [
+        *logged_placement("ns/a")[:-1],
+        ("Error scheduling pod; retrying", {"err": "binding refused", "pod": "ns/a"}),
+    ]
+    (found,) = read(log_lines(said))[1]
     assert found.outcome is not None
     assert (found.outcome.status, found.outcome.message, found.outcome.final) == (Code.ERROR, "binding refused", True)
 
@@ -240,7 +223,7 @@ def test_preemptions_trial_runs_reject_no_node() -> None:
         (spread[0], {"pod": "ns/a", **spread[1]}),
         klogs.no_fit("ns/a", FIT_ERROR),
     ]
-    (found,) = read(written(said))[1]
+    (found,) = read(log_lines(said))[1]
     assert found.decision.filters == ()
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +13,10 @@ import pytest
 from herodotus_record.document import build_decision_document
 from herodotus_record.model import DecisionPath, NodeTable
 from scheduler.offline.read_log.reader import AttemptFrames, LogReader
+from tests.support.scheduler_logs import LOGS, recorded_lines
 
-LOGS = Path(__file__).parents[3] / "golden" / "logs"
 NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
 Json = dict[str, Any]
-
-
-def lines() -> Iterator[str]:
-    with gzip.open(LOGS / "kube-scheduler-v10.log.gz", "rt", errors="replace") as file:
-        yield from (line.rstrip("\n") for line in file)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +27,7 @@ def objects() -> Json:
 
 @pytest.fixture(scope="module")
 def reads() -> list[AttemptFrames]:
-    return list(LogReader(now=lambda: NOW).all(lines()))
+    return list(LogReader(now=lambda: NOW).all(recorded_lines()))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +45,7 @@ def pod_of(document: Json) -> str:
 
 
 def test_every_attempt_of_the_log_is_a_decision(documents: list[Json]) -> None:
-    assert len(documents) == sum('"Attempting to schedule pod"' in line for line in lines())
+    assert len(documents) == sum('"Attempting to schedule pod"' in line for line in recorded_lines())
 
 
 def test_the_chosen_node_is_the_pods_node(documents: list[Json], objects: Json) -> None:
@@ -134,4 +127,4 @@ def test_unlogged_values_are_null(documents: list[Json]) -> None:
 
 def test_reading_again_gives_the_same_records(reads: list[AttemptFrames]) -> None:
     """So that delivering them again stores nothing twice."""
-    assert list(LogReader(now=lambda: NOW).all(lines())) == reads
+    assert list(LogReader(now=lambda: NOW).all(recorded_lines())) == reads

@@ -17,6 +17,7 @@ from scheduler.offline.snapshots.document import SnapshotError, items_of, snapsh
 from scheduler.offline.snapshots.taking import PATHS, items
 from tests.e2e.random_cluster import RandomCluster
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
+from tests.support.configurations import PACKED
 
 Json = dict[str, Any]
 SECRET = "s3cr3t"
@@ -137,17 +138,6 @@ class TestDamage:
 
 
 # --- replay -----------------------------------------------------------------------------------------------------------
-
-PACKED = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: herodotus-scheduler
-  pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
-"""
 
 
 def on(node: str, name: str, second: int) -> Json:
