@@ -29,6 +29,7 @@ REGENERATED = [
     "tests/contract/test_references.py",
     "tests/contract/test_answer_schemas.py",
     "tests/cli/commands/test_reference.py",
+    "tests/client/test_types.py::test_file_is_generated",
 ]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not slow"]
 # besides the patch's own tests, those of the contracts from which such a change derives the rest
@@ -40,6 +41,12 @@ CONTRACTS = {
         "tests/endpoint/access/test_required_rights.py",
     ],
     "field": ["tests/contract/test_disclosure.py", "tests/contract/test_references.py", "tests/record/test_codec.py"],
+    "screen": [
+        "tests/contract/test_disclosure.py",
+        "tests/contract/test_answer_schemas.py",
+        "tests/client/test_types.py",
+        "tests/cli/render/test_screens.py",
+    ],
     "command": ["tests/cli/commands/test_reference.py"],
     "plugin": ["tests/contract/test_docs.py", "tests/scheduler/engine/plugins/test_registry.py"],
     "column": ["tests/scheduler/engine/columns", "tests/scheduler/engine/test_cache_verification.py"],
