@@ -85,7 +85,7 @@ class IdleProxy:
             end.close()
 
 
-class Api:
+class RestartableApiServer:
     """A simulated or a real API server that can be restarted."""
 
     def __init__(self, kind: str, directory: Path) -> None:
@@ -179,15 +179,15 @@ def answers(url: str) -> bool:
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.e2e)])
-def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
-    found = Api(request.param, tmp_path)
+def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RestartableApiServer]:
+    found = RestartableApiServer(request.param, tmp_path)
     yield found
     found.close()
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.slow
-def test_prints_each_decision_once_through_restarts_and_idle_times(api: Api, tmp_path: Path) -> None:
+def test_prints_each_decision_once_through_restarts_and_idle_times(api: RestartableApiServer, tmp_path: Path) -> None:
     """The service and the API server are restarted, and a load balancer closes the idle connection."""
     kubectl = shutil.which("kubectl", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if kubectl is None:

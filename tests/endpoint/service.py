@@ -21,19 +21,10 @@ from herodotus_endpoint.store import Store, sqlite_url
 from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, NodeTable
 from tests.answer_schemas import ValidatingClient
-from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_table
+from tests.builders import CLUSTER, INCARNATION, a_table
+from tests.support.clock import Clock
 
 API = "/apis/herodotus.dev/v1alpha1"
-
-
-@dataclass
-class Clock:
-    """Seconds since the epoch; an hour after the builders' Monday noon."""
-
-    now_s: float = MONDAY_US / 1e6 + 3600
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @dataclass

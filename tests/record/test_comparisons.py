@@ -21,17 +21,17 @@ SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ComparedDecision:
     decision: Decision
     table: NodeTable
     outcomes: tuple[Outcome, ...] = ()
 
 
-def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: Any) -> Recorded:
+def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: Any) -> ComparedDecision:
     """Return a decision `late_s` seconds after the builders' Monday noon; bound if it found a node."""
     nodes = given.get("nodes", NODES)
     decision, table = a_decision(started_us=MONDAY_US + late_s * SECOND_US, **given), a_table(nodes, used=used)
-    return Recorded(decision, table, (bound(decision, table),) if decision.chosen is not None else ())
+    return ComparedDecision(decision, table, (bound(decision, table),) if decision.chosen is not None else ())
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: An
     ],
     ids=["nothing", "requests", "added", "removed", "fits", "fits-no-more", "other-filter", "restarted"],
 )  # fmt: skip
-def test_changes_between_two_attempts(before: Recorded, after: Recorded, expected: list[str]) -> None:
+def test_changes_between_two_attempts(before: ComparedDecision, after: ComparedDecision, expected: list[str]) -> None:
     assert [change["text"] for change in compare_decisions(before, after)] == expected
 
 
@@ -151,7 +151,7 @@ B: dict[str, Any] = {"pod": "b", "sequence": 5}
     ],
     ids=["outscored", "rejected", "pending", "gone"],
 )  # fmt: skip
-def test_why_a_sibling_is_on_another_node(other: Recorded, expected: str) -> None:
+def test_why_a_sibling_is_on_another_node(other: ComparedDecision, expected: str) -> None:
     document = build_pod_comparison([recorded(**A), other])
     assert document["headline"] == expected
     assert build_pod_comparison([other, recorded(**A)])["headline"] == expected
@@ -175,7 +175,7 @@ def test_pods_with_equal_digests_are_the_same_question() -> None:
 def test_an_attempt_that_ended_before_ranking_is_compared_with_a_placed_pod() -> None:
     placed, ended = recorded(points=POINTS), recorded(late_s=60, pod="another")
     unranked = replace(ended.decision, path=DecisionPath.ERROR, chosen=None, rank=array("B", bytes(len(NODES))))
-    document = build_pod_comparison([placed, Recorded(unranked, ended.table)])
+    document = build_pod_comparison([placed, ComparedDecision(unranked, ended.table)])
     assert document["headline"].endswith(
         "worker-2 passed every filter that ran; the attempt ended before it was ranked."
     )

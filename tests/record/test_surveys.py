@@ -31,14 +31,14 @@ NODES = ("worker-1", "worker-2", "worker-3")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class SurveyedDecision:
     decision: Decision
     table: NodeTable
     outcomes: tuple[Outcome, ...] = ()
 
 
-def recorded(**given: Any) -> Recorded:
-    return Recorded(a_decision(**given), a_table(given.get("nodes", NODES)))
+def recorded(**given: Any) -> SurveyedDecision:
+    return SurveyedDecision(a_decision(**given), a_table(given.get("nodes", NODES)))
 
 
 @pytest.mark.parametrize(

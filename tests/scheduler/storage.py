@@ -137,7 +137,7 @@ def on_host(*names: str) -> Json:
     return term(expression(HOST, "In", *names))
 
 
-class Cluster(NoCluster):
+class ClusterWithObjects(NoCluster):
     """The plugins' handle, with objects."""
 
     def __init__(self, *objects: Object) -> None:

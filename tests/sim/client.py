@@ -11,7 +11,7 @@ Object = dict[str, Any]
 
 
 @dataclass
-class Api:
+class SimClient:
     """Whole requests over a fresh connection each, as a stranger's client would send them."""
 
     sim: SimulatedCluster

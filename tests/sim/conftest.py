@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from herodotus_sim import SimulatedCluster
-from tests.sim.client import Api
+from tests.sim.client import SimClient
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Api]]:
+def serve() -> Iterator[Callable[..., SimClient]]:
     """Start clusters with settings of their own; all end with the test, threads included."""
-    started: list[Api] = []
+    started: list[SimClient] = []
 
-    def start(**settings: Any) -> Api:
-        started.append(Api(SimulatedCluster(**settings).start()))
+    def start(**settings: Any) -> SimClient:
+        started.append(SimClient(SimulatedCluster(**settings).start()))
         return started[-1]
 
     yield start
@@ -33,12 +33,12 @@ def serve() -> Iterator[Callable[..., Api]]:
 
 
 @pytest.fixture
-def api(serve: Callable[..., Api]) -> Api:
+def api(serve: Callable[..., SimClient]) -> SimClient:
     return serve()
 
 
 @pytest.fixture(params=["venv", "PATH"])
-def make_kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Api], Callable[..., str]]:
+def make_kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[SimClient], Callable[..., str]]:
     """Return a function that runs a real kubectl on a cluster: the project's own, or the machine's."""
     own = str(Path(sys.executable).with_name("kubectl"))
     path = os.pathsep.join(p for p in os.get_exec_path() if p != str(Path(sys.executable).parent))
@@ -46,7 +46,7 @@ def make_kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Ap
     if program is None:
         pytest.skip(f"no kubectl in {'the virtual environment' if request.param == 'venv' else 'PATH'}")
 
-    def for_api(api: Api) -> Callable[..., str]:
+    def for_api(api: SimClient) -> Callable[..., str]:
         config = api.sim.write_kubeconfig(tmp_path / "kubeconfig")
         environment = {"KUBECONFIG": str(config), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
 
@@ -69,5 +69,5 @@ def make_kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Ap
 
 
 @pytest.fixture
-def kubectl(api: Api, make_kubectl: Callable[[Api], Callable[..., str]]) -> Callable[..., str]:
+def kubectl(api: SimClient, make_kubectl: Callable[[SimClient], Callable[..., str]]) -> Callable[..., str]:
     return make_kubectl(api)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.client import PODS, Api, a_node, a_pod, select_keys
+from tests.sim.client import PODS, SimClient, a_node, a_pod, select_keys
 
 
 def binding_to(pod: str, node: str, **metadata: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 @pytest.mark.parametrize("path", [f"{PODS}/web/binding", "/api/v1/namespaces/default/bindings"], ids=["pod", "generic"])
-def test_a_binding_sets_the_node_and_the_condition(api: Api, path: str) -> None:
+def test_a_binding_sets_the_node_and_the_condition(api: SimClient, path: str) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     api("PATCH", f"{PODS}/web/status", {"status": {"nominatedNodeName": "n1"}}, "application/merge-patch+json")
     assert api("POST", path, binding_to("web", "n1", uid=pod["metadata"]["uid"], annotations={"a": "b"})) == (
@@ -56,13 +56,13 @@ def test_a_binding_sets_the_node_and_the_condition(api: Api, path: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_invalid_bindings_are_rejected(api: Api, pod: Any, binding: Any, code: int, message: str) -> None:
+def test_invalid_bindings_are_rejected(api: SimClient, pod: Any, binding: Any, code: int, message: str) -> None:
     api("POST", PODS, pod)
     status, answer = api("POST", f"{PODS}/web/binding", binding)
     assert (status, answer["message"]) == (code, message)
 
 
-def test_a_binding_with_another_uid_is_a_conflict(api: Api) -> None:
+def test_a_binding_with_another_uid_is_a_conflict(api: SimClient) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     status, answer = api("POST", f"{PODS}/web/binding", binding_to("web", "n1", uid="earlier"))
     found = pod["metadata"]["uid"]
@@ -76,7 +76,7 @@ def test_a_binding_with_another_uid_is_a_conflict(api: Api) -> None:
     assert api("GET", f"{PODS}/web") == (200, pod)
 
 
-def test_only_one_of_concurrent_bindings_succeeds(api: Api) -> None:
+def test_only_one_of_concurrent_bindings_succeeds(api: SimClient) -> None:
     api("POST", PODS, a_pod("web"))
     codes: list[int] = []
 
@@ -91,7 +91,7 @@ def test_only_one_of_concurrent_bindings_succeeds(api: Api) -> None:
     assert sorted(codes) == [201] + [409] * 7
 
 
-def test_an_eviction_uses_the_disruption_budget(api: Api) -> None:
+def test_an_eviction_uses_the_disruption_budget(api: SimClient) -> None:
     labels = {"app": "web", "tier": "front"}
     for name in ("a", "b"):
         api("POST", PODS, a_pod(name, labels=labels, nodeName="n1"))
@@ -118,13 +118,13 @@ def test_an_eviction_uses_the_disruption_budget(api: Api) -> None:
     assert [p["metadata"]["name"] for p in api.sim.list("Pod")] == ["b"]
 
 
-def test_a_bound_pod_stays_pending_without_kubelets(api: Api) -> None:
+def test_a_bound_pod_stays_pending_without_kubelets(api: SimClient) -> None:
     api("POST", PODS, a_pod("web"))
     api.sim.bind("default", "web", "n1")
     assert api.sim.get("Pod", "default", "web")["status"]["phase"] == "Pending"
 
 
-def test_a_bound_pod_runs_with_run_pods(serve: Callable[..., Api]) -> None:
+def test_a_bound_pod_runs_with_run_pods(serve: Callable[..., SimClient]) -> None:
     api = serve(run_pods=True)
     api.sim.create(a_node("n1", addresses=[{"type": "InternalIP", "address": "192.0.2.7"}]))
     api("POST", PODS, a_pod("web"))

@@ -15,7 +15,7 @@ from herodotus_sim.controllers import ControllerManager
 from herodotus_sim.kubelets import Kubelets, find_planned_exit, pod_state
 from herodotus_sim.strategy import now
 from tests.processes import eventually
-from tests.sim.client import Api, Object
+from tests.sim.client import Object, SimClient
 
 APPS = "/apis/apps/v1/namespaces/default"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -62,7 +62,7 @@ def cluster() -> ControlledCluster:
 
 
 @pytest.fixture
-def api(serve: Callable[..., Api]) -> Api:
+def api(serve: Callable[..., SimClient]) -> SimClient:
     return serve(run_controllers=True, run_pods=True)
 
 
@@ -385,7 +385,7 @@ def test_a_suspended_job_has_no_pods(cluster: ControlledCluster) -> None:
     [(None, ([], [])), ("Background", ([], [])), ("Foreground", ([], [])), ("Orphan", (["web"], ["web", "web"]))],
 )
 def test_deletion_follows_its_propagation_policy(
-    api: Api, policy: str | None, left: tuple[list[str], list[str]]
+    api: SimClient, policy: str | None, left: tuple[list[str], list[str]]
 ) -> None:
     assert api("POST", f"{APPS}/deployments", a_workload("Deployment", replicas=2))[0] == 201
     eventually(lambda: len(api.sim.list("Pod")) == 2, "two pods")
@@ -406,7 +406,7 @@ def test_deletion_follows_its_propagation_policy(
         assert len(api.sim.list("rs")) == 1
 
 
-def test_an_invalid_propagation_policy_is_rejected(api: Api) -> None:
+def test_an_invalid_propagation_policy_is_rejected(api: SimClient) -> None:
     api("POST", f"{APPS}/deployments", a_workload("Deployment", replicas=0))
     status, answer = api("DELETE", f"{APPS}/deployments/web", {"propagationPolicy": "Sideways"})
     assert (status, "Unsupported value" in answer["message"]) == (422, True)
@@ -427,7 +427,7 @@ def test_an_object_created_after_the_deletion_of_its_owner_is_deleted(cluster: C
 
 
 @pytest.mark.parametrize("plural", ["deployments", "replicasets", "statefulsets"])
-def test_scale_is_a_subresource(serve: Callable[..., Api], plural: str) -> None:
+def test_scale_is_a_subresource(serve: Callable[..., SimClient], plural: str) -> None:
     api = serve()
     kind = {"deployments": "Deployment", "replicasets": "ReplicaSet", "statefulsets": "StatefulSet"}[plural]
     api("POST", f"{APPS}/{plural}", a_workload(kind, replicas=2))
@@ -465,21 +465,23 @@ def test_scale_is_a_subresource(serve: Callable[..., Api], plural: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_unsupported_workloads_are_rejected(api: Api, obj: Object, code: int, message: str) -> None:
+def test_unsupported_workloads_are_rejected(api: SimClient, obj: Object, code: int, message: str) -> None:
     paths = {"Job": JOBS, "DaemonSet": f"{APPS}/daemonsets", "StatefulSet": f"{APPS}/statefulsets"}
     status, answer = api("POST", paths.get(obj["kind"], f"{APPS}/deployments"), obj)
     assert (status, message in answer["message"]) == (code, True), answer
 
 
 @pytest.mark.parametrize("controllers", [False, True])
-def test_without_controllers_a_workload_is_created_with_a_warning(serve: Callable[..., Api], controllers: bool) -> None:
+def test_without_controllers_a_workload_is_created_with_a_warning(
+    serve: Callable[..., SimClient], controllers: bool
+) -> None:
     api = serve(run_controllers=controllers)
     body = json.dumps(a_workload("Deployment", replicas=0)).encode()
     status, headers, _ = api.raw("POST", f"{APPS}/deployments", body, Content_Type="application/json")
     assert (status, "warning" in headers) == (201, not controllers)
 
 
-def test_immutable_fields_cannot_be_changed(api: Api) -> None:
+def test_immutable_fields_cannot_be_changed(api: SimClient) -> None:
     api("POST", f"{APPS}/deployments", a_workload("Deployment", replicas=0))
     selector = {"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template(app="x")}}
     status, answer = api("PATCH", f"{APPS}/deployments/web", selector, "application/merge-patch+json")
@@ -489,7 +491,7 @@ def test_immutable_fields_cannot_be_changed(api: Api) -> None:
 # --- kubelets ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_s_pod_runs_and_succeeds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_s_pod_runs_and_succeeds(api: SimClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("herodotus_sim.kubelets.RUN_S", 0.1)
     assert api("POST", JOBS, a_job())[0] == 201
     (pod,) = eventually(lambda: api.sim.list("Pod") or None, "the job's pod")
@@ -508,7 +510,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_pod_crashes_on_the_node_that_its_plan_names(serve: Callable[..., Api]) -> None:
+def test_a_pod_crashes_on_the_node_that_its_plan_names(serve: Callable[..., SimClient]) -> None:
     api = serve(run_pods=True)
     plan = "{bad: {seconds: 0.05, code: 2}}"
     for name, node in (("fails", "bad"), ("runs", "good")):

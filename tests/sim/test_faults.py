@@ -16,21 +16,21 @@ from herodotus_sim import faults
 from herodotus_sim.__main__ import main
 from herodotus_sim.fault_plan import FaultPlan, PlanError
 from tests.processes import eventually
-from tests.sim.client import PODS, Api, Object, a_pod
+from tests.sim.client import PODS, Object, SimClient, a_pod
 
 WATCH = f"{PODS}?watch=true&allowWatchBookmarks=true&timeoutSeconds=1"
 
 
-def set_faults(api: Api, *rules: Object, seed: int = 7) -> None:
+def set_faults(api: SimClient, *rules: Object, seed: int = 7) -> None:
     status, _ = api("PUT", "/faults", {"seed": seed, "faults": list(rules)})
     assert status == 200
 
 
-def current_version(api: Api) -> str:
+def current_version(api: SimClient) -> str:
     return str(api("GET", PODS)[1]["metadata"]["resourceVersion"])
 
 
-def body(api: Api, path: str) -> bytes:
+def body(api: SimClient, path: str) -> bytes:
     """Everything a stream brings before it ends, in good order or by a reset."""
     connection = http.client.HTTPConnection(api.address, timeout=60)
     connection.request("GET", path)
@@ -59,7 +59,7 @@ def parse_events(read: bytes) -> list[tuple[str, str]]:
     return found
 
 
-def with_two_pods(api: Api) -> str:
+def with_two_pods(api: SimClient) -> str:
     """Create two pods and return the resource version before them, from which a watch may begin."""
     version = current_version(api)
     for name in "ab":
@@ -84,7 +84,7 @@ A, B, MARK = ("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")
         pytest.param({"fault": "hang up"}, [("part", "RESET")], id="no answer"),
     ],
 )
-def test_watch_faults(api: Api, rule: Object, expected: list[tuple[str, str]]) -> None:
+def test_watch_faults(api: SimClient, rule: Object, expected: list[tuple[str, str]]) -> None:
     path = with_two_pods(api)
     set_faults(api, {**rule, "methods": ["WATCH"]})
     assert parse_events(body(api, path)) == expected
@@ -93,7 +93,7 @@ def test_watch_faults(api: Api, rule: Object, expected: list[tuple[str, str]]) -
     assert parse_events(body(api, path)) == rest
 
 
-def test_a_compaction_expires_only_earlier_versions(api: Api) -> None:
+def test_a_compaction_expires_only_earlier_versions(api: SimClient) -> None:
     path = with_two_pods(api)
     assert api("POST", "/faults/compact")[0] == 200
     assert parse_events(body(api, path)) == [("ERROR", "")]
@@ -113,14 +113,16 @@ def test_a_compaction_expires_only_earlier_versions(api: Api) -> None:
     ],
     ids=str,
 )
-def test_refuse_and_gone_responses(api: Api, rule: Object, status: int, reason: str, retry_after: str | None) -> None:
+def test_refuse_and_gone_responses(
+    api: SimClient, rule: Object, status: int, reason: str, retry_after: str | None
+) -> None:
     set_faults(api, rule)
     code, headers, answer = api.raw("GET", PODS)
     said = json.loads(answer)
     assert (code, said["kind"], said["reason"], headers.get("retry-after")) == (status, "Status", reason, retry_after)
 
 
-def test_lose_answer_disconnects_after_handling_the_request(api: Api) -> None:
+def test_lose_answer_disconnects_after_handling_the_request(api: SimClient) -> None:
     api.sim.create(a_pod("web"))
     set_faults(api, {"fault": "lose answer", "methods": ["POST"], "path": "/binding$"})
     binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
@@ -129,14 +131,14 @@ def test_lose_answer_disconnects_after_handling_the_request(api: Api) -> None:
     assert api("GET", f"{PODS}/web")[1]["spec"]["nodeName"] == "n1"
 
 
-def test_a_slow_response_is_complete(api: Api) -> None:
+def test_a_slow_response_is_complete(api: SimClient) -> None:
     set_faults(api, {"fault": "slow", "seconds": [0.2, 0.2]})
     began = time.monotonic()
     assert api("GET", PODS)[0] == 200
     assert time.monotonic() - began >= 0.2
 
 
-def test_a_slow_request_ends_at_its_timeout(api: Api) -> None:
+def test_a_slow_request_ends_at_its_timeout(api: SimClient) -> None:
     api.sim.create(a_pod("web"))
     set_faults(api, {"fault": "slow", "seconds": [0.3, 0.3]})
     binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
@@ -145,7 +147,7 @@ def test_a_slow_request_ends_at_its_timeout(api: Api) -> None:
     assert "nodeName" not in api("GET", f"{PODS}/web")[1]["spec"]
 
 
-def test_a_slow_request_of_a_disconnected_client_is_given_up(api: Api) -> None:
+def test_a_slow_request_of_a_disconnected_client_is_given_up(api: SimClient) -> None:
     api.sim.create(a_pod("web"))
     set_faults(api, {"fault": "slow", "seconds": [0.3, 0.3]})
     connection = http.client.HTTPConnection(api.address, timeout=60)
@@ -156,7 +158,7 @@ def test_a_slow_request_of_a_disconnected_client_is_given_up(api: Api) -> None:
     assert api.sim.get("Pod", "default", "web")["metadata"]["name"] == "web"
 
 
-def test_a_rule_applies_only_to_matching_requests(api: Api) -> None:
+def test_a_rule_applies_only_to_matching_requests(api: SimClient) -> None:
     """Methods, path, client and the number of times, each on its own."""
     rules: list[tuple[Object, dict[str, Any]]] = [
         ({"methods": ["POST"]}, {"method": "POST", "path": PODS}),
@@ -170,14 +172,14 @@ def test_a_rule_applies_only_to_matching_requests(api: Api) -> None:
         assert api("GET", "/faults")[1]["struck"] == [1]
 
 
-def test_faults_apply_in_the_order_of_the_plan(api: Api) -> None:
+def test_faults_apply_in_the_order_of_the_plan(api: SimClient) -> None:
     set_faults(api, {"fault": "slow", "seconds": [0.2, 0.2]}, {"fault": "refuse", "code": 503})
     began = time.monotonic()
     assert api("GET", PODS)[0] == 503
     assert time.monotonic() - began >= 0.2
 
 
-def test_the_same_seed_selects_the_same_requests(api: Api) -> None:
+def test_the_same_seed_selects_the_same_requests(api: SimClient) -> None:
     def injected_counts(seed: int) -> list[bool]:
         set_faults(api, {"fault": "refuse", "share": 0.5}, seed=seed)
         return [api("GET", PODS)[0] == 500 for _ in range(40)]
@@ -186,7 +188,7 @@ def test_the_same_seed_selects_the_same_requests(api: Api) -> None:
     assert 5 < sum(injected_counts(1)) < 35
 
 
-def test_a_restart_ends_streams_rejects_requests_and_discards_history(api: Api) -> None:
+def test_a_restart_ends_streams_rejects_requests_and_discards_history(api: SimClient) -> None:
     path = with_two_pods(api)
     before = current_version(api)
     idle = api.watch(f"{PODS}?watch=true&resourceVersion={before}")
@@ -220,27 +222,27 @@ def test_a_restart_ends_streams_rejects_requests_and_discards_history(api: Api) 
     ],
     ids=str,
 )
-def test_an_invalid_plan_is_rejected_with_its_place(api: Api, document: Any, message: str) -> None:
+def test_an_invalid_plan_is_rejected_with_its_place(api: SimClient, document: Any, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         plan.parse_plan(document)
     status, answer = api("PUT", "/faults", document)
     assert (status, answer["reason"]) == (400, "BadRequest")
 
 
-def test_a_plan_can_be_read_back(serve: Callable[..., Api]) -> None:
+def test_a_plan_can_be_read_back(serve: Callable[..., SimClient]) -> None:
     made = FaultPlan(3, (plan.FaultRule("slow", ("GET",), "/x", "me", 0.5, 2, seconds=(0.1, 0.2)),))
     assert plan.parse_plan(json.loads(json.dumps(made.document()))) == made
     shown = serve(faults=made)("GET", "/faults")[1]
     assert shown == {**json.loads(json.dumps(made.document())), "struck": [0]}
 
 
-def test_every_fault_is_implemented(api: Api) -> None:
+def test_every_fault_is_implemented(api: SimClient) -> None:
     assert set(api.sim.faults._strikes) == set(plan.FAULTS)
     assert set(faults.STRIKES) < set(plan.FAULTS)
 
 
 @pytest.mark.parametrize("path", ["/faults/rain", "/faults/compact"])
-def test_other_paths_of_the_control_api_are_rejected(api: Api, path: str) -> None:
+def test_other_paths_of_the_control_api_are_rejected(api: SimClient, path: str) -> None:
     assert api("GET", path)[0] == 404
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from tests.processes import eventually
-from tests.sim.client import Api, a_node, a_pod
+from tests.sim.client import SimClient, a_node, a_pod
 
 Kubectl = Callable[..., str]
 
@@ -33,7 +33,7 @@ def rows(table: str) -> list[list[str]]:
     return [[re.sub(r"^\d+s$", "AGE", cell) for cell in row] for row in cells]
 
 
-def test_apply_can_be_repeated(api: Api, kubectl: Kubectl) -> None:
+def test_apply_can_be_repeated(api: SimClient, kubectl: Kubectl) -> None:
     first = kubectl("apply", "-f", "-", stdin=MANIFEST)
     second = kubectl("apply", "-f", "-", stdin=MANIFEST)
     fewer = MANIFEST.replace(', {name: side, image: "registry.example/side:1"}', "").replace("app:1", "app:2")
@@ -50,13 +50,13 @@ def test_apply_can_be_repeated(api: Api, kubectl: Kubectl) -> None:
     )  # fmt: skip
 
 
-def test_server_side_apply_and_dry_run(api: Api, kubectl: Kubectl) -> None:
+def test_server_side_apply_and_dry_run(api: SimClient, kubectl: Kubectl) -> None:
     dry = kubectl("apply", "--dry-run=server", "-f", "-", stdin=MANIFEST)
     assert (dry.splitlines()[0], api.sim.list("Pod")) == ("pod/web created (server dry run)", [])
     assert kubectl("apply", "--server-side", "-f", "-", stdin=MANIFEST).splitlines()[0] == "pod/web serverside-applied"
 
 
-def test_pods_and_nodes_are_printed_with_the_servers_columns(api: Api, kubectl: Kubectl) -> None:
+def test_pods_and_nodes_are_printed_with_the_servers_columns(api: SimClient, kubectl: Kubectl) -> None:
     addresses = [{"type": "InternalIP", "address": "192.0.2.7"}]
     node = a_node("n1", addresses=addresses, nodeInfo={"kubeletVersion": "v1.36.0", "osImage": "Linux"})
     node["metadata"]["labels"] = {"node-role.kubernetes.io/worker": ""}
@@ -83,7 +83,7 @@ def test_pods_and_nodes_are_printed_with_the_servers_columns(api: Api, kubectl: 
     assert rows(kubectl("get", "ns,cm", "-A"))[1] == ["namespace/default", "Active", "AGE"]
 
 
-def test_get_and_describe_show_events(api: Api, kubectl: Kubectl) -> None:
+def test_get_and_describe_show_events(api: SimClient, kubectl: Kubectl) -> None:
     pod = api.sim.create(a_pod("web"))
     about = {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "default", "uid": pod["metadata"]["uid"]}
     api.sim.create({
@@ -106,7 +106,7 @@ def test_get_and_describe_show_events(api: Api, kubectl: Kubectl) -> None:
     assert kubectl("get", "events.events.k8s.io", "-o", "jsonpath={.items[0].note}") == "0/1 nodes are available"
 
 
-def test_label_taint_patch_and_namespace_commands(api: Api, kubectl: Kubectl) -> None:
+def test_label_taint_patch_and_namespace_commands(api: SimClient, kubectl: Kubectl) -> None:
     api.sim.create(a_node("n1"))
     kubectl("label", "node", "n1", "zone=a")
     kubectl("taint", "node", "n1", "k=v:NoSchedule")
@@ -123,7 +123,7 @@ def test_label_taint_patch_and_namespace_commands(api: Api, kubectl: Kubectl) ->
     assert kubectl("describe", "node", "n1").startswith("Name: ")
 
 
-def test_create_delete_and_not_found(api: Api, kubectl: Kubectl) -> None:
+def test_create_delete_and_not_found(api: SimClient, kubectl: Kubectl) -> None:
     assert kubectl("create", "-f", "-", stdin=MANIFEST).splitlines()[0] == "pod/web created"
     again = kubectl("create", "-f", "-", stdin=MANIFEST, code=1)
     assert 'Error from server (AlreadyExists): error when creating "STDIN": pods "web" already exists' in again
@@ -132,14 +132,14 @@ def test_create_delete_and_not_found(api: Api, kubectl: Kubectl) -> None:
     assert kubectl("get", "all") == ""
 
 
-def test_drain_evicts_pods(api: Api, kubectl: Kubectl) -> None:
+def test_drain_evicts_pods(api: SimClient, kubectl: Kubectl) -> None:
     api.sim.create(a_node("n1"))
     api.sim.create(a_pod("web", nodeName="n1"))
     kubectl("drain", "n1", "--force", "--timeout=90s")
     assert (api.sim.list("Pod"), api.sim.get("Node", "", "n1")["spec"]["unschedulable"]) == ([], True)
 
 
-def test_wait_and_watch(api: Api, kubectl: Kubectl) -> None:
+def test_wait_and_watch(api: SimClient, kubectl: Kubectl) -> None:
     api.sim.create(a_pod("web"))
     api.sim.patch("Pod", "default", "web", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     assert kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=60s") == "pod/web condition met\n"
@@ -147,7 +147,7 @@ def test_wait_and_watch(api: Api, kubectl: Kubectl) -> None:
     assert rows(kubectl("get", "pods", "-w", "--request-timeout=3s"))[1] == ["web", "0/1", "Pending", "0", "AGE"]
 
 
-def test_auth_and_version_commands(api: Api, kubectl: Kubectl) -> None:
+def test_auth_and_version_commands(api: SimClient, kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "pods/binding") == "yes\n"
     assert "herodotus-sim" in kubectl("auth", "whoami")
     assert kubectl("get", "--raw", "/livez") == "ok"
@@ -156,7 +156,7 @@ def test_auth_and_version_commands(api: Api, kubectl: Kubectl) -> None:
     assert {"pods", "leases.coordination.k8s.io", "events.events.k8s.io"} <= set(resources)
 
 
-def test_create_deployment_and_create_job(api: Api, kubectl: Kubectl) -> None:
+def test_create_deployment_and_create_job(api: SimClient, kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "web", "--image=registry.example/app:1", "--replicas=3", "--port=80")
     kubectl("create", "job", "once", "--image=registry.example/app:1", "--", "sh", "-c", "echo hi")
     deployment, job = api.sim.get("Deployment", "default", "web"), api.sim.get("Job", "default", "once")
@@ -180,7 +180,9 @@ def test_create_deployment_and_create_job(api: Api, kubectl: Kubectl) -> None:
     assert rows(kubectl("get", "jobs"))[1][:3] == ["once", "Running", "0/1"]
 
 
-def test_a_rollout_from_apply_to_undo(serve: Callable[..., Api], make_kubectl: Callable[[Api], Kubectl]) -> None:
+def test_a_rollout_from_apply_to_undo(
+    serve: Callable[..., SimClient], make_kubectl: Callable[[SimClient], Kubectl]
+) -> None:
     api = serve(run_controllers=True)
     kubectl = make_kubectl(api)
     manifest = MANIFEST.partition("---")[2]

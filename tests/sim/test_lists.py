@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.sim.client import PODS, Api, a_pod, names
+from tests.sim.client import PODS, SimClient, a_pod, names
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tests.sim.client import PODS, Api, a_pod, names
         pytest.param("", ["a", "b", "c", "d"], id="empty"),
     ],
 )
-def test_label_selectors(api: Api, selector: str, expected: list[str]) -> None:
+def test_label_selectors(api: SimClient, selector: str, expected: list[str]) -> None:
     for name, labels in (
         ("a", {"app": "web"}),
         ("b", {"app": "web", "tier": "front"}),
@@ -48,7 +48,7 @@ def test_label_selectors(api: Api, selector: str, expected: list[str]) -> None:
         pytest.param("events?fieldSelector=involvedObject.name%3Dfree", ["e1"], id="event about"),
     ],
 )
-def test_field_selectors(api: Api, path: str, expected: list[str]) -> None:
+def test_field_selectors(api: SimClient, path: str, expected: list[str]) -> None:
     sim = api.sim
     sim.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     sim.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
@@ -72,12 +72,12 @@ def test_field_selectors(api: Api, path: str, expected: list[str]) -> None:
         pytest.param("limit=-1", 'limit: Invalid value: "-1"', id="negative limit"),
     ],
 )
-def test_invalid_parameters_are_rejected(api: Api, query: str, message: str) -> None:
+def test_invalid_parameters_are_rejected(api: SimClient, query: str, message: str) -> None:
     status, answer = api("GET", f"{PODS}?{query}")
     assert (status, answer["reason"], answer["message"]) == (400, "BadRequest", message)
 
 
-def test_all_pages_show_the_state_at_the_first_page(api: Api) -> None:
+def test_all_pages_show_the_state_at_the_first_page(api: SimClient) -> None:
     for name in "abcde":
         api("POST", PODS, a_pod(name))
     _, first = api("GET", f"{PODS}?limit=2")
@@ -90,12 +90,12 @@ def test_all_pages_show_the_state_at_the_first_page(api: Api) -> None:
     assert "continue" not in third["metadata"]
 
 
-def test_the_remaining_count_is_set_without_selectors(api: Api) -> None:
+def test_the_remaining_count_is_set_without_selectors(api: SimClient) -> None:
     _, page = api("GET", "/api/v1/namespaces?limit=1")
     assert page["metadata"]["remainingItemCount"] == 3
 
 
-def test_a_discarded_list_cannot_be_continued(api: Api) -> None:
+def test_a_discarded_list_cannot_be_continued(api: SimClient) -> None:
     _, first = api("GET", "/api/v1/namespaces?limit=1")
     api("POST", "/api/v1/namespaces", {"metadata": {"name": "x"}})
     api.sim.compact()
@@ -103,7 +103,7 @@ def test_a_discarded_list_cannot_be_continued(api: Api) -> None:
     assert (status, answer["reason"]) == (410, "Expired")
 
 
-def test_a_future_version_is_a_timeout(api: Api) -> None:
+def test_a_future_version_is_a_timeout(api: SimClient) -> None:
     status, answer = api("GET", f"{PODS}?resourceVersion={10**15}")
     assert (status, answer["reason"], answer["details"]["causes"][0]["reason"]) == (
         504, "Timeout", "ResourceVersionTooLarge"

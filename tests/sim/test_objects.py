@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.client import LEASES, PODS, Api, a_node, a_pod, names, select_keys
+from tests.sim.client import LEASES, PODS, SimClient, a_node, a_pod, names, select_keys
 
 
 def failure_status(code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -12,7 +12,7 @@ def failure_status(code: int, reason: str, message: str, details: dict[str, Any]
     return {**status, "message": message, "reason": reason, **({"details": details} if details else {}), "code": code}
 
 
-def test_a_created_pod_has_identity_and_defaults(api: Api) -> None:
+def test_a_created_pod_has_identity_and_defaults(api: SimClient) -> None:
     container = {"name": "main", "image": "i", "resources": {"limits": {"cpu": "1"}, "requests": {"memory": "1Gi"}}}
     status, pod = api("POST", PODS, a_pod("web", containers=[container]))
     meta = pod["metadata"]
@@ -41,12 +41,12 @@ def test_a_created_pod_has_identity_and_defaults(api: Api) -> None:
     assert api("GET", f"{PODS}/web") == (200, pod)
 
 
-def test_a_client_s_new_pod_is_pending_regardless_of_its_status(api: Api) -> None:
+def test_a_client_s_new_pod_is_pending_regardless_of_its_status(api: SimClient) -> None:
     _, pod = api("POST", PODS, {**a_pod("web"), "status": {"phase": "Running"}})
     assert pod["status"] == {"phase": "Pending"}
 
 
-def test_a_gated_pod_has_the_condition(api: Api) -> None:
+def test_a_gated_pod_has_the_condition(api: SimClient) -> None:
     _, pod = api("POST", PODS, a_pod("web", schedulingGates=[{"name": "example.com/wait"}]))
     condition = {
         "type": "PodScheduled",
@@ -63,7 +63,7 @@ def test_a_gated_pod_has_the_condition(api: Api) -> None:
     )  # fmt: skip
 
 
-def test_priority_is_resolved_from_its_class(api: Api) -> None:
+def test_priority_is_resolved_from_its_class(api: SimClient) -> None:
     _, system = api("POST", PODS, a_pod("system", priorityClassName="system-node-critical"))
     status, unknown = api("POST", PODS, a_pod("other", priorityClassName="gold"))
     assert system["spec"]["priority"] == 2_000_001_000
@@ -72,7 +72,7 @@ def test_priority_is_resolved_from_its_class(api: Api) -> None:
     )  # fmt: skip
 
 
-def test_a_name_can_be_generated(api: Api) -> None:
+def test_a_name_can_be_generated(api: SimClient) -> None:
     _, pod = api("POST", PODS, {**a_pod(""), "metadata": {"generateName": "web-"}})
     assert pod["metadata"]["name"].startswith("web-")
     assert len(pod["metadata"]["name"]) == len("web-") + 5
@@ -133,7 +133,7 @@ def test_a_name_can_be_generated(api: Api) -> None:
     ],
 )  # fmt: skip
 def test_errors_have_kube_apiserver_s_wording(
-    api: Api, method: str, path: str, body: Any, expected: dict[str, Any]
+    api: SimClient, method: str, path: str, body: Any, expected: dict[str, Any]
 ) -> None:
     api("POST", PODS, a_pod("web"))
     assert api(method, path, body) == (expected["code"], expected)
@@ -158,7 +158,7 @@ def test_errors_have_kube_apiserver_s_wording(
         pytest.param("BREW", PODS, 405, id="unknown method"),
     ],
 )
-def test_unsupported_resources_and_verbs_are_rejected(api: Api, method: str, path: str, code: int) -> None:
+def test_unsupported_resources_and_verbs_are_rejected(api: SimClient, method: str, path: str, code: int) -> None:
     reason, message = {
         404: ("NotFound", "the server could not find the requested resource"),
         405: ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
@@ -166,7 +166,7 @@ def test_unsupported_resources_and_verbs_are_rejected(api: Api, method: str, pat
     assert api(method, path) == (code, failure_status(code, reason, message) | {"details": {}})
 
 
-def test_updates_of_spec_and_status_are_separate(api: Api) -> None:
+def test_updates_of_spec_and_status_are_separate(api: SimClient) -> None:
     _, node = api("POST", "/api/v1/nodes", a_node("n1", allocatable={"cpu": "4"}))
     changed = {**node, "spec": {"unschedulable": True}, "status": {"allocatable": {"cpu": "8"}}}
     _, by_object = api("PUT", "/api/v1/nodes/n1", changed)
@@ -178,12 +178,12 @@ def test_updates_of_spec_and_status_are_separate(api: Api) -> None:
     ]
 
 
-def test_an_update_without_a_change_keeps_the_version(api: Api) -> None:
+def test_an_update_without_a_change_keeps_the_version(api: SimClient) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     assert api("PUT", f"{PODS}/web", pod) == (200, pod)
 
 
-def test_only_some_fields_of_a_pod_s_spec_can_change(api: Api) -> None:
+def test_only_some_fields_of_a_pod_s_spec_can_change(api: SimClient) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     status, refused = api("PUT", f"{PODS}/web", {**pod, "spec": {**pod["spec"], "nodeName": "n1"}})
     assert (status, refused["reason"], refused["message"][:76]) == (
@@ -194,7 +194,7 @@ def test_only_some_fields_of_a_pod_s_spec_can_change(api: Api) -> None:
     assert status == 200
 
 
-def test_a_lease_requires_its_version_and_microseconds(api: Api) -> None:
+def test_a_lease_requires_its_version_and_microseconds(api: SimClient) -> None:
     lease = {"metadata": {"name": "herodotus"}, "spec": {"renewTime": "2026-01-02T03:04:05.000000Z"}}
     created, _ = api("PUT", f"{LEASES}/herodotus", lease)
     unconditional, refused = api("PUT", f"{LEASES}/herodotus", lease)
@@ -210,14 +210,14 @@ def test_a_lease_requires_its_version_and_microseconds(api: Api) -> None:
     )
 
 
-def test_dry_run_stores_nothing(api: Api) -> None:
+def test_dry_run_stores_nothing(api: SimClient) -> None:
     api("POST", PODS, a_pod("web"))
     assert api("POST", f"{PODS}?dryRun=All", a_pod("dry"))[0] == 201
     assert api("DELETE", f"{PODS}/web?dryRun=All")[0] == 200
     assert names(api("GET", PODS)[1]) == ["web"]
 
 
-def test_a_deleted_object_remains_until_its_last_finalizer_is_removed(api: Api) -> None:
+def test_a_deleted_object_remains_until_its_last_finalizer_is_removed(api: SimClient) -> None:
     held = a_pod("web")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     api("POST", PODS, held)
@@ -229,7 +229,7 @@ def test_a_deleted_object_remains_until_its_last_finalizer_is_removed(api: Api) 
     assert api("GET", f"{PODS}/web")[0] == 404
 
 
-def test_delete_preconditions(api: Api) -> None:
+def test_delete_preconditions(api: SimClient) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     status, refused = api("DELETE", f"{PODS}/web", {"preconditions": {"uid": "another"}})
     assert (status, refused["reason"]) == (409, "Conflict")
@@ -237,7 +237,7 @@ def test_delete_preconditions(api: Api) -> None:
     assert api("DELETE", f"{PODS}/web", {"preconditions": {"uid": uid}, "propagationPolicy": "Background"})[0] == 200
 
 
-def test_deleting_a_namespace_deletes_its_objects(api: Api) -> None:
+def test_deleting_a_namespace_deletes_its_objects(api: SimClient) -> None:
     api("POST", "/api/v1/namespaces", {"metadata": {"name": "team-a"}})
     api("POST", "/api/v1/namespaces/team-a/pods", a_pod("web"))
     api("DELETE", "/api/v1/namespaces/team-a")
@@ -245,14 +245,14 @@ def test_deleting_a_namespace_deletes_its_objects(api: Api) -> None:
     assert api("GET", "/api/v1/namespaces/team-a")[0] == 404
 
 
-def test_delete_collection_deletes_the_selected_objects(api: Api) -> None:
+def test_delete_collection_deletes_the_selected_objects(api: SimClient) -> None:
     for name, tier in (("a", "front"), ("b", "back"), ("c", "front")):
         api("POST", PODS, a_pod(name, labels={"tier": tier}))
     _, deleted = api("DELETE", f"{PODS}?labelSelector=tier%3Dfront")
     assert (names(deleted), names(api("GET", PODS)[1])) == (["a", "c"], ["b"])
 
 
-def test_items_of_a_list_have_no_kind_and_api_version(api: Api) -> None:
+def test_items_of_a_list_have_no_kind_and_api_version(api: SimClient) -> None:
     api("POST", PODS, a_pod("web"))
     _, listed = api("GET", PODS)
     assert (listed["kind"], listed["apiVersion"], sorted(listed["items"][0])) == (
@@ -260,7 +260,7 @@ def test_items_of_a_list_have_no_kind_and_api_version(api: Api) -> None:
     )  # fmt: skip
 
 
-def test_both_event_groups_return_the_same_event(api: Api) -> None:
+def test_both_event_groups_return_the_same_event(api: SimClient) -> None:
     regarding = {"kind": "Pod", "namespace": "default", "name": "web"}
     event = {
         "metadata": {"name": "web.1"},
@@ -290,14 +290,14 @@ def test_both_event_groups_return_the_same_event(api: Api) -> None:
     assert select_keys(patched, series | {"note": ""}) == series | {"note": event["note"]}
 
 
-def test_kube_system_keeps_its_uid_and_default_namespaces_exist(api: Api) -> None:
+def test_kube_system_keeps_its_uid_and_default_namespaces_exist(api: SimClient) -> None:
     _, listed = api("GET", "/api/v1/namespaces")
     uids = {api("GET", "/api/v1/namespaces/kube-system")[1]["metadata"]["uid"] for _ in range(2)}
     assert names(listed) == ["default", "kube-node-lease", "kube-public", "kube-system"]
     assert len(uids) == 1
 
 
-def test_pod_groups_are_served_with_their_members_and_status(api: Api) -> None:
+def test_pod_groups_are_served_with_their_members_and_status(api: SimClient) -> None:
     """The scheduler reads PodGroups and spec.schedulingGroup, and sets a condition by a strategic merge patch."""
     groups = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
     body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}

@@ -6,7 +6,7 @@ import pytest
 
 from herodotus_sim.errors import StatusError
 from herodotus_sim.patches import json_patch, merge_patch, strategic_merge
-from tests.sim.client import PODS, Api, a_node, a_pod, select_keys
+from tests.sim.client import PODS, SimClient, a_node, a_pod, select_keys
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -153,14 +153,14 @@ def test_strategic_merge(target: Any, patch: Any, expected: Any) -> None:
         pytest.param(APPLY_PATCH, {"metadata": {"labels": {"a": "b"}}}, id="apply"),
     ],
 )
-def test_every_patch_type_works_over_http(api: Api, type_: str, patch: Any) -> None:
+def test_every_patch_type_works_over_http(api: SimClient, type_: str, patch: Any) -> None:
     api("POST", PODS, a_pod("web", labels={"x": "y"}))
     status, patched = api("PATCH", f"{PODS}/web?fieldManager=test", patch, type_)
     assert (status, patched["metadata"]["labels"]) == (200, {"x": "y", "a": "b"})
     assert api("GET", f"{PODS}/web") == (200, patched)
 
 
-def test_the_patch_a_scheduler_sends_for_a_pod_without_a_node(api: Api) -> None:
+def test_the_patch_a_scheduler_sends_for_a_pod_without_a_node(api: SimClient) -> None:
     _, pod = api("POST", PODS, a_pod("web"))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes"}
     patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [condition]}}
@@ -187,13 +187,13 @@ def test_the_patch_a_scheduler_sends_for_a_pod_without_a_node(api: Api) -> None:
         pytest.param(STRATEGIC_PATCH, {"spec": {"containers": [{"image": "x"}]}}, 400, "BadRequest", id="no merge key"),
     ],
 )
-def test_invalid_patches_are_rejected(api: Api, type_: str, patch: Any, code: int, reason: str) -> None:
+def test_invalid_patches_are_rejected(api: SimClient, type_: str, patch: Any, code: int, reason: str) -> None:
     api("POST", PODS, a_pod("web"))
     status, answer = api("PATCH", f"{PODS}/web", patch, type_)
     assert (status, answer["kind"], answer["reason"]) == (code, "Status", reason)
 
 
-def test_apply_creates_the_object_and_records_its_manager(api: Api) -> None:
+def test_apply_creates_the_object_and_records_its_manager(api: SimClient) -> None:
     status, node = api("PATCH", "/api/v1/nodes/n1?fieldManager=me", a_node("n1"), APPLY_PATCH)
     wanted = {"manager": "me", "operation": "Apply", "apiVersion": "v1"}
     assert (status, [select_keys(entry, wanted) for entry in node["metadata"]["managedFields"]]) == (201, [wanted])

@@ -14,7 +14,7 @@ from herodotus_sim import proxy
 from herodotus_sim.errors import StatusError
 from herodotus_sim.proxy import split_name
 from tests.processes import eventually
-from tests.sim.client import Api, Stream
+from tests.sim.client import SimClient, Stream
 
 PROXY = "/api/v1/namespaces/default/services"
 
@@ -54,7 +54,7 @@ def port() -> Iterator[int]:
     thread.join()
 
 
-def a_service(api: Api, port: int, by: str = "Endpoints", port_name: str = "") -> None:
+def a_service(api: SimClient, port: int, by: str = "Endpoints", port_name: str = "") -> None:
     named = {"name": port_name} if port_name else {}
     meta: dict[str, Any] = {"name": "herodotus"}
     ports = [{**named, "port": port}]
@@ -86,7 +86,7 @@ def a_service(api: Api, port: int, by: str = "Endpoints", port_name: str = "") -
         pytest.param("http:herodotus:", "", id="scheme"),
     ],
 )
-def test_a_request_reaches_the_service(api: Api, port: int, by: str, name: str, port_name: str) -> None:
+def test_a_request_reaches_the_service(api: SimClient, port: int, by: str, name: str, port_name: str) -> None:
     a_service(api, port, by, port_name)
     status, headers, body = api.raw("GET", f"{PROXY}/{name}/proxy/a%20b/c?x=1&y=%2F", Accept="text/plain")
     said = json.loads(body)
@@ -94,7 +94,7 @@ def test_a_request_reaches_the_service(api: Api, port: int, by: str, name: str, 
     assert (said["method"], said["path"], said["headers"]["accept"]) == ("GET", "/a%20b/c?x=1&y=%2F", "text/plain")
 
 
-def test_credentials_are_removed_and_the_body_is_forwarded(api: Api, port: int) -> None:
+def test_credentials_are_removed_and_the_body_is_forwarded(api: SimClient, port: int) -> None:
     a_service(api, port)
     sent = {"Authorization": "Bearer secret", "X_Remote_User": "root", "X_Other": "kept", "Content_Type": "a/b"}
     status, _, body = api.raw("POST", f"{PROXY}/herodotus/proxy/", b"hello", **sent)
@@ -105,7 +105,7 @@ def test_credentials_are_removed_and_the_body_is_forwarded(api: Api, port: int) 
     assert not {"authorization", "x-remote-user"} & set(said["headers"])
 
 
-def test_missing_services_endpoints_and_ports_are_errors(api: Api) -> None:
+def test_missing_services_endpoints_and_ports_are_errors(api: SimClient) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         dead = free.getsockname()[1]
@@ -125,7 +125,7 @@ def test_missing_services_endpoints_and_ports_are_errors(api: Api) -> None:
     ]
 
 
-def test_a_proxy_path_ends_with_a_slash(api: Api, port: int) -> None:
+def test_a_proxy_path_ends_with_a_slash(api: SimClient, port: int) -> None:
     a_service(api, port)
     status, headers, _ = api.raw("GET", f"{PROXY}/herodotus/proxy?x=1")
     assert (status, headers["location"]) == (301, f"{PROXY}/herodotus/proxy/?x=1")
@@ -198,14 +198,14 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], int]]:
     thread.join()
 
 
-def test_an_idle_watch_is_not_closed(api: Api, quiet: Callable[[float], int]) -> None:
+def test_an_idle_watch_is_not_closed(api: SimClient, quiet: Callable[[float], int]) -> None:
     a_service(api, quiet(0.6))
     stream = api.watch(f"{PROXY}/herodotus/proxy/watch")
     assert stream.read_events(2) == [("ADDED", "a"), ("ADDED", "b")]
     assert stream.read_remaining() == []
 
 
-def test_a_proxied_watch_ends_when_its_client_disconnects(api: Api, quiet: Callable[[float], int]) -> None:
+def test_a_proxied_watch_ends_when_its_client_disconnects(api: SimClient, quiet: Callable[[float], int]) -> None:
     a_service(api, quiet(60))
     stream = Stream(api.address, f"{PROXY}/herodotus/proxy/watch")
     assert stream.read_events(1) == [("ADDED", "a")]
@@ -213,7 +213,7 @@ def test_a_proxied_watch_ends_when_its_client_disconnects(api: Api, quiet: Calla
     eventually(Quiet.left.is_set, "the proxy to hang up on the service")
 
 
-def test_a_cluster_that_stops_ends_a_proxied_watch(api: Api, quiet: Callable[[float], int]) -> None:
+def test_a_cluster_that_stops_ends_a_proxied_watch(api: SimClient, quiet: Callable[[float], int]) -> None:
     a_service(api, quiet(60))
     assert api.watch(f"{PROXY}/herodotus/proxy/watch").read_events(1) == [("ADDED", "a")]
     begin = time.monotonic()

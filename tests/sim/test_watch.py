@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sim.client import PODS, Api, a_pod
+from tests.sim.client import PODS, SimClient, a_pod
 
 
-def version(api: Api) -> str:
+def version(api: SimClient) -> str:
     found: str = api("GET", PODS)[1]["metadata"]["resourceVersion"]
     return found
 
 
-def test_a_watch_replays_changes_since_its_version(api: Api) -> None:
+def test_a_watch_replays_changes_since_its_version(api: SimClient) -> None:
     api("POST", PODS, a_pod("before"))
     since = version(api)
     _, created = api("POST", PODS, a_pod("web"))
@@ -30,14 +30,14 @@ def test_a_watch_replays_changes_since_its_version(api: Api) -> None:
     assert versions == sorted(set(versions))
 
 
-def test_a_watch_sends_later_changes(api: Api) -> None:
+def test_a_watch_sends_later_changes(api: SimClient) -> None:
     streams = [api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}") for _ in range(3)]
     api("POST", PODS, a_pod("web"))
     assert [s.read_events(1) for s in streams] == [[("ADDED", "web")]] * 3
 
 
 @pytest.mark.parametrize("query", ["", "&resourceVersion=0"], ids=["no version", "version 0"])
-def test_a_watch_without_a_version_starts_with_the_current_objects(api: Api, query: str) -> None:
+def test_a_watch_without_a_version_starts_with_the_current_objects(api: SimClient, query: str) -> None:
     for name in "ab":
         api("POST", PODS, a_pod(name))
     stream = api.watch(f"{PODS}?watch=true{query}")
@@ -45,7 +45,7 @@ def test_a_watch_without_a_version_starts_with_the_current_objects(api: Api, que
     assert stream.read_events(3) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
 
 
-def test_entering_and_leaving_a_field_selector_is_added_and_deleted(api: Api) -> None:
+def test_entering_and_leaving_a_field_selector_is_added_and_deleted(api: SimClient) -> None:
     api("POST", PODS, a_pod("web"))
     unbound = api.watch(f"/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3D&resourceVersion={version(api)}")
     bound = api.watch(f"/api/v1/pods?watch=true&fieldSelector=spec.nodeName!%3D&resourceVersion={version(api)}")
@@ -62,7 +62,7 @@ def test_entering_and_leaving_a_field_selector_is_added_and_deleted(api: Api) ->
     assert unbound.read_events(1) == [("ADDED", "next")]
 
 
-def test_a_watch_of_one_namespace_or_name_sends_no_other_objects(api: Api) -> None:
+def test_a_watch_of_one_namespace_or_name_sends_no_other_objects(api: SimClient) -> None:
     api.sim.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
     namespace = api.watch("/api/v1/namespaces/team-a/pods?watch=true")
     name = api.watch(f"{PODS}/b?watch=true")
@@ -71,7 +71,7 @@ def test_a_watch_of_one_namespace_or_name_sends_no_other_objects(api: Api) -> No
     assert (namespace.read_events(1), name.read_events(1)) == ([("ADDED", "other")], [("ADDED", "b")])
 
 
-def test_bookmarks_are_sent_while_idle_and_at_the_end(serve: Callable[..., Api]) -> None:
+def test_bookmarks_are_sent_while_idle_and_at_the_end(serve: Callable[..., SimClient]) -> None:
     api = serve(bookmark_interval_s=0.05)
     stream = api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}&allowWatchBookmarks=true&timeoutSeconds=1")
     api.sim.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
@@ -88,13 +88,13 @@ def test_bookmarks_are_sent_while_idle_and_at_the_end(serve: Callable[..., Api])
     assert events[-1] == bookmark
 
 
-def test_a_watch_sends_no_bookmarks_unless_requested(api: Api) -> None:
+def test_a_watch_sends_no_bookmarks_unless_requested(api: SimClient) -> None:
     began = time.monotonic()
     assert api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}&timeoutSeconds=1").read_remaining() == []
     assert 0.9 < time.monotonic() - began < 30
 
 
-def test_the_initial_events_end_with_a_marked_bookmark(api: Api) -> None:
+def test_the_initial_events_end_with_a_marked_bookmark(api: SimClient) -> None:
     api("POST", PODS, a_pod("a"))
     query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     stream = api.watch(f"{PODS}?{query}")
@@ -104,7 +104,7 @@ def test_the_initial_events_end_with_a_marked_bookmark(api: Api) -> None:
     )  # fmt: skip
 
 
-def test_without_watch_list_initial_events_are_rejected(serve: Callable[..., Api]) -> None:
+def test_without_watch_list_initial_events_are_rejected(serve: Callable[..., SimClient]) -> None:
     api = serve(watch_list=False)
     query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
     status, answer = api("GET", f"{PODS}?{query}")
@@ -116,7 +116,7 @@ def test_without_watch_list_initial_events_are_rejected(serve: Callable[..., Api
     )
 
 
-def test_an_expired_version_gives_an_error_event(serve: Callable[..., Api]) -> None:
+def test_an_expired_version_gives_an_error_event(serve: Callable[..., SimClient]) -> None:
     api = serve(history_limit=4)
     since = version(api)
     for number in range(10):
@@ -129,7 +129,7 @@ def test_an_expired_version_gives_an_error_event(serve: Callable[..., Api]) -> N
     assert event["object"]["message"].startswith(f"too old resource version: {since} (")
 
 
-def test_an_expired_version_can_give_an_http_error(serve: Callable[..., Api]) -> None:
+def test_an_expired_version_can_give_an_http_error(serve: Callable[..., SimClient]) -> None:
     api = serve(expired_watch_as_http=True)
     since = version(api)
     api("POST", PODS, a_pod("web"))
@@ -138,7 +138,7 @@ def test_an_expired_version_can_give_an_http_error(serve: Callable[..., Api]) ->
     assert (status, answer["kind"], answer["reason"]) == (410, "Status", "Expired")
 
 
-def test_versions_of_an_earlier_run_are_expired(serve: Callable[..., Api]) -> None:
+def test_versions_of_an_earlier_run_are_expired(serve: Callable[..., SimClient]) -> None:
     earlier = serve()
     since = version(earlier)
     time.sleep(0.01)
@@ -146,7 +146,7 @@ def test_versions_of_an_earlier_run_are_expired(serve: Callable[..., Api]) -> No
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
-def test_concurrent_writes_lose_or_repeat_no_change(api: Api) -> None:
+def test_concurrent_writes_lose_or_repeat_no_change(api: SimClient) -> None:
     writers, each = 8, 50
     stream = api.watch(f"{PODS}?watch=true&resourceVersion={version(api)}")
     threads = [
@@ -163,7 +163,7 @@ def test_concurrent_writes_lose_or_repeat_no_change(api: Api) -> None:
     assert {obj["metadata"]["name"] for _, obj in events} == {f"p{w}-{i}" for w in range(writers) for i in range(each)}
 
 
-def test_the_connection_is_reusable_after_a_watch(api: Api) -> None:
+def test_the_connection_is_reusable_after_a_watch(api: SimClient) -> None:
     import http.client
 
     connection = http.client.HTTPConnection(api.address, timeout=60)

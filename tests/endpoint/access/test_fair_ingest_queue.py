@@ -12,8 +12,8 @@ import pytest
 
 from herodotus_endpoint.access import fair_ingest_queue
 from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING, MIN_COST, FairIngestQueue, QueueFullError
-from tests.endpoint.service import Clock
 from tests.processes import eventually
+from tests.support.clock import Clock
 
 SIZE = MIN_COST
 

@@ -9,7 +9,8 @@ import pytest
 from herodotus_endpoint.access.ingest_quota import BURST_S, IngestQuota
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.reviewer import Reviewer, bearer
-from tests.endpoint.service import Clock, a_service, envelope, rows
+from tests.endpoint.service import a_service, envelope, rows
+from tests.support.clock import Clock
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 

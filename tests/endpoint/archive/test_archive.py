@@ -24,8 +24,9 @@ from herodotus_endpoint.exchange.parquet import DECISIONS
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.query_results import PodIdentity
 from tests.builders import CLUSTER, INCARNATION, MONDAY_US, a_decision
-from tests.endpoint.service import API, Clock, Service, a_service, an_empty_file, rows
+from tests.endpoint.service import API, Service, a_service, an_empty_file, rows
 from tests.support.archived_days import ALL, DAY_S, NODES, TABLE, at_id, find_marks, summarise, without_times
+from tests.support.clock import Clock
 
 OTHER_CLUSTER = "../other cluster"  # a name that no path may take literally
 

@@ -31,7 +31,8 @@ from herodotus_record.model import Decision, Frame, Gap, NodeRows, NodeTable
 from scheduler.commands.snapshot import _order
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.service import API, Clock, Service, an_empty_file
+from tests.endpoint.service import API, Service, an_empty_file
+from tests.support.clock import Clock
 
 NODES = [f"worker-{i}" for i in range(1, 13)]
 TABLE = a_table(NODES)
@@ -63,7 +64,7 @@ def opened(tmp_path: Path, server: postgresql.Server | None) -> Iterator[Open]:
 
 
 @dataclass
-class Scheduler:
+class RecordedScheduler:
     """One incarnation of a scheduler whose nodes change between decisions."""
 
     incarnation: str = INCARNATION
@@ -105,7 +106,7 @@ def a_past(seed: int, steps: int) -> list[Frame]:
     """Return the frames of two schedulers, one after the other."""
     random, frames = Random(seed), list[Frame]()
     for incarnation in (INCARNATION, AGAIN):
-        scheduler, open_ones = Scheduler(incarnation), list[Decision]()
+        scheduler, open_ones = RecordedScheduler(incarnation), list[Decision]()
         for step in range(steps):
             match random.choice(("decide", "decide", "bind", "node")):
                 case "decide":
@@ -224,7 +225,7 @@ def test_summaries_are_imported_as_summaries(opened: Open) -> None:
 def test_a_scheduler_continues_after_an_import(opened: Open) -> None:
     """Repeated frames are stored once, sequences left out of the file are not lost, and gaps are still detected."""
     one, other = opened("sqlite"), opened("sqlite")
-    past = Scheduler()
+    past = RecordedScheduler()
     sent = [past.decide(namespace="shop" if i % 2 else "bank") for i in range(6)]
     past.bind(sent[5])
     put(one, *past.frames)
@@ -244,7 +245,7 @@ def test_a_scheduler_continues_after_an_import(opened: Open) -> None:
 def test_an_import_fills_in_missing_records(opened: Open) -> None:
     """After the loss of a database, earlier records are missing in the new one until they are imported."""
     one, other = opened("sqlite"), opened("sqlite")
-    past = Scheduler()
+    past = RecordedScheduler()
     for _ in range(5):
         past.decide()
     put(one, *past.frames)
@@ -268,7 +269,7 @@ def test_importing_an_older_attempt_does_not_make_a_pod_pending(opened: Open, se
 
 def test_a_later_export_adds_outcomes_of_open_decisions(opened: Open) -> None:
     one, other = opened("sqlite"), opened("sqlite")
-    past = Scheduler()
+    past = RecordedScheduler()
     d = past.decide()
     put(one, *past.frames)
     take(other, lines(one))
@@ -354,7 +355,7 @@ def test_a_line_that_cannot_be_imported_is_refused_with_its_number(
 def test_a_line_is_refused_without_the_line_of_its_node_rows(opened: Open) -> None:
     """This holds even if the database has newer rows of the scheduler, because some could be missing."""
     one, other = opened("sqlite"), opened("sqlite")
-    past = Scheduler()
+    past = RecordedScheduler()
     for i in range(4):
         past.decide()
         past.node(i, f"fresh-{i}")
@@ -374,7 +375,7 @@ def test_a_line_that_the_database_refuses_is_reported_with_its_number(
     """The scheduler is known in another cluster."""
     one = opened("sqlite")
     put(one, ROWS, *(a_decision(pod=f"p-{i}", nodes=NODES, sequence=i) for i in (1, 2)))
-    other = Scheduler(AGAIN)
+    other = RecordedScheduler(AGAIN)
     (table,) = other.frames
     assert isinstance(table, NodeRows)
     put(one, replace(table, cluster="one"), replace(d := other.decide(), key=replace(d.key, cluster="one")))
@@ -390,7 +391,7 @@ def test_a_line_that_the_database_refuses_is_reported_with_its_number(
 def test_export_filters_select_decisions(opened: Open) -> None:
     """Filters are the start time, namespace and cluster, alone and combined."""
     store = opened("sqlite")
-    past = Scheduler()
+    past = RecordedScheduler()
     for hour, namespace in enumerate(("shop", "bank", "shop", "bank")):
         past.decide(namespace=namespace, started_us=MONDAY_US + hour * HOUR_US)
     put(store, *past.frames)

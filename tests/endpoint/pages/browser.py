@@ -50,7 +50,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @dataclass
-class Cluster:
+class StubApiServer:
     """The API server around the decisions service: objects by path, of which lists ignore their selectors.
 
     Without `objects`, lists are empty and nothing else exists. A path in `forbidden` is answered with 403. With `away`,
@@ -82,7 +82,7 @@ class Cluster:
 
 
 @contextmanager
-def served(client: FlaskClient, prefix: str, cluster: Cluster) -> Iterator[str]:
+def served(client: FlaskClient, prefix: str, cluster: StubApiServer) -> Iterator[str]:
     """The application below a prefix, as behind the API server's proxy; its URL."""
     around: Any = DispatcherMiddleware(cluster, {prefix: client.application})
     server = make_server("127.0.0.1", 0, around, True, 1, _Quiet)

@@ -13,7 +13,7 @@ import pytest
 
 from herodotus_record.model import Candidate, Decision, Owner, Preemption, Reason, Suggestion, Verdict
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.pages.browser import PREFIX, Cluster, Pages, chromium, served
+from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answering_scheduler import answering, placed, stopped
@@ -81,7 +81,7 @@ class Scene:
 
     tab: Pages
     service: Service
-    cluster: Cluster
+    cluster: StubApiServer
 
     def open(self, query: str) -> Page:
         return self.tab.open(query)
@@ -111,7 +111,9 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def a_scene(browser: Browser, folder: Path, cluster: Cluster, *, token: str = "", **settings: Any) -> Iterator[Scene]:
+def a_scene(
+    browser: Browser, folder: Path, cluster: StubApiServer, *, token: str = "", **settings: Any
+) -> Iterator[Scene]:
     service = a_service(folder, **settings)
     with served(service.client, PREFIX, cluster) as url:
         context = browser.new_context(
@@ -133,7 +135,7 @@ def a_scene(browser: Browser, folder: Path, cluster: Cluster, *, token: str = ""
 @pytest.fixture
 def scene(browser: Browser, tmp_path: Path) -> Iterator[Scene]:
     with a_scene(
-        browser, tmp_path, Cluster(objects(a_pod("runner-5d9f-a", "2"), a_pod("runner-5d9f-b", "100m")))
+        browser, tmp_path, StubApiServer(objects(a_pod("runner-5d9f-a", "2"), a_pod("runner-5d9f-b", "100m")))
     ) as made:
         yield made
 
@@ -637,7 +639,7 @@ def test_hostile_names_are_shown_as_text(scene: Scene) -> None:
 
 def test_reader_without_rights_is_told_what_is_missing(browser: Browser, tmp_path: Path) -> None:
     api = Reviewer(tokens={"ann": ("ann", "")})
-    with a_scene(browser, tmp_path, Cluster(away=True), access=api.access(), token="ann") as scene:
+    with a_scene(browser, tmp_path, StubApiServer(away=True), access=api.access(), token="ann") as scene:
         page = scene.open("view=decisions")
         assert page.locator("h1").inner_text() == "No right to see this"
         assert 'cannot list resource "decisions"' in page.get_by_role("alert").inner_text()

@@ -14,7 +14,7 @@ import pytest
 from herodotus_record.model import Agreement, Cause, Owner, Reconstruction
 from tests import observed
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, TAINTED, a_decision, a_table, bound
-from tests.endpoint.pages.browser import PREFIX, Cluster, Pages, chromium, served
+from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served
 from tests.endpoint.service import a_service, rows
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pods = {d.pod.name: live_pod(d.pod.namespace, d.pod.name, d.pod.uid) for d in (second, other, waits)}
     objects = {f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{name}": p for name, p in pods.items()}
     objects["/api/v1/pods"] = {"items": [pods["payments-0"]]}
-    with served(service.client, PREFIX, Cluster(objects)) as url:
+    with served(service.client, PREFIX, StubApiServer(objects)) as url:
         yield url
     service.store.close()
 
@@ -89,7 +89,7 @@ def others_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         service.stored(*record.frames)
     pods = [live_pod(d.pod.namespace, d.pod.name, d.pod.uid) for d in (agreeing.decision, other.decision)]
     objects = {f"/api/v1/namespaces/web/pods/{pod['metadata']['name']}": pod for pod in pods}
-    with served(service.client, PREFIX, Cluster(objects)) as url:
+    with served(service.client, PREFIX, StubApiServer(objects)) as url:
         yield url
     service.store.close()
 

@@ -19,8 +19,9 @@ from herodotus_record import codec
 from herodotus_record.model import Frame
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
-from tests.endpoint.service import API, Clock
+from tests.endpoint.service import API
 from tests.processes import ROOT
+from tests.support.clock import Clock
 from tests.support.server_processes import listening_port, send_request
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])

@@ -35,7 +35,7 @@ from herodotus_record import codec
 from herodotus_record.model import Decision, Frame, Gap
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table, bound
-from tests.endpoint.service import Clock
+from tests.support.clock import Clock
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 ROWS = TABLE.rows(CLUSTER, INCARNATION)

@@ -22,7 +22,7 @@ from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record import codec
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, a_decision, a_table, bound
-from tests.endpoint.service import Clock
+from tests.support.clock import Clock
 
 STORED = Path(__file__).parent / "stored"
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])

@@ -21,8 +21,9 @@ from herodotus_endpoint.store import Store, StoreError, StoreUnavailableError, s
 from herodotus_endpoint.store.replicas import BEAT_INTERVAL_S, MAX_STALENESS_S, Heartbeats
 from tests import postgresql
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table, bound
-from tests.endpoint.service import API, Clock, Service
+from tests.endpoint.service import API, Service
 from tests.processes import eventually, free_port
+from tests.support.clock import Clock
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 FIRST = a_decision(pod="first", sequence=1)

@@ -34,7 +34,8 @@ from herodotus_record.headlines import format_headline
 from herodotus_record.model import NOT_RUN, Decision, Frame, InputColumn, Inputs
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
-from tests.endpoint.service import API, Clock, Service, rows
+from tests.endpoint.service import API, Service, rows
+from tests.support.clock import Clock
 
 NODES = [f"worker-{i}" for i in range(1, 25)]
 TABLE = a_table(NODES, used={node: 100 * i for i, node in enumerate(NODES)})

@@ -25,9 +25,10 @@ from herodotus_record.fields import Discloses
 from herodotus_record.model import Code, Decision, DecisionPath, Outcome, Source, Times
 from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.access.canaries import NODES, Plantation, find_canaries
-from tests.endpoint.service import Clock, Service, an_empty_file, rows
+from tests.endpoint.service import Service, an_empty_file, rows
 from tests.endpoint.tracing.receiver import Receiver, running_receiver
 from tests.processes import ROOT
+from tests.support.clock import Clock
 
 UID = "0b9f6a52-6d0c-4a35-9f0e-3c0a4a6f2a11"
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])

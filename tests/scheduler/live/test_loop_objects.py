@@ -30,7 +30,7 @@ from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import PROFILE, NodeBuilder, make_node
 from tests.scheduler.live.test_loop import SentWrites
-from tests.scheduler.storage import Cluster, claim, claiming, storage_class, volume
+from tests.scheduler.storage import ClusterWithObjects, claim, claiming, storage_class, volume
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 
@@ -38,7 +38,7 @@ CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "stora
 KINDS: dict[str, type[Object]] = {CLAIMS: PersistentVolumeClaim, VOLUMES: PersistentVolume, CLASSES: StorageClass}
 
 
-class Bindings(Cluster):
+class Bindings(ClusterWithObjects):
     """The plugins' handle: keeps what is bound, and what is written of volumes."""
 
     def __init__(self, shared: ClusterState) -> None:

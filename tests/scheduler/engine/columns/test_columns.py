@@ -70,7 +70,7 @@ steps = st.lists(
 
 
 @dataclass
-class World:
+class ColumnsBesideFacts:
     """Columns under test beside the plain facts."""
 
     columns: NodeColumns = field(default_factory=NodeColumns)
@@ -142,7 +142,7 @@ def facts(columns: NodeColumns) -> dict[str, Any]:
 @settings(max_examples=150, deadline=None)
 @given(steps)
 def test_any_sequence_of_changes_equals_starting_afresh(sequence: list[Step]) -> None:
-    world = World()
+    world = ColumnsBesideFacts()
     for step in sequence:
         world.apply(step)
     assert facts(world.columns) == facts(world.rebuilt())
@@ -151,7 +151,7 @@ def test_any_sequence_of_changes_equals_starting_afresh(sequence: list[Step]) ->
 @settings(max_examples=150, deadline=None)
 @given(steps)
 def test_slots_are_stable_reused_and_never_shared(sequence: list[Step]) -> None:
-    world = World()
+    world = ColumnsBesideFacts()
     most = 0
     for step in sequence:
         before = dict(world.columns.index)
@@ -175,7 +175,7 @@ def test_slots_are_stable_reused_and_never_shared(sequence: list[Step]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(steps)
 def test_every_changed_row_is_reported_with_its_generation(sequence: list[Step]) -> None:
-    world = World()
+    world = ColumnsBesideFacts()
     columns = world.columns
 
     def rows() -> list[Any]:
@@ -204,7 +204,7 @@ def test_every_changed_row_is_reported_with_its_generation(sequence: list[Step])
 @settings(max_examples=100, deadline=None)
 @given(steps)
 def test_nodes_are_visited_zones_in_turn_in_order_of_arrival(sequence: list[Step]) -> None:
-    world = World()
+    world = ColumnsBesideFacts()
     zones: dict[str, list[str]] = {}  # kube-scheduler's node tree, plainly
     for step in sequence:
         world.apply(step)

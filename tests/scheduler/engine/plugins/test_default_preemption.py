@@ -191,7 +191,7 @@ def test_deleted_nodes_leave_the_cache() -> None:
 NODES = [f"n{i}" for i in range(12)]
 
 
-class Cluster:
+class PreemptionCluster:
     """Full nodes where things happen, and a framework that sees all of it."""
 
     def __init__(self, seed: int) -> None:
@@ -257,7 +257,7 @@ class Cluster:
 @pytest.mark.parametrize("seed", range(6))
 def test_cached_dry_run_equals_a_new_one(seed: int) -> None:
     """Whatever happened: the candidates, their victims and the choice are those of a framework that saw nothing."""
-    cluster = Cluster(seed)
+    cluster = PreemptionCluster(seed)
     for i in range(40):
         for _ in range(cluster.chance.randrange(4)):
             cluster.happen()

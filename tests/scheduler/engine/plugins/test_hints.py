@@ -20,7 +20,7 @@ from tests.scheduler.storage import (
     EBS,
     IMMEDIATE,
     ZONE,
-    Cluster,
+    ClusterWithObjects,
     attachment,
     capacity,
     claim,
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 def hints(config: str = "") -> QueueingHints:
-    return build_profile(parse_config(HEAD + config), 0, IN_TREE, Cluster(*NAMESPACES)).hints
+    return build_profile(parse_config(HEAD + config), 0, IN_TREE, ClusterWithObjects(*NAMESPACES)).hints
 
 
 HINTS = hints()

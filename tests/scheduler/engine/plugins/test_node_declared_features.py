@@ -8,7 +8,7 @@ from herodotus_record.model import Code, Reason, Verdict
 from scheduler.engine.framework.plugin import NoArgs
 from scheduler.engine.plugins.node_declared_features import NodeDeclaredFeatures
 from tests.scheduler.builders import Json, NodeBuilder, PodBuilder, columns_of, make_node, make_pod
-from tests.scheduler.storage import Cluster, codes, tried
+from tests.scheduler.storage import ClusterWithObjects, codes, tried
 
 RESTART, NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 RULES = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
@@ -28,7 +28,7 @@ NODES = columns_of([node("old"), node("new", RESTART, NETWORK, "Unknown"), node(
 
 
 def filtered(pod: PodBuilder) -> Any:
-    return tried(NodeDeclaredFeatures(NoArgs(), Cluster()), pod, NODES)
+    return tried(NodeDeclaredFeatures(NoArgs(), ClusterWithObjects()), pod, NODES)
 
 
 @pytest.mark.parametrize(

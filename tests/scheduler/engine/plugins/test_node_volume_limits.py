@@ -19,7 +19,7 @@ from scheduler.engine.rules import Rules
 from tests.scheduler.builders import Json, PodBuilder, columns_of, make_node, make_pod
 from tests.scheduler.storage import (
     EBS,
-    Cluster,
+    ClusterWithObjects,
     attachment,
     claim,
     claiming,
@@ -40,7 +40,7 @@ def csi(handle: str, driver: str = EBS) -> Json:
 
 
 def plugin(*objects: Object) -> NodeVolumeLimits:
-    return NodeVolumeLimits(NoArgs(), Cluster(*objects))
+    return NodeVolumeLimits(NoArgs(), ClusterWithObjects(*objects))
 
 
 def bound(name: str, handle: str = "", **more: Any) -> list[Object]:
@@ -283,11 +283,11 @@ NAMES = ("a", "b", "c")
 HOSTS = ("n0", "n1", "n2")
 
 
-def fresh(cluster: Cluster, columns: NodeColumns) -> Any:
+def fresh(cluster: ClusterWithObjects, columns: NodeColumns) -> Any:
     return filter_verdicts(scaling(cluster), columns)
 
 
-def scaling(cluster: Cluster) -> NodeVolumeLimits:
+def scaling(cluster: ClusterWithObjects) -> NodeVolumeLimits:
     by = NodeVolumeLimits(NoArgs(), cluster)
     by.rules = SCALING
     return by
@@ -324,7 +324,7 @@ def changes(draw: st.DrawFn) -> tuple[str, Any]:
 @settings(max_examples=300, deadline=None)
 @given(steps=st.lists(changes(), max_size=25), checked=st.lists(st.booleans(), min_size=25, max_size=25))
 def test_cached_counts_equal_a_new_count(steps: list[tuple[str, Any]], checked: list[bool]) -> None:
-    cluster = Cluster(*[obj for name in NAMES for obj in bound(name)], storage_class())
+    cluster = ClusterWithObjects(*[obj for name in NAMES for obj in bound(name)], storage_class())
     columns = columns_of([make_node(host) for host in HOSTS])
     for host in HOSTS:
         cluster.objects.set(csi_node(host, ebs=2))
@@ -337,7 +337,7 @@ def test_cached_counts_equal_a_new_count(steps: list[tuple[str, Any]], checked: 
     assert filter_verdicts(by, columns) == fresh(cluster, columns)
 
 
-def apply(what: str, given_: Any, cluster: Cluster, columns: NodeColumns, running: dict[str, str]) -> None:
+def apply(what: str, given_: Any, cluster: ClusterWithObjects, columns: NodeColumns, running: dict[str, str]) -> None:
     match what:
         case "pod" | "gone":
             name, host = given_

@@ -15,7 +15,7 @@ from scheduler.engine.rules import Rules
 from tests.scheduler.builders import Json, columns_of, make_node
 from tests.scheduler.storage import (
     HOST,
-    Cluster,
+    ClusterWithObjects,
     capacity,
     claim,
     claiming,
@@ -34,7 +34,7 @@ STEPS = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 3}, {"util
 def score(*objects: Any, claims: tuple[str, ...] = ("c",), shape: list[Json] | None = None) -> list[int]:
     """Return the score of each node for a pod with these claims."""
     args = msgspec.convert({} if shape is None else {"shape": shape}, VolumeBindingArgs)
-    plugin = VolumeBinding(args, Cluster(storage_class(), storage_class("slow"), driver(), *objects))
+    plugin = VolumeBinding(args, ClusterWithObjects(storage_class(), storage_class("slow"), driver(), *objects))
     plugin.rules = SCORING
     state, pod = CycleState(), claiming(*claims).info()
     if plugin.pre_filter(state, pod, NODES).verdict.code is Code.SUCCESS:
@@ -160,6 +160,6 @@ profiles: [{{pluginConfig: [{{name: VolumeBinding, args: {{shape: [{{utilization
 
 @pytest.mark.parametrize(("version", "points"), [("v1.36", Code.SKIP), ("v1.37", Code.SUCCESS)], ids=["v1.36", "v1.37"])
 def test_the_version_decides_whether_storage_scores(version: str, points: Code) -> None:
-    plugin = VolumeBinding(VolumeBindingArgs(), Cluster())
+    plugin = VolumeBinding(VolumeBindingArgs(), ClusterWithObjects())
     plugin.rules = Rules.from_settings({}, KubernetesVersion.parse(version))
     assert plugin.pre_score(CycleState(), claiming("c").info(), NODES, NODES.live).code is points

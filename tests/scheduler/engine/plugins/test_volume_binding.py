@@ -29,7 +29,7 @@ from tests.scheduler.storage import (
     HOST,
     IMMEDIATE,
     ZONE,
-    Cluster,
+    ClusterWithObjects,
     capacity,
     claim,
     claiming,
@@ -48,7 +48,7 @@ IN_ZONE_A = term(expression(ZONE, "In", "a"))
 
 
 def plugin(*objects: Any) -> VolumeBinding:
-    return VolumeBinding(VolumeBindingArgs(), Cluster(*objects))
+    return VolumeBinding(VolumeBindingArgs(), ClusterWithObjects(*objects))
 
 
 def node(name: str, zone: str) -> NodeBuilder:

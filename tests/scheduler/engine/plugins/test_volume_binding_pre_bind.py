@@ -14,13 +14,13 @@ from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeC
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.volume_binding import VolumeBinding, VolumeBindingArgs
 from tests.scheduler.builders import columns_of, make_node
-from tests.scheduler.storage import BOUND, HOST, Cluster, claim, claiming, on_host, storage_class, volume
+from tests.scheduler.storage import BOUND, HOST, ClusterWithObjects, claim, claiming, on_host, storage_class, volume
 
 NODES = columns_of([make_node(name).label(HOST, name) for name in ("n1", "n2")])
 SELECTED = {"volume.kubernetes.io/selected-node": "n1"}
 
 
-class Handle(Cluster):
+class Handle(ClusterWithObjects):
     """Keeps what is written; every write makes version 10."""
 
     def __init__(self, *objects: Any) -> None:

@@ -10,7 +10,7 @@ from scheduler.engine.framework.plugin import NoArgs
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.plugins.volume_restrictions import VolumeRestrictions
 from tests.scheduler.builders import Json, columns_of, make_node, make_pod
-from tests.scheduler.storage import Cluster, claim, claiming, codes, tried, with_volumes
+from tests.scheduler.storage import ClusterWithObjects, claim, claiming, codes, tried, with_volumes
 
 RWOP = ("ReadWriteOncePod",)
 
@@ -32,7 +32,7 @@ def rbd(*monitors: str, pool: str = "rbd", image: str = "i", read_only: bool = F
 
 
 def plugin(*objects: Any) -> VolumeRestrictions:
-    return VolumeRestrictions(NoArgs(), Cluster(*objects))
+    return VolumeRestrictions(NoArgs(), ClusterWithObjects(*objects))
 
 
 @pytest.mark.parametrize(

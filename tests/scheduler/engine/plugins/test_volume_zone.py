@@ -9,7 +9,7 @@ from scheduler.engine.plugins.volume_zone import VolumeZone
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.storage import (
     IMMEDIATE,
-    Cluster,
+    ClusterWithObjects,
     claim,
     claiming,
     codes,
@@ -24,7 +24,7 @@ BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-doma
 
 
 def plugin(*objects: Any) -> VolumeZone:
-    return VolumeZone(NoArgs(), Cluster(*objects))
+    return VolumeZone(NoArgs(), ClusterWithObjects(*objects))
 
 
 NODES = columns_of(

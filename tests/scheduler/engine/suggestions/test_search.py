@@ -18,6 +18,7 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.suggestions.search import Suggester, suggest
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod, term
+from tests.support.clock import Clock
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -233,19 +234,8 @@ def test_a_pod_that_fits_has_no_suggestion() -> None:
     assert Suggester(lambda: 0.0).suggest(framework, pod, nodes, result) == ()
 
 
-class Clock:
-    """A clock that goes on by `step_s` at each look."""
-
-    def __init__(self) -> None:
-        self.now_s, self.step_s = 0.0, 0.0
-
-    def __call__(self) -> float:
-        self.now_s += self.step_s
-        return self.now_s
-
-
 def test_the_search_stops_when_its_time_share_is_used_and_resumes_later() -> None:
-    clock, framework, nodes = Clock(), default_framework(), columns_of([host("a").cordoned()])
+    clock, framework, nodes = Clock(0.0), default_framework(), columns_of([host("a").cordoned()])
     suggester = Suggester(clock, share=0.1, burst_s=0.1)
 
     def ask(pod: PodBuilder) -> tuple[Suggestion, ...]:

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 SECRET = "s3cr3t"
 
 
-class Api:
+class PagingApiServer:
     """An API server that lists in pages of one object, and serves no API of autoscalers without an object of it."""
 
     def __init__(self, objects: dict[str, list[Json]]) -> None:
@@ -40,7 +40,7 @@ class Api:
 
 
 def taken(objects: dict[str, list[Json]], *, full: bool = False, annotations: tuple[str, ...] = ()) -> list[Json]:
-    return list(items(Api(objects), full=full, annotations=annotations, report=lambda *_: None))  # type: ignore[arg-type]
+    return list(items(PagingApiServer(objects), full=full, annotations=annotations, report=lambda *_: None))  # type: ignore[arg-type]
 
 
 def of(api_server: list[Json], **metadata: Any) -> Json:
