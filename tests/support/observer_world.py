@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from herodotus_kube.watch import ListResult, WatchEvent
@@ -30,7 +31,7 @@ from tests.scheduler import spools
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 
 WINDOW_S = 1.0
-KINDS: dict[str, type[Object]] = {
+STORAGE_KINDS: dict[str, type[Object]] = {
     "persistentvolumes": PersistentVolume,
     "persistentvolumeclaims": PersistentVolumeClaim,
     "storageclasses": StorageClass,
@@ -43,15 +44,17 @@ class ObserverWorld:
 
     BETWEEN_S = 0.01
 
-    def __init__(self, spool: Path, config: Configuration = DEFAULT) -> None:
-        self.spool, self.now = spool, 0.0
+    def __init__(
+        self, spool: Path, config: Configuration = DEFAULT, kinds: Mapping[str, type[Object]] = STORAGE_KINDS
+    ) -> None:
+        self.spool, self.now, self.kinds = spool, 0.0, kinds
         self.shared = shared = ClusterState()
         evaluated, theirs = drop_unknown_plugins(config, IN_TREE)
         profile = build_profile(evaluated, 0, IN_TREE, ApiHandle(shared, preempts=True, evicts=False))
         self.metrics = ObserverMetrics()
         self.observer = Observer(
             ObserverSettings(
-                {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)}, theirs, KINDS, WINDOW_S
+                {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)}, theirs, kinds, WINDOW_S
             ),
             Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0"),
             shared,
@@ -62,13 +65,13 @@ class ObserverWorld:
     def start(self, *nodes: NodeBuilder, pods: tuple[PodBuilder, ...] = ()) -> None:
         self.observer.inbox.put(ListResult(NODES, [n.obj() for n in nodes]))
         self.observer.inbox.put(ListResult(PODS, [p.obj() for p in pods]))
-        for kind in KINDS:
+        for kind in self.kinds:
             self.observer.inbox.put(ListResult(kind, []))
         self.observer.step(0.0)
 
     def set(self, *objects: Object) -> None:
         for obj in objects:
-            kind = next(name for name, decoded in KINDS.items() if isinstance(obj, decoded))
+            kind = next(name for name, decoded in self.kinds.items() if isinstance(obj, decoded))
             self.observer.inbox.put(WatchEvent(kind, "MODIFIED", obj))
         self.now += self.BETWEEN_S
         self.observer.step(0.0)

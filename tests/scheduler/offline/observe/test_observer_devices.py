@@ -15,8 +15,7 @@ from scheduler.engine.objects.types import Object
 from tests.scheduler import spools
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
 from tests.scheduler.engine.dra.builders import DRIVER, Json, claim, device, device_class, exactly, slice_on
-from tests.scheduler.offline.observe import test_observer
-from tests.support.observer_world import AGREE, ObserverWorld
+from tests.support.observer_world import AGREE, DEFAULT, ObserverWorld
 
 KINDS: dict[str, type[Object]] = {
     "resourceclaims": ResourceClaim,
@@ -26,30 +25,27 @@ KINDS: dict[str, type[Object]] = {
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObserverWorld:
+def world(tmp_path: Path) -> ObserverWorld:
     """Return a cluster of the node a with one device and b with two."""
-    return build_world(tmp_path / "spool", monkeypatch)
+    return build_world(tmp_path / "spool")
 
 
-def build_world(spool: Path, monkeypatch: pytest.MonkeyPatch, version: str = "") -> ObserverWorld:
-    monkeypatch.setattr(test_observer, "KINDS", KINDS)
-    found = ObserverWorld(spool, msgspec.structs.replace(test_observer.DEFAULT, kubernetes_version=version))
-    found.start(make_node("a"), make_node("b"))
+def build_world(spool: Path, version: str = "") -> ObserverWorld:
+    world = ObserverWorld(spool, msgspec.structs.replace(DEFAULT, kubernetes_version=version), KINDS)
+    world.start(make_node("a"), make_node("b"))
     for obj, kind in (
         (device_class("gpu"), DeviceClass),
         (slice_on("a", device("gpu-0")), ResourceSlice),
         (slice_on("b", device("gpu-0"), device("gpu-1")), ResourceSlice),
     ):
-        found.set(msgspec.convert(obj, kind))
-    found.pause()
-    return found
+        world.set(msgspec.convert(obj, kind))
+    world.pause()
+    return world
 
 
 @pytest.mark.parametrize(("version", "told"), [("v1.36", False), ("v1.37", True)])
-def test_a_record_says_that_the_allocation_of_v1_37_is_not_built(
-    version: str, told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = build_world(tmp_path / "spool", monkeypatch, version)
+def test_a_record_says_that_the_allocation_of_v1_37_is_not_built(version: str, told: bool, tmp_path: Path) -> None:
+    world = build_world(tmp_path / "spool", version)
     wait(world, "p")
     world.set(taken("p", "a", "gpu-0"))
     world.pod("MODIFIED", claiming("p").node("a"))
