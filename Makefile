@@ -23,7 +23,7 @@ setup: $(STAMP) ## the environment in .venv, without root
 FAST := tests/contract tests/record tests/serving tests/cli tests/golden tests/local tests/scheduler
 QUICK := tests/contract tests/record tests/cli/render tests/cli/commands tests/local \
 	tests/scheduler/backend tests/scheduler/config tests/scheduler/engine
-quick: $(STAMP) lint types ## lint, types and the quickest tests, in two minutes
+quick: $(STAMP) lint types ## lint, types and the quickest tests, in three minutes
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick -m "not slow" $(QUICK)
 
 coverage: $(STAMP) ## branch coverage of the tests that run in one process
