@@ -54,14 +54,14 @@ def _decode(entry: PluginConfig, path: str, plugin: type[BasePlugin]) -> Args:
     args_type = plugin.args_type
     if written and args_type is NoArgs:
         raise ConfigError(f"{path}.args: plugin {entry.name} takes no arguments")
-    found, version = written.get("kind", kind), written.get("apiVersion", API_VERSION)
+    written_kind, version = written.get("kind", kind), written.get("apiVersion", API_VERSION)
     if version != API_VERSION:
-        detail = f'no kind "{found}" is registered for version "{version}"'
+        detail = f'no kind "{written_kind}" is registered for version "{version}"'
         raise ConfigError(f"decoding .{path}: decoding args for plugin {entry.name}: {detail}")
-    if found != kind:
+    if written_kind != kind:
         raise ConfigError(
             f"decoding .{path}: args for plugin {entry.name} were not of type"
-            f" {kind}.kubescheduler.config.k8s.io, got {found}"
+            f" {kind}.kubescheduler.config.k8s.io, got {written_kind}"
         )
     try:
         return msgspec.convert(written, args_type)

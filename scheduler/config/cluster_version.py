@@ -102,8 +102,8 @@ def find_version(read: Read, requested: KubernetesVersion | None = None) -> Foun
     """Return the version whose rules the cluster's scheduler has: `requested`, or else the one found."""
     if requested is not None:
         return FoundVersion(requested, VersionSource.FLAG)
-    found = _read_pod(read) or _read_lease_candidate(read) or _read_server(read)
-    return found or FoundVersion(DEFAULT_VERSION, VersionSource.DEFAULT)
+    version = _read_pod(read) or _read_lease_candidate(read) or _read_server(read)
+    return version or FoundVersion(DEFAULT_VERSION, VersionSource.DEFAULT)
 
 
 def choose_pod(read: Read) -> Json | None:
@@ -125,13 +125,13 @@ def list_flag_values(pod: Json, flag: str) -> list[str]:
     """Return the values of a flag on kube-scheduler's command line, in order."""
     container = _find_container(_get(pod, "spec", "containers"))
     words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    found = []
+    values = []
     for i, word in enumerate(words):
         if word.startswith(f"{flag}="):
-            found.append(word.partition("=")[2])
+            values.append(word.partition("=")[2])
         elif word == flag and i + 1 < len(words):
-            found.append(words[i + 1])
-    return found
+            values.append(words[i + 1])
+    return values
 
 
 def _read_pod(read: Read) -> FoundVersion | None:
@@ -154,8 +154,8 @@ def _list_images(pod: Json) -> Iterator[str]:
 
 def _find_container(containers: object) -> Json:
     """Return kube-scheduler's container among those of its pod: the one of its name, or else the first."""
-    found = [each for each in containers if isinstance(each, Mapping)] if isinstance(containers, list) else []
-    return next((each for each in found if each.get("name") == COMPONENT), found[0] if found else {})
+    mappings = [each for each in containers if isinstance(each, Mapping)] if isinstance(containers, list) else []
+    return next((each for each in mappings if each.get("name") == COMPONENT), mappings[0] if mappings else {})
 
 
 def _parse_image(image: str) -> KubernetesVersion | None:
@@ -176,13 +176,13 @@ def _parse_emulated(values: list[str]) -> KubernetesVersion | None:
 def _read_lease_candidate(read: Read) -> FoundVersion | None:
     """Return the version of the candidate that leads: among several, the oldest is elected."""
     for path in CANDIDATES:
-        found = []
+        versions = []
         for candidate in _list_items(read(path)):
             version = _parse(_get(candidate, "spec", "binaryVersion"))
             if version is not None and _get(candidate, "spec", "leaseName") == COMPONENT:
-                found.append((_parse(_get(candidate, "spec", "emulationVersion")) or version, version))
-        if found:
-            emulated, version = min(found)
+                versions.append((_parse(_get(candidate, "spec", "emulationVersion")) or version, version))
+        if versions:
+            emulated, version = min(versions)
             return _settle(version, emulated, VersionSource.LEASE_CANDIDATE)
     return None
 

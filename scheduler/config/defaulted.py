@@ -40,13 +40,13 @@ def _profile(profile: ProfileConfig, index: int, registry: Registry, rules: Rule
         ref.name for point in sets_by_point(profile.plugins).values() for ref in point.enabled
     }
     # keyed by the plugins' own names, which pluginConfig uses even if a plugin is enabled as module:Class
-    known = {plugin.name: plugin for plugin in (registry[name] for name in enabled & registry.keys())}
+    by_name = {plugin.name: plugin for plugin in (registry[name] for name in enabled & registry.keys())}
     args = decode_arguments(resolve_plugin_names(profile, registry), f"profiles[{index}]", registry, rules)
     answer: Json = {
         "schedulerName": profile.scheduler_name,
         "pluginConfig": [
             {"name": name, "args": _written(plugin, args.get(name, plugin.args_type()), rules)}
-            for name, plugin in sorted(known.items())
+            for name, plugin in sorted(by_name.items())
             if plugin.args_type is not NoArgs
         ],
         "plugins": {point: _plugin_set(plugins) for point, plugins in sets_by_point(profile.plugins).items()},

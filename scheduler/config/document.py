@@ -25,9 +25,9 @@ class ConfigError(ValueError):
 
         Do nothing if there are no problems.
         """
-        found = list(problems)
-        if found:
-            raise cls(aggregate(found))
+        remaining = list(problems)
+        if remaining:
+            raise cls(aggregate(remaining))
 
 
 def read_text(path: Path) -> str:
@@ -51,8 +51,8 @@ def parse_document(text: str) -> Document:
         raise ConfigError(str(e)) from e
     if not isinstance(document, dict):
         raise ConfigError("expected a mapping with apiVersion and kind")
-    kept: Document = _without_null(document)
-    return kept
+    without_null: Document = _without_null(document)
+    return without_null
 
 
 def convert(document: object, into: type[T]) -> T:

@@ -1,6 +1,8 @@
 """Translation of beta versions of KubeSchedulerConfiguration to v1 with the same profiles.
 
 A setting without equivalent is an error with its field's path; a setting without effect is left out with a note.
+v1beta1 and v1beta2 enable plugins at each extension point, in an order that no MultiPoint list gives: v1 disables
+MultiPoint and lists every plugin at its points. v1beta3 has v1's form; only what v1 enables in addition is disabled.
 
 Invariant: the result is a plain v1 document, the same that `convert-config` writes.
 """
@@ -8,13 +10,15 @@ Invariant: the result is a plain v1 document, the same that `convert-config` wri
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import yaml
 
 from scheduler.config.document import ConfigError, Document, convert
-from scheduler.config.legacy_plugins import Translation, find_scorer, translate_plugins
 from scheduler.config.legacy_versions import (
+    ADDED_POINTS,
     IN_TREE_LIMITS,
     LEGACY,
     PREFER_AVOID_PODS,
@@ -23,12 +27,36 @@ from scheduler.config.legacy_versions import (
     UNREPLACED_PLUGINS,
     V1BETA1,
     LegacyVersion,
+    Weighted,
 )
-from scheduler.config.types import API_VERSION, Configuration, PluginConfig, ProfileConfig, list_enabled
+from scheduler.config.profiles import merge_plugin_set
+from scheduler.config.types import (
+    API_VERSION,
+    Configuration,
+    PluginConfig,
+    PluginRef,
+    Plugins,
+    PluginSet,
+    ProfileConfig,
+    list_enabled,
+    sets_by_point,
+)
 from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.plugins import DEFAULT
 
 # two locks at once; `leases`, the second, is the only one that remains
 _LOCKS = ("endpointsleases", "configmapsleases")
+_EVERY = "*"
+_COUNTS_ALL = "NodeVolumeLimits"
+
+
+@dataclass
+class Translation:
+    """The translation of one file: its version, notes on what was left out, and settings without equivalent."""
+
+    version: LegacyVersion
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def translate(document: Document) -> tuple[Document, list[str]]:
@@ -71,11 +99,11 @@ def to_yaml(document: Document) -> str:
 
 
 def _refuse_later_fields(document: Document, version: LegacyVersion) -> None:
-    for field in version.later_fields:
-        group, _, rest = field.partition(".")
+    for path in version.later_fields:
+        group, _, rest = path.partition(".")
         if not rest:
             if group in document:
-                raise ConfigError(f'unknown field "{field}"')
+                raise ConfigError(f'unknown field "{path}"')
             continue
         profiles = document.get(group)
         for i, profile in enumerate(profiles if isinstance(profiles, list) else ()):
@@ -89,7 +117,7 @@ def _has(value: object, keys: list[str]) -> bool:
 
 def _profile(written: Document, profile: ProfileConfig, path: str, translation: Translation) -> Document:
     translation.problems += _removed(profile, path, translation.version)
-    plugins = translate_plugins(profile.plugins, f"{path}.plugins", translation)
+    plugins = _translate_plugins(profile.plugins, f"{path}.plugins", translation)
     configs = list(_plugin_configs(profile, path, translation.version, translation.notes))
     answer = {key: value for key, value in written.items() if key not in ("plugins", "pluginConfig")}
     answer["plugins"] = plugins
@@ -120,7 +148,7 @@ def _plugin_configs(profile: ProfileConfig, path: str, version: LegacyVersion, n
 
     The arguments of an enabled v1beta1 scoring plugin become the scoring strategy of NodeResourcesFit.
     """
-    active = find_scorer(profile.plugins, version)
+    active = _find_scorer(profile.plugins, version)
     strategy = _strategy(profile, active) if active else None
     for j, entry in enumerate(profile.plugin_config):
         where = f"{path}.pluginConfig[{j}]"
@@ -163,3 +191,138 @@ def _arguments(entry: PluginConfig, where: str, version: LegacyVersion) -> dict[
         if entry.name == "PodTopologySpread" and args.get("defaultConstraints"):
             args.setdefault("defaultingType", "List")
     return args
+
+
+def _translate_plugins(plugins: Plugins, path: str, translation: Translation) -> Document:
+    """Return the v1 `plugins` field of a profile. What v1 does not have is added to `translation`."""
+    by_point = "multiPoint" not in translation.version.defaults
+    return (_list_plugins_at_points if by_point else _disable_new_plugins)(plugins, path, translation)
+
+
+def _list_plugins_at_points(plugins: Plugins, path: str, translation: Translation) -> Document:
+    """Translate a v1beta1 or v1beta2 profile: list every plugin at its extension points."""
+    version, notes = translation.version, translation.notes
+    sets = sets_by_point(plugins)
+    points: dict[str, list[PluginRef]] = {}
+    for point, own in sets.items():
+        where = f"{path}.{point}"
+        enabled = _merged(own, point, version)
+        if point == "score" and version is V1BETA1:
+            translation.problems += _scorer_problems(own, enabled, where)
+        _note_disabled(own, where, notes)
+        points[point] = _renamed(enabled, own, where, notes)
+    for point, served, names in ADDED_POINTS:
+        disabled = _names(sets[point].disabled)
+        at_served, present = _names(points[served]), _names(points[point])
+        added = at_served & set(names) - present - disabled
+        if _EVERY not in disabled:
+            points[point] += [PluginRef(name=name) for name in names if name in added]
+    v1: Document = {"multiPoint": {"disabled": [{"name": _EVERY}]}}
+    return v1 | {point: {"enabled": _written(refs)} for point, refs in points.items() if refs}
+
+
+def _disable_new_plugins(plugins: Plugins, path: str, translation: Translation) -> Document:
+    """Translate a v1beta3 profile: disable the plugins that only v1 enables by default."""
+    version, notes = translation.version, translation.notes
+    v1: Document = {}
+    for point, own in sets_by_point(plugins).items():
+        where = f"{path}.{point}"
+        _note_disabled(own, where, notes)
+        present = _names(own.enabled) | ({_COUNTS_ALL} if _counted(plugins, own, point, version) else set())
+        enabled = _without_limits(own.enabled, present, where, notes)
+        disabled = [ref for ref in own.disabled if ref.name not in IN_TREE_LIMITS]
+        if point == "multiPoint" and _EVERY not in _names(own.disabled):
+            listed = _names(disabled) | {name for name, _ in version.defaults["multiPoint"]}
+            disabled += [PluginRef(name=name) for name, _ in DEFAULT if name not in listed]
+        written = {"enabled": _written(enabled), "disabled": [{"name": ref.name} for ref in disabled]}
+        if any(written.values()):
+            v1[point] = {key: refs for key, refs in written.items() if refs}
+    return v1
+
+
+def _find_scorer(plugins: Plugins, version: LegacyVersion) -> str | None:
+    """Return the name of the profile's enabled v1beta1 scoring plugin that v1 replaces by a NodeResourcesFit strategy.
+
+    Return None if none is enabled. Profiles of later versions have none.
+    """
+    if "score" not in version.defaults:
+        return None
+    enabled = (ref.name for ref in _merged(plugins.score, "score", version))
+    return next((name for name in enabled if name in SCORERS), None)
+
+
+def _merged(own: PluginSet, point: str, version: LegacyVersion) -> list[PluginRef]:
+    defaults = _refs(version.defaults.get(point, ()))
+    if version.replaces_in_place:
+        return list(merge_plugin_set(defaults, own))
+    disabled = _names(own.disabled)
+    return [ref for ref in defaults if not disabled & {_EVERY, ref.name}] + list(own.enabled)
+
+
+def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> list[Problem]:
+    """Return a problem if several plugins are enabled that would all become NodeResourcesFit in v1.
+
+    NodeResourcesFit has only one scoring strategy.
+    """
+    rivals = list(dict.fromkeys(ref.name for ref in enabled if ref.name in (*SCORERS, "NodeResourcesFit")))
+    if len(rivals) < 2:
+        return []
+    last = rivals[-1]
+    places = [f"{where}.enabled[{k}]" for k, ref in enumerate(own.enabled) if ref.name == last]
+    others = ", ".join(f'"{name}"' for name in rivals[:-1])
+    detail = f"was conflict with {others}: v1 has one scoring strategy, so disable all of these but one"
+    return [invalid((places or [where])[-1], last, detail)]
+
+
+def _renamed(enabled: list[PluginRef], own: PluginSet, where: str, notes: list[str]) -> list[PluginRef]:
+    """Return the plugins under v1's names, without plugins that v1 does not have. Append a note for each change."""
+    if PREFER_AVOID_PODS in _names(own.enabled):
+        notes.append(f"{where}: {PREFER_AVOID_PODS} left out, the annotation that it read is no more")
+    refs = [ref for ref in enabled if ref.name != PREFER_AVOID_PODS]
+    refs = [msgspec.structs.replace(r, name="NodeResourcesFit") if r.name in SCORERS else r for r in refs]
+    return _without_limits(refs, _names(refs), where, notes)
+
+
+def _without_limits(
+    enabled: list[PluginRef] | tuple[PluginRef, ...], present: set[str], where: str, notes: list[str]
+) -> list[PluginRef]:
+    """Return the plugins with the volume limits of in-tree drivers (such as EBSLimits) replaced by NodeVolumeLimits.
+
+    If `present` contains NodeVolumeLimits, they are only removed. Append a note for each change.
+    """
+    refs: list[PluginRef] = []
+    for ref in enabled:
+        if ref.name not in IN_TREE_LIMITS:
+            refs.append(ref)
+        elif _COUNTS_ALL in present | _names(refs):
+            notes.append(f"{where}: {ref.name} left out, {_COUNTS_ALL} counts its volumes")
+        else:
+            notes.append(f"{where}: {ref.name} becomes {_COUNTS_ALL}, which counts the volumes of every driver")
+            refs.append(PluginRef(name=_COUNTS_ALL))
+    return refs
+
+
+def _counted(plugins: Plugins, own: PluginSet, point: str, version: LegacyVersion) -> bool:
+    """Return whether MultiPoint enables NodeVolumeLimits at the extension point `point` of a v1beta3 profile."""
+    everywhere = _names(merge_plugin_set(_refs(version.defaults["multiPoint"]), plugins.multi_point))
+    here = set() if point == "multiPoint" else _names(own.disabled)
+    return _COUNTS_ALL in everywhere and not here & {_EVERY, _COUNTS_ALL}
+
+
+def _note_disabled(own: PluginSet, where: str, notes: list[str]) -> None:
+    disabled = [ref.name for ref in own.disabled]
+    if _COUNTS_ALL not in disabled and _EVERY not in disabled:
+        words = f"is disabled, but {_COUNTS_ALL}, which counts its volumes too, is not"
+        notes += [f"{where}: {name} {words}" for name in disabled if name in IN_TREE_LIMITS]
+
+
+def _refs(defaults: Weighted) -> tuple[PluginRef, ...]:
+    return tuple(PluginRef(name=name, weight=weight) for name, weight in defaults)
+
+
+def _names(refs: list[PluginRef] | tuple[PluginRef, ...]) -> set[str]:
+    return {ref.name for ref in refs}
+
+
+def _written(refs: list[PluginRef]) -> list[Document]:
+    return [{"name": ref.name, **({"weight": ref.weight} if ref.weight else {})} for ref in refs]

@@ -130,9 +130,9 @@ def merge_plugin_set(defaults: tuple[PluginRef, ...], user: PluginSet) -> tuple[
     """
     disabled = {ref.name for ref in user.disabled}
     last = {ref.name: i for i, ref in enumerate(user.enabled)}
-    kept = [ref for ref in defaults if "*" not in disabled and ref.name not in disabled]
-    replaced = [user.enabled[last[ref.name]] if ref.name in last else ref for ref in kept]
-    used = {last[ref.name] for ref in kept if ref.name in last}
+    refs = [ref for ref in defaults if "*" not in disabled and ref.name not in disabled]
+    replaced = [user.enabled[last[ref.name]] if ref.name in last else ref for ref in refs]
+    used = {last[ref.name] for ref in refs if ref.name in last}
     # a plugin that is enabled twice stays here and is reported as a duplicate later
     return (*replaced, *(ref for i, ref in enumerate(user.enabled) if i not in used))
 
