@@ -40,7 +40,7 @@ from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
 from scheduler.offline.evaluate.files import evaluate_files
 from scheduler.offline.observe.configuration import for_pods_of
-from scheduler.offline.whatif import WhatIfOptions, review_files
+from scheduler.offline.whatif import review_files
 from scheduler.recorder import endpoint
 from scheduler.serving import port
 
@@ -152,10 +152,19 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     stated = arguments.config or arguments.feature_gates or arguments.kubernetes_version
     config = _configuration(arguments.config, arguments) if stated else None
     if arguments.output == flags.REVIEW:
-        asked = WhatIfOptions(
-            arguments.namespace, arguments.scheduler, arguments.replicas, arguments.node, arguments.all_nodes, config
+        review = review_files(
+            arguments.cluster,
+            arguments.pod,
+            _note,
+            arguments.registry,
+            namespace=arguments.namespace,
+            scheduler=arguments.scheduler,
+            replicas=arguments.replicas,
+            node=arguments.node,
+            every_node=arguments.all_nodes,
+            config=config,
         )
-        _print_json(review_files(arguments.cluster, arguments.pod, asked, _note, arguments.registry))
+        _print_json(review)
         return 0
     if arguments.cluster is not None:
         decided = evaluate_files(arguments.cluster, arguments.pod, config, _note, arguments.registry)

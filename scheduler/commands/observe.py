@@ -36,7 +36,7 @@ from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.agreement import ObservedScheduler
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
-from scheduler.offline.observe.observer import Observer, ObserverSettings
+from scheduler.offline.observe.observer import Observer
 from scheduler.reviews.review_client import ReviewClient
 from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
@@ -121,10 +121,8 @@ def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration,
         process.start_delivery(records, api, health, closing)
         recorder = process.open_recorder(records, origin, process.build_absent_api_notes(absent), health, closing)
         kinds = process.list_watched_kinds(rules)
-        settings = ObserverSettings(
-            observed.frameworks, observed.theirs, {kind.name: kind.decode_as for kind in kinds}, arguments.window
-        )
-        observer = Observer(settings, recorder, shared, metrics)
+        decoded = {kind.name: kind.decode_as for kind in kinds}
+        observer = Observer(observed.frameworks, observed.theirs, decoded, arguments.window, recorder, shared, metrics)
         health.loop = observer
         upgrades = VersionWatch(partial(process.read_version, api), version, ending.set)
         if not states_version:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from herodotus_record.reviews import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
@@ -22,66 +21,54 @@ from scheduler.offline.evaluate.files import check_stdin, find_profile, load_clu
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class WhatIfOptions:
-    """The options of a review from files, as given on the command line; empty values mean "not given".
-
-    If `replicas` is None, the object's own number applies. `node` or `every_node` selects the nodes in the result.
-    Without `config`, the default configuration applies.
-    """
-
-    namespace: str = ""
-    scheduler: str = ""
-    replicas: int | None = None
-    node: str = ""
-    every_node: bool = False
-    config: Configuration | None = None
-
-
 def review_files(
     cluster: Sequence[str],
     pods: str,
-    options: WhatIfOptions,
     note: Callable[[str], None],
     registry: Registry = IN_TREE,
+    *,
+    namespace: str = "",
+    scheduler: str = "",
+    replicas: int | None = None,
+    node: str = "",
+    every_node: bool = False,
+    config: Configuration | None = None,
 ) -> Json:
     """Place the pods of the file `pods` on the cluster of the files `cluster`, and return a PlacementReview document.
 
-    `note` is called with each warning for the user. Raise ManifestError for an unreadable file or invalid object,
-    ConfigError if the profile cannot be built.
+    `note` is called with each warning for the user. If `replicas` is None, the object's own number applies. `node` or
+    `every_node` selects the nodes in the result. Without `config`, the default configuration applies.
+
+    Raise ManifestError for an unreadable file or invalid object, ConfigError if the profile cannot be built.
     """
     check_stdin([*cluster, pods])
     template = _template_in(pods)
-    replicas = template.replicas if options.replicas is None else options.replicas
-    if not 1 <= replicas <= MAX_REPLICAS:
-        raise ManifestError(f"{pods}: {replicas} pods are asked about; it must be 1 to {MAX_REPLICAS}")
+    count = template.replicas if replicas is None else replicas
+    if not 1 <= count <= MAX_REPLICAS:
+        raise ManifestError(f"{pods}: {count} pods are asked about; it must be 1 to {MAX_REPLICAS}")
     objects = [manifest for path in cluster for manifest in manifests(path)]
     classes, others = split_priority_classes(objects)
-    found = load_cluster_files(others, cluster, note)
-    given = options.config or Configuration()
-    scheduler = options.scheduler or template.scheduler or DEFAULT_SCHEDULER
-    profile = find_profile(scheduler, given, note if options.config else lambda _: None)
-    engine = Engine(found, given, registry, profile)
-    each = build_pods(template, options.namespace, scheduler, replicas, classes)
-    ensure(each.controller, found.objects)
-    copy = CopiedCluster(engine.nodes, found.objects)
+    loaded = load_cluster_files(others, cluster, note)
+    configuration = config or Configuration()
+    name = scheduler or template.scheduler or DEFAULT_SCHEDULER
+    profile = find_profile(name, configuration, note if config else lambda _: None)
+    engine = Engine(loaded, configuration, registry, profile)
+    each = build_pods(template, namespace, name, count, classes)
+    ensure(each.controller, loaded.objects)
+    copy = CopiedCluster(engine.nodes, loaded.objects)
     frames = place(engine.framework, copy, each.with_notes(engine.not_asked), Origin("", "evaluate"), seed=0)
     try:
-        return build_placement_review(
-            ReviewedWorkload(template.kind, template.name, replicas),
-            parse_attempts(frames),
-            every_node=options.every_node,
-            node=options.node,
-        )
+        workload = ReviewedWorkload(template.kind, template.name, count)
+        return build_placement_review(workload, parse_attempts(frames), every_node=every_node, node=node)
     except KeyError as e:
-        raise ManifestError(f'nodes "{options.node}" not found') from e
+        raise ManifestError(f'nodes "{node}" not found') from e
 
 
 def _template_in(path: str) -> PodTemplate:
-    found = [(where, content) for where, content in manifests(path) if is_pod_or_workload(content)]
-    if len(found) != 1:
-        raise ManifestError(f"{path}: expected one object that asks for pods, found {len(found) or 'none'}")
-    where, content = found[0]
+    templates = [(where, content) for where, content in manifests(path) if is_pod_or_workload(content)]
+    if len(templates) != 1:
+        raise ManifestError(f"{path}: expected one object that asks for pods, found {len(templates) or 'none'}")
+    where, content = templates[0]
     try:
         return parse_pod_template(content)
     except PodTemplateError as e:

@@ -128,13 +128,13 @@ class NodeGroupRecorder:
         """Add verdicts to the record that has waited longest. Return for how many seconds to pause."""
         with self._changed:
             attempt = self._waiting.pop(next(iter(self._waiting)))
-        known, pause_s = self._examined.get(attempt.template), 0.0
-        if known is None or time.monotonic() - known.made_s >= INTERVAL_S:
+        examined, pause_s = self._examined.get(attempt.template), 0.0
+        if examined is None or time.monotonic() - examined.made_s >= INTERVAL_S:
             began = time.monotonic()
-            known = self._examine(attempt)
-            self._examined.put(attempt.template, known)
+            examined = self._examine(attempt)
+            self._examined.put(attempt.template, examined)
             pause_s = max(REST_S, (time.monotonic() - began) * REST_FACTOR)
-        self._write(attempt, known)
+        self._write(attempt, examined)
         return pause_s
 
     def _examine(self, attempt: RecordedAttempt) -> _Examined:

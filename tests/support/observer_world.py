@@ -24,7 +24,7 @@ from scheduler.engine.records.build import Origin
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.offline.observe.configuration import drop_unknown_plugins
 from scheduler.offline.observe.metrics import ObserverMetrics
-from scheduler.offline.observe.observer import Observer, ObserverSettings
+from scheduler.offline.observe.observer import Observer
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
@@ -53,9 +53,10 @@ class ObserverWorld:
         profile = build_profile(evaluated, 0, IN_TREE, ApiHandle(shared, preempts=True, evicts=False))
         self.metrics = ObserverMetrics()
         self.observer = Observer(
-            ObserverSettings(
-                {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)}, theirs, kinds, WINDOW_S
-            ),
+            {PROFILE: Framework(profile, time.monotonic, (), shared.nominator)},
+            theirs,
+            kinds,
+            WINDOW_S,
             Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0"),
             shared,
             self.metrics,

@@ -45,10 +45,10 @@ def evaluate_files(
         note(f"{where}: the pod has scheduling gates ({gates}); it is decided as if they were gone")
     incoming = PodInfo(apply_pod_defaults(replace(wanted, spec=replace(wanted.spec, node_name=""))))
     objects = (manifest for path in cluster for manifest in manifests(path))
-    found = load_cluster_files(objects, cluster, note, incoming)
-    given = config or Configuration()
-    profile = find_profile(incoming.pod.spec.scheduler_name, given, note if config else _quiet)
-    return Engine(found, given, registry, profile).evaluate(incoming)
+    loaded = load_cluster_files(objects, cluster, note, incoming)
+    configuration = config or Configuration()
+    profile = find_profile(incoming.pod.spec.scheduler_name, configuration, note if config else _quiet)
+    return Engine(loaded, configuration, registry, profile).evaluate(incoming)
 
 
 def check_stdin(paths: Sequence[str]) -> None:
@@ -68,36 +68,36 @@ def load_cluster_files(
     `paths` names the objects' files in the error, `incoming` is passed to `load_cluster`, and `note` is called with the
     kinds that were skipped.
     """
-    found = load_cluster(objects, incoming)
-    if found.skipped:
-        note(f"skipped: {', '.join(sorted(found.skipped))}")
-    if not found.nodes.live.any():
+    loaded = load_cluster(objects, incoming)
+    if loaded.skipped:
+        note(f"skipped: {', '.join(sorted(loaded.skipped))}")
+    if not loaded.nodes.live.any():
         raise ManifestError(f"{', '.join(paths)}: no Node in the cluster")
-    return found
+    return loaded
 
 
 def manifests(path: str) -> Iterator[SourceManifest]:
     """Yield every object in a file, in the files of a directory, or in standard input (`-`). Lists are expanded."""
     for name, text in _texts(path):
-        found = [document for document in _documents(name, text) if document is not None]
-        for number, document in enumerate(found, 1):
-            where = f"{name}: document {number}" if len(found) > 1 else name
+        documents = [document for document in _documents(name, text) if document is not None]
+        for number, document in enumerate(documents, 1):
+            where = f"{name}: document {number}" if len(documents) > 1 else name
             yield from parse_items(where, document)
 
 
 def parse_document(path: str) -> object:
     """Return the only YAML or JSON document in a file. Raise ManifestError if there is none or more than one."""
-    found = [document for name, text in _texts(path) for document in _documents(name, text) if document is not None]
-    if len(found) != 1:
-        raise ManifestError(f"{path}: expected one document, found {len(found) or 'none'}")
-    return found[0]
+    documents = [document for name, text in _texts(path) for document in _documents(name, text) if document is not None]
+    if len(documents) != 1:
+        raise ManifestError(f"{path}: expected one document, found {len(documents) or 'none'}")
+    return documents[0]
 
 
 def _pod_in(path: str) -> tuple[str, Pod]:
-    found = list(manifests(path))
-    if len(found) != 1:
-        raise ManifestError(f"{path}: expected one Pod, found {len(found) or 'no'} objects")
-    where, content = found[0]
+    contents = list(manifests(path))
+    if len(contents) != 1:
+        raise ManifestError(f"{path}: expected one Pod, found {len(contents) or 'no'} objects")
+    where, content = contents[0]
     if not isinstance(content, Mapping) or content.get("kind") != "Pod":
         kind = content.get("kind") if isinstance(content, Mapping) else None
         raise ManifestError(f"{where}: kind: expected Pod, found {kind or 'none'}")

@@ -15,8 +15,8 @@ from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.plugin_results import filter_status, join_reasons
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.trace import FilterRun, ScoreRun
-from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt
-from scheduler.offline.evaluate.allocations import build_allocations
+from scheduler.engine.objects.resource_api import DeviceResult, ResourceClaim, to_json
+from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
 
 Json = dict[str, Any]
 
@@ -63,13 +63,13 @@ def outcome_of(
         outcome["cycleError"] = score_error
     attempt = result.state.find(ClaimsOfAttempt)
     if attempt is not None and "cycleError" not in outcome:
-        outcome |= build_allocations(attempt, outcome["feasible"] or ())
+        outcome |= _build_allocations(attempt, outcome["feasible"] or ())
     if trace.post_filters:
-        last, found = trace.post_filters[-1], trace.preemption
+        last, candidate = trace.post_filters[-1], trace.preemption
         outcome["preemption"] = {"code": last.verdict.code.label, "message": join_reasons(last.verdict, version)}
-        if found is not None:
-            nominated = next(c for c in found.candidates if c.node == found.nominated_node)
-            outcome["preemption"] |= {"nominatedNode": found.nominated_node, "victims": list(nominated.victims)}
+        if candidate is not None:
+            nominated = next(c for c in candidate.candidates if c.node == candidate.nominated_node)
+            outcome["preemption"] |= {"nominatedNode": candidate.nominated_node, "victims": list(nominated.victims)}
         if attempt is not None and attempt.writes:
             outcome["preemption"]["claimWrites"] = attempt.writes
     return outcome
@@ -95,4 +95,44 @@ def _points(run: ScoreRun, names: list[str], feasible: Iterable[int]) -> Json:
         "raw": {names[slot]: int(run.raw[slot]) for slot in feasible},
         "normalized": {names[slot]: int(run.normalized[slot]) for slot in feasible},
         "weight": run.weight,
+    }
+
+
+def _build_allocations(attempt: ClaimsOfAttempt, nodes: Iterable[str]) -> Json:
+    """Return the allocations on the feasible nodes, their node selectors, and the requests for extended resources."""
+    allocations, selectors, requests = {}, {}, {}
+    consumes = _index_counters(attempt)
+    for node in nodes:
+        allocation = attempt.nodes.get(node, NodeAllocation(()))
+        claims = [attempt.claims[i] for i in attempt.to_allocate()]
+        pairs = list(zip(claims, allocation.results, strict=False))
+        allocations[node] = [
+            _describe_device(claim, result, consumes) for claim, got in pairs for result in got.devices.results or ()
+        ]
+        selectors[node] = {
+            claim.metadata.name: None if got.node_selector is None else to_json(got.node_selector)
+            for claim, got in pairs
+        }
+        if allocation.extended_claim is not None and allocation.extended_claim.spec.devices.requests:
+            requests[node] = [to_json(request) for request in allocation.extended_claim.spec.devices.requests]
+    outcome: Json = {"allocations": allocations, "allocationNodeSelectors": selectors}
+    return {key: value for key, value in {**outcome, "extendedResourceRequests": requests}.items() if value}
+
+
+def _describe_device(claim: ResourceClaim, result: DeviceResult, consumes: dict[tuple[str, str, str], Json]) -> Json:
+    fields = {"claim": claim.metadata.name, **to_json(result)}
+    fields.pop("shareID", None)
+    if result.share_id is not None:
+        fields["shared"] = True
+    fields.pop("bindingFailureConditions", None)
+    counters = consumes.get((result.driver, result.pool, result.device))
+    return fields | ({"consumesCounters": counters} if counters else {})
+
+
+def _index_counters(attempt: ClaimsOfAttempt) -> dict[tuple[str, str, str], Any]:
+    if attempt.allocator is None:
+        return {}
+    devices = (device for each in attempt.allocator.slices for device in each.devices)
+    return {
+        device.id: to_json(device.device.consumes_counters) for device in devices if device.device.consumes_counters
     }

@@ -33,10 +33,12 @@ def drop_unknown_plugins(
     extenders = tuple(extender.url_prefix for extender in config.extenders)
     profiles, theirs = [], {}
     for profile in config.profiles:
-        kept, unknown = _drop_unknown_plugins(profile, registry)
+        known_only, unknown = _drop_unknown_plugins(profile, registry)
         share = profile.percentage_of_nodes_to_score
         share = config.percentage_of_nodes_to_score if share is None else share
-        profiles.append(msgspec.structs.replace(kept, percentage_of_nodes_to_score=100))  # every node is evaluated
+        profiles.append(
+            msgspec.structs.replace(known_only, percentage_of_nodes_to_score=100)
+        )  # every node is evaluated
         theirs[profile.scheduler_name] = ObservedScheduler(share or 0, unknown, extenders)
     return msgspec.structs.replace(config, profiles=tuple(profiles), extenders=()), theirs
 

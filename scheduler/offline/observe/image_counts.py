@@ -58,8 +58,8 @@ class ImageCounts:
         def bounded(bound: Callable[[int, int], int]) -> Scores:
             def count(name: str, image: Image, slots: list[int]) -> np.ndarray:
                 now = len(image.slots)
-                known = (self._counts.get(nodes.names[slot], {}).get(name, now) for slot in slots)
-                return np.array([bound(then, now) for then in known], np.float64)
+                counts = (self._counts.get(nodes.names[slot], {}).get(name, now) for slot in slots)
+                return np.array([bound(then, now) for then in counts], np.float64)
 
             return plugin.compute_points(pod, nodes, count)
 
@@ -72,4 +72,4 @@ class ImageCounts:
             self._counts.pop(name, None)
             return
         images = (image for reported in node.status.images or () for image in reported.names or ())
-        self._counts[name] = {image: len(found.slots) for image in images if (found := nodes.images.get(image))}
+        self._counts[name] = {image: len(entry.slots) for image in images if (entry := nodes.images.get(image))}

@@ -42,6 +42,8 @@ class ObserverMetrics:
         """Return the seconds since the observer's thread last called `beat`."""
         return self._clock() - self._beat
 
-    def reconstructed(self, scheduler: str, found: Reconstruction) -> None:
+    def reconstructed(self, scheduler: str, reconstruction: Reconstruction) -> None:
         """Count one reconstructed decision by scheduler name, agreement and cause."""
-        self._decisions.labels(scheduler, found.agreement.value, found.cause.value if found.cause else "").inc()
+        self._decisions.labels(
+            scheduler, reconstruction.agreement.value, reconstruction.cause.value if reconstruction.cause else ""
+        ).inc()

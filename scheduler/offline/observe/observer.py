@@ -76,44 +76,36 @@ class _Compared:
     suggestions: tuple[Suggestion, ...] = ()
 
 
-@dataclass(frozen=True)
-class ObserverSettings:
-    """What an observer follows and how.
-
-    For each observed scheduler, by name, `frameworks` has the framework that reconstructs its decisions, and `theirs`
-    the settings in which the scheduler differs from it. `kinds` are the watched kinds besides nodes and pods, by
-    resource name. Watch events are applied `window_s` seconds after they arrive.
-    """
-
-    frameworks: Mapping[str, Framework]
-    theirs: Mapping[str, ObservedScheduler]
-    kinds: Mapping[str, type[Object]]
-    window_s: float
-
-
 class Observer:
     """The observer's thread: follows the cluster and reconstructs and records the decisions of other schedulers."""
 
     def __init__(
         self,
-        settings: ObserverSettings,
+        frameworks: Mapping[str, Framework],
+        theirs: Mapping[str, ObservedScheduler],
+        kinds: Mapping[str, type[Object]],
+        window_s: float,
         recorder: Recorder,
         shared: ClusterState,
         metrics: ObserverMetrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare without starting to observe."""
-        frameworks = settings.frameworks
+        """Prepare without starting to observe.
+
+        For each observed scheduler, by name, `frameworks` has the framework that reconstructs its decisions, and
+        `theirs` the settings in which the scheduler differs from it. `kinds` are the watched kinds besides nodes and
+        pods, by resource name. Watch events are applied `window_s` seconds after they arrive.
+        """
         self.inbox: queue.SimpleQueue[Message | _Task] = queue.SimpleQueue()
         self.frameworks = frameworks
-        self._theirs = settings.theirs
+        self._theirs = theirs
         self._recorder = recorder
         self._cache = shared.cache
         self._objects = shared.objects
         self._nominator = shared.nominator
         self._metrics = metrics
         self._clock = clock
-        self._window = ReorderWindow(settings.window_s)
+        self._window = ReorderWindow(window_s)
         self._own_writes = SchedulerClaimWrites(shared.objects)
         self._device_writes = SchedulerDeviceWrites(shared.objects)
         self._image_counts = ImageCounts()
@@ -123,7 +115,7 @@ class Observer:
         self._rejected: dict[str, str] = {}  # likewise: the last message
         self._prepared = False
         self._queue = SchedulingQueue.for_profiles(frameworks)
-        self._handlers = EventHandlers(shared, self._queue, settings.kinds, frameworks, {})
+        self._handlers = EventHandlers(shared, self._queue, kinds, frameworks, {})
 
     @property
     def synced(self) -> bool:
@@ -244,9 +236,9 @@ class Observer:
                 continue
             if pod.spec.node_name:
                 yield queued, ObservedOutcome(pod.spec.node_name, watched=watched)
-            elif (said := _rejection(pod)) and said != self._rejected.get(queued.uid):
-                self._rejected[queued.uid] = said
-                yield queued, ObservedOutcome("", said, watched)
+            elif (text := _rejection(pod)) and text != self._rejected.get(queued.uid):
+                self._rejected[queued.uid] = text
+                yield queued, ObservedOutcome("", text, watched)
 
     def _reconstruct(self, queued: QueuedPod, outcome: ObservedOutcome, seen: float) -> None:
         attempt = self._attempts[queued.uid] = self._attempts.get(queued.uid, 0) + 1
@@ -302,9 +294,9 @@ class Observer:
     def _is_batched(self, pod: PodInfo, outcome: ObservedOutcome, plain: _Compared, seen: float) -> bool:
         """Return whether a disagreement is explained by kube-scheduler's reuse of the ranking of an equal pod."""
         name = pod.pod.spec.scheduler_name
-        known = not (self._theirs[name].unknown_plugins or self._theirs[name].extenders)
+        is_complete = not (self._theirs[name].unknown_plugins or self._theirs[name].extenders)
         nodes = plain.snapshot.nodes
-        return known and self._batching[name].explains(pod, outcome.node, plain.result, nodes, seen)
+        return is_complete and self._batching[name].explains(pod, outcome.node, plain.result, nodes, seen)
 
     def _evaluate(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, *, exact: bool = True) -> _Compared:
         """Evaluate the pod on the cache's present state and compare the result with the outcome.
@@ -317,23 +309,23 @@ class Observer:
         slot = snapshot.nodes.index.get(outcome.node) if outcome.node else None
         gone = bool(outcome.node) and slot is None
         if result.path is DecisionPath.ERROR:
-            found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_EVALUATED)
+            reconstruction = Reconstruction(Agreement.UNKNOWN, Cause.NOT_EVALUATED)
         elif not outcome.watched:
-            found = Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED)
+            reconstruction = Reconstruction(Agreement.UNKNOWN, Cause.NOT_WATCHED)
         elif not gone and follows(result, slot):
             agreement = Agreement.AGREE if exact else Agreement.IN_WINDOW
-            found = Reconstruction(agreement, None, shift.bindings, shift.deletions)
+            reconstruction = Reconstruction(agreement, None, shift.bindings, shift.deletions)
         elif pod.pod_group is not None and not outcome.node:
             # It was decided beside pods of its group that were taken back, which no watch shows.
-            found = Reconstruction(Agreement.UNKNOWN, Cause.STALE_VIEW, shift.bindings, shift.deletions)
+            reconstruction = Reconstruction(Agreement.UNKNOWN, Cause.STALE_VIEW, shift.bindings, shift.deletions)
         else:
             image_points = self._image_counts.points(self.frameworks[name].profile, pod, snapshot.nodes)
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name], image_points)
-            found = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
+            reconstruction = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
         suggestions = (
             () if outcome.node else self._suggester.suggest(self.frameworks[name], pod, snapshot.nodes, result)
         )
-        return _Compared(result, slot, found, snapshot, suggestions)
+        return _Compared(result, slot, reconstruction, snapshot, suggestions)
 
     def _record(
         self, queued: QueuedPod, attempt: int, outcome: ObservedOutcome, compared: _Compared, seen_ago_s: float

@@ -71,7 +71,7 @@ class SchedulerClaimWrites:
 
         `node` is the node that the pod's scheduler chose.
         """
-        hidden = [found for claim in self._for(pod, node) for found in self._take_back(claim)]
+        hidden = [change for claim in self._for(pod, node) for change in self._take_back(claim)]
         try:
             yield
         finally:
@@ -134,8 +134,8 @@ class SchedulerClaimWrites:
             self._since.setdefault(claim, now)
 
     def _forget(self, claim: str) -> None:
-        for kept in (self._claims, self._volumes, self._since):
-            kept.pop(claim, None)
+        for index in (self._claims, self._volumes, self._since):
+            index.pop(claim, None)
 
 
 def _free(claim: PersistentVolumeClaim) -> bool:

@@ -71,7 +71,7 @@ class ReorderWindow:
         self._held.append((now, message))
 
     def due(self, now: float) -> tuple[float, Message] | None:
-        """Return the next message that was held back long enough, after its time of arrival. Remove it from the window.
+        """Remove the oldest message if it arrived at least the window's length ago; return (time of arrival, message).
 
         Return None if there is no such message.
         """
@@ -102,7 +102,7 @@ class ReorderWindow:
         since = self._since(at) if at is not None else ()
         others = [(change.uid, change.before) for change in since if change.uid != pod]
         with _changed(cache, [(pod, None)]), _changed(cache, others) as were:
-            came = sum(counted is not None for _, counted in were)
+            came = sum(earlier is not None for _, earlier in were)
             yield Shift(-came, came - len(were))
 
     def snapshots(self, cache: Cache, counting: Counting, but: str, now: float) -> Generator[Shift]:
@@ -187,14 +187,14 @@ def _changed(cache: Cache, pods: Iterable[Counted]) -> Iterator[list[Counted]]:
     were: list[Counted] = []
     try:
         for uid, pod in pods:
-            counted = cache.pod(uid)
-            if (pod is None) != (counted is None):
+            cached = cache.pod(uid)
+            if (pod is None) != (cached is None):
                 _count(cache, uid, pod)
-                were.append((uid, counted))
+                were.append((uid, cached))
         yield were
     finally:
-        for uid, counted in reversed(were):
-            _count(cache, uid, counted)
+        for uid, cached in reversed(were):
+            _count(cache, uid, cached)
 
 
 def _count(cache: Cache, uid: str, pod: PodInfo | None) -> None:

@@ -230,8 +230,12 @@ class AttemptAssembler:
 
 def _taint(attempt: LoggedAttempt, entry: Entry) -> None:
     taint = entry.values.get("untoleratedTaint")
-    said = {k: str(taint[k]) for k in ("key", "value", "effect") if taint.get(k)} if isinstance(taint, dict) else {}
-    _reject(attempt, entry, "TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Reason("untolerated-taint", said))
+    parameters = (
+        {k: str(taint[k]) for k in ("key", "value", "effect") if taint.get(k)} if isinstance(taint, dict) else {}
+    )
+    _reject(
+        attempt, entry, "TaintToleration", Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Reason("untolerated-taint", parameters)
+    )
 
 
 def _spread_label(attempt: LoggedAttempt, entry: Entry) -> None:
@@ -244,8 +248,13 @@ def _spread(attempt: LoggedAttempt, entry: Entry) -> None:
     fewest, skew = entry.number("minMatchNum"), entry.number("maxSkew")
     if here is None or own is None or fewest is None or skew is None:
         return
-    said = {"key": entry.text("topologyKey"), "pods": str(here + own), "fewest": str(fewest), "maxSkew": str(skew)}
-    _reject(attempt, entry, "PodTopologySpread", Code.UNSCHEDULABLE, Reason("spread", said))
+    parameters = {
+        "key": entry.text("topologyKey"),
+        "pods": str(here + own),
+        "fewest": str(fewest),
+        "maxSkew": str(skew),
+    }
+    _reject(attempt, entry, "PodTopologySpread", Code.UNSCHEDULABLE, Reason("spread", parameters))
 
 
 def _reject(attempt: LoggedAttempt, entry: Entry, plugin: str, code: Code, reason: Reason) -> None:
@@ -276,15 +285,15 @@ def _extender_score(attempt: LoggedAttempt, entry: Entry) -> None:
 
 
 def _score(scores: dict[str, dict[str, int]], entry: Entry, by: str) -> None:
-    node, given = entry.text("node"), entry.number("score")
-    if node and entry.text(by) and given is not None:
-        scores.setdefault(entry.text(by), {})[node] = given
+    node, points = entry.text("node"), entry.number("score")
+    if node and entry.text(by) and points is not None:
+        scores.setdefault(entry.text(by), {})[node] = points
 
 
 def _total(attempt: LoggedAttempt, entry: Entry) -> None:
-    node, given = entry.text("node"), entry.number("score")
-    if node and given is not None:
-        attempt.totals[node] = given
+    node, points = entry.text("node"), entry.number("score")
+    if node and points is not None:
+        attempt.totals[node] = points
 
 
 def _binding(attempt: LoggedAttempt, entry: Entry) -> None:
@@ -301,8 +310,8 @@ def _bound(attempt: LoggedAttempt, entry: Entry) -> None:
 def _no_fit(attempt: LoggedAttempt, entry: Entry) -> None:
     attempt.message, attempt.ended_us = entry.text("err"), entry.at_us
     attempt.failed = bool(attempt.node)
-    counted = _FIT_ERROR.match(attempt.message)
-    attempt.total = int(counted[1]) if counted and len(counted[1]) < 9 else None
+    counts = _FIT_ERROR.match(attempt.message)
+    attempt.total = int(counts[1]) if counts and len(counts[1]) < 9 else None
 
 
 def _no_nodes(attempt: LoggedAttempt, entry: Entry) -> None:

@@ -29,9 +29,9 @@ class LogNodeTable:
 
     def slot(self, name: str) -> int:
         """Return the node's slot (row index in the columns of records). A new node gets a free one."""
-        known = self._slots.get(name)
-        if known is not None:
-            return known
+        existing = self._slots.get(name)
+        if existing is not None:
+            return existing
         if self._free:
             slot = self._free.pop()
         else:

@@ -94,13 +94,13 @@ def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedW
     scored, unsure = _scored(attempt)
     placed = bool(attempt.node)
     rank = _ranks(attempt, scored)
-    said = set(attempt.rejected) | set(rank)
-    at = {name: nodes.slot(name) for name in sorted(said)}  # sorted: slots do not depend on the order of lines
+    named = set(attempt.rejected) | set(rank)
+    at = {name: nodes.slot(name) for name in sorted(named)}  # sorted: slots do not depend on the order of lines
     slots = len(nodes.names)
     evaluation = np.array([Evaluation.UNRECORDED if name else Evaluation.ABSENT for name in nodes.names], np.uint8)
     evaluation[list(at.values())] = Evaluation.EVALUATED
     scores, unweighed = _scores(attempt, weights, at, slots) if scored else ((), ())
-    unknown, counts = _counts(attempt, len(said), len(rank))
+    unknown, counts = _counts(attempt, len(named), len(rank))
     namespace, _, name = attempt.pod.partition("/")
     hidden = int((evaluation == Evaluation.UNRECORDED).sum())
     return Decision(
@@ -184,10 +184,10 @@ def _scored(attempt: LoggedAttempt) -> tuple[bool, tuple[Reason, ...]]:
         several = attempt.node and (attempt.feasible or 0) != 1
         return False, (Reason(LOG_SCORES),) if several else ()
     whole = attempt.feasible in (None, n) and (not attempt.node or attempt.node in attempt.totals)
-    whole = whole and all(given.keys() == attempt.totals.keys() for given in _points(attempt).values())
+    whole = whole and all(points.keys() == attempt.totals.keys() for points in _points(attempt).values())
     if whole and not attempt.extended:
         whole = all(
-            sum(given[node] for given in attempt.scores.values()) == total for node, total in attempt.totals.items()
+            sum(points[node] for points in attempt.scores.values()) == total for node, total in attempt.totals.items()
         )
     return whole, () if whole else (Reason("log-scores-partial"),)
 
@@ -227,8 +227,8 @@ def _counts(attempt: LoggedAttempt, named: int, ranked: int) -> tuple[tuple[str,
     evaluated = max(attempt.evaluated if attempt.evaluated is not None else 0, named, feasible)
     total = max(attempt.total if attempt.total is not None else 0, evaluated)
     known_feasible = attempt.feasible is not None or not attempt.node
-    said = (("nodes", attempt.total), ("evaluated", attempt.evaluated))
-    unknown = [f"snapshot.{name}" for name, value in said if value is None]
+    counts = (("nodes", attempt.total), ("evaluated", attempt.evaluated))
+    unknown = [f"snapshot.{name}" for name, value in counts if value is None]
     return (*unknown, *(() if known_feasible else ("snapshot.feasible",))), (total, evaluated, feasible)
 
 
@@ -261,14 +261,14 @@ def _scores(
     columns, unweighed = [], []
     for plugin, points in sorted(attempt.scores.items()):
         weight = weights.by_plugin.get(plugin)
-        if weight is None or any(given % weight for given in points.values()):
+        if weight is None or any(score % weight for score in points.values()):
             unweighed.append(plugin)
             weight = 1
-        normalized = {node: given // weight for node, given in points.items()}
+        normalized = {node: score // weight for node, score in points.items()}
         columns.append(ScoreColumn(plugin, weight, False, empty_column(), _by_slot(normalized, at, slots)))
     if len(attempt.extended) == 1:  # what the total holds beside the plugins' points is the one extender's
         ((extender, _),) = attempt.extended.items()
-        rest = {n: t - sum(given[n] for given in attempt.scores.values()) for n, t in attempt.totals.items()}
+        rest = {n: t - sum(score[n] for score in attempt.scores.values()) for n, t in attempt.totals.items()}
         columns.append(ScoreColumn(extender, 1, False, empty_column(), _by_slot(rest, at, slots)))
         unweighed.append(extender)
     elif attempt.extended:  # their shares of it are not in the log

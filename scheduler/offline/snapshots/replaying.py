@@ -69,7 +69,7 @@ def replay(
     for each in placed:
         nodes.remove_pod(each.pod.uid, each.node)
         claims.release(each.pod, deletes_generated=False)
-    found = []
+    results = []
     for number, each in enumerate(placed, 1):
         pod = _waiting(each.pod)
         result = schedule(framework_of(pod), pod, Snapshot.from_columns(nodes), seed=0)
@@ -77,9 +77,9 @@ def replay(
         if replayed.now:
             nodes.add_pod(pod, replayed.now)
             claims.allocate(pod, replayed.now, result.state)
-        found.append(replayed)
+        results.append(replayed)
         report(number)
-    return found
+    return results
 
 
 def document(replayed: Sequence[ReplayedDecision], *, snapshot: str, by: str, against: str) -> Json:

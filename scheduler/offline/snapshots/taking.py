@@ -48,8 +48,8 @@ def items(
         try:
             for item in _listed(api, path):
                 count += 1
-                kept = item if full else _redacted(item, kind, annotations)
-                yield {"apiVersion": version, "kind": kind.__name__, **kept}
+                shown = item if full else _redacted(item, kind, annotations)
+                yield {"apiVersion": version, "kind": kind.__name__, **shown}
         except ApiError as e:
             if e.code != 404 or not may_be_absent:
                 raise
@@ -88,8 +88,8 @@ def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> J
     obj = msgspec.convert(item, kind)
     if isinstance(obj, Node):
         has = obj.metadata.annotations or {}
-        kept = {key: has[key] for key in annotations if key in has} or None
-        obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, annotations=kept))
+        annotations_read = {key: has[key] for key in annotations if key in has} or None
+        obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, annotations=annotations_read))
     plain: Json = _plain(obj)
     return plain
 
@@ -100,8 +100,8 @@ def _plain(value: Any) -> Any:
     Empty values that differ from the default stay.
     """
     if isinstance(value, msgspec.Struct):
-        given = ((encoded, getattr(value, name), default) for name, encoded, default in _fields(type(value)))
-        return {encoded: _plain(each) for encoded, each, default in given if each != default}
+        fields = ((encoded, getattr(value, name), default) for name, encoded, default in _fields(type(value)))
+        return {encoded: _plain(each) for encoded, each, default in fields if each != default}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return {key: _plain(each) for key, each in value.items()} if isinstance(value, dict) else value
