@@ -18,8 +18,8 @@ from scheduler.engine.cel.ast import (
     StructLiteral,
 )
 from scheduler.engine.cel.environment import DEVICE_FIELDS, FUNCTIONS, NAMED_TYPES, VARIABLES
+from scheduler.engine.cel.errors import Problems
 from scheduler.engine.cel.library.declaration import Overload
-from scheduler.engine.cel.messages import Problems
 from scheduler.engine.cel.types import Kind, Substitutions, Type
 from scheduler.engine.cel.validators import validate
 from scheduler.engine.cel.values import Uint
@@ -96,22 +96,22 @@ class _Checker:
         self._problems.add(node.offset, f"undeclared reference to '{name}' (in container '')")
 
     def _check_ident(self, node: Ident) -> None:
-        found, instance = self._lookup(node.name)
-        if found is None:
+        declared, instance = self._lookup(node.name)
+        if declared is None:
             self._undeclared(node, node.name)
             return
         node.name = node.name.removeprefix(".")
-        node.type, node.instance = found, instance
+        node.type, node.instance = declared, instance
 
     def _check_select(self, node: Select) -> None:
         name = None if node.test_only else qualified_name(node)
         if name is not None:
-            found, instance = self._lookup(name)
-            if found is not None and instance is not None:
+            declared, instance = self._lookup(name)
+            if declared is not None and instance is not None:
                 # The name of a type: the evaluator reads it from the operand, which it never evaluates.
                 node.operand = Ident(node.offset, name.removeprefix("."))
                 node.operand.instance = instance
-                node.type = found
+                node.type = declared
                 return
         result = self._field_type(node, node.operand, node.name, optional=False)
         node.type = types.BOOL if node.test_only else self._types.resolve(result)
@@ -137,11 +137,11 @@ class _Checker:
         if target != types.DEVICE:
             self._problems.add(node.offset, f"unexpected failed resolution of '{target.name}'")
             return types.ERROR
-        found = DEVICE_FIELDS.get(name)
-        if found is None:
+        field_type = DEVICE_FIELDS.get(name)
+        if field_type is None:
             self._problems.add(node.offset, f"undefined field '{name}'")
             return types.ERROR
-        return found
+        return field_type
 
     def _check_call(self, node: Call) -> None:
         if node.function == "_?._":
@@ -170,7 +170,7 @@ class _Checker:
         self._resolve_overloads(node, overloads)
 
     def _resolve_overloads(self, node: Call, overloads: list[Overload]) -> None:
-        given = [operand.type for operand in node.operands]
+        argument_types = [operand.type for operand in node.operands]
         if node.function in ("_&&_", "_||_"):
             self._check_logical(node, overloads[0])
             return
@@ -180,15 +180,15 @@ class _Checker:
             if overload.is_member is (node.target is None):
                 continue
             wanted, returned = self._instantiate(overload)
-            if self._types.unify(given, wanted):
+            if self._types.unify(argument_types, wanted):
                 matching.append(overload.id)
-                found = self._types.resolve(returned)
+                result_type = self._types.resolve(returned)
                 if result is None:
-                    result = found
-                elif not result.is_dynamic and found != result:
+                    result = result_type
+                elif not result.is_dynamic and result_type != result:
                     result = types.DYN
         if result is None:
-            self._no_matching_overload(node, given)
+            self._no_matching_overload(node, argument_types)
             return
         node.type = result
         node.overloads = tuple(matching)
@@ -208,8 +208,8 @@ class _Checker:
             return overload.arguments, overload.result
         return tuple(_replace(a, fresh) for a in overload.arguments), _replace(overload.result, fresh)
 
-    def _no_matching_overload(self, node: Call, given: list[Type]) -> None:
-        shown = [str(self._types.resolve(one, free_as_dyn=True)) for one in given]
+    def _no_matching_overload(self, node: Call, argument_types: list[Type]) -> None:
+        shown = [str(self._types.resolve(one, free_as_dyn=True)) for one in argument_types]
         target = f"{shown.pop(0)}." if node.target is not None else ""
         signature = f"{target}({', '.join(shown)})"
         message = f"found no matching overload for '{node.function}' applied to '{signature}'"
@@ -252,13 +252,13 @@ class _Checker:
         node.type = types.map_of(key or self._types.fresh(), value or self._types.fresh())
 
     def _check_struct(self, node: StructLiteral) -> None:
-        found, instance = self._lookup(node.name)
-        if found is None:
+        declared, instance = self._lookup(node.name)
+        if declared is None:
             self._undeclared(node, node.name)
             return
         node.type = types.ERROR
         if instance is None:
-            self._problems.add(node.offset, f"'{found.name}' is not a type")
+            self._problems.add(node.offset, f"'{declared.name}' is not a type")
         elif instance == types.DEVICE:
             node.type = instance
         else:

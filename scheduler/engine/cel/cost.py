@@ -197,8 +197,8 @@ class _Coster:
         return total
 
     def _variable(self, name: str) -> _Variable | None:
-        found = self._variables.get(name)
-        return found[-1] if found else None
+        estimate = self._variables.get(name)
+        return estimate[-1] if estimate else None
 
     def _push(self, name: str, variable: _Variable) -> None:
         self._variables.setdefault(name, []).append(variable)
@@ -299,9 +299,9 @@ class _Coster:
 
     def _size(self, node: Expression) -> Range | None:
         """Return the size of a node's value, or None if nothing is known about it."""
-        known = self._sizes.get(id(node)) or _literal_size(node)
-        if known is not None:
-            return known
+        size = self._sizes.get(id(node)) or _literal_size(node)
+        if size is not None:
+            return size
         declared = _declared_size(self._path(node))
         if declared is not None:
             self._sizes[id(node)] = declared
@@ -312,11 +312,11 @@ class _Coster:
         return variable.size if variable is not None else None
 
     def _entry_sizes(self, node: Expression) -> _Entries | None:
-        found = self._entries.get(id(node))
-        if found is None and isinstance(node, Ident):
+        sizes = self._entries.get(id(node))
+        if sizes is None and isinstance(node, Ident):
             variable = self._variable(node.name)
-            found = variable.entries if variable is not None else None
-        return found
+            sizes = variable.entries if variable is not None else None
+        return sizes
 
     def _operand(self, node: Expression) -> _Operand:
         path = self._path(node)
@@ -368,21 +368,21 @@ class _Coster:
         argument_costs: list[Range],
     ) -> _Estimate:
         """Return the cost of a call by one overload with its arguments."""
-        given = _NOTHING
+        all_arguments = _NOTHING
         for cost in argument_costs:
-            given = given.plus(cost)
+            all_arguments = all_arguments.plus(cost)
         estimate = _list_library(overload, target, arguments) or _kubernetes(node.function, overload, target, arguments)
         if estimate is not None:
-            return _Estimate(estimate.cost.plus(given), estimate.size)
+            return _Estimate(estimate.cost.plus(all_arguments), estimate.size)
         if overload in ("logical_and", "logical_or"):
             left, right = argument_costs
             return _Estimate(Range(left.low, left.plus(right).high))
         if overload == "conditional":
             return self._conditional(node, argument_costs)
         if overload in ("add_string", "add_bytes", "add_list"):
-            return self._concatenation(node, overload, arguments, given)
+            return self._concatenation(node, overload, arguments, all_arguments)
         estimate = _standard(overload, target, arguments) or _Estimate(_ONE)
-        return _Estimate(estimate.cost.plus(given), estimate.size)
+        return _Estimate(estimate.cost.plus(all_arguments), estimate.size)
 
     def _conditional(self, node: Call, costs: list[Range]) -> _Estimate:
         _, chosen, otherwise = node.arguments
@@ -392,14 +392,14 @@ class _Coster:
             self._entries[id(node)] = one.union(two)
         return _Estimate(costs[0].plus(costs[1].union(costs[2])), size)
 
-    def _concatenation(self, node: Call, overload: str, arguments: list[_Operand], given: Range) -> _Estimate:
+    def _concatenation(self, node: Call, overload: str, arguments: list[_Operand], all_arguments: Range) -> _Estimate:
         left, right = arguments
         size = (left.size or _UNKNOWN).plus(right.size or _UNKNOWN)
         one, two = map(self._entry_sizes, node.arguments)
         if one is not None and two is not None:
             self._entries[id(node)] = one.union(two)
         cost = _ONE if overload == "add_list" else size.scaled(_STRING_FACTOR)
-        return _Estimate(cost.plus(given), size)
+        return _Estimate(cost.plus(all_arguments), size)
 
 
 def _literal_size(node: Expression) -> Range | None:

@@ -145,18 +145,18 @@ class _Compiler:
         if table.name == "attributes":
 
             def attribute(frame: Frame) -> Value:
-                found = frame[0].attributes.get(domain_name)
-                if found is None or key not in found:
+                of_domain = frame[0].attributes.get(domain_name)
+                if of_domain is None or key not in of_domain:
                     raise CelRuntimeError(f"no such key: {key}")
-                return found[key]
+                return of_domain[key]
 
             return attribute
 
         def capacity(frame: Frame) -> Value:
-            found = frame[0].capacity.get(domain_name)
-            if found is None or key not in found:
+            of_domain = frame[0].capacity.get(domain_name)
+            if of_domain is None or key not in of_domain:
                 raise CelRuntimeError(f"no such key: {key}")
-            return found[key]
+            return of_domain[key]
 
         return capacity if table.name == "capacity" else None
 

@@ -74,9 +74,9 @@ def index(value: Value, key: Value) -> Value:
     """Return `value[key]`. Raise CelRuntimeError if there is no such element."""
     if type(value) is OptionalValue:
         return optional_index(value, key)
-    found, present = look_up(value, key)
+    element, present = look_up(value, key)
     if present:
-        return found
+        return element
     raise CelRuntimeError(
         f"index out of bounds: {display(key)}" if type(value) is list else f"no such key: {display(key)}"
     )
@@ -88,8 +88,8 @@ def optional_index(value: Value, key: Value) -> OptionalValue:
         if not value.present:
             return NOTHING
         value = value.value
-    found, present = look_up(value, key)
-    return OptionalValue(found, present=True) if present else NOTHING
+    element, present = look_up(value, key)
+    return OptionalValue(element, present=True) if present else NOTHING
 
 
 _GO_TYPES: Final[dict[type, str]] = {  # the names of upstream's types, which some messages have

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from scheduler.engine.cel.messages import Problems
+from scheduler.engine.cel.errors import Problems
 
 
 class TokenKind(Enum):

@@ -20,9 +20,9 @@ from scheduler.engine.cel.ast import (
     Select,
     StructLiteral,
 )
+from scheduler.engine.cel.errors import Problems
 from scheduler.engine.cel.lexer import END_TEXT, Token, TokenKind, tokenize, unquote_bytes, unquote_string
 from scheduler.engine.cel.macros import MacroError, expand
-from scheduler.engine.cel.messages import Problems
 from scheduler.engine.cel.values import INT64_MAX, INT64_MIN, UINT64_MAX, Uint
 
 MAX_DEPTH: Final = 250  # of each rule of the grammar, as upstream

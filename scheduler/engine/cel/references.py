@@ -12,35 +12,35 @@ _TABLES: Final = (("attributes",), ("capacity",))  # a variable bound to an empt
 
 def find_references(root: Expression) -> tuple[Reference, ...]:
     """Return what a checked tree reads of the device, without references that another one covers."""
-    found: set[Reference] = set()
-    _visit(root, {"device": ()}, found)
-    return tuple(sorted(r for r in found if not any(r[:n] in found for n in range(len(r)))))
+    references: set[Reference] = set()
+    _visit(root, {"device": ()}, references)
+    return tuple(sorted(r for r in references if not any(r[:n] in references for n in range(len(r)))))
 
 
-def _visit(node: Expression, paths: dict[str, Reference | None], found: set[Reference]) -> None:
+def _visit(node: Expression, paths: dict[str, Reference | None], references: set[Reference]) -> None:
     """Add the references of a node. `paths` has the path that each variable stands for, None for none."""
     path = _path(node, paths)
     if path is not None:
-        found.add(path)
+        references.add(path)
         return
     if not isinstance(node, Comprehension):
         for child in children(node):
-            _visit(child, paths, found)
+            _visit(child, paths, references)
         return
-    _visit(node.range, paths, found)
+    _visit(node.range, paths, references)
     if node.is_binding:
         bound = _path(node.initial, paths)
         if bound is None or bound in _TABLES:
-            _visit(node.initial, paths, found)
+            _visit(node.initial, paths, references)
             bound = None
-        _visit(node.result, {**paths, node.accumulator: bound}, found)
+        _visit(node.result, {**paths, node.accumulator: bound}, references)
         return
-    _visit(node.initial, paths, found)
+    _visit(node.initial, paths, references)
     inner = {**paths, node.accumulator: None}
-    _visit(node.result, inner, found)
+    _visit(node.result, inner, references)
     inner = {**inner, node.variable: None, node.second: None}
-    _visit(node.condition, inner, found)
-    _visit(node.step, inner, found)
+    _visit(node.condition, inner, references)
+    _visit(node.step, inner, references)
 
 
 def _path(node: Expression, paths: dict[str, Reference | None]) -> Reference | None:

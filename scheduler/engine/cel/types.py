@@ -173,10 +173,10 @@ class Substitutions:
             return original if all(map(is_, parts, original.parameters)) else Type(original.kind, original.name, parts)
         return original
 
-    def unify(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
+    def unify(self, types: Sequence[Type], wanted: Sequence[Type]) -> bool:
         """Return whether the given types are assignable to the wanted ones, and bind type parameters if so."""
         self._journal.clear()
-        if len(given) == len(wanted) and all(map(self._assignable, given, wanted)):
+        if len(types) == len(wanted) and all(map(self._assignable, types, wanted)):
             return True
         for bound, before in reversed(self._journal):
             if before is None:

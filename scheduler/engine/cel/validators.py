@@ -9,12 +9,11 @@ from typing import Final
 
 from scheduler.engine.cel import types
 from scheduler.engine.cel.ast import Call, Expression, ListLiteral, Literal, MapLiteral, children
-from scheduler.engine.cel.errors import CelRuntimeError
+from scheduler.engine.cel.errors import CelRuntimeError, Problems
 from scheduler.engine.cel.library.conversions import string_to_duration, string_to_timestamp
 from scheduler.engine.cel.library.formatting import ERRORS, STRING_ERROR, FormatError, clauses
 from scheduler.engine.cel.library.regex import compile_pattern
 from scheduler.engine.cel.library.times import MAX_UNIX_S, MIN_UNIX_S
-from scheduler.engine.cel.messages import Problems
 from scheduler.engine.cel.types import Kind, Type
 
 _TEXT_KINDS: Final = frozenset(

@@ -146,9 +146,9 @@ def find(mapping: dict[Value, Value], key: Value) -> tuple[Value, bool]:
     """Return the value of a key and whether the map has it. Numbers of different types are one key if equal."""
     if type(key) is not str:
         key = map_key(key)
-    found = mapping.get(key, _ABSENT)
-    if found is not _ABSENT:
-        return found, True
+    value = mapping.get(key, _ABSENT)
+    if value is not _ABSENT:
+        return value, True
     if type(mapping) is DefaultMap:
         return {}, True
     if type(key) is tuple and key[0] is float and key[1].is_integer() and int(key[1]) in mapping:
@@ -203,8 +203,8 @@ def _not_unequal(one: Value, two: Value) -> bool:
 
 
 def _entry_matches(mapping: dict[Value, Value], key: Value, value: Value) -> bool:
-    other, found = find(mapping, from_map_key(key))
-    return found and _not_unequal(value, other)
+    other, has_key = find(mapping, from_map_key(key))
+    return has_key and _not_unequal(value, other)
 
 
 def is_equal(one: Value, two: Value) -> bool:

@@ -97,8 +97,8 @@ class ArrayColumn(NodeColumn[NDArray[Scalar]]):
         return values[chosen]
 
     def to_list(self, values: NDArray[Scalar], slots: int) -> list[Any]:
-        found: list[Any] = values[:slots].tolist()
-        return found
+        items: list[Any] = values[:slots].tolist()
+        return items
 
 
 class EncodedColumn(NodeColumn[DictionaryColumn[Value]]):

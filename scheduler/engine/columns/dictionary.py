@@ -81,12 +81,12 @@ class DictionaryColumn(Generic[T]):
 
     def derive(self, compute: Callable[[list[T]], R]) -> R:
         """Return `compute(self.values)`, which is cached until there are other values. `compute` must be a constant."""
-        known, result = self._derived.get(compute, (0, None))
-        if known != len(self.values):
+        count, result = self._derived.get(compute, (0, None))
+        if count != len(self.values):
             result = compute(self.values)
             self._derived[compute] = len(self.values), result
-        found: R = result
-        return found
+        derived: R = result
+        return derived
 
     def where(self, slots: int, predicate: Callable[[T], bool]) -> NDArray[np.bool_]:
         """Return the mask of those of the first `slots` entries whose value satisfies `predicate`.
@@ -106,8 +106,8 @@ class DictionaryColumn(Generic[T]):
         if not numbers:
             return np.zeros(slots, np.bool_)
         if len(numbers) == 1:
-            found: NDArray[np.bool_] = ids == numbers[0]
-            return found
+            rows: NDArray[np.bool_] = ids == numbers[0]
+            return rows
         answers = np.zeros(len(self.values), np.bool_)
         answers[numbers] = True
         return self.expand(slots, answers)

@@ -62,7 +62,7 @@ class KeyedColumns:
         column = self._columns.get(key)
         if column is None:
             column = DictionaryColumn(None, self._capacity)
-            column.fill(given.get(key) for given in self._maps)
+            column.fill(values.get(key) for values in self._maps)
             if len(self._columns) >= MAX_KEYS:
                 self._drop(next(iter(self._columns)))
             self._columns.put(key, column)

@@ -24,7 +24,10 @@ from scheduler.engine.objects.types import Node
 
 
 class MissingInputError(AttributeError):
-    """A plugin reads something that a list of Node objects does not contain, such as the pods on a node."""
+    """A plugin reads a column, such as the pods on a node, although only Node objects are known.
+
+    The extender service raises it: kube-scheduler sends it Node objects and no pods.
+    """
 
 
 class InvalidAmountError(ValueError):

@@ -101,15 +101,15 @@ class PodRows:
         """
         if selector is None:
             return np.zeros(self.count, np.bool_)
-        found = self._in_namespaces(namespaces)
+        rows = self._in_namespaces(namespaces)
         for key, value in (selector.match_labels or {}).items():
-            found &= self._labels.column(key).among(self.count, (value,))
+            rows &= self._labels.column(key).among(self.count, (value,))
         for requirement in _merge(selector.match_expressions or ()):
-            if not found.any():
+            if not rows.any():
                 break
             if requirement.key in self._labels or requirement.operator not in ("NotIn", "DoesNotExist"):
-                found &= match_requirement(self._labels.column(requirement.key), self.count, requirement)
-        return found
+                rows &= match_requirement(self._labels.column(requirement.key), self.count, requirement)
+        return rows
 
     def tally(
         self, selector: LabelSelector | None, namespaces: Namespaces | None, slots: int, *, staying: bool = False

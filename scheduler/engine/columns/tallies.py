@@ -115,8 +115,8 @@ class Tally:
         `where` is the mask of the node slots that count; None means all. Callers must pass the same array object as
         long as the mask is the same.
         """
-        for i, known in enumerate(self._by_value):
-            if known.is_current(column, where):
+        for i, counts in enumerate(self._by_value):
+            if counts.is_current(column, where):
                 self._by_value.append(self._by_value.pop(i))
                 break
         else:
@@ -129,8 +129,8 @@ class Tally:
         if slot >= len(self._counts):
             self.extend(slot + 1)
         self._counts[slot] += change
-        for known in self._by_value:
-            known.add(slot, change)
+        for counts in self._by_value:
+            counts.add(slot, change)
 
     def add_part(self, counts: Counts) -> None:
         """Add the sums of the query's next part."""
@@ -166,7 +166,7 @@ class Tallies:
         self._labels += len(pod.labels)
         while len(self._journal) > 2 * MAX_JOURNAL_ENTRIES or self._labels > MAX_JOURNAL_LABELS:
             oldest = -(-len(self._journal) // 2)
-            self._labels -= sum(len(counted.labels) for _, counted, _ in self._journal[:oldest])
+            self._labels -= sum(len(entry.labels) for _, entry, _ in self._journal[:oldest])
             del self._journal[:oldest]
             self._first += oldest
 
@@ -183,15 +183,15 @@ class Tallies:
         The first part is counted in any case.
         """
         now = self._first + len(self._journal)
-        known = self._tallies.get(query)
-        if known is None or known.up_to < max(self._first, now - weights.max_journal_entries):
-            known = self._tallies.put(query, Tally(weights.count(0), now))
-        for slot, pod, change in self._journal[known.up_to - self._first :]:
-            weight = weights.weigh(pod, known.parts)
+        tally = self._tallies.get(query)
+        if tally is None or tally.up_to < max(self._first, now - weights.max_journal_entries):
+            tally = self._tallies.put(query, Tally(weights.count(0), now))
+        for slot, pod, change in self._journal[tally.up_to - self._first :]:
+            weight = weights.weigh(pod, tally.parts)
             if weight:
-                known.add(slot, change * weight)
-        known.up_to = now
-        while known.parts < weights.parts and has_time():
-            known.add_part(weights.count(known.parts))
-        known.extend(slots)
-        return known
+                tally.add(slot, change * weight)
+        tally.up_to = now
+        while tally.parts < weights.parts and has_time():
+            tally.add_part(weights.count(tally.parts))
+        tally.extend(slots)
+        return tally

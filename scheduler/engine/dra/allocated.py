@@ -56,20 +56,20 @@ class AllocatedDevices:
 
 def add_capacity(consumed: dict[DeviceId, ConsumedCapacity], device: DeviceId, amounts: Mapping[str, int]) -> None:
     """Add what is consumed of a device's capacities."""
-    known = consumed.setdefault(device, {})
+    totals = consumed.setdefault(device, {})
     for name, amount in amounts.items():
-        known[name] = known.get(name, 0) + amount
+        totals[name] = totals.get(name, 0) + amount
 
 
 def remove_capacity(consumed: dict[DeviceId, ConsumedCapacity], device: DeviceId, amounts: Mapping[str, int]) -> None:
     """Subtract what was consumed of a device's capacities, and drop the device when nothing is consumed."""
-    known = consumed.get(device)
-    if known is None:
+    totals = consumed.get(device)
+    if totals is None:
         return
     for name, amount in amounts.items():
-        if name in known:
-            known[name] -= amount
-    if not any(known.values()):
+        if name in totals:
+            totals[name] -= amount
+    if not any(totals.values()):
         del consumed[device]
 
 

@@ -117,14 +117,14 @@ class Allocator:
 
     def available_counters(self, pool: Pool) -> Counters:
         """Return what allocated devices leave of the counters of a pool, as it was at the first call for its name."""
-        known = self._available.get(pool.name)
-        if known is None:
-            known = {name: dict(counters) for name, counters in pool.counters.items()}
+        available = self._available.get(pool.name)
+        if available is None:
+            available = {name: dict(counters) for name, counters in pool.counters.items()}
             for device in (*pool.devices, *pool.others):
                 if device.consumes and self.allocated.is_allocated(device.id):
-                    _subtract(known, device)
-            self._available[pool.name] = known
-        return known
+                    _subtract(available, device)
+            self._available[pool.name] = available
+        return available
 
 
 class _Search:
@@ -155,7 +155,7 @@ class _Search:
             self._constraints.append(_build_constraints(claim, allocator.features))
 
     def _prepare_requests(self, claim: ResourceClaim) -> list[list[AllocatableRequest]]:
-        allocator, least, found = self._allocator, 0, []
+        allocator, least, prepared = self._allocator, 0, []
         for request in claim.spec.devices.requests or ():
             _check_supported(claim, request, allocator.features)
             alternatives = list_alternatives(claim, request)
@@ -165,12 +165,12 @@ class _Search:
             for each in alternatives:
                 each.prepare(self._node, self.pools, allocator)
             least += min(each.count for each in alternatives)
-            found.append(alternatives)
+            prepared.append(alternatives)
         if least > MAX_RESULTS:
             raise AllocationError(
                 f"claim {claim.full_name}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             )
-        return found
+        return prepared
 
     def chosen_request(self, claim: int, request: int) -> AllocatableRequest:
         """Return a request of a claim, or its subrequest that was chosen."""
@@ -395,15 +395,15 @@ def _check_supported(claim: ResourceClaim, request: DeviceRequest, features: All
 
 
 def _build_constraints(claim: ResourceClaim, features: AllocatorFeatures) -> list[AttributeConstraint]:
-    found = []
+    constraints = []
     for i, each in enumerate(claim.spec.devices.constraints or ()):
         constraint = None if features.is_stable and each.match_attribute is None else build_constraint(each)
         if constraint is None:
             raise AllocationError(
                 f"claim {claim.full_name}, constraint #{i}: empty constraint (unsupported constraint type?)"
             )
-        found.append(constraint)
-    return found
+        constraints.append(constraint)
+    return constraints
 
 
 def find_taint(
@@ -434,7 +434,7 @@ def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 def _subtract(counters: Counters, device: SlicedDevice) -> None:
     """Subtract what the device consumes from the counters that exist."""
     for counter_set, amounts in device.consumes:
-        known = counters.get(counter_set, {})
+        available = counters.get(counter_set, {})
         for name, amount in amounts.items():
-            if name in known:
-                known[name] -= amount
+            if name in available:
+                available[name] -= amount

@@ -102,8 +102,8 @@ def build_constraint(constraint: DeviceConstraint) -> AttributeConstraint | None
 def find_attribute(device: SlicedDevice, name: str) -> DeviceAttribute | None:
     """Return a device's attribute by its fully qualified name; the driver's own attributes may lack the domain."""
     attributes = device.device.attributes or {}
-    found = attributes.get(name)
-    if found is not None:
-        return found
+    attribute = attributes.get(name)
+    if attribute is not None:
+        return attribute
     domain, slash, rest = name.partition("/")
     return attributes.get(rest) if slash and domain == device.id[0] else None

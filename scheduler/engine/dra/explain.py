@@ -56,10 +56,10 @@ def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceCla
     last = Shortage(0, "", 0, 0, 0, "")
     for number, claim in enumerate(claims):
         for request in claim.spec.devices.requests or ():
-            found = [
+            shortages = [
                 _examine(allocator, reached, number, each, reachable) for each in list_alternatives(claim, request)
             ]
-            best = min(found, key=lambda shortage: shortage.needed - shortage.usable)
+            best = min(shortages, key=lambda shortage: shortage.needed - shortage.usable)
             if best.usable < best.needed or not best.needed:
                 return best
             needed, last = needed + best.needed, best

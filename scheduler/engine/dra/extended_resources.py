@@ -45,16 +45,16 @@ def map_resources(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     Of several classes with one extended resource name, the newest counts, then the first by name. As upstream, a class
     that another one precedes backs not even its implicit name if it comes later in `classes`.
     """
-    found: dict[str, DeviceClass] = {}
+    by_resource: dict[str, DeviceClass] = {}
     for each in classes:
         name = each.spec.extended_resource_name
-        known = found.get(name) if name is not None else None
-        if known is not None and _rank(each) >= _rank(known):
+        other = by_resource.get(name) if name is not None else None
+        if other is not None and _rank(each) >= _rank(other):
             continue
         if name is not None:
-            found[name] = each
-        found[IMPLICIT_PREFIX + each.metadata.name] = each
-    return found
+            by_resource[name] = each
+        by_resource[IMPLICIT_PREFIX + each.metadata.name] = each
+    return by_resource
 
 
 def _rank(device_class: DeviceClass) -> tuple[int, str]:
@@ -87,8 +87,8 @@ def build_requests(
         long_lived: list[DeviceRequest | None] = [None] * len(containers)
         for i, container in enumerate(containers):
             if not is_short[i]:
-                long_lived[i], found = _build_request(i, container, resource, device_class, ())
-                mappings += found
+                long_lived[i], own_mapping = _build_request(i, container, resource, device_class, ())
+                mappings += own_mapping
         largest, added, names = _build_short_lived(containers, is_short, resource, device_class, long_lived)
         if largest is not None:
             requests.append(largest)
@@ -113,8 +113,8 @@ def _build_short_lived(
     for i, container in enumerate(containers):
         if not is_short[i]:
             continue
-        request, found = _build_request(i, container, resource, device_class, long_lived[i:])
-        mappings += found
+        request, own_mapping = _build_request(i, container, resource, device_class, long_lived[i:])
+        mappings += own_mapping
         if request is not None:
             names.add(request.name)
             if largest is None or _count(largest) < _count(request):

@@ -137,16 +137,16 @@ class SliceCatalog:
             else:
                 self._shared.append(each)
 
-        for pool_id, found in self._all.items():
-            names = {each.object.spec.node_name or "" for each in found if each.devices}
+        for pool_id, pool_slices in self._all.items():
+            names = {each.object.spec.node_name or "" for each in pool_slices if each.devices}
             self._reached[pool_id] = (names.pop() or None) if len(names) == 1 else None
         drivers: dict[str, set[str]] = {}
         for pool_id in self._all:
             drivers.setdefault(pool_id.name, set()).add(pool_id.driver)
         self.has_ambiguous_pools = any(
             each.object.spec.shared_counters and len(drivers[pool_id.name]) > 1
-            for pool_id, found in self._all.items()
-            for each in found
+            for pool_id, pool_slices in self._all.items()
+            for each in pool_slices
         )
 
     def find_node(self, device: DeviceId) -> str | None:
@@ -176,28 +176,28 @@ class SliceCatalog:
         if self._shared:
             return self._gather_pools(node, partitions=partitions, completes=completes)
         key = (node.metadata.name, partitions, completes)
-        known = self._pools.get(key)
-        if known is None:
-            known = self._pools[key] = self._gather_pools(node, partitions=partitions, completes=completes)
-        return known
+        pools = self._pools.get(key)
+        if pools is None:
+            pools = self._pools[key] = self._gather_pools(node, partitions=partitions, completes=completes)
+        return pools
 
     def _gather_pools(self, node: Node, *, partitions: bool, completes: bool) -> list[Pool]:
-        found: dict[_PoolId, list[PreparedSlice]] = {}
+        slices_by_pool: dict[_PoolId, list[PreparedSlice]] = {}
         for each in (*self._on_node.get(node.metadata.name, ()), *self._shared):
             if (partitions or not each.is_partitioned) and each.is_relevant_for(node):
-                self._add(found, each)
+                self._add(slices_by_pool, each)
         built = (
             self._build(pool_id, slices, partitions=partitions)
             if completes or len(slices) == slices[0].object.spec.pool.resource_slice_count
             else Pool(*pool_id, is_incomplete=True)
-            for pool_id, slices in found.items()
+            for pool_id, slices in slices_by_pool.items()
         )
         pools = [pool for pool in built if pool is not None]
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.driver, pool.name))
 
-    def _add(self, found: dict[_PoolId, list[PreparedSlice]], each: PreparedSlice) -> None:
+    def _add(self, slices_by_pool: dict[_PoolId, list[PreparedSlice]], each: PreparedSlice) -> None:
         """Add a slice to its pool; slices of a newer generation replace those of older ones."""
-        slices = found.setdefault(_PoolId(*each.pool_id), [])
+        slices = slices_by_pool.setdefault(_PoolId(*each.pool_id), [])
         if slices and each.generation > slices[0].generation:
             slices.clear()
         if not slices or each.generation == slices[0].generation:
@@ -245,12 +245,12 @@ def _has_binding_conditions(pool: Pool) -> bool:
 
 
 def _collect_counters(slices: Iterable[PreparedSlice]) -> Counters:
-    found: Counters = {}
+    counters: Counters = {}
     for counter_set in (s for each in slices for s in each.object.spec.shared_counters or ()):
-        if counter_set.name in found:
+        if counter_set.name in counters:
             raise _InvalidPoolError(f"duplicate counter set name {counter_set.name}")
-        found[counter_set.name] = _amounts(counter_set)
-    return found
+        counters[counter_set.name] = _amounts(counter_set)
+    return counters
 
 
 def _amounts(counter_set: CounterSet) -> dict[str, int]:

@@ -154,12 +154,12 @@ class AllocatableRequest:
         """
         if device.device.binding_conditions and not inputs.features.binding_conditions:
             return False
-        known = self._selectable.get(device.id)
-        if known is None:
-            known = self._selectable[device.id] = self.is_selected(device, inputs) and (
+        selectable = self._selectable.get(device.id)
+        if selectable is None:
+            selectable = self._selectable[device.id] = self.is_selected(device, inputs) and (
                 not device.slice.spec.per_device_node_selection or is_device_for(device.device, node)
             )
-        return known
+        return selectable
 
     def is_selected(self, device: SlicedDevice, inputs: AllocationInputs) -> bool:
         """Return whether the selectors of the class and of the request are true for the device.

@@ -81,26 +81,26 @@ def _build_result(chosen: ChosenDevice, features: AllocatorFeatures) -> DeviceRe
 def _config_of_classes(requests: Sequence[AllocatableRequest]) -> Config:
     """Return the configuration of each class once, with the requests of that class."""
     names: dict[str, list[str]] = {}
-    found: dict[str, Config] = {}
+    configs: dict[str, Config] = {}
     for request in requests:
         device_class = request.device_class
         if device_class is not None:
             name = device_class.metadata.name
             names.setdefault(name, []).append(request.full_name)
-            found[name] = device_class.spec.config or []
+            configs[name] = device_class.spec.config or []
     return [
-        {"source": FROM_CLASS, "requests": names[name], **each} for name, config in found.items() for each in config
+        {"source": FROM_CLASS, "requests": names[name], **each} for name, config in configs.items() for each in config
     ]
 
 
 def _config_of_claim(claim: ResourceClaim, requests: Iterable[AllocatableRequest]) -> Iterator[dict[str, Any]]:
     """Yield the claim's configuration for all requests, or as often as it names one of the chosen requests."""
-    known = list(requests)
+    names = list(requests)
     for config in claim.spec.devices.config or ():
         named = config.get("requests") or ()
         if not named:
             yield {"source": FROM_CLAIM, **config}
-        for request in known if named else ():
+        for request in names if named else ():
             if request.base_name in named or request.full_name in named:
                 yield {"source": FROM_CLAIM, **config}
 
@@ -138,10 +138,10 @@ def _build_node_selector(
     return NodeSelector(node_selector_terms=[term])
 
 
-def _add_new(requirements: Iterable[Requirement] | None, known: list[Requirement]) -> None:
+def _add_new(requirements: Iterable[Requirement] | None, present: list[Requirement]) -> None:
     for requirement in requirements or ():
-        if not any(_is_same(requirement, other) for other in known):
-            known.append(requirement)
+        if not any(_is_same(requirement, other) for other in present):
+            present.append(requirement)
 
 
 def _is_same(one: Requirement, other: Requirement) -> bool:

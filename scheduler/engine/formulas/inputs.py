@@ -68,6 +68,6 @@ def build_load_columns(
 
     The arguments are shares from 0 to 1, with one entry for each node. Without `risk`, there is no third column.
     """
-    known = np.where(np.isnan(mean), np.nan, deviation)
-    shares = {"used": mean, "deviation": known} | ({} if risk is None else {"risk": risk})
+    deviations = np.where(np.isnan(mean), np.nan, deviation)
+    shares = {"used": mean, "deviation": deviations} | ({} if risk is None else {"risk": risk})
     return tuple(NodeInputColumn(f"{resource} {name}", 100 * values, "%") for name, values in shares.items())

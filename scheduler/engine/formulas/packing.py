@@ -150,14 +150,14 @@ def points(values: Floats) -> Points:
 
     If all finite values are equal, each gets 10.
     """
-    known = np.isfinite(values)
-    if not known.any():
+    finite = np.isfinite(values)
+    if not finite.any():
         return np.zeros(len(values), np.int64)
-    low, high = values[known].min(), values[known].max()
+    low, high = values[finite].min(), values[finite].max()
     if high - low < _SAME:
-        return np.where(known, MAX_POINTS, 0).astype(np.int64)
-    scaled = np.floor(1 + (MAX_POINTS - 1) * (high - np.where(known, values, high)) / (high - low) + 0.5)
-    return np.where(known, np.clip(scaled, 0, MAX_POINTS), 0).astype(np.int64)
+        return np.where(finite, MAX_POINTS, 0).astype(np.int64)
+    scaled = np.floor(1 + (MAX_POINTS - 1) * (high - np.where(finite, values, high)) / (high - low) + 0.5)
+    return np.where(finite, np.clip(scaled, 0, MAX_POINTS), 0).astype(np.int64)
 
 
 def scaled(resource: str, amount: Amount) -> Amount:

@@ -46,7 +46,7 @@ def points(rewards: ArrayLike) -> NDArray[np.int64]:
 
     Rewards are first rounded to six decimals, as they are stored.
     """
-    known = np.nan_to_num(np.asarray(rewards, np.float64), nan=0.0)
-    millionths = np.rint(known * 10**_DIGITS).astype(np.int64)
-    found: NDArray[np.int64] = np.clip(millionths // 10 ** (_DIGITS - 1), 0, MAX_POINTS)
-    return found
+    finite = np.nan_to_num(np.asarray(rewards, np.float64), nan=0.0)
+    millionths = np.rint(finite * 10**_DIGITS).astype(np.int64)
+    scores: NDArray[np.int64] = np.clip(millionths // 10 ** (_DIGITS - 1), 0, MAX_POINTS)
+    return scores

@@ -51,8 +51,8 @@ def risk(mean: ArrayLike, deviation: ArrayLike, threshold: float) -> Floats:
     mean, deviation = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(deviation, np.float64))
     fitted = beta.survival(threshold, *beta.fit(mean, deviation))
     certain = np.where(mean <= threshold, 0.0, 1.0)
-    known = np.where(deviation > 0, np.where(np.isnan(fitted), 1.0, fitted), certain)
-    return np.where(np.isnan(mean), np.nan, np.where(mean <= 0, 0.0, known))
+    risks = np.where(deviation > 0, np.where(np.isnan(fitted), 1.0, fitted), certain)
+    return np.where(np.isnan(mean), np.nan, np.where(mean <= 0, 0.0, risks))
 
 
 def acceptable(risks: ArrayLike, limit: float) -> Mask:

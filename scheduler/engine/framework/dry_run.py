@@ -72,13 +72,13 @@ class FilterDryRun:
 
         The key is the node's slot (row index in `nodes`).
         """
-        found = {}
+        by_slot = {}
         nominated = self._nominator.nodes()
         for name in nominated if len(nominated) < nodes.slots else nodes.index:
             slot = nodes.index.get(name)
             if slot is not None and nodes.live[slot] and (pods := self._nominator.pods_not_below(pod, name)):
-                found[slot] = pods
-        return dict(sorted(found.items()))
+                by_slot[slot] = pods
+        return dict(sorted(by_slot.items()))
 
     def filter_with_nominated(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns
@@ -90,13 +90,13 @@ class FilterDryRun:
         """
         nominated = self.nominated_pods(pod, nodes)
         groups = [list(nominated)] if self.can_batch_nodes else [[slot] for slot in nominated]
-        found: dict[int, dict[str, Verdict]] = {}
+        rejections: dict[int, dict[str, Verdict]] = {}
         for group in groups:
             if group:
-                found |= self._filter_with_nominated(
+                rejections |= self._filter_with_nominated(
                     state.clone(), pod, nodes, {slot: nominated[slot] for slot in group}
                 )
-        return found
+        return rejections
 
     def _filter_with_nominated(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, nominated: Mapping[int, Sequence[PodInfo]]
@@ -109,12 +109,12 @@ class FilterDryRun:
         copy = RowCopy(nodes, list(nominated))
         slots = {slot: copy.index[nodes.names[slot]] for slot in nominated}
         self.add_pods(state, pod, [(there, other) for slot, there in slots.items() for other in nominated[slot]], copy)
-        found: dict[int, dict[str, Verdict]] = {slot: {} for slot in nominated}
+        rejections: dict[int, dict[str, Verdict]] = {slot: {} for slot in nominated}
         for plugin in self._filters:
             verdicts = _run_filter(plugin, state, pod, copy)
             for slot, there in slots.items():
-                found[slot][plugin.name] = verdicts.verdict_at(there)
-        return {slot: by for slot, by in found.items() if any(v.code is not Code.SUCCESS for v in by.values())}
+                rejections[slot][plugin.name] = verdicts.verdict_at(there)
+        return {slot: by for slot, by in rejections.items() if any(v.code is not Code.SUCCESS for v in by.values())}
 
     def _filter_in_order(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         table, ids = [SUCCESS], np.zeros(nodes.slots, np.intp)

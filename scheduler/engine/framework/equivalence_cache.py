@@ -153,20 +153,20 @@ class CacheEntry:
 
         Otherwise, the result of `create` replaces it and is returned.
         """
-        found = self._phases.get(kind)
-        if not isinstance(found, kind) or found.skip != skip or not found.is_complete:
-            found = self._phases[kind] = create()
-        return found
+        phase = self._phases.get(kind)
+        if not isinstance(phase, kind) or phase.skip != skip or not phase.is_complete:
+            phase = self._phases[kind] = create()
+        return phase
 
     def get_memo(self, point: str, create: Callable[[], PluginStateMemo]) -> PluginStateMemo:
         """Return the cached results of PreFilter or PreScore, created by `create` at the first call.
 
         `point` is "preFilter" or "preScore".
         """
-        found = self._memos.get(point)
-        if found is None:
-            found = self._memos[point] = create()
-        return found
+        memo = self._memos.get(point)
+        if memo is None:
+            memo = self._memos[point] = create()
+        return memo
 
     def changes_since(self, generations: tuple[int, int] | None, nodes: NodeColumns) -> Changes:
         """Return what changed in the node columns since `generations`, a pair of row and Node-object generation.
@@ -176,13 +176,13 @@ class CacheEntry:
         """
         if generations is None:
             return Changes(nodes, None, node_objects=True)
-        known = self._changes
-        if known is None or known[:2] != (generations, nodes.generation):
+        last = self._changes
+        if last is None or last[:2] != (generations, nodes.generation):
             rows = nodes.changed_since(generations[0])
             few = rows if len(rows) * MIN_SLOTS_PER_CHANGED_ROW <= self.slots else None
             changes = Changes(nodes, few, node_objects=generations[1] != nodes.node_generation)
-            known = self._changes = (generations, nodes.generation, changes)
-        return known[2]
+            last = self._changes = (generations, nodes.generation, changes)
+        return last[2]
 
 
 class PluginStateMemo:
@@ -243,11 +243,11 @@ class EquivalenceCache:
         if pod.is_large:
             return CacheEntry(nodes.slots)
         key = pod.spec_digest
-        found = self._entries.get(key)
-        if found is None or found.slots != nodes.slots:
+        entry = self._entries.get(key)
+        if entry is None or entry.slots != nodes.slots:
             self._entries.set_limit(self._max_slots // (nodes.slots + ENTRY_OVERHEAD_SLOTS))
-            found = self._entries.put(key, CacheEntry(nodes.slots))
-        return found
+            entry = self._entries.put(key, CacheEntry(nodes.slots))
+        return entry
 
 
 class CachedColumn(ABC, Generic[Column]):

@@ -138,19 +138,19 @@ class Extenders:
         Failures are appended to `notes`, the problems that the record shows. Raises ExtenderError if an extender that
         is not ignorable fails, or returns an unknown pod or node.
         """
-        kept = {c.node: c for c in candidates}
+        remaining = {c.node: c for c in candidates}
         refused: list[tuple[PreemptionCandidate, str]] = []
         for extender in self._all:
-            if not kept:
+            if not remaining:
                 break
             if not extender.preempts or not extender.interested(pod):
                 continue
             with _tolerant(extender, "preempt", notes):
-                answer = extender.preempt(pod, tuple(kept.values()))
-                left = {node: found for node, s in answer.items() if (found := _victims(extender, node, s, nodes))}
-                refused += [(c, extender.name) for node, c in kept.items() if node not in left]
-                kept = left
-        return RemainingCandidates(tuple(kept.values()), tuple(refused))
+                answer = extender.preempt(pod, tuple(remaining.values()))
+                left = {node: victims for node, s in answer.items() if (victims := _victims(extender, node, s, nodes))}
+                refused += [(c, extender.name) for node, c in remaining.items() if node not in left]
+                remaining = left
+        return RemainingCandidates(tuple(remaining.values()), tuple(refused))
 
 
 @contextmanager

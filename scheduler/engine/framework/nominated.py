@@ -57,9 +57,9 @@ class Nominator:
         A status without a node clears the nomination only if the last status named a node. Otherwise, the API server
         may not have received this process's nomination yet.
         """
-        known = self._pods.get(pod.uid)
+        nominated = self._pods.get(pod.uid)
         node = pod.pod.status.nominated_node_name
-        if not node and known is not None and not known.pod.status.nominated_node_name:
+        if not node and nominated is not None and not nominated.pod.status.nominated_node_name:
             node = self._node_by_uid[pod.uid]
         self._set(pod, node)
 
@@ -82,8 +82,8 @@ class Nominator:
 
     def remove_named(self, pod: PodInfo) -> None:
         """Remove the nominations of pods that have this pod's UID or its namespace and name."""
-        for known in [p for p in self._pods.values() if p.uid == pod.uid or p.full_name == pod.full_name]:
-            self.remove(known.uid)
+        for nominated in [p for p in self._pods.values() if p.uid == pod.uid or p.full_name == pod.full_name]:
+            self.remove(nominated.uid)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

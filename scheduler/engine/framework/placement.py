@@ -51,12 +51,12 @@ def generate_placements(profile: Profile, group: PodGroupKey, nodes: NodeColumns
     if not profile.placement_generate:
         return (every,)
     try:
-        found = profile.placement_generate[0].generate_placements(group, every, nodes)
+        placements = profile.placement_generate[0].generate_placements(group, every, nodes)
     except (Exception, SystemExit) as e:
         return error(str(e))
-    if isinstance(found, Verdict) and found.code is not Code.SUCCESS:
-        return found
-    return found or NO_PLACEMENT
+    if isinstance(placements, Verdict) and placements.code is not Code.SUCCESS:
+        return placements
+    return placements or NO_PLACEMENT
 
 
 def score_placements(profile: Profile, group: PodGroupKey, proposed: Sequence[ProposedPlacement]) -> list[int]:

@@ -73,4 +73,4 @@ def _registrations(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
 
 def _group_by_event(registrations: tuple[ClusterEventWithHint, ...]) -> dict[ClusterEvent, tuple[QueueingHint, ...]]:
     hints = {event: tuple(d.hint for d in registrations if d.matches(event)) for event in ClusterEvent}
-    return {event: found for event, found in hints.items() if found}
+    return {event: plugins for event, plugins in hints.items() if plugins}

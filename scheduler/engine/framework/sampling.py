@@ -35,8 +35,8 @@ def select_visited_slots(
     The search visits the slots of `order` from position `start` on, and wraps around. `feasible` is a mask by slot.
     """
     rotated = np.roll(order, -start) if len(order) else order
-    found = np.cumsum(feasible[rotated])
-    if not len(found) or found[-1] <= enough:
+    feasible_so_far = np.cumsum(feasible[rotated])
+    if not len(feasible_so_far) or feasible_so_far[-1] <= enough:
         return rotated
     # The search ends at the first surplus feasible node, which is not kept.
-    return rotated[: int(np.searchsorted(found, enough + 1))]
+    return rotated[: int(np.searchsorted(feasible_so_far, enough + 1))]

@@ -25,7 +25,7 @@ from scheduler.engine.objects.pod import PodInfo
 def find_input_reporters(profile: Profile) -> tuple[InputReporter, ...]:
     """Return the profile's Filter and Score plugins that report the measurements they use, each plugin once."""
     deciding = {plugin.name: plugin for plugin in (*profile.filter, *profile.score)}
-    return tuple(found for plugin in deciding.values() if (found := adapt_input_reporter(plugin)) is not None)
+    return tuple(reporter for plugin in deciding.values() if (reporter := adapt_input_reporter(plugin)) is not None)
 
 
 def gather_inputs(

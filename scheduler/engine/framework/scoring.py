@@ -210,9 +210,9 @@ class BestNodes:
     """
 
     def __init__(self, totals: Scores, feasible: Mask) -> None:
-        counted = np.where(feasible, totals, _LEAST)
-        self._highest = int(counted.max())
-        self._is_best: Mask = counted == self._highest  # changed in place
+        candidates = np.where(feasible, totals, _LEAST)
+        self._highest = int(candidates.max())
+        self._is_best: Mask = candidates == self._highest  # changed in place
         self.slots: Slots = self._is_best.nonzero()[0]
 
     def update(self, rows: Slots, totals: Scores, feasible: Mask) -> BestNodes:
@@ -220,12 +220,12 @@ class BestNodes:
 
         The result may be `self`, changed in place.
         """
-        counted = np.where(feasible.take(rows), totals.take(rows), _LEAST)
-        highest = int(counted.max())
+        candidates = np.where(feasible.take(rows), totals.take(rows), _LEAST)
+        highest = int(candidates.max())
         if highest > self._highest:
             self._highest = highest
             self._is_best[:] = False
-        self._is_best[rows] = counted == self._highest
+        self._is_best[rows] = candidates == self._highest
         self.slots = self._is_best.nonzero()[0]
         return self if len(self.slots) else BestNodes(totals, feasible)
 

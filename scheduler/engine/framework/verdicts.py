@@ -150,8 +150,8 @@ class Verdicts:
 
     def _extended_table(self, more: Iterable[Verdict]) -> list[Verdict]:
         """Return `table` with the missing verdicts of `more` appended, so that existing IDs keep their meaning."""
-        known = set(self.table)
-        return [*self.table, *(verdict for verdict in dict.fromkeys(more) if verdict not in known)]
+        present = set(self.table)
+        return [*self.table, *(verdict for verdict in dict.fromkeys(more) if verdict not in present)]
 
 
 PASS = Verdicts()

@@ -6,7 +6,7 @@ Invariant: every loaded pod has a namespace and a UID; the defaults are `default
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.nominated import Nominator
-from scheduler.engine.manifests.amounts import QUANTITY_FIELDS, find_invalid_quantity
+from scheduler.engine.objects import quantity
 from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, EVENT_KIND, STATUS_CONFIG_MAP, STATUS_KIND
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
@@ -27,6 +27,10 @@ from scheduler.engine.objects.watched_kinds import ALL_KINDS, POD_GROUPS
 
 AnyObject = TypeVar("AnyObject", bound=Object)
 
+# fields whose values are quantities by resource, or one quantity
+_QUANTITY_FIELDS: Final = frozenset(
+    {"requests", "limits", "allocatable", "allocatedResources", "overhead", "capacity", "maximumVolumeSize"}
+)
 DEFAULT_NAMESPACE: Final = "default"
 _CLUSTER_SCOPED: Final = frozenset(
     {
@@ -38,7 +42,7 @@ _CLUSTER_SCOPED: Final = frozenset(
 _STORAGE: Final = frozenset(
     {"PersistentVolume", "PersistentVolumeClaim", "CSIStorageCapacity"}
 )  # read in the cycle only
-_MAPS: Final = QUANTITY_FIELDS | {
+_MAPS: Final = _QUANTITY_FIELDS | {
     "labels",
     "matchLabels",
     "nodeSelector",
@@ -91,7 +95,7 @@ def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None =
                 if obj is not None:
                     _add(obj, cluster, pods)
             except ValueError as e:  # an invalid quantity; searching for it earlier would cost time for every pod
-                raise ManifestError(f"{where} ({_name_of(content)}): {find_invalid_quantity(content) or e}") from e
+                raise ManifestError(f"{where} ({_name_of(content)}): {_find_invalid_quantity(content) or e}") from e
         for pod in pods.values():
             if incoming is None or (pod.uid != incoming.uid and pod.full_name != incoming.full_name):
                 _place(pod, cluster)
@@ -128,7 +132,7 @@ def decode_pod(where: str, content: object) -> Pod:
     pod = decode_object(where, {"kind": "Pod", **content} if isinstance(content, Mapping) else content, skipped)
     if not isinstance(pod, Pod):
         raise ManifestError(f"{where}: expected a Pod (v1), found {skipped.pop()}")
-    wrong = find_invalid_quantity(content) or _wrong_time(pod)
+    wrong = _find_invalid_quantity(content) or _wrong_time(pod)
     if wrong is not None:
         raise ManifestError(f"{where}: {wrong}")
     return pod
@@ -137,8 +141,8 @@ def decode_pod(where: str, content: object) -> Pod:
 def decode_pod_group(content: Mapping[str, object], namespace: str) -> PodGroup:
     """Return the PodGroup of a manifest, in `namespace` if it names none. Raises ManifestError if it is not valid."""
     metadata = content.get("metadata")
-    known = metadata if isinstance(metadata, Mapping) else {}
-    named = {**content, "metadata": {**known, "namespace": known.get("namespace") or namespace or DEFAULT_NAMESPACE}}
+    fields = metadata if isinstance(metadata, Mapping) else {}
+    named = {**content, "metadata": {**fields, "namespace": fields.get("namespace") or namespace or DEFAULT_NAMESPACE}}
     skipped: set[str] = set()
     group = decode_object("the PodGroup", named, skipped)
     if not isinstance(group, PodGroup):
@@ -178,7 +182,7 @@ def decode_object(where: str, content: object, skipped: set[str]) -> Object | No
         return None
     try:
         obj = _named(_converted(content, decode_as), namespaced=kind not in _CLUSTER_SCOPED)
-        wrong = find_invalid_quantity(content) if kind in _STORAGE else None
+        wrong = _find_invalid_quantity(content) if kind in _STORAGE else None
     except (ValueError, RecursionError) as e:
         wrong = format_decode_error(str(e))
     if wrong is not None:
@@ -251,3 +255,22 @@ def _without_collecting() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _find_invalid_quantity(content: object) -> str | None:
+    """Return `FIELD: error` for the first invalid quantity in a manifest, or None if all are valid."""
+    return next(_find_invalid_quantities(content, "", False), None)
+
+
+def _find_invalid_quantities(content: object, path: str, amounts: bool) -> Iterator[str]:
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            yield from _find_invalid_quantities(value, f"{path}.{key}".lstrip("."), amounts or key in _QUANTITY_FIELDS)
+    elif isinstance(content, Sequence) and not isinstance(content, str):
+        for i, value in enumerate(content):
+            yield from _find_invalid_quantities(value, f"{path}[{i}]", amounts)
+    elif amounts and isinstance(content, str | int | float) and not isinstance(content, bool):
+        try:
+            quantity.parse(content)
+        except ValueError as e:
+            yield f"{path}: {e}"

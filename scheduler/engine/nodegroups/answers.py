@@ -86,17 +86,17 @@ class NodeGroupAnswers:
         )
 
     def _describe_group(self, group: FoundGroup, by_pool: Mapping[str, list[NodeGroupCondition]]) -> NodeGroup:
-        known = self._evaluator.known_templates(group)
+        templates = self._evaluator.known_templates(group)
         partly = group.requirements is not None or any(shape.labels or shape.taints for shape in group.shapes)
         reported = self._status.groups.get(group.name) or self._status.groups.get(group.source.replace(" ", "/"))
         conditions = by_pool.get(group.name, []) if group.requirements is not None else []
-        limits = [find_limit(group, template.shape.allocatable) for template in known] or [find_limit(group)]
+        limits = [find_limit(group, template.shape.allocatable) for template in templates] or [find_limit(group)]
         return NodeGroup(
             name=group.name,
             source=group.source,
             nodes=len(group.nodes),
             size=group.present_size,
-            shape=KNOWN if known else PARTLY_KNOWN if partly else UNKNOWN,
+            shape=KNOWN if templates else PARTLY_KNOWN if partly else UNKNOWN,
             min_size=group.min_size,
             max_size=group.max_size,
             limits=format_quantities(group.limits),
@@ -105,7 +105,7 @@ class NodeGroupAnswers:
             weight=group.weight,
             startup_taints=[format_taint(taint) for taint in group.startup_taints],
             disruption_budgets=group.budgets,
-            templates=[_describe_template(template) for template in known],
+            templates=[_describe_template(template) for template in templates],
             conditions=[*conditions, *(reported.conditions if reported else ())],
         )
 
@@ -123,10 +123,10 @@ class NodeGroupAnswers:
 
     def _framework(self, pod: Pod) -> Framework:
         """Return the framework of the pod's scheduler. Raises NodeGroupError if no profile has its name."""
-        found = self._state.framework(pod.spec.scheduler_name)
-        if found is None:
+        framework = self._state.framework(pod.spec.scheduler_name)
+        if framework is None:
             raise NodeGroupError(f'no profile of the scheduler is named "{pod.spec.scheduler_name}"')
-        return found
+        return framework
 
     def estimate(self, report: Report, seed: int) -> list[NodeEstimate]:
         """Return how many new nodes the pending pods need in each group, if only this group grows."""

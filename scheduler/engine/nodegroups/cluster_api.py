@@ -121,11 +121,11 @@ def _list_labels(obj: MachineGroup) -> Iterator[tuple[str, str]]:
 
 
 def _list_taints(obj: MachineGroup) -> tuple[Taint, ...]:
-    found = {(taint.key, taint.effect): taint for taint in obj.spec.template.spec.taints or ()}
+    taints = {(taint.key, taint.effect): taint for taint in obj.spec.template.spec.taints or ()}
     for text in filter(None, (obj.annotations.taints or "").split(",")):
         taint = parse_taint(text)
-        found[taint.key, taint.effect] = taint
-    return tuple(found.values())
+        taints[taint.key, taint.effect] = taint
+    return tuple(taints.values())
 
 
 def _read_capacity(annotations: MachineAnnotations) -> Amounts | None:

@@ -108,8 +108,8 @@ def _unpin(spec: PodSpec) -> PodSpec:
     terms = of_node.required.node_selector_terms if of_node and of_node.required else None
     if affinity is None or of_node is None or not terms:
         return msgspec.structs.replace(spec, node_name="")
-    kept = [NodeSelectorTerm(match_expressions=term.match_expressions) for term in terms if term.match_expressions]
-    required = types.NodeSelector(node_selector_terms=kept) if kept else None
+    unpinned = [NodeSelectorTerm(match_expressions=term.match_expressions) for term in terms if term.match_expressions]
+    required = types.NodeSelector(node_selector_terms=unpinned) if unpinned else None
     changed = msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(of_node, required=required))
     return msgspec.structs.replace(spec, node_name="", affinity=changed)
 

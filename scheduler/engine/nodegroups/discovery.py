@@ -1,7 +1,7 @@
 """Find the node groups of a cluster, from its nodes, Cluster API, Karpenter and a user's file, without any cloud API.
 
 Owns: to which group a node belongs, and which source supplies what of a group. Does not own: each source
-(`label_groups`, `cluster_api`, `karpenter`), shapes (`shapes`).
+(`cluster_api`, `karpenter`), shapes (`shapes`).
 
 A node belongs to the group of the first of these that names one: a label key of the question, the selector of a group
 in the file, its NodePool, the owner of its machine, a well-known label.
@@ -12,15 +12,15 @@ Invariant: group names are unique. Where two sources use one name, the later gro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from herodotus_record.node_groups import NodeGroupShape
 from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.nodegroups.cluster_api import MachineGroups, read_machine_owner
 from scheduler.engine.nodegroups.karpenter import find_node_pools
-from scheduler.engine.nodegroups.label_groups import POOL_LABELS, find_label
 from scheduler.engine.nodegroups.shapes import (
     FILE,
     ZONE,
@@ -33,6 +33,20 @@ from scheduler.engine.nodegroups.shapes import (
 from scheduler.engine.objects.autoscaling import NODE_POOL_LABEL
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.types import Node
+
+# Labels with which cloud providers and installers mark the nodes of a pool; the first that a node has names its group.
+# Talos and kubeadm set no label of their own: `label_keys` of a question names theirs.
+_POOL_LABELS: Final = (
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",  # of AKS before 1.24
+    "kops.k8s.io/instancegroup",
+    "doks.digitalocean.com/node-pool",
+    "k8s.scaleway.com/pool-name",
+    "lke.linode.com/pool-id",
+)
 
 
 class NodeGroupError(ValueError):
@@ -56,12 +70,12 @@ def find_groups(
     nodes: NodeColumns, objects: ClusterObjects, label_keys: Sequence[str] = (), shapes: Sequence[NodeGroupShape] = ()
 ) -> FoundGroups:
     """Return the node groups of a cluster. Raises NodeGroupError for an invalid shape of the file."""
-    found = _Discovery(objects, label_keys, shapes)
+    discovery = _Discovery(objects, label_keys, shapes)
     for name, slot in nodes.index.items():
         node = nodes.nodes[slot]
         if node is not None:
-            found.add_node(node, name, slot)
-    return found.finish(nodes)
+            discovery.add_node(node, name, slot)
+    return discovery.finish(nodes)
 
 
 class _Discovery:
@@ -87,7 +101,7 @@ class _Discovery:
 
     def _find(self, node: Node) -> FoundGroup | None:
         labels = node.metadata.labels or {}
-        label = find_label(labels, self._keys)
+        label = _find_label(labels, self._keys)
         if label is not None:
             return self._labelled(*label)
         for shape in self._selectors:
@@ -100,7 +114,7 @@ class _Discovery:
         group = self._machines.find_group(*owner) if owner else None
         if group is not None:
             return group
-        label = find_label(labels, POOL_LABELS)
+        label = _find_label(labels, _POOL_LABELS)
         return self._labelled(*label) if label else None
 
     def _labelled(self, key: str, value: str) -> FoundGroup:
@@ -150,7 +164,7 @@ def _apply_file(shape: NodeGroupShape, group: FoundGroup) -> None:
         parse_amounts(shape.allocatable)
     except ValueError as e:
         raise NodeGroupError(f"node group {shape.name}: {e}") from e
-    known = [found for found in group.shapes if found.allocatable is not None]
+    with_amounts = [observed for observed in group.shapes if observed.allocatable is not None]
     if not shape.allocatable and not (shape.labels or taints or shape.zones):
         return
     base = NodeShape(
@@ -161,6 +175,15 @@ def _apply_file(shape: NodeGroupShape, group: FoundGroup) -> None:
         volume_limits=shape.volume_limits or None,
     )
     zones = shape.zones or ([shape.labels[ZONE]] if ZONE in shape.labels else [""])
-    there = {found.zone for found in known}
-    added = [replace(base, zone=zone) for zone in zones if zone not in there and (zone or not known)]
-    group.shapes = [*known, *added] or group.shapes
+    there = {observed.zone for observed in with_amounts}
+    added = [replace(base, zone=zone) for zone in zones if zone not in there and (zone or not with_amounts)]
+    group.shapes = [*with_amounts, *added] or group.shapes
+
+
+def _find_label(labels: Mapping[str, str], keys: Iterable[str]) -> tuple[str, str] | None:
+    """Return the key and value of the first of these labels that a node has, or None."""
+    for key in keys:
+        value = labels.get(key)
+        if value:
+            return key, value
+    return None

@@ -56,13 +56,13 @@ class Estimator:
 
     def framework(self, pod: PodInfo) -> Framework | None:
         """Return the framework for a pod, without PostFilter plugins: no pod is evicted for an estimate."""
-        found = self._find(pod.pod.spec.scheduler_name)
-        if found is None:
+        framework = self._find(pod.pod.spec.scheduler_name)
+        if framework is None:
             return None
-        if id(found) not in self._without_preemption:
-            profile = replace(found.profile, post_filter=())
-            self._without_preemption[id(found)] = found.without_caches(profile, extenders=True)
-        return self._without_preemption[id(found)]
+        if id(framework) not in self._without_preemption:
+            profile = replace(framework.profile, post_filter=())
+            self._without_preemption[id(framework)] = framework.without_caches(profile, extenders=True)
+        return self._without_preemption[id(framework)]
 
     def decide(self, pod: PodInfo, framework: Framework) -> CycleResult:
         """Return where the pod would be placed."""

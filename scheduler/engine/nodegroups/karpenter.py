@@ -33,13 +33,13 @@ _WELL_KNOWN: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.
 
 def find_node_pools(objects: ClusterObjects) -> dict[str, FoundGroup]:
     """Return the groups of the NodePools by name, with the shapes of NodeClaims, and without their nodes."""
-    found = {pool.metadata.name: _build_group(pool) for pool in objects.all(NodePool)}
+    groups = {pool.metadata.name: _build_group(pool) for pool in objects.all(NodePool)}
     for claim in sorted(objects.all(NodeClaim), key=lambda claim: claim.metadata.name):
         labels = claim.metadata.labels or {}
-        group = found.get(labels.get(NODE_POOL_LABEL, ""))
+        group = groups.get(labels.get(NODE_POOL_LABEL, ""))
         if group is not None and claim.status.allocatable and not claim.status.node_name:
             group.shapes.append(_build_claim_shape(claim, labels))
-    return found
+    return groups
 
 
 def _build_group(pool: NodePool) -> FoundGroup:
@@ -93,13 +93,13 @@ def list_possible_shapes(group: FoundGroup, pod: PodInfo) -> list[NodeShape]:
     candidates = {key: _list_candidates(key, requirements, selected.get(key)) for key in keys}
     has_unknown_labels = any(not values and key in selected for key, values in candidates.items())
     allowed = {key: list(_list_allowed(key, values, requirements)) for key, values in candidates.items()}
-    known = [key for key, values in allowed.items() if values]
-    found = []
-    for values in islice(product(*(allowed[key] for key in known)), MAX_COMBINATIONS):
-        labels = dict(zip(known, values, strict=True))
+    restricted = [key for key, values in allowed.items() if values]
+    shapes = []
+    for values in islice(product(*(allowed[key] for key in restricted)), MAX_COMBINATIONS):
+        labels = dict(zip(restricted, values, strict=True))
         instance_type = labels.get(INSTANCE_TYPE, "")
         same = next((s for s in group.shapes if instance_type and s.instance_type == instance_type), None)
-        found.append(
+        shapes.append(
             NodeShape(
                 source=REQUIREMENTS,
                 zone=labels.get(ZONE, ""),
@@ -111,12 +111,12 @@ def list_possible_shapes(group: FoundGroup, pod: PodInfo) -> list[NodeShape]:
                 has_unknown_labels=has_unknown_labels,
             )
         )
-    return found
+    return shapes
 
 
 def _is_well_known(key: str) -> bool:
     domain = key.partition("/")[0]
-    return any(domain == known or domain.endswith(f".{known}") for known in _WELL_KNOWN)
+    return any(domain == well_known or domain.endswith(f".{well_known}") for well_known in _WELL_KNOWN)
 
 
 def _list_candidates(key: str, requirements: Iterable[Requirement], selected: Sequence[str] | None) -> Sequence[str]:
@@ -144,10 +144,10 @@ def _list_allowed(key: str, values: Iterable[str], requirements: Iterable[Requir
 
 def _list_selected(pod: PodInfo) -> dict[str, list[str]]:
     """Return the label values that the pod's node selector and required node affinity name, by key."""
-    found = {key: [value] for key, value in (pod.pod.spec.node_selector or {}).items()}
+    selected = {key: [value] for key, value in (pod.pod.spec.node_selector or {}).items()}
     affinity = pod.pod.spec.affinity and pod.pod.spec.affinity.node_affinity
     for term in (affinity and affinity.required and affinity.required.node_selector_terms) or ():
         for requirement in term.match_expressions or ():
-            known = found.setdefault(requirement.key, [])
-            known += requirement.values or () if requirement.operator == "In" else ()
-    return found
+            values = selected.setdefault(requirement.key, [])
+            values += requirement.values or () if requirement.operator == "In" else ()
+    return selected

@@ -57,18 +57,18 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 
 def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObjects:
     """Return the objects that describe node groups, and the events about the pods NAMESPACE/NAME."""
-    found, unread = AutoscalingObjects(), dict[str, list[str]]()
+    objects, unread = AutoscalingObjects(), dict[str, list[str]]()
     for kind in AUTOSCALING_KINDS:
-        _add(found, unread, kind, _list(get, kind, kind.paths))
+        _add(objects, unread, kind, _list(get, kind, kind.paths))
     status = get(f"/api/v1/namespaces/{STATUS_NAMESPACE}/configmaps/{STATUS_CONFIG_MAP}")
-    _add(found, unread, STATUS_KIND, status if isinstance(status, int) else _decode_status(status))
+    _add(objects, unread, STATUS_KIND, status if isinstance(status, int) else _decode_status(status))
     for pod in pods:
         namespace, _, name = pod.partition("/")
         query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={name}"})
-        _add(found, unread, EVENT_KIND, _list(get, EVENT_KIND, [f"/api/v1/namespaces/{namespace}/events?{query}"]))
+        _add(objects, unread, EVENT_KIND, _list(get, EVENT_KIND, [f"/api/v1/namespaces/{namespace}/events?{query}"]))
     parts = [f"{', '.join(names)} cannot be read: {missing}" for missing, names in unread.items()]
-    found.note = "; ".join(parts)
-    return found
+    objects.note = "; ".join(parts)
+    return objects
 
 
 def _decode_status(body: bytes) -> list[Object] | int:
@@ -79,11 +79,11 @@ def _decode_status(body: bytes) -> list[Object] | int:
 
 
 def _add(
-    found: AutoscalingObjects, unread: dict[str, list[str]], kind: AutoscalingKind, result: list[Object] | int
+    objects: AutoscalingObjects, unread: dict[str, list[str]], kind: AutoscalingKind, result: list[Object] | int
 ) -> None:
     """Add the objects of a kind, or note that they were refused. An API that is not served has no objects."""
     if not isinstance(result, int):
-        found.objects += result
+        objects.objects += result
     elif result != _NOT_FOUND:
         names = unread.setdefault(kind.missing, [])
         cause = "of an unknown form" if result == _INVALID else f"HTTP status {result}"
@@ -94,15 +94,15 @@ def _add(
 def _list(get: Get, kind: AutoscalingKind, paths: Sequence[str]) -> list[Object] | int:
     """Return the objects of a kind in the first version that is served, or the status code of the refusal."""
     for path in paths:
-        found = _list_pages(get, kind, path)
-        if found != _NOT_FOUND:
-            return found
+        pages = _list_pages(get, kind, path)
+        if pages != _NOT_FOUND:
+            return pages
     return _NOT_FOUND
 
 
 def _list_pages(get: Get, kind: AutoscalingKind, path: str) -> list[Object] | int:
     decoder = msgspec.json.Decoder(kind.decode_as)
-    found: list[Object] = []
+    items: list[Object] = []
     more = ""
     while True:
         query = urlencode({"limit": str(PAGE)} | ({"continue": more} if more else {}))
@@ -111,9 +111,9 @@ def _list_pages(get: Get, kind: AutoscalingKind, path: str) -> list[Object] | in
             return body
         try:
             page = _PAGES.decode(body)
-            found += map(decoder.decode, page.items or ())
+            items += map(decoder.decode, page.items or ())
         except msgspec.DecodeError:
             return _INVALID
         more = page.metadata.continue_
-        if not more or (kind is EVENT_KIND and len(found) >= MAX_EVENTS):
-            return found
+        if not more or (kind is EVENT_KIND and len(items) >= MAX_EVENTS):
+            return items

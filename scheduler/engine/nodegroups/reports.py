@@ -37,7 +37,7 @@ _CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 
 def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[AutoscalerReport]:
     """Return the autoscalers' events about a pod, the newest first."""
-    found = [
+    reports = [
         AutoscalerReport(
             component=event.component,
             reason=event.reason,
@@ -48,7 +48,7 @@ def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[Aut
         for event in objects.in_namespace(Event, namespace)
         if event.involved_object.kind == "Pod" and event.involved_object.name == name and _is_of_autoscaler(event)
     ]
-    return sorted(found, key=lambda report: report.at, reverse=True)[:MAX_REPORTS]
+    return sorted(reports, key=lambda report: report.at, reverse=True)[:MAX_REPORTS]
 
 
 def _is_of_autoscaler(event: Event) -> bool:
@@ -57,10 +57,10 @@ def _is_of_autoscaler(event: Event) -> bool:
 
 def list_pool_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCondition]]:
     """Return by NodePool its conditions, and those conditions of its NodeClaims that are not True."""
-    found: dict[str, list[NodeGroupCondition]] = defaultdict(list)
+    conditions: dict[str, list[NodeGroupCondition]] = defaultdict(list)
     for pool in objects.all(NodePool):
         for condition in pool.status.conditions or ():
-            found[pool.metadata.name].append(_describe(f"NodePool/{pool.metadata.name}", condition))
+            conditions[pool.metadata.name].append(_describe(f"NodePool/{pool.metadata.name}", condition))
     counts: dict[str, int] = defaultdict(int)
     for claim in sorted(objects.all(NodeClaim), key=lambda claim: claim.metadata.name):
         pool_name = (claim.metadata.labels or {}).get(NODE_POOL_LABEL, "")
@@ -68,8 +68,8 @@ def list_pool_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCon
             if condition.status != "True" and condition.type in _MUST_BE_TRUE:
                 counts[pool_name] += 1
                 if counts[pool_name] <= MAX_CLAIM_CONDITIONS:
-                    found[pool_name].append(_describe(f"NodeClaim/{claim.metadata.name}", condition))
-    return found
+                    conditions[pool_name].append(_describe(f"NodeClaim/{claim.metadata.name}", condition))
+    return conditions
 
 
 _MUST_BE_TRUE: Final = ("Launched", "Registered", "Initialized", "Ready")
@@ -106,8 +106,8 @@ class AutoscalerStatus:
     @classmethod
     def read(cls, objects: ClusterObjects) -> AutoscalerStatus:
         """Return the status in the ConfigMap, empty if there is none."""
-        found = objects.get(ConfigMap, STATUS_CONFIG_MAP, STATUS_NAMESPACE)
-        text = found.data.status if found is not None and found.data is not None else ""
+        config_map = objects.get(ConfigMap, STATUS_CONFIG_MAP, STATUS_NAMESPACE)
+        text = config_map.data.status if config_map is not None and config_map.data is not None else ""
         return cls.parse(text) if text else cls()
 
     @classmethod

@@ -34,15 +34,15 @@ _CONTROLLERS: Final = frozenset({"ReplicationController", "ReplicaSet", "Statefu
 _NO_ANNOTATIONS: Final = PodAnnotations()
 
 
-def find_blockers(simulation: Simulation, found: FoundGroups, names: Sequence[str] | None) -> ScaleDown:
+def find_blockers(simulation: Simulation, discovered: FoundGroups, names: Sequence[str] | None) -> ScaleDown:
     """Return what keeps each node; `names` are the nodes in question, None for all. Nodes must exist."""
-    groups = {group.name: group for group in found.groups}
+    groups = {group.name: group for group in discovered.groups}
     nodes = []
     for name in list(simulation.nodes.index) if names is None else dict.fromkeys(names):
         node = simulation.node(name)
         if node is None:
             continue
-        group = groups.get(found.group_of.get(name, ""))
+        group = groups.get(discovered.group_of.get(name, ""))
         pods = [pod for pod in simulation.pods_on(name) if not is_left_alone(pod.pod)]
         blockers = [*_list_node_blockers(node, group), *_list_pod_blockers(simulation, name, pods)]
         nodes.append(NodeScaleDown(node=name, group=group.name if group else "", pods=len(pods), blockers=blockers))

@@ -45,11 +45,11 @@ class TemplateNode:
 
         Filters that read the labels or affinity of other pods must not run on it.
         """
-        kept, left = list[PodInfo](), parse_amounts(self.node.status.allocatable)
+        pods, left = list[PodInfo](), parse_amounts(self.node.status.allocatable)
         for pod in self.pods:
             spec = pod.pod.spec
             if pod.host_ports or spec.resource_claims or any(volume.is_storage for volume in spec.volumes or ()):
-                kept.append(pod)
+                pods.append(pod)
                 continue
             for resource, amount in ((requests.PODS, 1), *pod.requests.items()):
                 left[resource] = left.get(resource, 0) - amount
@@ -57,7 +57,7 @@ class TemplateNode:
             resource: f"{amount}m" if resource == requests.CPU else str(amount) for resource, amount in left.items()
         }
         status = msgspec.structs.replace(self.node.status, allocatable=allocatable)
-        return replace(self, node=msgspec.structs.replace(self.node, status=status), pods=tuple(kept))
+        return replace(self, node=msgspec.structs.replace(self.node, status=status), pods=tuple(pods))
 
     @property
     def name(self) -> str:
@@ -83,9 +83,9 @@ class TemplateNodes:
         self.nodes, self.objects = nodes, objects
         self.daemons = DaemonPods(nodes, objects)
         self._slices: dict[str, list[ResourceSlice]] = {}
-        for found in objects.all(ResourceSlice):
-            if found.spec.node_name:
-                self._slices.setdefault(found.spec.node_name, []).append(found)
+        for resource_slice in objects.all(ResourceSlice):
+            if resource_slice.spec.node_name:
+                self._slices.setdefault(resource_slice.spec.node_name, []).append(resource_slice)
         self._built = 0
 
     def build(self, group: FoundGroup, shape: NodeShape, pod: PodInfo | None = None) -> TemplateNode:
@@ -153,10 +153,10 @@ class TemplateNodes:
                 for driver, count in shape.volume_limits.items()
             ]
             yield CSINode(metadata=StorageMetadata(name=name), spec=CSINodeSpec(drivers=drivers))
-        for number, found in enumerate(self._slices.get(shape.like, ()) if shape.like else ()):
-            its_pool = found.spec.pool  # of the node alone, so the copy needs another name
+        for number, resource_slice in enumerate(self._slices.get(shape.like, ()) if shape.like else ()):
+            its_pool = resource_slice.spec.pool  # of the node alone, so the copy needs another name
             pool_name = name if its_pool.name == shape.like else f"{name}/{its_pool.name}"
             pool = msgspec.structs.replace(its_pool, name=pool_name)
-            spec = msgspec.structs.replace(found.spec, node_name=name, pool=pool)
-            metadata = msgspec.structs.replace(found.metadata, name=f"{name}-{number}", uid="")
-            yield msgspec.structs.replace(found, metadata=metadata, spec=spec)
+            spec = msgspec.structs.replace(resource_slice.spec, node_name=name, pool=pool)
+            metadata = msgspec.structs.replace(resource_slice.metadata, name=f"{name}-{number}", uid="")
+            yield msgspec.structs.replace(resource_slice, metadata=metadata, spec=spec)

@@ -118,12 +118,12 @@ class GroupEvaluator:
 
         Topology spreading counts every node. Affinity counts pods, so of template nodes only those of DaemonSets.
         """
-        nodes, found = self._templates.nodes, set[str]()
+        nodes, dependent = self._templates.nodes, set[str]()
         if _SPREAD not in check_slots(framework, pod, nodes, [], _SPREAD.__eq__).skipped:
-            found.update(plugin.name for plugin in framework.profile.filter if plugin.name == _SPREAD)
+            dependent.update(plugin.name for plugin in framework.profile.filter if plugin.name == _SPREAD)
         if self._templates.daemons.affect_affinity(pod):
-            found.add(_AFFINITY)
-        return frozenset(found)
+            dependent.add(_AFFINITY)
+        return frozenset(dependent)
 
     def _add_dependent(
         self, framework: Framework, pod: PodInfo, tried: Sequence[_Tried], plugins: frozenset[str]
@@ -135,9 +135,9 @@ class GroupEvaluator:
             alike[find_key(each.template)].append(each)
         for members in alike.values():
             with self._templates.added([members[0].template]) as (slot,):
-                found = check_slots(framework, pod, nodes, [slot], plugins.__contains__).rejections[slot]
+                rejections = check_slots(framework, pod, nodes, [slot], plugins.__contains__).rejections[slot]
             for each in members:
-                each.rejections += found
+                each.rejections += rejections
 
 
 class _KeyFinder:
@@ -169,10 +169,10 @@ def _search_changes(
 
     The search ends after `CHANGES_S`. `is_alone` is whether filters read the pods that the node starts with.
     """
-    known = [each for each in tried if each.template.shape.allocatable is not None]
-    done = {each.template.group.name for each in known if not each.rejections}
+    with_amounts = [each for each in tried if each.template.shape.allocatable is not None]
+    done = {each.template.group.name for each in with_amounts if not each.rejections}
     end = time.perf_counter() + CHANGES_S
-    for each in known:
+    for each in with_amounts:
         group = each.template.group.name
         if group in done or time.perf_counter() >= end:
             continue
@@ -194,8 +194,8 @@ def _decides(plugin: str, shape: NodeShape) -> bool:
 
 def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> GroupVerdict:
     """Return the verdict on a group from the verdicts on its template nodes."""
-    known = [each for each in tried if each.template.shape.allocatable is not None]
-    fitting = [each for each in known if not each.rejections]
+    with_amounts = [each for each in tried if each.template.shape.allocatable is not None]
+    fitting = [each for each in with_amounts if not each.rejections]
     if fitting:
         limits = [find_limit(group, each.template.shape.allocatable) for each in fitting]
         at_limit = limits[0] if all(limits) else ""
@@ -208,13 +208,13 @@ def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> GroupVerdict:
         return GroupVerdict(group=group.name, verdict=SHAPE_UNKNOWN, at_limit=at_limit, unknown=_NO_SHAPE)
     undecided = [each for each in tried if not each.decided]
     if undecided:
-        unknown = _OTHERS_POSSIBLE if known else _AMOUNTS_UNKNOWN
+        unknown = _OTHERS_POSSIBLE if with_amounts else _AMOUNTS_UNKNOWN
         return GroupVerdict(
             group=group.name,
             verdict=SHAPE_UNKNOWN,
             zones=_list_zones(undecided),
             at_limit=at_limit,
-            rejections=_combine(known),
+            rejections=_combine(with_amounts),
             unknown=unknown,
         )
     change = next((each.change for each in tried if each.change is not None), None)
@@ -222,7 +222,7 @@ def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> GroupVerdict:
         group=group.name,
         verdict=DOES_NOT_FIT,
         at_limit=at_limit,
-        rejections=_combine(known or tried),
+        rejections=_combine(with_amounts or tried),
         change="" if change is None else " and ".join(format_change(change, each) for each in change.changes),
     )
 
@@ -233,12 +233,14 @@ def _list_zones(tried: Iterable[_Tried]) -> list[str]:
 
 def _combine(tried: Sequence[_Tried]) -> list[GroupRejection]:
     """Return every rejecting filter with the reasons that it has in any zone, in the order in which filters run."""
-    found: dict[str, GroupRejection] = {}
+    rejections: dict[str, GroupRejection] = {}
     for each in tried:
         for verdict in each.decided:
-            rejection = found.setdefault(verdict.plugin, GroupRejection(plugin=verdict.plugin, reasons=[], zones=[]))
+            rejection = rejections.setdefault(
+                verdict.plugin, GroupRejection(plugin=verdict.plugin, reasons=[], zones=[])
+            )
             texts = map(reasons.format_reason, verdict.verdict.reasons)
             rejection.reasons += [text for text in texts if text not in rejection.reasons]
             zone = each.template.shape.zone
             rejection.zones += [zone] if zone and zone not in rejection.zones else []
-    return list(found.values())
+    return list(rejections.values())

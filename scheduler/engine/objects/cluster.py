@@ -94,8 +94,8 @@ class ClusterObjects:
 
     def shown(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object as the API server last sent it, without assumed changes, or None if it does not exist."""
-        found = self._shown.get((kind, namespace, name))
-        return found if isinstance(found, kind) else self.get(kind, name, namespace)
+        obj = self._shown.get((kind, namespace, name))
+        return obj if isinstance(obj, kind) else self.get(kind, name, namespace)
 
     def _put(self, obj: Object) -> None:
         self.revision += 1
@@ -132,8 +132,8 @@ class ClusterObjects:
 
         Cluster-scoped kinds have the namespace "".
         """
-        found = self._kinds.get(kind, {}).get(namespace, {}).get(name)
-        return found if isinstance(found, kind) else None
+        obj = self._kinds.get(kind, {}).get(namespace, {}).get(name)
+        return obj if isinstance(obj, kind) else None
 
     def all(self, kind: type[T]) -> list[T]:
         """Return every object of a kind."""

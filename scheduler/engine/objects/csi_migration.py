@@ -153,9 +153,9 @@ def _gce_region(zones: Iterable[str]) -> str:
             )
         regions.add("-".join(parts[:2]))
     if len(regions) != 1:
-        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        joined = " ".join(f"{region}:{{}}" for region in sorted(regions))
         raise TranslationError(
-            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{found}]"
+            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{joined}]"
         )
     return regions.pop()
 

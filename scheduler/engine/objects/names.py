@@ -41,27 +41,27 @@ def validate_label_key(key: str) -> list[str]:
         return [
             f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ]
-    found = [f"prefix part {what}" for prefix in prefixes for what in _validate_domain(prefix)]
+    problems = [f"prefix part {what}" for prefix in prefixes for what in _validate_domain(prefix)]
     if not name:
-        found.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif len(name.encode()) > _MAX_NAME:
-        found.append(f"name part {_too_long(_MAX_NAME)}")
+        problems.append(f"name part {_too_long(_MAX_NAME)}")
     if not re.fullmatch(_NAME, name):
-        found.append(f"name part {_NAME_RULE}")
-    return found
+        problems.append(f"name part {_NAME_RULE}")
+    return problems
 
 
 def validate_label_value(value: str) -> list[str]:
     """Return the API server's messages for an invalid label value, or an empty list if the value is valid."""
-    found = [_too_long(_MAX_NAME)] if len(value.encode()) > _MAX_NAME else []
-    return found if re.fullmatch(_VALUE, value) else [*found, _VALUE_RULE]
+    problems = [_too_long(_MAX_NAME)] if len(value.encode()) > _MAX_NAME else []
+    return problems if re.fullmatch(_VALUE, value) else [*problems, _VALUE_RULE]
 
 
 def _validate_domain(domain: str) -> list[str]:
     if not domain:
         return ["must be non-empty"]
-    found = [_too_long(_MAX_DOMAIN)] if len(domain.encode()) > _MAX_DOMAIN else []
-    return found if re.fullmatch(_DOMAIN, domain) else [*found, _DOMAIN_RULE]
+    problems = [_too_long(_MAX_DOMAIN)] if len(domain.encode()) > _MAX_DOMAIN else []
+    return problems if re.fullmatch(_DOMAIN, domain) else [*problems, _DOMAIN_RULE]
 
 
 def _too_long(limit: int) -> str:

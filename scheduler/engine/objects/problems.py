@@ -43,11 +43,11 @@ class Problem:
         return replace(self, path=f"{parent}{joint}{self.path}")
 
     def __str__(self) -> str:
-        said = [self.path, self.kind.value]
+        parts = [self.path, self.kind.value]
         if self.kind not in _WITHOUT_VALUE:
             value = self.value
-            said.append(quote_for_go(value) if isinstance(value, str) else msgspec.json.encode(value).decode())
-        return ": ".join([*said, self.detail] if self.detail else said)
+            parts.append(quote_for_go(value) if isinstance(value, str) else msgspec.json.encode(value).decode())
+        return ": ".join([*parts, self.detail] if self.detail else parts)
 
 
 def invalid(path: str, value: object, detail: str) -> Problem:
@@ -95,8 +95,8 @@ def _go_escaped(character: str) -> str:
 
 def aggregate(problems: Iterable[Problem]) -> str:
     """Return the problems as one line without repetitions: `[FIRST, SECOND]`, or `FIRST` if there is only one."""
-    said = list(dict.fromkeys(str(problem) for problem in problems))
-    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    texts = list(dict.fromkeys(str(problem) for problem in problems))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def format_decode_error(message: str) -> str:

@@ -153,7 +153,9 @@ def may_be_resizing(pod: Pod) -> bool:
     desired = {c.name: (c.resources.requests if c.resources else None) or {} for c in containers}
     for each in reported:
         actual = each.resources.requests if each.resources else None
-        if any(found is not None and found != desired.get(each.name) for found in (actual, each.allocated_resources)):
+        if any(
+            amounts is not None and amounts != desired.get(each.name) for amounts in (actual, each.allocated_resources)
+        ):
             return True
     return False
 

@@ -2,13 +2,13 @@
 
 The same rules of validation hold for terms in a configuration, in a pod and in a volume. Source:
 k8s.io/apimachinery/pkg/labels and k8s.io/component-helpers/scheduling/corev1/nodeaffinity v1.36. Node columns match a
-requirement once per distinct value; this module holds the rule for one value.
+requirement once per distinct value; this module holds the rule for one value. An index matches many selectors.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scheduler.engine.objects.names import validate_label_key, validate_label_value
 from scheduler.engine.objects.problems import Problem, aggregate, invalid, not_supported
@@ -190,3 +190,51 @@ def _field_problems(requirement: Requirement, path: str) -> Iterator[Problem]:
         yield not_supported(f"{path}.operator", requirement.operator, _FIELD_OPERATORS)
     elif len(requirement.values or ()) != 1:
         yield invalid(f"{path}.values", requirement.values, "must have one element")
+
+
+class SelectorIndex:
+    """Label selectors by a label value that each of them requires. A selector is identified by its position.
+
+    A selector that names a label's value can only match labels that have this value, so it is found by the value. Users
+    may write thousands of selectors into one pod, and most of them name a value.
+    """
+
+    def __init__(self, selectors: Sequence[LabelSelector | None]) -> None:
+        self._selectors = selectors
+        self._by_label: dict[tuple[str, str], list[int]] = {}
+        self._others: list[int] = []  # they require no value of a label, and are tried each time
+        for position, selector in enumerate(selectors):
+            if selector is not None:
+                for entries in self._choose_entries(selector):
+                    entries.append(position)
+
+    @property
+    def tried_each_time(self) -> int:
+        """The number of selectors that are tried for any labels."""
+        return len(self._others)
+
+    def find_matching(self, labels: Mapping[str, str]) -> Iterator[int]:
+        """Yield the positions of the selectors that match the labels, each once, in no particular order."""
+        for label in labels.items():
+            for position in self._by_label.get(label, ()):
+                if label_selector_matches(self._selectors[position], labels):
+                    yield position
+        for position in self._others:
+            if label_selector_matches(self._selectors[position], labels):
+                yield position
+
+    def _choose_entries(self, selector: LabelSelector) -> list[list[int]]:
+        """Return the entries to list a selector under: of one of its labels, that with the fewest selectors so far.
+
+        Labels have one value for a key, so a selector that is listed under several values of a key is found once.
+        """
+        ways = [[label] for label in (selector.match_labels or {}).items()]
+        ways += [
+            [(requirement.key, value) for value in dict.fromkeys(requirement.values or ())]
+            for requirement in selector.match_expressions or ()
+            if requirement.operator == "In"
+        ]
+        if not ways:
+            return [self._others]
+        fewest = min(ways, key=lambda way: sum(1 + len(self._by_label.get(label, ())) for label in way))
+        return [self._by_label.setdefault(label, []) for label in fewest]

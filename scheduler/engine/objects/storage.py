@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.engine.objects import quantity
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import (
     Amounts,
     Int32,
@@ -103,8 +104,8 @@ class PersistentVolume(_Annotated, frozen=True):
     @property
     def storage_class(self) -> str:
         """The name of the storage class, "" for none; the beta annotation takes precedence."""
-        given = self.annotations.storage_class
-        return self.spec.storage_class_name if given is None else given
+        annotated = self.annotations.storage_class
+        return self.spec.storage_class_name if annotated is None else annotated
 
 
 class ClaimResources(Struct, frozen=True):
@@ -138,8 +139,8 @@ class PersistentVolumeClaim(_Annotated, frozen=True):
     @property
     def storage_class(self) -> str:
         """The name of the storage class, "" for none; the beta annotation takes precedence."""
-        given = self.annotations.storage_class
-        return (self.spec.storage_class_name or "") if given is None else given
+        annotated = self.annotations.storage_class
+        return (self.spec.storage_class_name or "") if annotated is None else annotated
 
     @property
     def fully_bound(self) -> bool:
@@ -270,6 +271,18 @@ def find_claim_name(pod: Pod, volume: Volume) -> str | None:
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else None
+
+
+def is_named_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
+    """Queueing hint: return whether a volume names the claim `new`; claims of ephemeral volumes do not count."""
+    return new.full_name in pod.claims
+
+
+def is_claim_of_pod(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
+    """Queueing hint: return whether the pod uses the claim `new`, by name or as a generic ephemeral volume."""
+    if new.metadata.namespace != pod.namespace:
+        return False
+    return any(find_claim_name(pod.pod, volume) == new.metadata.name for volume in pod.pod.spec.volumes or ())
 
 
 def is_owned_by_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:

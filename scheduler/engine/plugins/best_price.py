@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.formulas import measurements, price
+from scheduler.engine.formulas import measurements
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
+from scheduler.engine.formulas.points import price_scores
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -63,4 +64,4 @@ class BestPrice(BasePlugin):
 
         A node without a price gets 0.
         """
-        return price.scores(np.where(raw == UNPRICED, np.nan, raw), feasible)
+        return price_scores(np.where(raw == UNPRICED, np.nan, raw), feasible)

@@ -13,8 +13,9 @@ import numpy as np
 
 from herodotus_record.model import Verdict
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.formulas import congestion, measurements
+from scheduler.engine.formulas import measurements
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
+from scheduler.engine.formulas.points import congestion_points, parse_congestion
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
@@ -71,9 +72,9 @@ class Congestion(TenPointPlugin):
         A factor that is missing, expired or not an integer counts as no congestion.
         """
         reading = self._reader.read(state, nodes)
-        factors = reading.get(measurements.CONGESTION, parse=congestion.parse_factor)
+        factors = reading.get(measurements.CONGESTION, parse=parse_congestion)
         state.write(_Factors(reading, factors))
-        return congestion.points(np.nan_to_num(factors), self.args.factor_max)
+        return congestion_points(np.nan_to_num(factors), self.args.factor_max)
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
         state_of_score = state.read(_Factors)

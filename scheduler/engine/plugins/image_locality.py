@@ -47,8 +47,8 @@ class ImageLocality(BasePlugin):
             image = nodes.images.get(name)
             if image is not None:
                 slots = list(image.slots)
-                given = image.size * (count(name, image, slots) / total_nodes)
-                local[slots] += int(given) if isinstance(given, float) else given.astype(np.int64)
+                local_bytes = image.size * (count(name, image, slots) / total_nodes)
+                local[slots] += int(local_bytes) if isinstance(local_bytes, float) else local_bytes.astype(np.int64)
         most = MAX_CONTAINER_BYTES * (images if self.rules.enabled(IMAGE_VOLUMES_BOUNDED) else len(pod.containers))
         if most <= MIN_BYTES:  # a pod without containers
             return np.zeros(nodes.slots, np.int64)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from herodotus_record import klog
 from herodotus_record.model import SUCCESS, Code, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.formulas import traffic
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
+from scheduler.engine.formulas.points import traffic_scores
 from scheduler.engine.framework.interface import Mask, Scores
 from scheduler.engine.framework.plugin import Args, BasePlugin, Handle, MetricAnswer, PluginInput
 from scheduler.engine.framework.state import CycleState, OutsideReading
@@ -120,8 +120,8 @@ class NetworkTraffic(BasePlugin):
         """
         reading = self._reading(state)
         usable = _select_samples(reading.answer, nodes)
-        known = ~np.isnan(usable) & (not reading.is_stale)
-        raw: Scores = np.where(known, np.nan_to_num(usable), UNKNOWN).astype(np.int64)
+        usable_rows = ~np.isnan(usable) & (not reading.is_stale)
+        raw: Scores = np.where(usable_rows, np.nan_to_num(usable), UNKNOWN).astype(np.int64)
         if klog.enabled(3):
             for slot in np.flatnonzero(feasible):
                 klog.info(3, "[NetworkTraffic] node bandwidth", node=nodes.names[slot], bandwidth=int(raw[slot]))
@@ -141,8 +141,8 @@ class NetworkTraffic(BasePlugin):
 
         A node without a sample gets the score that the argument `missing` selects.
         """
-        known = raw != UNKNOWN
-        return np.where(known, traffic.scores(raw, feasible & known), MISSING[self.args.missing])
+        measured = raw != UNKNOWN
+        return np.where(measured, traffic_scores(raw, feasible & measured), MISSING[self.args.missing])
 
     def _reading(self, state: CycleState) -> TrafficReading:
         """Return the query result that this cycle uses: the newest one at the cycle's first call."""
@@ -163,8 +163,8 @@ def build_query(args: NetworkTrafficArgs) -> str:
 
 def _select_samples(answer: MetricAnswer, nodes: NodeColumns) -> NDArray[np.float64]:
     """Return the query's sample for each node slot, NaN if it is missing or out of range."""
-    found = np.array([answer.values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
-    return np.where((found >= 0) & (found < 2.0**62), found, np.nan)
+    samples = np.array([answer.values.get(name, np.nan) for name in nodes.names[: nodes.slots]], np.float64)
+    return np.where((samples >= 0) & (samples < 2.0**62), samples, np.nan)
 
 
 def _skip(why: str) -> Verdict:

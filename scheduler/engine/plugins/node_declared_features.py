@@ -73,13 +73,13 @@ class NodeDeclaredFeatures(BasePlugin):
 
 def find_required_features(spec: PodSpec) -> frozenset[str]:
     """Return the names of the kubelet features that a pod requires of its node."""
-    found = set()
+    features = set()
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules or ()):
-        found.add(RESTART_ALL)
+        features.add(RESTART_ALL)
     if spec.host_network and spec.host_users is False:
-        found.add(USER_NAMESPACE_ON_HOST_NETWORK)
-    return frozenset(found)
+        features.add(USER_NAMESPACE_ON_HOST_NETWORK)
+    return frozenset(features)
 
 
 def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:

@@ -48,8 +48,8 @@ class NodeMeasurements:
         """
         values = np.full(self._nodes.slots, np.nan)
         for key in reversed(keys):
-            found = self._reader.parse_column(self._nodes, key, parse)
-            values = np.where(np.isnan(found), values, found)
+            column = self._reader.parse_column(self._nodes, key, parse)
+            values = np.where(np.isnan(column), values, column)
         values[self.times.stale] = np.nan
         return values
 
@@ -107,10 +107,10 @@ class MeasurementReader:
         The array is cached, and callers must not change it.
         """
         column = nodes.annotation(key)
-        known = self._parsed.get(key)
-        if known is not None and known[0]() is column and known[1:3] == (column.version, nodes.slots):
-            return known[3]
+        entry = self._parsed.get(key)
+        if entry is not None and entry[0]() is column and entry[1:3] == (column.version, nodes.slots):
+            return entry[3]
         distinct = np.fromiter(map(parse, column.values), np.float64, len(column.values))
-        found = distinct.take(column.ids(nodes.slots))
-        self._parsed[key] = (weakref.ref(column), column.version, nodes.slots, found)
-        return found
+        values = distinct.take(column.ids(nodes.slots))
+        self._parsed[key] = (weakref.ref(column), column.version, nodes.slots, values)
+        return values

@@ -148,11 +148,11 @@ class NodeResourcesFit(BasePlugin):
         """
         backed = self._update_backed()
         wanted = {PODS: 1} | {r: q for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)}
-        known, nowhere, unknown = wanted, frozenset[str](), nodes.list_unknown_resources(wanted)
+        present, nowhere, unknown = wanted, frozenset[str](), nodes.list_unknown_resources(wanted)
         if unknown:
             left_out = frozenset(unknown)
-            known, nowhere = {r: q for r, q in wanted.items() if r not in left_out}, left_out.difference(backed)
-        groups, shortages = _group_by_shortage(known, backed, nodes)
+            present, nowhere = {r: q for r, q in wanted.items() if r not in left_out}, left_out.difference(backed)
+        groups, shortages = _group_by_shortage(present, backed, nodes)
         if not nowhere and not any(shortages):
             return PASS
         is_unresolvable = self.rules.enabled(UNRESOLVABLE_REQUESTS)
@@ -163,7 +163,7 @@ class NodeResourcesFit(BasePlugin):
             shortage = shortages[number - 1] if number else 0
             if not number or not (shortage or nowhere):
                 return SUCCESS
-            short = nowhere.union(resource for i, resource in enumerate(known, 1) if shortage >> i & 1)
+            short = nowhere.union(resource for i, resource in enumerate(present, 1) if shortage >> i & 1)
             too_large = bool(nowhere) or shortage & 1
             code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if is_unresolvable and too_large else Code.UNSCHEDULABLE
             return Verdict(code, tuple(reason for resource, reason in reasons.items() if resource in short))
@@ -322,8 +322,8 @@ class _AllocatableCache:
         self._last: deque[tuple[Node, dict[str, int]]] = deque(maxlen=2)
 
     def get(self, node: Node) -> dict[str, int]:
-        for known, amounts in self._last:
-            if known is node:
+        for key, amounts in self._last:
+            if key is node:
                 return amounts
         self._last.append((node, compute_allocatable(node.status.allocatable)))
         return self._last[-1][1]

@@ -43,10 +43,10 @@ class Registry(Mapping[str, Factory]):
     Reading a plugin from outside the tree may import it and raise PluginLoadError.
     """
 
-    def __init__(self, given: Iterable[NamedPlugin] = ()) -> None:
+    def __init__(self, plugins: Iterable[NamedPlugin] = ()) -> None:
         """Add plugins that `with_plugin` returned to the in-tree ones; raise PluginLoadError for a duplicate name."""
         self._known: dict[str, Factory] = dict(IN_TREE)
-        for name, factory in given:
+        for name, factory in plugins:
             self._add(name, factory)
         self._installed = {e.name: e for e in entry_points(group=GROUP) if e.name not in self._known}
 

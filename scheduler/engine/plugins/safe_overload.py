@@ -92,8 +92,8 @@ class SafeOverload(LoadPlugin):
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterator[NodeInputs]:
         """Report each node's used share, deviation and risk of overload by resource, for the record."""
-        found = self.compute_risks(state, pod, nodes)
-        yield from (load.inputs(found.by_resource[load.resource]) for load in found.loads)
+        risks = self.compute_risks(state, pod, nodes)
+        yield from (load.inputs(risks.by_resource[load.resource]) for load in risks.loads)
 
     def compute_risks(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> NodeRisks:
         """Return the risk of overload of all nodes, computed once per cycle for Filter and Score."""
@@ -109,9 +109,9 @@ class SafeOverload(LoadPlugin):
     def _verdict(self, number: int, resources: list[str]) -> Verdict:
         reasons = []
         for resource in reversed(resources):
-            number, said = divmod(number, _BASE)
-            if said:
-                text = f"node(s) had a risk of {said - 1} % that {resource} is used more than {self.args.utilization} %"
+            number, risk = divmod(number, _BASE)
+            if risk:
+                text = f"node(s) had a risk of {risk - 1} % that {resource} is used more than {self.args.utilization} %"
                 reasons.append(Reason("text", {"text": text}))
         return unschedulable(*reversed(reasons)) if reasons else SUCCESS
 

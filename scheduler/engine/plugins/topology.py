@@ -44,8 +44,8 @@ class DomainEntries:
         column = nodes.label(self.key)
         if self.values is not before.values or self.values is not column.values:
             return None
-        known = len(before.entries)  # nodes with newer values have changed rows anyway
-        numbers = np.flatnonzero(self.entries[:known] != before.entries)
+        count = len(before.entries)  # nodes with newer values have changed rows anyway
+        numbers = np.flatnonzero(self.entries[:count] != before.entries)
         if not len(numbers):
             return numbers
         ids = column.ids(nodes.slots)

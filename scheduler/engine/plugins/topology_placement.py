@@ -35,10 +35,10 @@ class TopologyPlacementGenerator(BasePlugin):
 
         Returns an error if the PodGroup does not exist, or if its pods on nodes are not in one domain.
         """
-        found = find_pod_group(self.handle.objects, group)
-        if found is None:
+        pod_group = find_pod_group(self.handle.objects, group)
+        if pod_group is None:
             return error(f'podgroup.scheduling.k8s.io "{group.name}" not found')
-        key = found.topology_key
+        key = pod_group.topology_key
         if key is None:
             return (parent,)
         try:
@@ -67,12 +67,12 @@ class TopologyPlacementGenerator(BasePlugin):
             slot = nodes.index.get(node)
             if slot is None or not nodes.live[slot]:
                 raise _DomainError(f'getting node for pod {pod.full_name}: nodeinfo not found for node name "{node}"')
-            found = _find_domain(nodes, slot, key)
-            if found is None:
+            value = _find_domain(nodes, slot, key)
+            if value is None:
                 raise _DomainError(f"no topology domain found for pod {pod.full_name}")
-            if domain is not None and domain != found:
-                raise _DomainError(f"more than 1 domain found for pod group: {domain}, {found}")
-            domain = found
+            if domain is not None and domain != value:
+                raise _DomainError(f"more than 1 domain found for pod group: {domain}, {value}")
+            domain = value
         return domain
 
 

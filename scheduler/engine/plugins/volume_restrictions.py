@@ -16,8 +16,7 @@ from scheduler.engine.framework.plugin import BasePlugin, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
-from scheduler.engine.plugins.volume_hints import is_named_claim
+from scheduler.engine.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim, is_named_claim
 
 
 @dataclass
@@ -85,13 +84,13 @@ class VolumeRestrictions(BasePlugin):
         """Reject nodes with a conflicting disk, and all other nodes if a ReadWriteOncePod claim is in use."""
         note = state.read(_Exclusive)
         in_use = Reason("claim-in-use", {"claims": ", ".join(f"{pod.namespace}/{c}" for c in sorted(note.claims))})
-        found = Verdicts.everywhere(unschedulable(in_use), nodes.slots) if note.uses > 0 else PASS
+        verdicts = Verdicts.everywhere(unschedulable(in_use), nodes.slots) if note.uses > 0 else PASS
         taken: dict[int, Verdict] = {}
         for disk in pod.disks:
             conflict = unschedulable(Reason("disk-conflict", {"disk": f"{disk.kind} {disk.name}"}))
             for slot in nodes.volumes.slots_with_conflicting_disk(disk):
                 taken.setdefault(slot, conflict)
-        return found.with_verdicts(taken, nodes.slots)
+        return verdicts.with_verdicts(taken, nodes.slots)
 
 
 def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:

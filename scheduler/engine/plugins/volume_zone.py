@@ -24,9 +24,9 @@ from scheduler.engine.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    is_named_claim,
 )
 from scheduler.engine.plugins.volume_binding.claims import UnusableClaimError
-from scheduler.engine.plugins.volume_hints import is_named_claim
 
 KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 GA_KEYS = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}

@@ -120,11 +120,11 @@ class RecordCache:
 
         Equal arrays give the same object.
         """
-        known = self._evaluated
-        if known is None or (evaluation is not known.array and not np.array_equal(evaluation, known.array)):
-            known = self._evaluated = EvaluationParts(evaluation)
+        evaluated = self._evaluated
+        if evaluated is None or (evaluation is not evaluated.array and not np.array_equal(evaluation, evaluated.array)):
+            evaluated = self._evaluated = EvaluationParts(evaluation)
             self._filters = RecordPartCache(self._filter)  # their columns depend on it
-        return known
+        return evaluated
 
     def filters(self, runs: Sequence[FilterRun]) -> tuple[FilterColumn, ...]:
         """Return the record's filter columns. The entries of nodes that were not evaluated are 0."""
@@ -249,7 +249,7 @@ def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnat
     made = column_from_list if len(slots) > SMALL_COLUMN else _of_few
     live = [columns.nodes[slot] is not None for slot in slots]
     since, allocatable, requested = columns.amounts(slots)
-    known = [
+    rows = [
         (resource, made(a), made(q))
         for resource, a, q in zip(columns.resources, allocatable, requested, strict=True)
         if any(a) or any(q)
@@ -259,13 +259,13 @@ def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnat
         incarnation=incarnation,
         base=base,
         generation=columns.generation,
-        resources=tuple(r for r, _, _ in known),
+        resources=tuple(r for r, _, _ in rows),
         slot=made(list(slots)),
         since=made(since),
         name=tuple([columns.names[slot] if here else "" for slot, here in zip(slots, live, strict=True)]),
         uid=tuple([columns.uids[slot] if here else "" for slot, here in zip(slots, live, strict=True)]),
-        allocatable=tuple([a for _, a, _ in known]),
-        requested=tuple([q for _, _, q in known]),
+        allocatable=tuple([a for _, a, _ in rows]),
+        requested=tuple([q for _, _, q in rows]),
     )
 
 
@@ -333,13 +333,13 @@ def _skipped(plugin: str, weight: int) -> ScoreColumn:
 
 
 def _inputs(run: InputRun) -> Inputs:
-    given = run.inputs
+    inputs = run.inputs
     return Inputs(
         plugin=run.plugin,
-        source=given.source,
-        numbers=tuple(_number(number) for number in given.numbers),
-        measured=_measured(given.measured_s),
-        stale=_where(given.stale),
+        source=inputs.source,
+        numbers=tuple(_number(number) for number in inputs.numbers),
+        measured=_measured(inputs.measured_s),
+        stale=_where(inputs.stale),
     )
 
 
@@ -350,9 +350,9 @@ def _number(number: inputs.NodeInputColumn) -> InputColumn:
     """
     digits = min(max(number.digits, 0), MAX_DIGITS)
     scaled = np.asarray(number.values, np.float64) * 10**digits
-    known = np.abs(scaled) < MOST  # not NaN
-    whole = np.rint(np.where(known, scaled, 0)).astype(np.int64)
-    return InputColumn(number.name, number.unit, digits, column_from_numpy(whole), _where(~known))
+    in_range = np.abs(scaled) < MOST  # not NaN
+    whole = np.rint(np.where(in_range, scaled, 0)).astype(np.int64)
+    return InputColumn(number.name, number.unit, digits, column_from_numpy(whole), _where(~in_range))
 
 
 def _measured(moments_s: NDArray[np.float64] | None) -> Column:
@@ -362,8 +362,8 @@ def _measured(moments_s: NDArray[np.float64] | None) -> Column:
     """
     if moments_s is None:
         return empty_column()
-    known = (moments_s >= 0) & (moments_s < END_OF_TIME_S)  # not NaN
-    whole = np.where(known, moments_s, 0).astype(np.int64)
+    in_range = (moments_s >= 0) & (moments_s < END_OF_TIME_S)  # not NaN
+    whole = np.where(in_range, moments_s, 0).astype(np.int64)
     alike = len(whole) and (whole == whole[0]).all()
     return column_from_numpy(whole[:1] if alike else whole) if whole.any() else empty_column()
 

@@ -503,7 +503,7 @@ def parse_feature_gates(text: str) -> dict[str, bool]:
 
     Raise FeatureGateError if the text is malformed or names another component. Whether the gates exist is not checked.
     """
-    found: dict[str, bool] = {}
+    gates: dict[str, bool] = {}
     prefixes: set[str] = set()
     for entry in filter(None, text.split(",")):
         component, colon, setting = entry.partition(":")
@@ -516,12 +516,12 @@ def parse_feature_gates(text: str) -> dict[str, bool]:
         if value not in _TRUE + _FALSE:
             error = f'strconv.ParseBool: parsing "{value}": invalid syntax'
             raise FeatureGateError(f"invalid value of {name}={value}, err: {error}")
-        found[name] = value in _TRUE
+        gates[name] = value in _TRUE
     if len(prefixes) > 1:
         raise FeatureGateError(
             "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
         )
-    return found
+    return gates
 
 
 def select_declared(settings: Mapping[str, bool]) -> dict[str, bool]:

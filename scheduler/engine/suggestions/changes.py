@@ -259,8 +259,8 @@ def _total_of(spec: PodSpec, resource: str) -> int:
 
 
 def _request_of(container: Container, resource: str) -> int:
-    given = (container.resources.requests if container.resources else None) or {}
-    return _amount(given.get(resource, 0), resource)
+    requests = (container.resources.requests if container.resources else None) or {}
+    return _amount(requests.get(resource, 0), resource)
 
 
 def _amount(text: str | int | float, resource: str) -> int:
@@ -386,19 +386,19 @@ def count_unmet_requirements(place: Place) -> int:
 def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
     """Return the term changed so that the node meets it, or None if nothing of it would be left."""
     failing = _failing(term, place)
-    kept: list[Requirement] = []
+    requirements: list[Requirement] = []
     for r in term.match_expressions or ():
         there = place.labels.get(r.key)
         if r not in failing:
-            kept.append(r)
+            requirements.append(r)
         elif r.operator == "In" and there is not None:
-            kept.append(msgspec.structs.replace(r, values=[*(r.values or ()), there]))
+            requirements.append(msgspec.structs.replace(r, values=[*(r.values or ()), there]))
         elif r.operator == "NotIn" and len(r.values or ()) > 1:
-            kept.append(msgspec.structs.replace(r, values=[v for v in r.values or () if v != there]))
+            requirements.append(msgspec.structs.replace(r, values=[v for v in r.values or () if v != there]))
     fields = [r for r in term.match_fields or () if r not in failing]
-    if not kept and not fields:
+    if not requirements and not fields:
         return None
-    return NodeSelectorTerm(match_expressions=kept or None, match_fields=fields or None)
+    return NodeSelectorTerm(match_expressions=requirements or None, match_fields=fields or None)
 
 
 def _format_term(term: NodeSelectorTerm) -> str:
@@ -439,8 +439,8 @@ def _hard_constraints(spec: PodSpec) -> list[TopologySpreadConstraint]:
 
 def _constraint(spec: PodSpec, key: str) -> TopologySpreadConstraint | None:
     """Return the spec's hard constraint on a topology key, or None unless it is the only one: a patch names the key."""
-    found = [c for c in spec.topology_spread_constraints or () if c.topology_key == key]
-    return found[0] if len(found) == 1 and found[0].when_unsatisfiable != "ScheduleAnyway" else None
+    constraints = [c for c in spec.topology_spread_constraints or () if c.topology_key == key]
+    return constraints[0] if len(constraints) == 1 and constraints[0].when_unsatisfiable != "ScheduleAnyway" else None
 
 
 def _with_constraint(spec: PodSpec, old: TopologySpreadConstraint, new: TopologySpreadConstraint) -> PodSpec:

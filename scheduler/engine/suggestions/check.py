@@ -53,10 +53,10 @@ def find_rejections(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot
     The list is empty if the pod does not fit for a reason that no change to this node or pod answers.
     """
     checked = check_slots(framework, pod, nodes, [slot])
-    found = checked.rejections[slot]
-    if not found:
+    rejections = checked.rejections[slot]
+    if not rejections:
         return None
-    return [] if slot in checked.unanswerable else [reason for each in found for reason in each.verdict.reasons]
+    return [] if slot in checked.unanswerable else [reason for each in rejections for reason in each.verdict.reasons]
 
 
 def check_slots(
@@ -80,23 +80,25 @@ def check_slots(
         if outcome.rejection is not None:
             return CheckedSlots({slot: [outcome.rejection] for slot in slots}, frozenset(slots))
         left = [slot for slot in slots if outcome.names is None or nodes.names[slot] in outcome.names]
-        found: dict[int, list[PluginVerdict]] = {slot: [] for slot in left}
+        rejections: dict[int, list[PluginVerdict]] = {slot: [] for slot in left}
         for filter_ in framework.profile.filter:
             if includes(filter_.name) and filter_.name not in outcome.skip and left:
                 for slot, verdict in zip(left, _run_filter(filter_, state, pod, nodes, left), strict=True):
                     if verdict.code is not Code.SUCCESS:
-                        found[slot].append(PluginVerdict(filter_.name, verdict))
+                        rejections[slot].append(PluginVerdict(filter_.name, verdict))
     except (Exception, SystemExit) as e:  # a plugin failed: nothing is known about these nodes
         return CheckedSlots({slot: [PluginVerdict("", error(str(e)))] for slot in slots}, frozenset(slots))
     excluded = set(slots).difference(left)
-    found |= {slot: [_exclude(outcome.restricted_by)] for slot in excluded}
+    rejections |= {slot: [_exclude(outcome.restricted_by)] for slot in excluded}
     if not {nodes.names[slot] for slot in slots}.isdisjoint(framework.nominator.nodes()):
         dry_run = FilterDryRun(framework.profile, outcome.skip, framework.extenders, framework.nominator, trace.notes)
         for slot, verdicts in dry_run.filter_with_nominated(state, pod, nodes).items():
-            if slot in found and not found[slot]:
-                found[slot] = [PluginVerdict(name, v) for name, v in verdicts.items() if v.code is not Code.SUCCESS]
+            if slot in rejections and not rejections[slot]:
+                rejections[slot] = [
+                    PluginVerdict(name, v) for name, v in verdicts.items() if v.code is not Code.SUCCESS
+                ]
                 excluded.add(slot)
-    return CheckedSlots(found, frozenset(excluded), frozenset(outcome.skip))
+    return CheckedSlots(rejections, frozenset(excluded), frozenset(outcome.skip))
 
 
 def _exclude(plugins: Sequence[str]) -> PluginVerdict:
@@ -113,13 +115,13 @@ def _run_filter(
     if partial is not None:
         only = np.zeros(nodes.slots, np.bool_)
         only[slots] = True
-        found = partial.filter_remaining(state, pod, nodes, only)
+        verdicts = partial.filter_remaining(state, pod, nodes, only)
     elif depends_on is DependsOn.ANYTHING:
-        found = plugin.filter(state, pod, nodes)
+        verdicts = plugin.filter(state, pod, nodes)
     else:
-        found = plugin.filter(state, pod, RowSubset(nodes, np.array(slots, np.intp)))
-        return [found.verdict_at(row) for row in range(len(slots))]
-    return [found.verdict_at(slot) for slot in slots]
+        verdicts = plugin.filter(state, pod, RowSubset(nodes, np.array(slots, np.intp)))
+        return [verdicts.verdict_at(row) for row in range(len(slots))]
+    return [verdicts.verdict_at(slot) for slot in slots]
 
 
 @lru_cache(maxsize=256)  # checking a protocol takes 50 µs

@@ -76,7 +76,7 @@ class _Found:
 
 def suggest(framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult) -> tuple[Suggestion, ...]:
     """Return the suggestions for a rejected pod, the smallest first; () for a pod that was placed."""
-    return tuple(_build(framework, found) for found in _search(framework, pod, nodes, result, lambda: True))
+    return tuple(_build(framework, hit) for hit in _search(framework, pod, nodes, result, lambda: True))
 
 
 class Suggester:
@@ -104,14 +104,14 @@ class Suggester:
         self._credit_s = min(self._burst_s, self._credit_s + self._share * (started - self._credited_at))
         self._credited_at, end = started, started + self._credit_s
         key = (framework.profile.scheduler_name, _template(pod), result.message)
-        known = self._found.get(key)
+        remembered = self._found.get(key)
         if self._credit_s <= 0:
-            return tuple(_build(framework, found, is_checked=False) for found in known or ())
-        if known is None or not _still_fit(framework, pod, nodes, known):
-            known = _search(framework, pod, nodes, result, lambda: self._clock() < end)
-            self._found.put(key, known)
+            return tuple(_build(framework, hit, is_checked=False) for hit in remembered or ())
+        if remembered is None or not _still_fit(framework, pod, nodes, remembered):
+            remembered = _search(framework, pod, nodes, result, lambda: self._clock() < end)
+            self._found.put(key, remembered)
         self._credit_s -= self._clock() - started
-        return tuple(_build(framework, found) for found in known)
+        return tuple(_build(framework, hit) for hit in remembered)
 
 
 def find_smallest_change(
@@ -132,19 +132,19 @@ def _template(pod: PodInfo) -> Hashable:
     return (pod.namespace, tuple(sorted(pod.labels.items())), pod.spec_digest)
 
 
-def _build(framework: Framework, found: _Found, *, is_checked: bool = True) -> Suggestion:
+def _build(framework: Framework, hit: _Found, *, is_checked: bool = True) -> Suggestion:
     """Return the record of a suggestion. Extenders are not asked, so with them no suggestion is checked."""
-    patch = msgspec.json.encode(found.draft.patch).decode() if found.draft.patch else ""
-    checked = is_checked and found.draft.is_exact and not framework.extenders.filter
-    return Suggestion(found.node, found.draft.changes, patch, checked)
+    patch = msgspec.json.encode(hit.draft.patch).decode() if hit.draft.patch else ""
+    checked = is_checked and hit.draft.is_exact and not framework.extenders.filter
+    return Suggestion(hit.node, hit.draft.changes, patch, checked)
 
 
-def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, known: Sequence[_Found]) -> bool:
-    for found in known:
-        slot = nodes.index.get(found.node)
-        if slot is None or not nodes.live[slot] or not _fits(framework, pod, nodes, slot, found.draft):
+def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, remembered: Sequence[_Found]) -> bool:
+    for hit in remembered:
+        slot = nodes.index.get(hit.node)
+        if slot is None or not nodes.live[slot] or not _fits(framework, pod, nodes, slot, hit.draft):
             return False
-    return bool(known)
+    return bool(remembered)
 
 
 def _fits(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, draft: Draft) -> bool:
@@ -163,16 +163,16 @@ def _search(
         return []
     if pod.is_large or pod.has_many_terms(nodes.slots):
         return []
-    found: dict[frozenset[str], _Found] = {}
+    hits: dict[frozenset[str], _Found] = {}
     for candidate in _list_candidates(pod, nodes, result.trace)[:MAX_NODES]:
-        if len(found) >= MAX_SUGGESTIONS or not has_time():
+        if len(hits) >= MAX_SUGGESTIONS or not has_time():
             break
         place = Place(pod, nodes, candidate.slot)
         for draft in _drafts(framework, place, candidate):
             kinds = frozenset(change.code for change in draft.changes)
-            if draft.changes and not any(known <= kinds for known in found):
-                found[kinds] = _Found(nodes.names[candidate.slot], draft)
-    return sorted(found.values(), key=lambda f: len(f.draft.changes))[:MAX_SUGGESTIONS]
+            if draft.changes and not any(smaller <= kinds for smaller in hits):
+                hits[kinds] = _Found(nodes.names[candidate.slot], draft)
+    return sorted(hits.values(), key=lambda f: len(f.draft.changes))[:MAX_SUGGESTIONS]
 
 
 def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[Draft]:
@@ -214,8 +214,8 @@ def _list_candidates(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[_Ca
     columns = [run.verdicts for run in trace.filters if run.verdicts.ids is not None]
     if not len(slots) or not columns:
         return []
-    given = np.stack([column.ids[slots] for column in columns if column.ids is not None])
-    ways, group_of = np.unique(given, axis=1, return_inverse=True)
+    ids = np.stack([column.ids[slots] for column in columns if column.ids is not None])
+    ways, group_of = np.unique(ids, axis=1, return_inverse=True)
     missing = _missing_shares(pod, nodes)[slots]
     candidates = []
     for number, way in enumerate(ways.T.tolist()):

@@ -71,7 +71,7 @@ class Budgets:
         self._by_namespace: dict[str, list[int]] = defaultdict(list)  # positions in _amounts
         self._by_labels: dict[tuple[str, _Labels], list[int]] = {}  # positions by a pod's namespace and labels
         groups: dict[str, dict[_Labels, list[PodInfo]]] = {}
-        for budget in sorted(budgets, key=lambda found: (found.metadata.namespace, found.metadata.name)):
+        for budget in sorted(budgets, key=lambda each: (each.metadata.namespace, each.metadata.name)):
             namespace, status = budget.metadata.namespace, budget.status
             if status == BudgetStatus():
                 if not groups:
@@ -82,9 +82,9 @@ class Budgets:
 
     def copy(self) -> Budgets:
         """Return a copy that later evictions do not change."""
-        found = copy(self)
-        found._amounts = [copy(amounts) for amounts in self._amounts]
-        return found
+        clone = copy(self)
+        clone._amounts = [copy(amounts) for amounts in self._amounts]
+        return clone
 
     def has_budget(self, pod: Pod) -> bool:
         """Return whether a budget selects the pod."""
@@ -92,26 +92,26 @@ class Budgets:
 
     def evict(self, pod: Pod) -> EvictionRefusal | None:
         """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
-        found = self._of(pod)
+        budgets = self._of(pod)
         if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None:
-            self._remove(pod, found)
+            self._remove(pod, budgets)
             return None
-        if len(found) > 1:
+        if len(budgets) > 1:
             return EvictionRefusal("", MANY_BUDGETS)
-        for budget in found:
+        for budget in budgets:
             if not is_ready(pod) and _allows_unhealthy(budget):
                 continue
             if budget.allowed <= 0:
                 return budget.refusal
             budget.allowed -= 1
-        self._remove(pod, found)
+        self._remove(pod, budgets)
         return None
 
     def delete(self, pod: Pod) -> None:
         """Count a pod that is deleted without asking any budget."""
-        found = self._of(pod)
-        self._remove(pod, found)
-        for budget in found:
+        budgets = self._of(pod)
+        self._remove(pod, budgets)
+        for budget in budgets:
             budget.update()
 
     def add_ready(self, pod: Pod) -> None:
@@ -138,11 +138,11 @@ class Budgets:
         if here is None:
             return []
         key = pod.metadata.namespace, frozenset(labels.items())
-        found = self._by_labels.get(key)
-        if found is None:
-            found = [at for at in here if label_selector_matches(self._amounts[at].spec.selector, labels)]
-            self._by_labels[key] = found
-        return [self._amounts[at] for at in found]
+        budgets = self._by_labels.get(key)
+        if budgets is None:
+            budgets = [at for at in here if label_selector_matches(self._amounts[at].spec.selector, labels)]
+            self._by_labels[key] = budgets
+        return [self._amounts[at] for at in budgets]
 
 
 def _allows_unhealthy(budget: _Amounts) -> bool:

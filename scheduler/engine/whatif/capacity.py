@@ -38,9 +38,9 @@ def measure_capacity(
     """
     template = parse_pod_template(question.object)
     namespace = template.namespace or question.namespace
-    found = build_pods(template, namespace, template.scheduler or scheduler, 1, classes)
-    ensure(found.controller, simulation.objects)
-    pod = found.pods[0].pod
+    pods = build_pods(template, namespace, template.scheduler or scheduler, 1, classes)
+    ensure(pods.controller, simulation.objects)
+    pod = pods.pods[0].pod
     size = question.group_size or 1
     most = question.limit // size
     limits: dict[str, str] = {}
@@ -92,9 +92,9 @@ def _count_zones(simulation: Simulation, here: Counter[str]) -> dict[str, int]:
 
 def _list_rejections(result: CycleResult, nodes: NodeColumns) -> dict[str, str]:
     """Return for each node of a rejected pod the reasons of the first filter that rejects it."""
-    trace, found = result.trace, {}
+    trace, rejections = result.trace, {}
     for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
         first = int(trace.first[slot])
         verdict = trace.filters[first].verdicts.verdict_at(slot) if first >= 0 else None
-        found[nodes.names[slot]] = ", ".join(map(reasons.format_reason, verdict.reasons)) if verdict else ""
-    return found
+        rejections[nodes.names[slot]] = ", ".join(map(reasons.format_reason, verdict.reasons)) if verdict else ""
+    return rejections

@@ -12,6 +12,7 @@ that were pending before are tried as well. Does not own: evictions by a drain (
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -43,6 +44,7 @@ from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.storage import CSINode
 from scheduler.engine.objects.taints import is_tolerated
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
+from scheduler.engine.whatif.budgets import is_ready
 from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
 from scheduler.engine.whatif.capacity import measure_capacity
 from scheduler.engine.whatif.consolidation import consolidate
@@ -50,10 +52,10 @@ from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.eviction import DrainResult, drain
 from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement, find_controller
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
-from scheduler.engine.whatif.scaling import choose_pods_to_delete
 from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
 from scheduler.engine.whatif.upgrade import UpgradeError, compare_versions
 
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}  # of pods, in the order of their deletion
 MAX_PODS: Final = 10_000  # that one review creates
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -85,10 +87,10 @@ def answer_review(
     """
     if spec.node_groups is not None:
         try:
-            found, notes = answer_node_groups(state, spec, classes, report, seed)
+            node_groups, notes = answer_node_groups(state, spec, classes, report, seed)
         except (NodeGroupError, PodTemplateError) as e:
             raise ClusterReviewError(f"nodeGroups: {e}") from e
-        return ClusterReviewStatus(node_groups=found, notes=notes)
+        return ClusterReviewStatus(node_groups=node_groups, notes=notes)
     if spec.upgrade is not None:
         try:
             upgrade, notes = compare_versions(state, spec.upgrade, report)
@@ -98,9 +100,9 @@ def answer_review(
     simulation = Simulation(state, report, seed)
     if spec.scale_down is not None:
         try:
-            kept = answer_scale_down(simulation, spec.scale_down)
+            scale_down = answer_scale_down(simulation, spec.scale_down)
             unread = [state.unread] if state.unread else []
-            return ClusterReviewStatus(scale_down=kept, notes=[*unread, *simulation.notes])
+            return ClusterReviewStatus(scale_down=scale_down, notes=[*unread, *simulation.notes])
         except NodeGroupError as e:
             raise ClusterReviewError(f"scaleDown: {e}") from e
     if spec.capacity is not None:
@@ -252,9 +254,9 @@ class _Review:
     def _label(self, change: LabelNodes) -> None:
         for node in self._nodes(change.nodes):
             labels = {**(node.metadata.labels or {}), **{k: v for k, v in change.labels.items() if v is not None}}
-            kept = {k: v for k, v in labels.items() if change.labels.get(k, v) is not None}
-            if kept != node.metadata.labels:
-                metadata = msgspec.structs.replace(node.metadata, labels=kept)
+            unchanged = {k: v for k, v in labels.items() if change.labels.get(k, v) is not None}
+            if unchanged != node.metadata.labels:
+                metadata = msgspec.structs.replace(node.metadata, labels=unchanged)
                 self._simulation.set_node(msgspec.structs.replace(node, metadata=metadata))
 
     def _scale(self, change: Scale) -> None:
@@ -266,7 +268,7 @@ class _Review:
         if pods:
             self._simulation.budgets.scale(pods[0][0].pod, more)
         if more < 0:
-            for pod, node in choose_pods_to_delete(change.workload.partition("/")[0], pods, -more):
+            for pod, node in _choose_pods_to_delete(change.workload.partition("/")[0], pods, -more):
                 self._simulation.budgets.delete(pod.pod)
                 self._simulation.delete(pod, node, "ScaledDown")
         elif more and pods:
@@ -302,9 +304,9 @@ class _Review:
             raise ClusterReviewError(f"replicas: expected 0 to {MAX_PODS}, got {count}")
         self._count(count)
         wanted = template.namespace or namespace
-        found = build_pods(template, wanted, template.scheduler or self._scheduler, max(count, 1), self._classes)
-        ensure(found.controller, self._simulation.objects)
-        for pod in found.pods[:count]:
+        pods = build_pods(template, wanted, template.scheduler or self._scheduler, max(count, 1), self._classes)
+        ensure(pods.controller, self._simulation.objects)
+        for pod in pods.pods[:count]:
             metadata = pod.pod.metadata
             unique = f"{metadata.namespace}/{metadata.name}/{self._simulation.next_number()}"
             named = msgspec.structs.replace(metadata, uid=unique)
@@ -375,12 +377,12 @@ def _measure(simulation: Simulation) -> dict[str, _Amounts]:
     """Return each node with the amounts on it, by name."""
     nodes = simulation.nodes
     pods, cpu, memory = (nodes.requested(name).tolist() for name in (requests.PODS, requests.CPU, requests.MEMORY))
-    found = {}
+    figures = {}
     for name, slot in nodes.index.items():
         node = nodes.nodes[slot]
         if node is not None:
-            found[name] = _Amounts(node, NodeAmounts(pods=pods[slot], cpu=cpu[slot], memory=memory[slot]))
-    return found
+            figures[name] = _Amounts(node, NodeAmounts(pods=pods[slot], cpu=cpu[slot], memory=memory[slot]))
+    return figures
 
 
 def _compare(before: dict[str, _Amounts], after: dict[str, _Amounts]) -> Iterable[ChangedNode]:
@@ -394,3 +396,33 @@ def _compare(before: dict[str, _Amounts], after: dict[str, _Amounts]) -> Iterabl
                 after=new.amounts if new else None,
                 schedulable=new is not None and not new.node.spec.unschedulable,
             )
+
+
+def _choose_pods_to_delete(kind: str, pods: Sequence[tuple[PodInfo, str]], count: int) -> list[tuple[PodInfo, str]]:
+    """Return the pods that a controller of this kind deletes first, of pods that are given with their node or "".
+
+    Sources: pkg/controller/controller_utils.go ActivePodsWithRanks and pkg/controller/statefulset v1.36. Two criteria
+    are left out because they are not known here: the annotation pod-deletion-cost, and restarts of containers. Among
+    pods that became Ready at about the same time the ReplicaSet controller decides by chance; here the newer pod goes
+    first.
+    """
+    if kind == STATEFUL_SET:
+        return sorted(pods, key=lambda placed: _ordinal(placed[0].name), reverse=True)[:count]
+    together = Counter(node for _, node in pods)
+
+    newest_first = sorted(pods, key=lambda placed: (_created(placed[0]), placed[0].uid), reverse=True)
+
+    def order(placed: tuple[PodInfo, str]) -> tuple[bool, int, bool, int]:
+        pod, node = placed
+        return bool(node), _PHASES.get(pod.pod.status.phase, 0), is_ready(pod.pod), -together[node]
+
+    return sorted(newest_first, key=order)[:count]
+
+
+def _created(pod: PodInfo) -> str:
+    return pod.pod.metadata.creation_timestamp or "9999"  # a pod that a review created is the newest
+
+
+def _ordinal(name: str) -> int:
+    number = name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1

@@ -84,10 +84,10 @@ class SimulatedClaims:
         A template that is unknown makes no claim.
         """
         made: list[PodResourceClaimStatus] = []
-        known = {each.name for each in pod.pod.status.resource_claim_statuses or ()}
+        named = {each.name for each in pod.pod.status.resource_claim_statuses or ()}
         for wanted in pod.pod.spec.resource_claims or ():
             template = wanted.resource_claim_template_name
-            spec = self._find_spec(pod.namespace, template) if template and wanted.name not in known else None
+            spec = self._find_spec(pod.namespace, template) if template and wanted.name not in named else None
             if spec is None:
                 continue
             self._created += 1
@@ -112,8 +112,8 @@ class SimulatedClaims:
                 self._specs[pod.namespace, template] = claim.spec
 
     def _find_spec(self, namespace: str, template: str) -> ResourceClaimSpec | None:
-        found = self._objects.get(ResourceClaimTemplate, template, namespace)
-        return found.spec.spec if found is not None else self._specs.get((namespace, template))
+        stored = self._objects.get(ResourceClaimTemplate, template, namespace)
+        return stored.spec.spec if stored is not None else self._specs.get((namespace, template))
 
     def _list_names(self, pod: PodInfo) -> Iterator[tuple[str, str]]:
         """Yield the name of each claim in the pod's spec with the name of its template, or "" if it has none."""

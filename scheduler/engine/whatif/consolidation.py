@@ -26,16 +26,16 @@ def consolidate(simulation: Simulation, question: ConsolidationQuestion) -> Cons
     Nodes of the question that do not exist are left out.
     """
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
-    found = Consolidation(emptied=[], kept=[])
+    result = Consolidation(emptied=[], kept=[])
     for node in _list_candidates(simulation, question.nodes):
         trial = _Trial(simulation, node)
         trial.run(flags)
         if trial.kept:
             trial.undo()
-            found.kept.append(KeptNode(node=node, pods=trial.kept))
+            result.kept.append(KeptNode(node=node, pods=trial.kept))
         else:
-            found.emptied.append(EmptiedNode(node=node, pods=len(trial.removed), targets=dict(trial.count_targets())))
-    return found
+            result.emptied.append(EmptiedNode(node=node, pods=len(trial.removed), targets=dict(trial.count_targets())))
+    return result
 
 
 def _list_candidates(simulation: Simulation, names: list[str] | None) -> list[str]:

@@ -36,14 +36,14 @@ class DrainResult:
 
     def list_blocked(self, simulation: Simulation) -> list[BlockedPod]:
         """Return the pods that no drain could evict, without those that another change moved or deleted."""
-        return [found for found in self._list(simulation) if isinstance(found, BlockedPod)]
+        return [stay for stay in self._list(simulation) if isinstance(stay, BlockedPod)]
 
     def list_ignored(self, simulation: Simulation) -> list[RemovedPod]:
         """Return the pods that drains left alone, without those that another change moved or deleted."""
-        return [found for found in self._list(simulation) if isinstance(found, RemovedPod)]
+        return [stay for stay in self._list(simulation) if isinstance(stay, RemovedPod)]
 
     def _list(self, simulation: Simulation) -> Iterator[BlockedPod | RemovedPod]:
-        return (found for uid, found in self._stays.items() if simulation.is_on(uid, found.node))
+        return (stay for uid, stay in self._stays.items() if simulation.is_on(uid, stay.node))
 
 
 def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) -> None:
@@ -74,9 +74,9 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
     for pod in evicted:
         refusal_now = simulation.budgets.evict(pod.pod)
         assert refusal_now is not None
-        found = _block(simulation, pod, node, "Budget", refusal_now.message)
-        found.budget = refusal_now.budget
-        result.add(pod, found)
+        blocked = _block(simulation, pod, node, "Budget", refusal_now.message)
+        blocked.budget = refusal_now.budget
+        result.add(pod, blocked)
 
 
 def is_left_alone(pod: Pod) -> bool:

@@ -41,12 +41,12 @@ def find_workload(pod: Pod, objects: ClusterObjects) -> Workload | None:
         return None
     if owner.kind != REPLICA_SET:
         return Workload(owner.kind, owner.name)
-    found = objects.get(ReplicaSet, owner.name, pod.metadata.namespace)
-    above = [o for o in (found.metadata.owner_references or ()) if o.controller] if found else []
+    replica_set = objects.get(ReplicaSet, owner.name, pod.metadata.namespace)
+    above = [o for o in (replica_set.metadata.owner_references or ()) if o.controller] if replica_set else []
     template = (pod.metadata.labels or {}).get(_HASH_LABEL)
     if above:
         return Workload(above[0].kind, above[0].name)
-    if found is None and template and owner.name.endswith(f"-{template}"):
+    if replica_set is None and template and owner.name.endswith(f"-{template}"):
         return Workload(DEPLOYMENT, owner.name.removesuffix(f"-{template}"))
     return Workload(REPLICA_SET, owner.name)
 

@@ -80,10 +80,10 @@ def remove_existing(nodes: NodeColumns, pod: PodInfo) -> list[PodInfo]:
     """
     removed = []
     for slot, there in enumerate(nodes.pods):
-        found = [other for other in there.values() if other.uid == pod.uid or other.full_name == pod.full_name]
-        for other in found:
+        others = [other for other in there.values() if other.uid == pod.uid or other.full_name == pod.full_name]
+        for other in others:
             nodes.remove_pod(other.uid, nodes.names[slot])
-        removed += found
+        removed += others
     return removed
 
 

@@ -1,6 +1,6 @@
-"""The pods of a review, as the API server would store them.
+"""The pods that a PlacementReview or ClusterReview asks about, built as the API server would store them.
 
-Of admission, only priority is reproduced. Pure.
+Of the admission plugins only Priority is applied. Pure.
 
 Source: plugin/pkg/admission/priority v1.36.
 """
@@ -111,12 +111,12 @@ def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] |
     if classes is None:
         unknown = Reason("priority-class-unknown", {"name": str(name)})
         return [unknown] if name and spec.get("priority") is None else []
-    found = classes.get(str(name)) if name else _default_of(classes)
-    if name and found is None:
+    priority_class = classes.get(str(name)) if name else _default_of(classes)
+    if name and priority_class is None:
         raise ManifestError(f"{where}: no PriorityClass with name {name} was found")
-    if found is not None:
-        spec["priority"] = found.value
-        spec["preemptionPolicy"] = spec.get("preemptionPolicy") or found.preemption_policy
+    if priority_class is not None:
+        spec["priority"] = priority_class.value
+        spec["preemptionPolicy"] = spec.get("preemptionPolicy") or priority_class.preemption_policy
     return []
 
 
@@ -136,10 +136,10 @@ def split_priority_classes(
     for manifest in objects:
         if isinstance(manifest.content, Mapping) and manifest.content.get("kind") == PriorityClass.__name__:
             try:
-                found = msgspec.convert(manifest.content, PriorityClass)
+                priority_class = msgspec.convert(manifest.content, PriorityClass)
             except msgspec.ValidationError as e:
                 raise ManifestError(f"{manifest.where} ({PriorityClass.__name__}): {e}") from e
-            classes[found.metadata.name] = found
+            classes[priority_class.metadata.name] = priority_class
         else:
             others.append(manifest)
     return classes or None, others

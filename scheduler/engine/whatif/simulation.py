@@ -255,7 +255,7 @@ class Simulation:
         """Schedule the waiting pods of a group, each beside the earlier ones, and keep them there or take all back."""
         quorum = find_quorum(key, len(members), self.nodes, self.objects, self._rules)
         before = self._groups.get(key)
-        found = self._groups[key] = ReviewedGroup(
+        reviewed = self._groups[key] = ReviewedGroup(
             namespace=key.namespace, name=key.name, min_count=quorum.min_count, pods=len(members)
         )
         assumed: list[tuple[MovedPod, CycleResult, int]] = []
@@ -266,16 +266,20 @@ class Simulation:
             self._report(self._decided, self._decided + len(self._waiting))
             if result is None or result.chosen is None:
                 moved.reason = quorum.problem or (result.message if result else format_no_profile(moved.pod.pod))
-                if not found.reason:
-                    found.stopped_at, found.reason = moved.pod.name, moved.reason
+                if not reviewed.reason:
+                    reviewed.stopped_at, reviewed.reason = moved.pod.name, moved.reason
                 self._waiting.append(moved)
                 continue
             self._assume(moved.pod, result, result.chosen)
             assumed.append((moved, result, result.chosen))
         self._take_back([(moved.pod, slot) for moved, _, slot in assumed], mark)
-        found.feasible, found.fits = len(assumed), quorum.is_reached(len(assumed))
+        reviewed.feasible, reviewed.fits = len(assumed), quorum.is_reached(len(assumed))
         if before is not None and before.fits:  # further pods of a group that was placed
-            found.feasible, found.pods, found.fits = before.feasible + len(assumed), before.feasible + found.pods, True
+            reviewed.feasible, reviewed.pods, reviewed.fits = (
+                before.feasible + len(assumed),
+                before.feasible + reviewed.pods,
+                True,
+            )
         for moved, result, slot in assumed:
             if quorum.is_reached(len(assumed)):
                 moved.plugin = name_deciding_factor(result)
@@ -368,16 +372,16 @@ class Simulation:
     def list_placements(self) -> tuple[list[ReviewedPlacement], list[ReviewedPlacement]]:
         """Return the pods that were moved or created, and the pods that were pending before and found a node."""
         moved, pending = [], []
-        for found in self.moved.values():
-            if found.cause != PENDING:
-                moved.append(self._describe(found))
-            elif found.node:
-                pending.append(self._describe(found))
+        for move in self.moved.values():
+            if move.cause != PENDING:
+                moved.append(self._describe(move))
+            elif move.node:
+                pending.append(self._describe(move))
         return moved, pending
 
     def list_ended(self) -> list[RemovedPod]:
         """Return the pods of the cluster that ended without a replacement."""
-        return [self.remove(found.origin, found.origin_node, found.deleted) for found in self.ended if found.origin]
+        return [self.remove(end.origin, end.origin_node, end.deleted) for end in self.ended if end.origin]
 
     def remove(self, pod: Pod, node: str, cause: str) -> RemovedPod:
         """Return the description of a pod that ends, or that a drain leaves alone."""

@@ -33,16 +33,16 @@ class Overload:
     @property
     def parameters(self) -> tuple[Type, ...]:
         """The type parameters of the signature."""
-        found: dict[Type, None] = {}
-        _collect_parameters((*self.arguments, self.result), found)
-        return tuple(found)
+        parameters_seen: dict[Type, None] = {}
+        _collect_parameters((*self.arguments, self.result), parameters_seen)
+        return tuple(parameters_seen)
 
 
-def _collect_parameters(signature: tuple[Type, ...], found: dict[Type, None]) -> None:
+def _collect_parameters(signature: tuple[Type, ...], parameters: dict[Type, None]) -> None:
     for part in signature:
         if part.kind is types.Kind.PARAMETER:
-            found[part] = None
-        _collect_parameters(part.parameters, found)
+            parameters[part] = None
+        _collect_parameters(part.parameters, parameters)
 
 
 _NAMED: Final = {

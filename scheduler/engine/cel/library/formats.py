@@ -188,8 +188,8 @@ FORMATS: Final = {
 
 
 def _named(name: str) -> OptionalValue:
-    found = FORMATS.get(name)
-    return NOTHING if found is None else OptionalValue(found, present=True)
+    format_ = FORMATS.get(name)
+    return NOTHING if format_ is None else OptionalValue(format_, present=True)
 
 
 def _validate(checked: Format, text: str) -> OptionalValue:

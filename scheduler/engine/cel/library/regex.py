@@ -67,16 +67,16 @@ def _find(text: str, pattern: str) -> str:
 
 def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
     compiled = _compile_argument(pattern)
-    found: list[str] = []
+    matches: list[str] = []
     previous_end = -1
     for match in compiled.finditer(text):
-        if 0 <= count <= len(found):
+        if 0 <= count <= len(matches):
             break
         if match.start() == match.end() == previous_end:
             continue  # Go finds no empty match right after a match
         previous_end = match.end()
-        found.append(match.group(0))
-    return found
+        matches.append(match.group(0))
+    return matches
 
 
 def with_constant_pattern(function: str, text: Value, *more: Value) -> Value:

@@ -155,14 +155,14 @@ class DefaultPreemption(BasePlugin):
         candidates: list[PreemptionCandidate] = []
         refusals: list[Verdict] = []
         spares_budgets = False
-        for found in self._dry_run_cache.evaluate(attempt, np.roll(potential, -start), enough):
-            if isinstance(found, Verdict):
-                refusals.append(found)
+        for candidate in self._dry_run_cache.evaluate(attempt, np.roll(potential, -start), enough):
+            if isinstance(candidate, Verdict):
+                refusals.append(candidate)
                 continue
-            if not found.pods:
-                raise ValueError(f'expected at least one victim pod on node "{found.node}"')
-            candidates.append(found)
-            spares_budgets = spares_budgets or found.pdb_violations == 0
+            if not candidate.pods:
+                raise ValueError(f'expected at least one victim pod on node "{candidate.node}"')
+            candidates.append(candidate)
+            spares_budgets = spares_budgets or candidate.pdb_violations == 0
             if spares_budgets and len(candidates) >= enough:
                 break
         return candidates, refusals

@@ -47,17 +47,17 @@ class DryRunCache:
         _, pod, nodes, dry_run = attempt
         dependencies = dry_run.dependencies(pod, nodes)
         pods_on_other_nodes: Set[int] = frozenset() if dependencies is None else dependencies[1]
-        known = _NodeResults(nodes) if dependencies is None else self._get_node_results(pod, dependencies[0], nodes)
-        known.invalidate(pods_on_other_nodes)
+        stored = _NodeResults(nodes) if dependencies is None else self._get_node_results(pod, dependencies[0], nodes)
+        stored.invalidate(pods_on_other_nodes)
         step = max(expected_count, 1) if dry_run.can_batch_nodes else 1
         for first in range(0, len(slots), step):
             chosen = slots[first : first + step]
-            missing = chosen[~known.is_valid(chosen)]
+            missing = chosen[~stored.is_valid(chosen)]
             if len(missing):
                 budgets = group_by_namespace(self._objects.all(PodDisruptionBudget))
-                known.store(missing, select_victims(attempt, missing, budgets))
-            results = known.get(chosen)
-            known.invalidate(pods_on_other_nodes)
+                stored.store(missing, select_victims(attempt, missing, budgets))
+            results = stored.get(chosen)
+            stored.invalidate(pods_on_other_nodes)
             yield from results
 
     def _get_node_results(self, pod: PodInfo, dependencies: Hashable, nodes: NodeColumns) -> _NodeResults:
@@ -66,11 +66,11 @@ class DryRunCache:
         `dependencies` is the cache key of the dry run.
         """
         key = (pod.spec_digest, dependencies, self._objects.revision_of(PodDisruptionBudget))
-        known = self._results_by_key.get(key)
-        if known is None or known.nodes is not nodes:
-            known = self._results_by_key.put(key, _NodeResults(nodes))
+        results = self._results_by_key.get(key)
+        if results is None or results.nodes is not nodes:
+            results = self._results_by_key.put(key, _NodeResults(nodes))
         self._results_by_key.set_limit(MAX_RESULTS // max(nodes.slots, 1))
-        return known
+        return results
 
 
 class _NodeResults:
@@ -102,8 +102,8 @@ class _NodeResults:
 
     def invalidate(self, slots: Iterable[int]) -> None:
         """Invalidate the cached results of these node slots."""
-        known = [slot for slot in slots if slot < len(self._revisions)]
-        self._revisions[known] = _INVALID
+        present = [slot for slot in slots if slot < len(self._revisions)]
+        self._revisions[present] = _INVALID
 
     def get(self, slots: NDArray[np.intp]) -> list[DryRunResult]:
         """Return the cached results of these node slots, each of which must have one."""

@@ -65,9 +65,9 @@ def select_victims(
         for one, (slot, p) in zip(reprieving, added, strict=True):
             if not fits[slot]:  # the incoming pod does not fit beside it, so it is a victim
                 one.victims.append(p)
-    found = {one.slot: one.to_candidate(nodes.names[one.slot]) for one in tries}
+    candidates = {one.slot: one.to_candidate(nodes.names[one.slot]) for one in tries}
     return [
-        found[slot] if slot in found else without_all.verdict_at(slot) if pods else NO_VICTIMS
+        candidates[slot] if slot in candidates else without_all.verdict_at(slot) if pods else NO_VICTIMS
         for slot, pods in enumerate(lower)
     ]
 
@@ -105,10 +105,10 @@ def importance_key(p: PodInfo) -> tuple[int, str]:
 
 def group_by_namespace(budgets: Iterable[PodDisruptionBudget]) -> Budgets:
     """Return the disruption budgets by namespace."""
-    found: defaultdict[str, list[PodDisruptionBudget]] = defaultdict(list)
+    budgets_by_namespace: defaultdict[str, list[PodDisruptionBudget]] = defaultdict(list)
     for budget in budgets:
-        found[budget.metadata.namespace].append(budget)
-    return found
+        budgets_by_namespace[budget.metadata.namespace].append(budget)
+    return budgets_by_namespace
 
 
 class BudgetUse:

@@ -210,9 +210,9 @@ class DynamicResources(BasePlugin):
         state.write(attempt)
         return PreFilterResult()
 
-    def _start(self, pod: PodInfo, found: Sequence[PodClaim], state: CycleState) -> ClaimsOfAttempt | None:
+    def _start(self, pod: PodInfo, pod_claims: Sequence[PodClaim], state: CycleState) -> ClaimsOfAttempt | None:
         """Return the attempt for the pod's claims and extended resources, or None if it has none."""
-        claims = [each.claim for each in found]
+        claims = [each.claim for each in pod_claims]
         self._devices.update_classes()
         backed = self._devices.backed if self.rules.enabled(EXTENDED_RESOURCE) else {}
         extended = find_backed(pod, backed) if backed else {}
@@ -220,7 +220,7 @@ class DynamicResources(BasePlugin):
             return None
         self._devices.update()
         shared = self._share_pending(pod, claims) if state.is_pod_group_cycle else {}
-        attempt = ClaimsOfAttempt(claims, [each.consumer for each in found], self._of_groups, shared)
+        attempt = ClaimsOfAttempt(claims, [each.consumer for each in pod_claims], self._of_groups, shared)
         if extended:
             claim = find_extended_claim(pod, self.handle.objects) or _build_extended_claim(pod)
             attempt = replace(attempt, claims=[*claims, claim], extended=len(claims), extended_requests=extended)
@@ -291,8 +291,8 @@ class DynamicResources(BasePlugin):
         """
         claims = attempt.claims if attempt.extended is None else attempt.claims[: attempt.extended]
         is_new = attempt.extended is None or attempt.claims[attempt.extended].metadata.name == CLAIM_NAME
-        kept = is_new and attempt.allocator is not None and all(c.status.allocation is None for c in claims)
-        if not kept or self._devices.slices.has_ambiguous_pools:
+        is_reusable = is_new and attempt.allocator is not None and all(c.status.allocation is None for c in claims)
+        if not is_reusable or self._devices.slices.has_ambiguous_pools:
             return NodeResults(), None
         extended = pod.spec_digest if attempt.extended is not None else b""
         classes = self.handle.objects.revision_of(DeviceClass)
@@ -306,7 +306,7 @@ class DynamicResources(BasePlugin):
             if extended is None and not attempt.has_user_claims:
                 return SUCCESS, None
             unavailable = self._find_unavailable(attempt, node)
-            found = None if attempt.allocator is None else self._allocate(attempt, node, extended)
+            allocation = None if attempt.allocator is None else self._allocate(attempt, node, extended)
         except UnusableDeviceClaimError as e:
             return unresolvable(e.reason), None
         except (AllocationError, InvalidSelectorError) as e:
@@ -315,12 +315,12 @@ class DynamicResources(BasePlugin):
             return INVALID_POOLS, None
         except TimeoutError:
             return error(f"node {node.metadata.name}: timed out trying to allocate devices"), None
-        if attempt.allocator is not None and found is None:
+        if attempt.allocator is not None and allocation is None:
             return self._explain(attempt, node, pod, extended), None
         if unavailable:
             attempt.unavailable |= unavailable
             return UNAVAILABLE, None
-        return SUCCESS, found
+        return SUCCESS, allocation
 
     def _allocate(self, attempt: ClaimsOfAttempt, node: Node, extended: NodeAllocation | None) -> NodeAllocation | None:
         """Return what the claims get on the node, or None if it lacks the devices."""
@@ -390,14 +390,14 @@ class DynamicResources(BasePlugin):
 
     def _find_unavailable(self, attempt: ClaimsOfAttempt, node: Node) -> set[int]:
         """Return the indices of the allocated claims that cannot be used on the node."""
-        found = set()
+        unavailable = set()
         for i, claim in enumerate(attempt.claims):
             allocation = claim.status.allocation
             if allocation is None:
                 continue
             reach = allocation.node_selector
             if reach is not None and not node_matches_any_term(reach.node_selector_terms or (), node):
-                found.add(i)
+                unavailable.add(i)
                 continue
             if not self._features.binding_conditions:
                 continue
@@ -408,8 +408,8 @@ class DynamicResources(BasePlugin):
             except binding_conditions.DeviceBindingError:
                 late = True
             if late:
-                found.add(i)
-        return found
+                unavailable.add(i)
+        return unavailable
 
     # --- PostFilter and Score ---------------------------------------------------------------------------------------
 
@@ -471,8 +471,8 @@ class DynamicResources(BasePlugin):
         attempt = state.find(ClaimsOfAttempt)
         if attempt is not None and attempt.has_alternatives and self._features.prioritized_list:
             for slot in np.flatnonzero(feasible).tolist():
-                found = attempt.nodes.get(nodes.names[slot])
-                scores[slot] = 0 if found is None else found.score
+                allocation = attempt.nodes.get(nodes.names[slot])
+                scores[slot] = 0 if allocation is None else allocation.score
         return scores
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:

@@ -56,19 +56,19 @@ def reserve(
     In the cycle of the pod's group, later pods of the group may share the new allocations. Raises ClaimBindingError if
     the attempt found no devices for the node.
     """
-    found = attempt.nodes.get(node, NodeAllocation(()))
-    reserved = ReservedDevices(node, found, dict(attempt.shared))
+    allocation = attempt.nodes.get(node, NodeAllocation(()))
+    reserved = ReservedDevices(node, allocation, dict(attempt.shared))
     for shared in attempt.shared.values():
         shared.sharers += 1
     numbers = list(attempt.to_allocate())
-    if not found.results:
+    if not allocation.results:
         if all(number == attempt.extended for number in numbers):
             return reserved
         for shared in attempt.shared.values():
             devices.release_pending(shared)
         raise ClaimBindingError("claim allocation not found for node")
     group = pod.pod_group if in_pod_group_cycle else None
-    for number, result in zip(numbers, found.results, strict=True):
+    for number, result in zip(numbers, allocation.results, strict=True):
         if number == attempt.extended and not result.devices.results:
             continue
         reserved.pending[number] = devices.add_pending(attempt.claims[number], _with_share_ids(result), group)
@@ -80,7 +80,7 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
 
     A claim for extended resources gets a name that follows from the pod's.
     """
-    on_node, found = attempt.nodes.get(node, NodeAllocation(())), []
+    on_node, claims = attempt.nodes.get(node, NodeAllocation(())), []
     allocations = dict(zip(attempt.to_allocate(), map(_with_share_ids, on_node.results), strict=False))
     for number, claim in enumerate(attempt.claims):
         allocation = allocations.get(number)
@@ -99,8 +99,8 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
         if not claim.is_reserved_for(pod.uid):
             users = [*(claim.status.reserved_for or ()), name_consumer(pod)]
             claim = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, reserved_for=users))
-        found.append(claim)
-    return found
+        claims.append(claim)
+    return claims
 
 
 def write_claims(
@@ -252,9 +252,9 @@ def _build_status(
     status: dict[str, Any] = {
         "reservedFor": [*consumers, to_json(consumer)],
     }
-    known = claim.status.allocation
+    present = claim.status.allocation
     written = {} if allocation is None else to_json(allocation)
-    if with_timestamps and (known is None or not known.allocation_timestamp):
+    if with_timestamps and (present is None or not present.allocation_timestamp):
         status["allocation"] = {**written, "allocationTimestamp": _format_now()}
     elif written:
         status["allocation"] = written

@@ -69,7 +69,7 @@ def find_pod_claims(
         }
         metadata = group.metadata
         consumer = ConsumerReference(GROUP_API, GROUP_RESOURCE, metadata.name, metadata.uid)
-    found = []
+    claims = []
     for wanted in pod.pod.spec.resource_claims or ():
         name = _find_name(pod, wanted)
         if name is None:
@@ -82,8 +82,8 @@ def find_pod_claims(
         if check_owner and wanted.resource_claim_name is None:
             _check_owner(pod, claim, of_groups=of_groups)
         identity = (wanted.name, wanted.resource_claim_name, wanted.resource_claim_template_name)
-        found.append(PodClaim(claim, consumer if identity in shared else own))
-    return found
+        claims.append(PodClaim(claim, consumer if identity in shared else own))
+    return claims
 
 
 def is_reserved_for_pod(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> bool:
@@ -103,13 +103,13 @@ def is_reserved_for_pod(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) 
 def find_group_claims(group: PodGroup, objects: ClusterObjects) -> list[ResourceClaim]:
     """Return the claims of a pod group that exist, without those that were created for something else."""
     created = {each.name: each.resource_claim_name for each in group.status.resource_claim_statuses or ()}
-    found = []
+    claims = []
     for wanted in group.spec.resource_claims or ():
         name = wanted.resource_claim_name or created.get(wanted.name)
         claim = objects.get(ResourceClaim, name, group.metadata.namespace) if name else None
         if claim is not None and (wanted.resource_claim_name or claim.is_controlled_by(group.metadata.uid)):
-            found.append(claim)
-    return found
+            claims.append(claim)
+    return claims
 
 
 def _check_owner(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> None:

@@ -215,14 +215,14 @@ def match_selector(expression: str, device: SlicedDevice) -> bool:
 
     Raises SelectorError if the expression cannot be compiled or evaluated.
     """
-    known = device.matches.get(expression)
-    if known is None:
+    result = device.matches.get(expression)
+    if result is None:
         if len(device.matches) >= MAX_MATCHES:
             device.matches.clear()
-        known = device.matches[expression] = _evaluate(expression, device)
-    if isinstance(known, str):
-        raise SelectorError(known)
-    return known
+        result = device.matches[expression] = _evaluate(expression, device)
+    if isinstance(result, str):
+        raise SelectorError(result)
+    return result
 
 
 def _evaluate(expression: str, device: SlicedDevice) -> bool | str:
@@ -240,13 +240,13 @@ def _cel_device(device: SlicedDevice) -> CelDevice:
     """Return the device as expressions read it; it is converted once."""
     from scheduler.engine.cel import CelDevice
 
-    known: CelDevice | None = device.converted
-    if known is None:
+    converted: CelDevice | None = device.converted
+    if converted is None:
         attributes = {name: _drop_unset(each) for name, each in (device.device.attributes or {}).items()}
         capacity = {name: {"value": each.value} for name, each in (device.device.capacity or {}).items()}
         allows = bool(device.device.allow_multiple_allocations)
-        known = device.converted = CelDevice(device.id[0], attributes, capacity, allows)
-    return known
+        converted = device.converted = CelDevice(device.id[0], attributes, capacity, allows)
+    return converted
 
 
 def _drop_unset(attribute: DeviceAttribute) -> dict[str, object]:

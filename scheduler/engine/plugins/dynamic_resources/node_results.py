@@ -63,11 +63,11 @@ class NodeResults:
             for slot in missing:
                 node = self._nodes[slot]
                 assert node is not None
-                verdict, found = search(node)
+                verdict, allocation = search(node)
                 self._ids[slot] = self._table.add(verdict)
                 self._known[slot] = verdict.code is not Code.ERROR
-                if found is not None:
-                    allocations[node.metadata.name] = found
+                if allocation is not None:
+                    allocations[node.metadata.name] = allocation
                 else:
                     allocations.pop(node.metadata.name, None)
             self.allocations = allocations
@@ -77,12 +77,12 @@ class NodeResults:
         """Mark the results of changed nodes as unknown."""
         if self._nodes != nodes.nodes:  # compares the identity of each element first
             before, self._nodes = self._nodes, list(nodes.nodes)
-            known = np.zeros(len(self._nodes), np.bool_)
+            unchanged = np.zeros(len(self._nodes), np.bool_)
             ids = np.zeros(len(self._nodes), np.uint16)
             for slot, (old, new) in enumerate(zip(before, self._nodes, strict=False)):
                 if old is new and slot < len(self._known):
-                    known[slot], ids[slot] = self._known[slot], self._ids[slot]
-            self._known, self._ids = known, ids
+                    unchanged[slot], ids[slot] = self._known[slot], self._ids[slot]
+            self._known, self._ids = unchanged, ids
         changed = None if devices is None else devices.list_changed_nodes(self._revision)
         self._revision = -1 if devices is None else devices.revision
         if changed is None:

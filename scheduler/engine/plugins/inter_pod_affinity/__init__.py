@@ -268,17 +268,17 @@ class InterPodAffinity(BasePlugin):
         preferred = self._incoming_terms.get(pod, self.rules).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
             return SKIP
-        points, found = _ScoreSums(nodes), False
+        points, has_terms = _ScoreSums(nodes), False
         for key, group in preferred.items():
             if key in nodes.label_keys:
                 pods, term = group.count_pods(nodes), group.terms[0]
                 weights, times = (pods, term.weight) if len(group.terms) == 1 else (group.sum_weights(nodes), 1)
-                found |= points.add(key, pods, weights, times)
+                has_terms |= points.add(key, pods, weights, times)
         labels = get_namespace_labels(pod.namespace, self.handle.objects)
         for key, terms in self._existing_preferences.find(pod, labels, nodes).items():
-            found |= points.add(key, terms.count_pods(nodes), terms.sum_weights(nodes), 1)
+            has_terms |= points.add(key, terms.count_pods(nodes), terms.sum_weights(nodes), 1)
         state.write(_PreScoreState(points.by_key))
-        return SUCCESS if found else SKIP
+        return SUCCESS if has_terms else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the sum of the points of the node's topology domains, which may be negative."""
@@ -289,8 +289,8 @@ class InterPodAffinity(BasePlugin):
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Scale the scores from 0 for the lowest to 100 for the highest; if all are equal, return 0 for each."""
-        counted = raw[feasible]
-        least, most = int(counted.min()), int(counted.max())
+        sums = raw[feasible]
+        least, most = int(sums.min()), int(sums.max())
         if least == most:
             return np.zeros_like(raw)
         # as upstream: divide, then multiply, then truncate, so that 29 of 100 gives 28
@@ -315,21 +315,21 @@ def _pods_by_key(terms: IncomingTerms, nodes: NodeColumns) -> dict[str, DomainCo
     required = terms.required_together
     if required is None:
         return {}
-    counted = required.count_pods(nodes)
-    return {key: DomainCounts.from_tally(key, nodes, counted) for key in terms.required}
+    tally = required.count_pods(nodes)
+    return {key: DomainCounts.from_tally(key, nodes, tally) for key in terms.required}
 
 
 def _find_closed_domains(
-    key: str, nodes: NodeColumns, counted: Tally, counts: Callable[[PodInfo], bool]
+    key: str, nodes: NodeColumns, tally: Tally, counts: Callable[[PodInfo], bool]
 ) -> _ClosedDomains:
     """Return the domains of topology key `key` that contain counted pods, with example pods if there are few.
 
     `counted` has the number of pods by node slot; `counts` decides whether a pod is one of them.
     """
-    domains = DomainCounts.from_tally(key, nodes, counted)
+    domains = DomainCounts.from_tally(key, nodes, tally)
     if not 0 < len(domains) <= _MAX_NAMED_DOMAINS:
         return _ClosedDomains(domains)
-    column, slots = nodes.label(key), np.flatnonzero(counted.counts)
+    column, slots = nodes.label(key), np.flatnonzero(tally.counts)
     numbers, first = np.unique(column.ids(nodes.slots)[slots], return_index=True)
     examples = {}
     for number, slot in zip(numbers.tolist(), slots[first].tolist(), strict=True):
@@ -368,11 +368,11 @@ class _ScoreSums:
         otherwise return True.
         """
         column = self._nodes.label(key)
-        found = bool(pods.by_value(column)[1:].any())  # index 0 stands for nodes that lack the key
-        if found:
+        has_pods = bool(pods.by_value(column)[1:].any())  # index 0 stands for nodes that lack the key
+        if has_pods:
             if key not in self.by_key:
                 self.by_key[key] = DomainEntries(key, column.values, np.zeros(len(column.values), np.int64))
             points = self.by_key[key].entries
             points += weights.by_value(column) * times
             points[0] = 0
-        return found
+        return has_pods

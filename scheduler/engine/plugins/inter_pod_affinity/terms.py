@@ -22,8 +22,7 @@ from scheduler.engine.objects import selectors
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_affinity import LabelledPod, PodTerms, Term, Terms
-from scheduler.engine.objects.selector_index import SelectorIndex
-from scheduler.engine.objects.selectors import InvalidSelectorError, label_selector_matches
+from scheduler.engine.objects.selectors import InvalidSelectorError, SelectorIndex, label_selector_matches
 from scheduler.engine.objects.types import LabelSelector, Namespace, Requirement
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.version_rules import NAMESPACE_SELECTOR_KEPT
@@ -71,10 +70,10 @@ class CommonNamespaces:
         return all(name in self._decided or (has_time() and (name in self, True)[1]) for name in names)
 
     def __contains__(self, name: object) -> bool:
-        found = self._decided.get(name)
-        if found is None:
-            found = self._decided[name] = all(name in collection for collection in self._collections)
-        return found
+        decision = self._decided.get(name)
+        if decision is None:
+            decision = self._decided[name] = all(name in collection for collection in self._collections)
+        return decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +150,8 @@ class TermGroup:
         rows, slots, terms = nodes.pod_rows, nodes.slots, self.terms
 
         def weigh(pod: LabelledPod, parts: int) -> int:
-            counted = [term for position, term in self.find_selecting(pod) if position < parts * PART]
-            return sum(term.weight for term in counted) if is_weighted else len(counted)
+            selecting = [term for position, term in self.find_selecting(pod) if position < parts * PART]
+            return sum(term.weight for term in selecting) if is_weighted else len(selecting)
 
         def count(part: int) -> Counts:
             counts = np.zeros(slots, np.int64)
@@ -217,19 +216,19 @@ class MatchingTermsCache:
 
         `labels` are the labels of the pod's namespace. The result may include terms whose pods are no longer running.
         """
-        known = nodes.pod_rows.terms.values
-        if len(known) == 1:  # no running pod has affinity terms
+        values = nodes.pod_rows.terms.values
+        if len(values) == 1:  # no running pod has affinity terms
             return {}
-        if known is not self._known:  # entries of another list keep terms of pods that are gone
+        if values is not self._known:  # entries of another list keep terms of pods that are gone
             self._entries.clear()
             self._indexes.clear()
-            self._known = known
+            self._known = values
         cache_key = (pod.namespace, frozenset(pod.labels.items()), frozenset(labels.items()))
         entry = self._entries.get_or_create(cache_key, _CacheEntry)
-        for terms in known[entry.evaluated :]:
+        for terms in values[entry.evaluated :]:
             if terms is not None:
                 self._evaluate(entry, terms, pod, labels)
-        entry.evaluated = len(known)
+        entry.evaluated = len(values)
         return {key: entry.by_key[key] for key in entry.by_key.keys() & nodes.label_keys}
 
     def selects(self, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> bool:
@@ -307,7 +306,7 @@ class IncomingTermsCache:
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
         self._revision = -1
-        self._known: Lru[PodTerms, IncomingTerms] = Lru(MAX_TERMS, size=lambda found: max(found.size, ENTRY_TERMS))
+        self._known: Lru[PodTerms, IncomingTerms] = Lru(MAX_TERMS, size=lambda terms: max(terms.size, ENTRY_TERMS))
 
     def get(self, pod: PodInfo, rules: Rules) -> IncomingTerms:
         """Return the pod's affinity terms; `rules` are the same in all calls.
@@ -357,8 +356,8 @@ def resolve_terms(terms: Terms, objects: ClusterObjects, rules: Rules) -> tuple[
 
 def get_namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str, str]:
     """Return the labels of a namespace, or an empty mapping if the namespace is unknown."""
-    found = objects.get(Namespace, namespace)
-    return (found.metadata.labels if found else None) or {}
+    stored = objects.get(Namespace, namespace)
+    return (stored.metadata.labels if stored else None) or {}
 
 
 def read_valid_terms(terms: Callable[[], Terms]) -> Terms:

@@ -23,7 +23,7 @@ from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, 
 from scheduler.engine.objects import csi_migration
 from scheduler.engine.objects.cluster import Index
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.storage import CSIDriver, CSINode, VolumeAttachment, find_claim_name
+from scheduler.engine.objects.storage import CSIDriver, CSINode, VolumeAttachment, find_claim_name, is_claim_of_pod
 from scheduler.engine.plugins.node_volume_limits.attached import AttachedVolumes, LimitSources
 from scheduler.engine.plugins.node_volume_limits.volumes import (
     ALL_MIGRATED,
@@ -34,7 +34,6 @@ from scheduler.engine.plugins.node_volume_limits.volumes import (
     VolumeLookup,
 )
 from scheduler.engine.plugins.topology import FirstRejections
-from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 from scheduler.engine.rules.feature_gates import VOLUME_LIMIT_SCALING
 from scheduler.engine.rules.version_rules import CSI_LIMITS_FROM_CSINODE, PORTWORX_ALWAYS_MIGRATED
 
@@ -108,9 +107,9 @@ class NodeVolumeLimits(BasePlugin):
         """
         if not self.rules.enabled(VOLUME_LIMIT_SCALING):
             return []
-        found = {name: self.handle.objects.get(CSIDriver, name) for name in {volume.driver for volume in volumes}}
+        drivers = {name: self.handle.objects.get(CSIDriver, name) for name in {volume.driver for volume in volumes}}
         return sorted(
-            name for name, driver in found.items() if driver and driver.spec.prevent_pod_scheduling_if_missing
+            name for name, driver in drivers.items() if driver and driver.spec.prevent_pod_scheduling_if_missing
         )
 
     def _attached(self, nodes: NodeColumns) -> AttachedVolumes:

@@ -127,15 +127,15 @@ class AttachedVolumes:
         """Return the node slots whose volumes must be counted again, or None if all must be."""
         if self._generation < 0:
             return None
-        found = set(np.flatnonzero(nodes.since > self._generation).tolist())
+        changed = set(np.flatnonzero(nodes.since > self._generation).tolist())
         for kind, revision in self._revisions.items():
             changes = self._objects.changed_since(kind, revision)
             if changes is None:
                 return None
             for namespace, name in changes:
-                found |= self._dependents.get(ObjectDependency(kind, namespace, name), set())
-                found.update(self._named(nodes, kind, name))
-        return found
+                changed |= self._dependents.get(ObjectDependency(kind, namespace, name), set())
+                changed.update(self._named(nodes, kind, name))
+        return changed
 
     def _named(self, nodes: NodeColumns, kind: type[Object], name: str) -> Iterator[int]:
         """Yield the slot of the node that a CSINode or VolumeAttachment refers to, if the node exists."""

@@ -67,11 +67,11 @@ class VolumeLookup:
         `incoming` means that the pod is not on a node yet and that every claim must exist; otherwise, missing claims
         are left out. In-tree volumes count if their plugin is in `migrated`.
         """
-        found: set[CsiVolume | None] = set()
+        volumes: set[CsiVolume | None] = set()
         for volume in pod.pod.spec.volumes or ():
             name = find_claim_name(pod.pod, volume)
             if name is None:
-                found.add(_inline(volume, migrated))
+                volumes.add(_inline(volume, migrated))
                 continue
             if not name:
                 raise UncountableError(error("PersistentVolumeClaim had no name"))
@@ -84,8 +84,8 @@ class VolumeLookup:
             if volume.persistent_volume_claim is None and not is_owned_by_pod(claim, pod.pod):
                 text = f"PVC {claim.full_name} was not created for pod {pod.full_name} (pod is not owner)"
                 raise UncountableError(error(text))
-            found.add(self._find_volume_of_claim(claim, migrated))
-        return {volume for volume in found if volume is not None}
+            volumes.add(self._find_volume_of_claim(claim, migrated))
+        return {volume for volume in volumes if volume is not None}
 
     def _find_volume_of_claim(self, claim: PersistentVolumeClaim, migrated: MigratedPlugins) -> CsiVolume | None:
         volume = self._get(PersistentVolume, claim.spec.volume_name) if claim.spec.volume_name else None

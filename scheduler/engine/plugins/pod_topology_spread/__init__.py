@@ -1,12 +1,12 @@
 """PodTopologySpread: keeps alike pods evenly spread over zones, nodes or any other topology.
 
-Source: pkg/scheduler/framework/plugins/podtopologyspread v1.36 (filtering.go, scoring.go).
+Source: pkg/scheduler/framework/plugins/podtopologyspread v1.36 (filtering.go, scoring.go, plugin.go).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -17,18 +17,25 @@ from herodotus_record.lru import Lru
 from herodotus_record.model import SUCCESS, Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.equivalence_cache import union_rows
-from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
+from scheduler.engine.framework.events import QUEUE, QUEUE_SKIP, ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.engine.framework.plugin import BasePlugin, DependsOn, Handle, PluginInput
 from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.update_events import occupies_node
 from scheduler.engine.framework.verdicts import SKIP, SKIPPED, PreFilterResult, Verdicts, unresolvable, unschedulable
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.selectors import InvalidSelectorError
 from scheduler.engine.objects.types import Node, TopologySpreadConstraint
 from scheduler.engine.plugins.pod_topology_spread import constraints as spread
-from scheduler.engine.plugins.pod_topology_spread import hints
-from scheduler.engine.plugins.pod_topology_spread.args import SYSTEM, PodTopologySpreadArgs
-from scheduler.engine.plugins.pod_topology_spread.constraints import HARD, SOFT, Constraint, Constraints, Keys
+from scheduler.engine.plugins.pod_topology_spread.constraints import (
+    HARD,
+    SOFT,
+    SYSTEM,
+    Constraint,
+    Constraints,
+    Keys,
+    PodTopologySpreadArgs,
+)
 from scheduler.engine.plugins.topology import (
     Counts,
     DomainCounts,
@@ -167,14 +174,16 @@ class PodTopologySpread(BasePlugin):
         yield ClusterEventWithHint(EventResource.NODE, nodes, self._is_schedulable_after_node_change)
 
     def _is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-        return hints.is_schedulable_after_pod_change(pod, self._constraints(pod, HARD, "hard"), old, new)
+        return _is_schedulable_after_pod_change(pod, self._constraints(pod, HARD, "hard"), old, new)
 
     def _is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node | None) -> bool:
-        return hints.is_schedulable_after_node_change(self._constraints(pod, HARD, "hard"), old, new)
+        return _is_schedulable_after_node_change(self._constraints(pod, HARD, "hard"), old, new)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._parsed: Lru[Hashable, Constraints] = Lru(MAX_CONSTRAINTS, size=lambda found: max(len(found), 8))
+        self._parsed: Lru[Hashable, Constraints] = Lru(
+            MAX_CONSTRAINTS, size=lambda constraints: max(len(constraints), 8)
+        )
         self._system = args.defaulting_type == SYSTEM
         self._defaults = SYSTEM_DEFAULTS if self._system else args.default_constraints or ()
 
@@ -258,11 +267,11 @@ class PodTopologySpread(BasePlugin):
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Scale the scores so that the fewest pods give 100 and more pods give less; ignored nodes get 0."""
         ignored = state.read(_PreScoreState).ignored
-        counted = raw[feasible & ~ignored]
-        most = int(counted.max(initial=0))
+        scored = raw[feasible & ~ignored]
+        most = int(scored.max(initial=0))
         if most == 0:
             return np.where(ignored, 0, MAX_NODE_SCORE)
-        return np.where(ignored, 0, MAX_NODE_SCORE * (most + int(counted.min()) - raw) // most)
+        return np.where(ignored, 0, MAX_NODE_SCORE * (most + int(scored.min()) - raw) // most)
 
     def _constraints(self, pod: PodInfo, action: str, kind: str) -> Constraints:
         if pod.pod.spec.topology_spread_constraints:
@@ -345,3 +354,45 @@ def _round_half_up(amounts: NDArray[np.float64]) -> Scores:
     """Return non-negative amounts rounded like Go's math.Round, with halves up."""
     whole = np.floor(amounts)
     return (whole + (amounts - whole >= 0.5)).astype(np.int64)
+
+
+def _is_schedulable_after_pod_change(
+    pod: PodInfo, constraints: Constraints, old: PodInfo | None, new: PodInfo | None
+) -> bool:
+    """Return whether a pod event may help `pod`: other pods match differently, or `pod` tolerates other taints.
+
+    Another pod counts if it was added or deleted while it matches, or if it starts or stops to match.
+    """
+    if any(not _counts(other, pod) for other in (old, new) if other is not None):
+        return QUEUE_SKIP
+    if old is None or new is None:
+        other = old or new
+        return other is not None and any(c.selects(other) for c in constraints)
+    tolerates_more = new.uid == pod.uid and old.pod.spec.tolerations != new.pod.spec.tolerations
+    if tolerates_more and any(c.honor_taints for c in constraints):
+        return QUEUE
+    return any(c.selects(old) != c.selects(new) for c in constraints)
+
+
+def _is_schedulable_after_node_change(constraints: Constraints, old: Node | None, new: Node | None) -> bool:
+    """Return whether a node with every topology key was added or deleted, or changed its domains or taints.
+
+    A node that gains or loses a topology key counts too.
+    """
+    had, has = _has_keys(constraints, old), _has_keys(constraints, new)
+    if old is None or new is None or had != has:
+        return had or has
+    moved = any(_labels(old).get(c.key) != _labels(new).get(c.key) for c in constraints)
+    return has and (moved or old.spec.taints != new.spec.taints)
+
+
+def _counts(other: PodInfo, pod: PodInfo) -> bool:
+    return other.uid == pod.uid or (occupies_node(other) and other.namespace == pod.namespace)
+
+
+def _has_keys(constraints: Constraints, node: Node | None) -> bool:
+    return node is not None and all(c.key in _labels(node) for c in constraints)
+
+
+def _labels(node: Node) -> Mapping[str, str]:
+    return node.metadata.labels or {}

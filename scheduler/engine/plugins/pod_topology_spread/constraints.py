@@ -1,11 +1,11 @@
-"""A pod's spread constraints: its own, or the profile's with a selector from the pod's workloads.
+"""A pod's spread constraints: its own, or the profile's with a selector from the pod's workloads; their arguments.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go and plugins/helper/spread.go v1.36.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,11 @@ import numpy as np
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.tallies import Tally
 from scheduler.engine.framework.interface import Mask
+from scheduler.engine.framework.plugin import Args
 from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.names import validate_label_key
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.problems import Problem, duplicate, forbidden, invalid, not_supported, required
 from scheduler.engine.objects.selectors import label_selector_matches, validate_selector
 from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
 from scheduler.engine.objects.types import LabelSelector, OwnerReference, Requirement, TopologySpreadConstraint
@@ -25,7 +28,36 @@ from scheduler.engine.rules import DEFAULT_RULES, Rules
 from scheduler.engine.rules.feature_gates import COMPARISON_OPERATORS, MATCH_LABEL_KEYS
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+SYSTEM, LIST = "System", "List"  # where the default constraints of a profile come from
 HONOR = "Honor"
+
+
+class DefaultConstraint(TopologySpreadConstraint, frozen=True, forbid_unknown_fields=True):
+    """An element of the argument defaultConstraints in a configuration file."""
+
+
+class PodTopologySpreadArgs(Args, frozen=True):
+    """Arguments of PodTopologySpread: the default constraints for pods without their own.
+
+    The defaulting type System selects kube-scheduler's soft constraints, and List selects `default_constraints`.
+    """
+
+    default_constraints: tuple[DefaultConstraint, ...] | None = None
+    defaulting_type: str = SYSTEM
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the problems of the defaulting type, then those of each constraint, including duplicates."""
+        constraints = self.default_constraints or ()
+        if self.defaulting_type not in (SYSTEM, LIST):
+            yield not_supported("defaultingType", self.defaulting_type, (SYSTEM, LIST))
+        elif self.defaulting_type == SYSTEM and constraints:
+            yield invalid("defaultingType", SYSTEM, "when .defaultConstraints are not empty")
+        for i, constraint in enumerate(constraints):
+            path = f"defaultConstraints[{i}]"
+            yield from _problems(constraint, path)
+            pair = (constraint.topology_key, constraint.when_unsatisfiable)
+            if pair in [(c.topology_key, c.when_unsatisfiable) for c in constraints[:i]]:
+                yield duplicate(path, f"{{{', '.join(pair)}}}")
 
 
 @dataclass(frozen=True)
@@ -218,3 +250,20 @@ def _requirements(selector: LabelSelector | None) -> list[Requirement]:
         Requirement(key=key, operator="In", values=[value]) for key, value in (selector.match_labels or {}).items()
     ]
     return [*equal, *(selector.match_expressions or ())]
+
+
+def _problems(constraint: DefaultConstraint, path: str) -> Iterator[Problem]:
+    key, action = constraint.topology_key, constraint.when_unsatisfiable
+    if constraint.max_skew <= 0:
+        yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
+    if not key:
+        yield required(f"{path}.topologyKey", "can not be empty")
+    else:
+        yield from (invalid(f"{path}.topologyKey", key, wrong) for wrong in validate_label_key(key))
+    if not action:
+        yield required(f"{path}.whenUnsatisfiable", "can not be empty")
+    elif action not in (HARD, SOFT):
+        yield not_supported(f"{path}.whenUnsatisfiable", action, (HARD, SOFT))
+    if constraint.label_selector is not None:
+        words = "constraint must not define a selector, as they deduced for each pod"
+        yield forbidden(f"{path}.labelSelector", words)

@@ -31,7 +31,7 @@ from scheduler.engine.framework.verdicts import (
 )
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, invalid
-from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from scheduler.engine.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, is_claim_of_pod
 from scheduler.engine.plugins.utilization_shape import (
     MAX_POINT_SCORE,
     ShapePoint,
@@ -43,7 +43,6 @@ from scheduler.engine.plugins.volume_binding.binding import ReservedVolumes
 from scheduler.engine.plugins.volume_binding.claims import PodClaims, UnusableClaimError, find_claims
 from scheduler.engine.plugins.volume_binding.scoring import score_storage
 from scheduler.engine.plugins.volume_binding.search import StorageIndexes, VolumeChoices, VolumeSearch
-from scheduler.engine.plugins.volume_hints import is_claim_of_pod
 from scheduler.engine.rules.feature_gates import STORAGE_CAPACITY_SCORING
 
 DEFAULT_SHAPE: Final = (ShapePoint(utilization=0, score=MAX_POINT_SCORE), ShapePoint(utilization=100, score=0))

@@ -66,8 +66,8 @@ class VolumeMatch:
     @property
     def found(self) -> Mask:
         """A mask of the node slots where the claim gets a volume."""
-        found: Mask = self.volume_numbers >= 0
-        return found
+        has_volume: Mask = self.volume_numbers >= 0
+        return has_volume
 
     def volume_at(self, slot: int) -> PersistentVolume | None:
         """Return the volume that the claim gets on the node in a slot, or None if it gets none there."""

@@ -80,11 +80,11 @@ def _provisioned(provisions: Sequence[StorageOffer], where: Mask, slots: int) ->
     """Yield the use of each class with a known capacity: the sum of the claims' requests, of one pool of storage."""
     uses: dict[str, _ClassUse] = {}
     for provision in provisions:
-        known = where & provision.where & (provision.capacities != UNKNOWN_CAPACITY)
+        measured = where & provision.where & (provision.capacities != UNKNOWN_CAPACITY)
         use = uses.setdefault(provision.claim.storage_class, _ClassUse(slots))
-        use.requested[known] += _parse_bytes(provision.claim.spec.resources.requests)
-        use.capacity[known] = provision.capacities[known]
-        use.counts |= known
+        use.requested[measured] += _parse_bytes(provision.claim.spec.resources.requests)
+        use.capacity[measured] = provision.capacities[measured]
+        use.counts |= measured
     yield from uses.values()
 
 

@@ -54,9 +54,9 @@ class VolumeChoices:
         self, node: str
     ) -> tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]:
         """Return the (volume, claim) pairs to bind on a node, and the claims that need a provisioned volume there."""
-        found = {m.claim.full_name: m.volume_at(self.index[node]) for m in self.matches}
-        static = [(volume, claim) for claim in self.delayed if (volume := found.get(claim.full_name)) is not None]
-        return static, [claim for claim in self.delayed if found.get(claim.full_name) is None]
+        volumes = {m.claim.full_name: m.volume_at(self.index[node]) for m in self.matches}
+        static = [(volume, claim) for claim in self.delayed if (volume := volumes.get(claim.full_name)) is not None]
+        return static, [claim for claim in self.delayed if volumes.get(claim.full_name) is None]
 
 
 class StorageIndexes:
@@ -181,13 +181,13 @@ class VolumeSearch:
             to_provision.append((claim, where))
         to_match.sort(key=lambda claim: parse_size(claim.spec.resources.requests))
         try:
-            found = self._matches = match_volumes(to_match, self._storage.volumes, self._matcher, where)
+            matches = self._matches = match_volumes(to_match, self._storage.volumes, self._matcher, where)
         except InvalidSelectorError as e:
             self._error.set_reason(
                 where, Reason("text", {"text": f"error creating internal label selector for claim: {e}"})
             )
             return
-        to_provision += [(match.claim, ~match.found) for match in found]
+        to_provision += [(match.claim, ~match.found) for match in matches]
         for claim, needed in to_provision:
             where = where & ~self._provision(claim, where & needed)
 

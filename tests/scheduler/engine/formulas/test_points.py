@@ -7,7 +7,8 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from scheduler.engine.formulas import congestion, price, reward, traffic
+from scheduler.engine.formulas import reward
+from scheduler.engine.formulas.points import congestion_points, price_scores, traffic_scores
 
 NONE = float("nan")
 
@@ -20,7 +21,7 @@ NONE = float("nan")
     ],
 )
 def test_congestion(maximum: int, factor: int, points: int) -> None:
-    assert int(congestion.points(factor, maximum)) == points
+    assert int(congestion_points(factor, maximum)) == points
 
 
 @pytest.mark.parametrize(
@@ -36,11 +37,11 @@ def test_congestion(maximum: int, factor: int, points: int) -> None:
     ids=["the article's", "its lower bound", "the example", "nothing moves", "beyond int64 times 100", "one node"],
 )
 def test_traffic(amounts: list[int], expected: list[int]) -> None:
-    assert traffic.scores(np.array(amounts, np.int64), np.ones(len(amounts), np.bool_)).tolist() == expected
+    assert traffic_scores(np.array(amounts, np.int64), np.ones(len(amounts), np.bool_)).tolist() == expected
 
 
 def test_traffic_of_nodes_that_do_not_count_moves_nothing() -> None:
-    found = traffic.scores(np.array([400, 200, 100]), np.array([False, True, True]))
+    found = traffic_scores(np.array([400, 200, 100]), np.array([False, True, True]))
     assert found[1:].tolist() == [0, 50]
 
 
@@ -55,7 +56,7 @@ def test_traffic_of_nodes_that_do_not_count_moves_nothing() -> None:
     ids=["cheap, dear, between", "the cheapest alone is best", "no price is worst", "no price anywhere"],
 )
 def test_price(prices: list[float], expected: list[int]) -> None:
-    assert price.scores(np.array(prices), np.ones(len(prices), np.bool_)).tolist() == expected
+    assert price_scores(np.array(prices), np.ones(len(prices), np.bool_)).tolist() == expected
 
 
 def test_five_failures_from_the_start() -> None:

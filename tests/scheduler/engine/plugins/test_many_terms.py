@@ -17,8 +17,7 @@ from scheduler.engine.columns.dictionary import DictionaryColumn
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod_affinity import PodTerms
-from scheduler.engine.objects.selector_index import SelectorIndex
-from scheduler.engine.objects.selectors import label_selector_matches
+from scheduler.engine.objects.selectors import SelectorIndex, label_selector_matches
 from scheduler.engine.objects.types import LabelSelector
 from scheduler.engine.plugins.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
 from scheduler.engine.plugins.inter_pod_affinity import terms as terms_module
