@@ -186,15 +186,15 @@ class Run:
         """Wait until no more pods are bound; return the node of each new bound pod by UID."""
         seen, since = -1, time.monotonic()
         while True:
-            found = {
+            nodes = {
                 pod["metadata"]["uid"]: pod["spec"]["nodeName"]
                 for pod in self._api.items("/api/v1/pods")
                 if pod["metadata"]["name"].startswith("new-") and pod["spec"].get("nodeName")
             }
-            if len(found) != seen:
-                seen, since = len(found), time.monotonic()
+            if len(nodes) != seen:
+                seen, since = len(nodes), time.monotonic()
             if time.monotonic() - since > QUIET_S:
-                return found
+                return nodes
             time.sleep(1.0)
 
     def _settled(self) -> bool:
@@ -219,15 +219,16 @@ class Run:
                     )
         seen: set[str] = set()
         for decision, table in _decisions(self._directory / "spool"):
-            found = decision.reconstruction
-            assert found is not None
+            reconstruction = decision.reconstruction
+            assert reconstruction is not None
             report.reconstructed += 1
             what = "placed" if decision.chosen is not None else "rejected"
-            report.classes[f"{what}: {found.agreement.value}{f' ({found.cause.value})' if found.cause else ''}"] += 1
+            cause = f" ({reconstruction.cause.value})" if reconstruction.cause else ""
+            report.classes[f"{what}: {reconstruction.agreement.value}{cause}"] += 1
             seen.add(f"{decision.pod.namespace}/{decision.pod.name}")
-            if found.agreement is Agreement.DISAGREE:
+            if reconstruction.agreement is Agreement.DISAGREE:
                 report.disagreements.append(_format_decision(decision, table))
-            elif decision.chosen is not None and found.agreement is not Agreement.UNKNOWN:
+            elif decision.chosen is not None and reconstruction.agreement is not Agreement.UNKNOWN:
                 _compare(report, decision, table, logged.get(f"{decision.pod.namespace}/{decision.pod.name}", []))
         report.tried, report.unrecorded = len(tried), sorted(tried - seen)
         return report
@@ -260,9 +261,11 @@ def _scores_by_node_and_plugin(d: Decision, names: list[str]) -> dict[tuple[str,
 
 
 def _format_decision(d: Decision, table: NodeTable) -> str:
-    found = d.reconstruction
-    assert found is not None
-    return f"{d.pod.namespace}/{d.pod.name} {found.cause} {format_headline(d, table)} {d.text_notes} {d.message}"
+    reconstruction = d.reconstruction
+    assert reconstruction is not None
+    return (
+        f"{d.pod.namespace}/{d.pod.name} {reconstruction.cause} {format_headline(d, table)} {d.text_notes} {d.message}"
+    )
 
 
 def _decisions(spool: Path) -> Iterator[tuple[Decision, NodeTable]]:

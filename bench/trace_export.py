@@ -72,12 +72,12 @@ def main() -> None:
 
 def _measure(run: Callable[[], None]) -> float:
     """Return the smallest processor time of several runs in seconds."""
-    found = []
+    times = []
     for _ in range(ROUNDS):
         began = time.process_time()
         run()
-        found.append(time.process_time() - began)
-    return min(found)
+        times.append(time.process_time() - began)
+    return min(times)
 
 
 if __name__ == "__main__":

@@ -155,8 +155,8 @@ def _wait_for_results(system: System, journal: Journal) -> str:
 
 def open_decisions(system: System) -> list[str]:
     """Return the names of stored decisions that are still binding."""
-    found = system.list_all(f"/namespaces/{NAMESPACE}/decisions", fieldSelector="status.state=Binding")
-    return [decision["metadata"]["name"] for decision in found]
+    decisions = system.list_all(f"/namespaces/{NAMESPACE}/decisions", fieldSelector="status.state=Binding")
+    return [decision["metadata"]["name"] for decision in decisions]
 
 
 def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Disturbance]:
@@ -180,9 +180,9 @@ def _quieten(system: System, journal: Journal, api: RetryingClient, settings: Ru
         system.restart_ended()
         with journal.lock:
             operations.reap(world)
-            known = operations.is_settled(journal.state)  # The watch is behind the requests.
+            settled = operations.is_settled(journal.state)  # The watch is behind the requests.
             waiting = any(find_feasible_node(journal.state, pod) for pod in journal.state.pending())
-        quiet = known and not waiting and system.leader() is not None and system.is_delivered()
+        quiet = settled and not waiting and system.leader() is not None and system.is_delivered()
         if quiet and not open_decisions(system):
             return
         time.sleep(TEND_S)

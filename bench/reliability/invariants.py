@@ -60,22 +60,22 @@ class Evidence:
     @cached_property
     def placements(self) -> dict[str, list[Json]]:
         """The decisions that chose a node, by pod UID."""
-        found = defaultdict(list)
+        placements = defaultdict(list)
         for decision in self.decisions:
             if decision["status"]["node"]:
-                found[decision["spec"]["pod"]["uid"]].append(decision)
-        return found
+                placements[decision["spec"]["pod"]["uid"]].append(decision)
+        return placements
 
     @cached_property
     def bindings(self) -> list[ObservedChange]:
         """For each pod that was bound, the first observed change in which it has a node."""
-        known: set[str] = set()
-        found = []
+        bound: set[str] = set()
+        bindings = []
         for seen in self.history:
-            if seen.kind == "Pod" and node_of(seen.object) and seen.uid not in known:
-                known.add(seen.uid)
-                found.append(seen)
-        return found
+            if seen.kind == "Pod" and node_of(seen.object) and seen.uid not in bound:
+                bound.add(seen.uid)
+                bindings.append(seen)
+        return bindings
 
     def decision_of(self, binding: ObservedChange) -> Json | None:
         """Return the decision of a binding: the last one for that node that started before it was observed."""
@@ -288,7 +288,7 @@ def find_feasible_node(state: ClusterModel, pod: Json) -> str:
     """Return the node that the engine would choose without preemption, "" if none is feasible."""
     objects = [{"apiVersion": "v1", "kind": "Node", **n} for n in state.nodes.values()]
     objects += [{"apiVersion": "v1", "kind": "Pod", **p} for p in state.bound()]
-    objects += [{"kind": kind, **each} for kind, found in state.devices.items() for each in found.values()]
+    objects += [{"kind": kind, **each} for kind, by_uid in state.devices.items() for each in by_uid.values()]
     (answer,) = evaluate_lines([json.dumps({"id": pod["metadata"]["name"], "objects": objects, "pod": pod})], None)
     if isinstance(answer, CaseError):
         raise answer

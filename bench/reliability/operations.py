@@ -183,33 +183,33 @@ def lift_gate(world: OperationContext) -> None:
 
 def delete_pod(world: OperationContext) -> None:
     """Delete a pod that is chosen at random."""
-    if len(world.state.pods) > MOST_PODS // 4 and (found := _pick_object(world, lambda p: True)):
-        world.api.delete(_path(found))
+    if len(world.state.pods) > MOST_PODS // 4 and (target := _pick_object(world, lambda p: True)):
+        world.api.delete(_path(target))
 
 
 def delete_pending_pod(world: OperationContext) -> None:
     """Delete a pod that is pending or being scheduled."""
-    if found := _pick_object(world, lambda p: not node_of(p)):
-        world.api.delete(_path(found))
+    if target := _pick_object(world, lambda p: not node_of(p)):
+        world.api.delete(_path(target))
 
 
 def recreate_pod(world: OperationContext) -> None:
     """Delete a pod and create another one with the same name at once."""
-    if found := _pick_object(world, lambda p: True):
-        world.api.delete(_path(found))
-        world.api.create(PODS, pod(found["metadata"]["name"], world.draw))
+    if target := _pick_object(world, lambda p: True):
+        world.api.delete(_path(target))
+        world.api.create(PODS, pod(target["metadata"]["name"], world.draw))
 
 
 def finish_pod(world: OperationContext) -> None:
     """Set a pod to Succeeded, so that it needs no capacity."""
-    if found := _pick_object(world, lambda p: bool(node_of(p)) and not is_finished(p)):
-        world.api.patch(f"{_path(found)}/status", {"status": {"phase": world.draw.choice(("Succeeded", "Failed"))}})
+    if target := _pick_object(world, lambda p: bool(node_of(p)) and not is_finished(p)):
+        world.api.patch(f"{_path(target)}/status", {"status": {"phase": world.draw.choice(("Succeeded", "Failed"))}})
 
 
 def relabel_pod(world: OperationContext) -> None:
     """Change a pod's labels, to which other pods' affinity terms may refer."""
-    if found := _pick_object(world, lambda p: True):
-        world.api.patch(_path(found), {"metadata": {"labels": {"app": world.draw.choice(("spread", "other"))}}})
+    if target := _pick_object(world, lambda p: True):
+        world.api.patch(_path(target), {"metadata": {"labels": {"app": world.draw.choice(("spread", "other"))}}})
 
 
 def add_node(world: OperationContext) -> None:
@@ -225,8 +225,8 @@ def remove_node(world: OperationContext) -> None:
     if len(world.state.nodes) > FEWEST_NODES and (name := _pick(world, sorted(world.state.nodes))):
         world.api.delete(f"{NODES}/{name}")
         world.api.delete(f"{SLICES}/{name}")
-        for found in [p for p in world.state.bound() if node_of(p) == name]:
-            world.api.delete(_path(found))
+        for bound in [p for p in world.state.bound() if node_of(p) == name]:
+            world.api.delete(_path(bound))
 
 
 def taint_node(world: OperationContext) -> None:
@@ -310,8 +310,8 @@ def is_settled(state: ClusterModel) -> bool:
 
 def reap(world: OperationContext) -> None:
     """Remove pods that are being deleted, as a kubelet does."""
-    for found in [p for p in world.state.pods.values() if p["metadata"].get("deletionTimestamp")]:
-        world.api.delete(_path(found))
+    for terminating in [p for p in world.state.pods.values() if p["metadata"].get("deletionTimestamp")]:
+        world.api.delete(_path(terminating))
     for claim in list(world.state.claims):
         _free_claim(world, claim)
 
@@ -331,8 +331,8 @@ def _free_claim(world: OperationContext, claim: Json) -> None:
             world.api.delete(path)
 
 
-def _path(found: Json) -> str:
-    return f"{PODS}/{found['metadata']['name']}"
+def _path(target: Json) -> str:
+    return f"{PODS}/{target['metadata']['name']}"
 
 
 def _pick_object(world: OperationContext, is_eligible: Callable[[Json], bool]) -> Json | None:
