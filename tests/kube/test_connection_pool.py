@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,70 +15,16 @@ import pytest
 from herodotus_kube import connection_pool
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.http import ApiError, ApiRequest, ApiServer
-from herodotus_kube.responses import ResponseParser
+from tests.kube.servers import OK, ScriptedServer
 from tests.processes import eventually
-
-OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
-
-
-class Server:
-    """Reads requests; what `answer` says of each is sent back, None closes the connection."""
-
-    def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
-        self.requests: list[bytes] = []
-        self.connections: list[socket.socket] = []
-        self._answer = answer
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
-
-    def close(self) -> None:
-        _close(self._listening)
-        self._accepting.join()  # a connection that it took at the last moment is among them then
-        for each in self.connections:
-            _close(each)
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listening.accept()
-                self.connections.append(connection)
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with suppress(OSError):
-            while (request := _whole_request(connection)) is not None:
-                self.requests.append(request)
-                answer = self._answer(request)
-                if answer is None:
-                    connection.shutdown(socket.SHUT_RDWR)
-                    return
-                connection.sendall(answer)
-
-
-def _close(one: socket.socket) -> None:
-    with suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
-
-
-def _whole_request(connection: socket.socket) -> bytes | None:
-    """Head and body."""
-    data = connection.recv(65536)
-    reader, piece = ResponseParser(), b"HTTP/1.1 200 request\r\n" + data.partition(b"\r\n")[2]
-    while data and reader.feed(piece) is None:
-        piece = connection.recv(65536)
-        data = data + piece if piece else b""
-    return data or None
 
 
 @pytest.fixture
-def serving() -> Iterator[Callable[[Callable[[bytes], bytes | None]], tuple[Server, ApiServer]]]:
+def serving() -> Iterator[Callable[[Callable[[bytes], bytes | None]], tuple[ScriptedServer, ApiServer]]]:
     opened: list[Any] = []
 
-    def start(answer: Callable[[bytes], bytes | None]) -> tuple[Server, ApiServer]:
-        server = Server(answer)
+    def start(answer: Callable[[bytes], bytes | None]) -> tuple[ScriptedServer, ApiServer]:
+        server = ScriptedServer(answer)
         api = ApiServer(Credentials(f"{server.url}/cluster", None, lambda: {"Authorization": "Bearer t"}))
         opened.extend([api, server])
         return server, api

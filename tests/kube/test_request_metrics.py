@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.http import ApiError, ApiRequest, ApiServer
 from herodotus_kube.request_metrics import BUCKETS_S, RequestMetrics
-from tests.kube.servers import Pieces, Script, status
-from tests.kube.test_connection_pool import OK, Server
+from tests.kube.servers import OK, Pieces, Script, ScriptedServer, status
 
 Answer = Callable[[bytes], bytes | None]
 
@@ -47,7 +46,7 @@ def scripted(*answers: httpx.Response | Exception) -> Measured:
 
 @contextmanager
 def served(answer: Answer) -> Iterator[Measured]:
-    server = Server(answer)
+    server = ScriptedServer(answer)
     measured = Measured(server.url)
     yield measured
     measured.api.close()

@@ -15,7 +15,7 @@ from scheduler.live.metrics import SchedulerMetrics
 from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool import Spool
 from scheduler.serving.health import build_summary
-from tests.scheduler.live.test_metrics import Clock
+from tests.support.clock import Clock
 from tests.support.recorder_frames import TABLE
 
 Health = ProcessHealth[SchedulerMetrics]
@@ -32,7 +32,7 @@ class Election:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_the_checks_have_kube_scheduler_s_names_where_it_has_them(health: Health
         (lambda v, _: setattr(v, "loop", SimpleNamespace(synced=False)), "sched-handler-sync", "", ""),
         (lambda v, _: v.stop.set(), "shutdown", "", ""),
         (lambda v, _: setattr(v.election, "renewed_s", 35.1), "leaderElection", "leaderElection", ""),
-        (lambda v, clock: setattr(clock, "now", clock.now + 60.1), *["scheduling-loop"] * 3),
+        (lambda v, clock: setattr(clock, "now_s", clock.now_s + 60.1), *["scheduling-loop"] * 3),
     ],
     ids=["not synced", "shutting down", "not renewed", "hanging"],
 )

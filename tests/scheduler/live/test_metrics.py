@@ -20,23 +20,16 @@ from scheduler.live.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, LoopSizes, S
 from tests.builders import a_decision
 from tests.scheduler.builders import columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import Scores, framework
+from tests.support.clock import Clock
 
 PROFILE = {"profile": "test"}
 
 A_DECISION = a_decision()
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture
@@ -126,7 +119,7 @@ def value(metrics: SchedulerMetrics, name: str, **labels: str) -> float | None:
 def test_an_attempt_lasts_until_it_ended_and_ends_once(metrics: SchedulerMetrics, clock: Clock) -> None:
     metrics.started("a")
     metrics.started("b")
-    clock.now += 0.5
+    clock.now_s += 0.5
     metrics.ended("a", SCHEDULED, "test")
     metrics.ended("a", ERROR, "test")
     metrics.ended("b", UNSCHEDULABLE, "test")
@@ -201,7 +194,7 @@ def test_it_is_time_to_observe_once_a_second(metrics: SchedulerMetrics, clock: C
     asked = []
     for _ in range(5):
         asked.append(metrics.beat())
-        clock.now += 0.5
+        clock.now_s += 0.5
     assert asked == [True, False, True, False, True]
     assert metrics.heartbeat_age_s() == 0.5
 
