@@ -8,7 +8,7 @@ is a warm-up and excluded from the rates. Size: SQLite's file after a checkpoint
 per decision. CPU and memory are those of the service, without a database server.
 
 For questions the service's own writer stores 8,000 decisions, and SQL copies them inside the database. Each copy is
-another incarnation with its own node table, pods and ids, an hour and a half before the previous one; the histories are
+another incarnation with its own node table and pods, an hour and a half before the previous one; the histories are
 copied to each hour of 30 days. The deltas and their key frames are real, but all copies have the same decisions. Then a
 service is asked over HTTP, each time about another pod or node, mostly with cold caches.
 """
@@ -142,7 +142,6 @@ def _copy(file: Path, copies: int) -> None:
             "incarnations": {"id": f"id + {copy}", "incarnation": f"incarnation || '-{copy}'"},
             "decisions": {
                 "incarnation_id": f"incarnation_id + {copy}",
-                "decision_id": f"decision_id || '-{copy}'",
                 "pod": f"pod || '-{copy}'",
                 "pod_uid": f"pod_uid || '-{copy}'",
                 "started_us": f"started_us - {late}",
