@@ -49,11 +49,11 @@ from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
 from scheduler.live import kubelet_rejections as refusals
 from scheduler.live.api_writes import ApiWrites
-from scheduler.live.bind_requests import BindRequests
+from scheduler.live.binding_results import DecisionScope, EarlierBindings
 from scheduler.live.cache_debugger import CacheDebugger
-from scheduler.live.earlier_bindings import DecisionScope, EarlierBindings
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.events import EventSender
+from scheduler.live.in_flight import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.node_series import NodeSeries

@@ -24,9 +24,9 @@ from scheduler.engine.objects.preemptor import Preemptor, find_scheduler_name, n
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.live import writes
-from scheduler.live.bind_requests import BindRequests
-from scheduler.live.binding_reconciler import BindingReconciler
+from scheduler.live.binding_results import BindingReconciler
 from scheduler.live.events import EventSender
+from scheduler.live.in_flight import BindRequests
 from scheduler.live.scheduler import BackgroundThreads, PodGroupCondition, WriteFence, Writes
 from scheduler.live.writes import Binding
 

@@ -36,24 +36,15 @@ from scheduler.engine.objects.types import Object
 from scheduler.engine.records.build import AttemptData
 from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.engine.suggestions.search import Suggester
-from scheduler.live.binding import Binder
-from scheduler.live.binding_cycle import BindingCycles
-from scheduler.live.dry_run_binding import DryRunBinding
+from scheduler.live.binding_cycle import Binder, BindingCycles, DryRunBinding
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.gradual_preparation import SLICE_S, GradualPreparation
-from scheduler.live.in_flight import (
-    Attempt,
-    BindingResult,
-    EvictionsFinished,
-    InFlightBinding,
-    PendingPreBind,
-    PermitResult,
-)
+from scheduler.live.in_flight import BindingResult, InFlightBinding, PendingPreBind, PermitResult
 from scheduler.live.node_series import NodeSeries
 from scheduler.live.pod_group_cycle import PodGroupCycles
 from scheduler.live.pod_group_placing import MemberInput, MemberStages
 from scheduler.live.preemption import ChosenVictims, Preemptions
-from scheduler.live.scheduler import AttemptFailure, LoopTask, Message, Scheduler
+from scheduler.live.scheduler import Attempt, AttemptFailure, EvictionsFinished, LoopTask, Message, Scheduler
 
 IDLE_S: Final = 0.5  # The longest sleep of an idle loop, so that its heartbeat metric stays current.
 CAPACITY_WAIT_S: Final = 0.02  # The longest wait for bindings before the loop reads its inbox again.

@@ -33,8 +33,8 @@ from scheduler.engine.framework.verdicts import Wait
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.live.binding_cycle import BindingCycles
-from scheduler.live.in_flight import Attempt, InFlightBinding
-from scheduler.live.scheduler import AttemptFailure, Scheduler
+from scheduler.live.in_flight import InFlightBinding
+from scheduler.live.scheduler import Attempt, AttemptFailure, Scheduler
 
 UNSCHEDULABLE = reasons.format_reason(Reason("group-unschedulable"))
 PREEMPTING = f"{UNSCHEDULABLE}, {reasons.format_reason(Reason('group-preempting'))}"

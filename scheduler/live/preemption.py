@@ -20,8 +20,7 @@ from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.preemptor import PreemptingGroup, Preemptor
 from scheduler.engine.rules.feature_gates import ASYNC_PREEMPTION
-from scheduler.live.in_flight import EvictionsFinished
-from scheduler.live.scheduler import Scheduler
+from scheduler.live.scheduler import EvictionsFinished, Scheduler
 from scheduler.recorder.recorder import PhaseResult
 
 

@@ -21,17 +21,39 @@ from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
-from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.preemptor import Preemptor
 from scheduler.engine.objects.requests import CPU, MEMORY
-from scheduler.live.bind_requests import BindRequests
-from scheduler.live.in_flight import BindingResult, EvictionsFinished, InFlightBinding, PendingPreBind, PermitResult
+from scheduler.live.in_flight import BindingResult, BindRequests, InFlightBinding, PendingPreBind, PermitResult
 from scheduler.live.metrics import BALANCE_QUANTILES, ERROR, UNSCHEDULABLE, LoopSizes, SchedulerMetrics
 from scheduler.recorder.recorder import Recorder
+
+
+class Attempt(NamedTuple):
+    """A finished scheduling cycle and what it was given. `started_us` is in microseconds since 1970."""
+
+    queued: QueuedPod
+    snapshot: Snapshot
+    seed: int
+    started_us: int
+    result: CycleResult
+
+
+@dataclass(frozen=True)
+class EvictionsFinished:
+    """The end of a preemption by the pod or pod group with the UID `uid`. `failed` says that an eviction failed.
+
+    After a failure the last victim is not evicted. `pod_uids` are the pods that wait for the preemption.
+    """
+
+    uid: str
+    failed: bool
+    pod_uids: tuple[str, ...]
 
 
 @dataclass(frozen=True)

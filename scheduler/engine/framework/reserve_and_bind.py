@@ -1,6 +1,6 @@
 """Plugins at the extension points after a node is chosen: Reserve, Permit, PreBind, Bind, PostBind.
 
-The callers (`binding_cycle`, `binding`) wait, and undo what a failure leaves. Source:
+The caller (`binding_cycle`) waits, and undoes what a failure leaves. Source:
 pkg/scheduler/framework/runtime/framework.go v1.36.
 """
 

@@ -15,9 +15,8 @@ from herodotus_record import notes
 from herodotus_record.model import SUCCESS, Code, DecisionPath, Outcome, Reason, Verdict
 from scheduler.engine.framework.verdicts import Pending, Wait, error
 from scheduler.engine.framework.waiting import WaitingPod
-from scheduler.live.bind_limiter import INITIAL_IN_FLIGHT
-from scheduler.live.binding import NOT_LEADING
-from scheduler.live.dry_run_binding import DRY_RUN_MESSAGE
+from scheduler.live.binding_cycle import DRY_RUN_MESSAGE, NOT_LEADING
+from scheduler.live.in_flight import INITIAL_IN_FLIGHT
 from scheduler.live.metrics import SCHEDULED
 from tests.scheduler import spools
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
@@ -201,12 +200,12 @@ class TestUnknownResult:
         world.cluster.hold.set()
         world.settle()
         assert len(world.cluster.bound) == INITIAL_IN_FLIGHT + 1
-        assert world.loop.scheduler.requests._limiter._in_flight == 0
+        assert world.loop.scheduler.requests._counted == 0
 
     def test_no_more_is_decided_while_too_many_results_are_unknown(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("scheduler.live.bind_requests.MOST_UNKNOWN", 1)
+        monkeypatch.setattr("scheduler.live.in_flight.MOST_UNKNOWN", 1)
         self.start(world, 1)
         world.pod("ADDED", waiting("later", "10m"))
         for _ in range(5):

@@ -18,8 +18,8 @@ from herodotus_sim.fault_plan import FaultPlan, FaultRule
 from scheduler.engine.objects.types import Pod
 from scheduler.live import writes
 from scheduler.live.api_writes import ApiWrites
-from scheduler.live.bind_requests import BindRequests
 from scheduler.live.events import EventSender
+from scheduler.live.in_flight import BindRequests
 from scheduler.live.scheduler import BackgroundThreads, WriteFence
 from tests.processes import eventually
 from tests.scheduler.builders import make_pod

@@ -30,8 +30,8 @@ from scheduler.engine.objects.requests import CPU
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
-from scheduler.live.bind_requests import BindRequests
 from scheduler.live.event_explanations import EventExplainer
+from scheduler.live.in_flight import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle

@@ -21,7 +21,7 @@ from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeC
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
-from scheduler.live.bind_requests import BindRequests
+from scheduler.live.in_flight import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.scheduler import BackgroundThreads, Scheduler

@@ -12,11 +12,11 @@ import pytest
 
 from herodotus_kube.http import ApiError
 from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
-from scheduler.live import binding_reconciler, writes
+from scheduler.live import binding_results, writes
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
-from scheduler.live.bind_requests import BindRequests
-from scheduler.live.binding_reconciler import CONFIRM_S
+from scheduler.live.binding_results import CONFIRM_S
 from scheduler.live.events import EventSender
+from scheduler.live.in_flight import BindRequests
 from scheduler.live.scheduler import BackgroundThreads, PodGroupCondition, WriteFence
 from tests.kube.servers import Json, Script, api_of, status
 from tests.processes import eventually
@@ -167,8 +167,8 @@ def test_an_unbound_pod_is_read_twice_before_its_binding_fails(answer: httpx.Res
 
 def test_the_pod_is_read_until_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """A binding that is taken for failed would give its room to another pod."""
-    monkeypatch.setattr(binding_reconciler, "UNAVAILABLE_PAUSE_S", (0.001, 0.002))
-    monkeypatch.setattr(binding_reconciler, "REFUSED_PAUSE_S", 0.01)
+    monkeypatch.setattr(binding_results, "UNAVAILABLE_PAUSE_S", (0.001, 0.002))
+    monkeypatch.setattr(binding_results, "REFUSED_PAUSE_S", 0.01)
     kinds: list[httpx.Response | Exception] = [httpx.ConnectError("refused"), *map(status, (503, 504, 500, 403))]
     away = kinds * 8
     server = Script(httpx.ReadTimeout("slow"), *away, shown())

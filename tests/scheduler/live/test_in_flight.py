@@ -1,4 +1,4 @@
-"""Turns: work begins in order, as many at once as the server takes without letting them wait for each other."""
+"""Bind requests begin in order, as many at once as the server takes without letting them wait for each other."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from functools import partial
 
 import pytest
 
-from scheduler.live.bind_limiter import (
+from scheduler.live.in_flight import (
     INITIAL_IN_FLIGHT,
     MAX_IN_FLIGHT,
     MAX_WAITING,
     MEMORY_S,
     MIN_IN_FLIGHT,
     RESUME_WAITING,
-    BindLimiter,
+    BindRequests,
     ConcurrencyLimit,
 )
+from scheduler.recorder.no_recorder import NoRecorder
 
 
 class Server:
@@ -54,8 +55,8 @@ class Server:
     ],
 )
 def test_the_limit_follows_the_requests_queued_in_the_server(way_s: float, each_s: float, turns: int | range) -> None:
-    found = Server(way_s, each_s).serve(200)
-    assert found in (turns if isinstance(turns, range) else [turns])
+    limit = Server(way_s, each_s).serve(200)
+    assert limit in (turns if isinstance(turns, range) else [turns])
 
 
 def test_a_longer_round_trip_raises_the_base_latency() -> None:
@@ -69,12 +70,12 @@ def test_a_longer_round_trip_raises_the_base_latency() -> None:
 
 def test_work_begins_in_order_and_up_to_the_limit_at_once() -> None:
     begun: list[int] = []
-    turns = BindLimiter()
+    requests = BindRequests(NoRecorder("0"))
     for i in range(100):
-        turns.put(partial(begun.append, i))
+        requests.enqueue(partial(begun.append, i))
     assert begun == list(range(INITIAL_IN_FLIGHT))
     for done in range(1, 100 - INITIAL_IN_FLIGHT + 1):
-        turns.leave(None)
+        requests.release(None)
         assert len(begun) == INITIAL_IN_FLIGHT + done
     assert begun == list(range(100))
 
@@ -85,54 +86,54 @@ def test_work_that_finishes_at_once_does_not_recurse() -> None:
     def begin(i: int) -> None:
         begun.append(i)
         if i < 5000:
-            turns.put(partial(begin, i + 1))
-        turns.leave(None)
+            requests.enqueue(partial(begin, i + 1))
+        requests.release(None)
 
-    turns = BindLimiter()
-    turns.put(partial(begin, 0))
+    requests = BindRequests(NoRecorder("0"))
+    requests.enqueue(partial(begin, 0))
     assert begun == list(range(5001))
 
 
 def test_the_loop_waits_from_max_waiting_until_resume_waiting() -> None:
-    turns = BindLimiter()
+    requests = BindRequests(NoRecorder("0"))
     for _ in range(INITIAL_IN_FLIGHT + MAX_WAITING - 1):
-        turns.put(lambda: None)
-    assert turns.wait_for_capacity(0.0), "there is room for one more"
-    turns.put(lambda: None)
-    assert not turns.wait_for_capacity(0.0)
+        requests.enqueue(lambda: None)
+    assert requests.wait_for_capacity(0.0), "there is room for one more"
+    requests.enqueue(lambda: None)
+    assert not requests.wait_for_capacity(0.0)
     for _ in range(MAX_WAITING - RESUME_WAITING - 1):
-        turns.leave(None)
-    assert turns.wait_for_capacity(0.0), "a caller that has not waited finds room"
+        requests.release(None)
+    assert requests.wait_for_capacity(0.0), "a caller that has not waited finds room"
 
 
 def test_a_waiting_caller_wakes_when_few_items_wait() -> None:
-    turns = BindLimiter()
+    requests = BindRequests(NoRecorder("0"))
     for _ in range(INITIAL_IN_FLIGHT + MAX_WAITING):
-        turns.put(lambda: None)
-    found: list[bool] = []
-    waiter = threading.Thread(target=lambda: found.append(turns.wait_for_capacity(60.0)))
+        requests.enqueue(lambda: None)
+    has_room: list[bool] = []
+    waiter = threading.Thread(target=lambda: has_room.append(requests.wait_for_capacity(60.0)))
     waiter.start()
-    while not turns._has_room._cond._waiters:  # type: ignore[attr-defined]  # until it sleeps
+    while not requests._has_room._cond._waiters:  # type: ignore[attr-defined]  # until it sleeps
         pass
     for _ in range(MAX_WAITING - RESUME_WAITING):
         assert waiter.is_alive()
-        turns.leave(None)
+        requests.release(None)
     waiter.join(10)
-    assert found == [True]
+    assert has_room == [True]
 
 
 def test_closing_drops_what_waits_and_waits_for_what_is_in_flight() -> None:
     begun: list[int] = []
-    turns = BindLimiter()
+    requests = BindRequests(NoRecorder("0"))
     for i in range(INITIAL_IN_FLIGHT + 1):
-        turns.put(partial(begun.append, i))
-    closing = threading.Thread(target=turns.close, args=(60.0,))
+        requests.enqueue(partial(begun.append, i))
+    closing = threading.Thread(target=requests.close, args=(60.0,))
     closing.start()
-    while not turns._closed:
+    while not requests._closed:
         pass
     for _ in range(INITIAL_IN_FLIGHT):
         assert closing.is_alive()
-        turns.leave(0.001)
+        requests.release(0.001)
     closing.join(10)
     assert not closing.is_alive()
     assert begun == list(range(INITIAL_IN_FLIGHT))
