@@ -25,7 +25,7 @@ from bench.reliability.journal import (
     replay_history,
     reserving_pods,
 )
-from scheduler.live.writes import DECISION
+from scheduler.live.binding_results import DECISION_ANNOTATION
 from scheduler.offline.evaluate import CaseError, evaluate_lines
 
 Json = dict[str, Any]
@@ -130,7 +130,7 @@ def every_record_agrees_with_the_api_server(evidence: Evidence) -> Iterator[str]
         if any(d["status"]["state"] == "Binding" for d in decisions):
             yield f"a decision is left open:\n{evidence.describe_pod(uid)}"
         if uid in bound and (claims or exists):
-            node, mark = node_of(bound[uid]), (bound[uid]["metadata"].get("annotations") or {}).get(DECISION)
+            node, mark = node_of(bound[uid]), (bound[uid]["metadata"].get("annotations") or {}).get(DECISION_ANNOTATION)
             if [d["status"]["node"] for d in claims] != [node] or (mark and claims[0]["metadata"]["name"] != mark):
                 story = evidence.describe_pod(uid)
                 yield f"bound to {node} by decision {mark}, but the record disagrees:\n{story}"

@@ -39,6 +39,7 @@ from scheduler.engine.cache_verification import CacheDifference, CacheVerifier
 from scheduler.engine.framework.profile import Profile
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE
+from scheduler.engine.framework.writes import NoWrites, Writes
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.times import parse_seconds
 from scheduler.engine.objects.watched_kinds import POD_GROUPS, WatchedKind
@@ -58,7 +59,7 @@ from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.node_series import NodeSeries
 from scheduler.live.plugin_handle import ApiHandle
-from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence, Writes
+from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
@@ -177,9 +178,10 @@ def _schedule(started: StartedScheduler) -> bool:
     health, stop, election = started.health, started.health.stop, started.health.election
     requests, threads = BindRequests(started.recorder), BackgroundThreads(config.parallelism)
     fence = WriteFence(started.leading, _bind_timeout_s(config))
-    writes = Writes()
+    writes: Writes = NoWrites()
     if not settings.dry_run_binding:
-        started.handle.writes = writes = ApiWrites(api, started.events, requests, threads, fence)
+        writes = ApiWrites(api, started.events, requests, threads, fence)
+        started.handle.connect(writes)
     scheduler = Scheduler(
         frameworks=frameworks,
         cluster=started.shared,

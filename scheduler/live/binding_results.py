@@ -28,12 +28,13 @@ import msgspec
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
 from herodotus_record.model import FOUND_LATER, Code, Outcome
-from scheduler.live import writes
-from scheduler.live.writes import Binding
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Pod, PodAnnotations, PodMetadata
 from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 
+DECISION_ANNOTATION: Final = "herodotus.dev/decision"  # of a bound pod: the id of the decision that bound it
 UNAVAILABLE_PAUSE_S: Final = (0.1, 5.0)  # first and longest pause while the API server does not answer reads
 REFUSED_PAUSE_S: Final = 10.0  # after an error that concerns this pod alone
 # An unbound pod is read twice, this far apart, before its binding counts as failed: a write that etcd received just
@@ -53,6 +54,26 @@ Report = Callable[[str | None], None]
 Job = Callable[[], float | None]
 
 
+class _BindingAnnotations(PodAnnotations, frozen=True):
+    decision: str = msgspec.field(name=DECISION_ANNOTATION, default="")
+
+
+class _BindingMetadata(PodMetadata, frozen=True):
+    annotations: _BindingAnnotations | None = None
+
+
+class _AnnotatedPod(Pod, frozen=True):
+    metadata: _BindingMetadata = _BindingMetadata()
+
+
+class Binding(NamedTuple):
+    """The binding of a pod to a node by the decision with the id `decision_id`."""
+
+    pod: PodInfo
+    node: str
+    decision_id: str
+
+
 class ProvedResult(NamedTuple):
     """The result of a binding: `failure` is None if the decision bound the pod."""
 
@@ -67,19 +88,24 @@ def read_result(
     Raise ApiError if the pod cannot be read.
     """
     try:
-        pod = writes.read_binding(api, namespace, name, uid)
+        pod = msgspec.json.decode(api.get(f"/api/v1/namespaces/{namespace}/pods/{name}"), type=_AnnotatedPod)
     except ApiError as e:
         if e.code != 404:
             raise
         return ProvedResult(f"the pod was deleted; whether it was bound before is unknown ({e})")
-    if not pod.node:
-        return ProvedResult(pod.unbindable) if pod.unbindable else None
-    if (pod.node, pod.decision_id) == (node, decision_id):
+    if pod.metadata.uid != uid:
+        replaced = "and another one has its name: whether it was bound before is unknown"
+        return ProvedResult(f'pod "{namespace}/{name}" was deleted, {replaced}')
+    bound_to, bound_by = pod.spec.node_name, (pod.metadata.annotations or _BindingAnnotations()).decision
+    if not bound_to:
+        deleted = pod.metadata.deletion_timestamp
+        return ProvedResult(f'pod "{namespace}/{name}" is being deleted') if deleted else None
+    if (bound_to, bound_by) == (node, decision_id):
         return ProvedResult(None)
-    if pod.decision_id:
-        return ProvedResult(f'the pod is bound to node "{pod.node}" by decision {pod.decision_id}, not by this one')
-    if pod.node != node:
-        return ProvedResult(f'the pod is bound to node "{pod.node}" by another scheduler')
+    if bound_by:
+        return ProvedResult(f'the pod is bound to node "{bound_to}" by decision {bound_by}, not by this one')
+    if bound_to != node:
+        return ProvedResult(f'the pod is bound to node "{bound_to}" by another scheduler')
     unknown = "by whom is unknown: it does not carry the id of a decision"
     return ProvedResult(f'the pod is bound to node "{node}", {unknown}')
 

@@ -1,6 +1,7 @@
 """Sends Kubernetes events about pods in the background, and counts repetitions in an event's `series`.
 
-Owns: the order of events of one pod, series, retries. Does not own: the content of an event (`writes`), HTTP.
+Owns: the content of events as kube-scheduler writes them, the order of events of one pod, series, retries. Does not
+own: HTTP, when an event is sent (`api_writes`).
 
 Source: k8s.io/client-go/tools/events. Repetitions of one (type, reason, action, object) are counted in `series`, which
 is rarely rewritten; the first note stays.
@@ -20,9 +21,10 @@ from typing import Final
 from herodotus_kube.http import MERGE_PATCH, ApiError, ApiRequest, ApiServer, Json, micro_time
 from herodotus_record import klog
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.preemptor import Preemptor
-from scheduler.live.writes import build_event
+from scheduler.engine.objects.preemptor import PreemptingGroup, Preemptor, name_kind
 
+NOTE_LIMIT: Final = 1024  # bytes of an event's note that the API accepts
+_TRUNCATE_TO: Final = 1020  # kube-scheduler cuts longer ones to this and adds " ..."
 LANES: Final = 4  # requests under way: bindings have the other connections
 BACKLOG: Final = 10_000  # events that wait to be sent; more are dropped and counted, scheduling does not wait
 SERIES: Final = 10_000  # remembered: beyond it a repeat becomes a new event, as for one that has ended
@@ -228,3 +230,85 @@ class _EventLane:
         for key in list(islice(self._series, _MAX_CHECKED)):
             if now - self._series[key].last_s > SERIES_ENDS_S or len(self._series) >= SERIES // LANES:
                 del self._series[key]
+
+
+def build_scheduled_event(pod: PodInfo, node: str) -> tuple[str, str, str, str]:
+    """Return (type, reason, action, note) of the event that a pod was bound to a node."""
+    return "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.full_name} to {node}"
+
+
+def build_failed_event(message: str, explanation: str = "") -> tuple[str, str, str, str]:
+    """Return (type, reason, action, note) of the FailedScheduling event of a pod.
+
+    The note is `message`, cut where needed so that the `explanation` after it is whole.
+    """
+    if explanation:
+        message = f"{_truncate_note(message, len(explanation.encode()) + 1)} {explanation}"
+    return "Warning", "FailedScheduling", "Scheduling", message
+
+
+def build_preempted_event(preemptor: Preemptor, node: str, *, in_memory: bool) -> tuple[str, str, str, str]:
+    """Return (type, reason, action, note) of the event that a victim was removed in favor of `preemptor`.
+
+    `in_memory` says that the victim was not bound yet, so no pod was deleted.
+    """
+    where = " (in kube-scheduler memory)." if in_memory else ""
+    return (
+        "Normal",
+        "Preempted",
+        "Preempting",
+        f"Preempted by {name_kind(preemptor)} {preemptor.uid} on node {node}{where}",
+    )
+
+
+def build_event(
+    pod: PodInfo, controller: str, instance: str, event: tuple[str, str, str, str], related: Preemptor | None = None
+) -> Json:
+    """Return an events.k8s.io/v1 Event about a pod and, optionally, a related pod or pod group.
+
+    `event` is (type, reason, action, note); `controller` and `instance` name the reporting scheduler.
+    """
+    type_, reason, action, note = event
+    body: Json = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{pod.name}.{time.time_ns():x}", "namespace": pod.namespace or "default"},
+        "eventTime": micro_time(),
+        "reportingController": controller,
+        "reportingInstance": instance[:128],
+        "type": type_,
+        "reason": reason,
+        "action": action,
+        "note": _truncate_note(note),
+        "regarding": _reference(pod),
+    }
+    return body if related is None else {**body, "related": _reference(related)}
+
+
+def _reference(pod: Preemptor) -> Json:
+    if isinstance(pod, PreemptingGroup):
+        metadata = pod.group.metadata
+        return {
+            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "kind": "PodGroup",
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+        }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "resourceVersion": pod.pod.metadata.resource_version,
+    }
+
+
+def _truncate_note(note: str, reserved: int = 0) -> str:
+    """Return a note that fits an event and leaves `reserved` bytes of it free."""
+    encoded = note.encode()
+    if len(encoded) <= NOTE_LIMIT - reserved:
+        return note
+    return encoded[: _TRUNCATE_TO - reserved].decode(errors="ignore") + " ..."

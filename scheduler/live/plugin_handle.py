@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 from scheduler.backend.cluster_state import ClusterState
-from scheduler.engine.framework.plugin import ClaimWrites, PodGroupStates
+from scheduler.engine.framework.plugin import PodGroupStates
 from scheduler.engine.framework.waiting import WaitingPods
+from scheduler.engine.framework.writes import NoWrites, Writes
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node
-from scheduler.live.api_writes import ApiWrites, NotLeadingError
 from scheduler.prometheus import BackgroundQuery, query_in_background
 
 
 class ApiHandle:
-    """Gives plugins access to the cluster state, to writes to the API server and to Prometheus. Implements `Handle`.
-
-    `writes` is None until an API server is connected, which is after plugins are built.
-    """
+    """Gives plugins access to the cluster state, to writes to the API server and to Prometheus. Implements `Handle`."""
 
     def __init__(self, shared: ClusterState, *, preempts: bool, evicts: bool) -> None:
         self.preempts = preempts
         self.evicts = evicts
         self._process = os.getpid()
-        self.writes: ApiWrites | None = None
         self._shared = shared
+        self._writes: Writes = NoWrites()
         self._queries: dict[tuple[object, ...], BackgroundQuery] = {}  # by settings: equal queries are one
 
-    @property
-    def writes_claims(self) -> bool:
-        """False in a forked copy too, which answers a review."""
-        return self.evicts and self._process == os.getpid()
+    def connect(self, writes: Writes) -> None:
+        """Let plugins write to the API server, which is connected after they are built."""
+        self._writes = writes
 
     @property
-    def claim_writes(self) -> ClaimWrites:
-        return self._writes()
+    def writes(self) -> Writes:
+        """The writes of this process. A forked copy, which answers a review, writes nothing."""
+        return self._writes if self._process == os.getpid() else NoWrites()
 
     @property
     def objects(self) -> ClusterObjects:
@@ -57,12 +51,6 @@ class ApiHandle:
     def node(self, name: str) -> Node | None:
         return self._shared.cache.node(name)
 
-    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        self._writes().bind(pod, node, done)
-
-    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        return self._writes().bind_volume(volume, claim, by_controller=by_controller)
-
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
         """Return a Prometheus query that runs in the background every `every_s` seconds.
 
@@ -72,11 +60,3 @@ class ApiHandle:
         if key not in self._queries:
             self._queries[key] = query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
         return self._queries[key]
-
-    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
-        return self._writes().select_node(claim, node)
-
-    def _writes(self) -> ApiWrites:
-        if self.writes is None:
-            raise NotLeadingError
-        return self.writes

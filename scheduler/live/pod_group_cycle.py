@@ -33,6 +33,7 @@ from scheduler.engine.framework.placement import (
     score_placements,
 )
 from scheduler.engine.framework.plugin_results import join_reasons
+from scheduler.engine.framework.writes import PodGroupCondition
 from scheduler.engine.objects.pod import PodGroupKey
 from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup, find_pod_group
 from scheduler.engine.rules.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
@@ -47,7 +48,7 @@ from scheduler.live.pod_group_placing import (
 )
 from scheduler.live.pod_group_preemption import PodGroupPreemptions, TrialFailedError
 from scheduler.live.preemption import ChosenVictims
-from scheduler.live.scheduler import AttemptFailure, PodGroupCondition, Scheduler
+from scheduler.live.scheduler import AttemptFailure, Scheduler
 from scheduler.recorder.recorder import PhaseResult
 
 MAX_WRITTEN: Final = 1000  # from this number on, groups that are gone are dropped before another is kept

@@ -18,16 +18,14 @@ import numpy as np
 
 from herodotus_kube.http import TIMEOUT_S
 from herodotus_kube.watch import ListResult, WatchEvent
-from herodotus_record import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult
 from scheduler.engine.framework.nominated import CLEARED, Nomination
 from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.writes import NoWrites, Writes
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
-from scheduler.engine.objects.preemptor import Preemptor
 from scheduler.engine.objects.requests import CPU, MEMORY
 from scheduler.live.in_flight import BindingResult, BindRequests, InFlightBinding, PendingPreBind, PermitResult
 from scheduler.live.metrics import BALANCE_QUANTILES, ERROR, UNSCHEDULABLE, LoopSizes, SchedulerMetrics
@@ -98,61 +96,6 @@ class WriteFence:
     bind_timeout_s: float = TIMEOUT_S
 
 
-class PodGroupCondition(NamedTuple):
-    """The condition PodGroupScheduled of a PodGroup: `status` is True or False."""
-
-    status: str
-    reason: str
-    message: str
-
-
-class Writes:
-    """The loop's writes to the API server. This class writes nothing, for `--dry-run-binding`; `ApiWrites` writes.
-
-    `evict` and `nominate` wait for responses and run in background threads; the others do not wait.
-    """
-
-    def scheduled(self, pod: PodInfo, node: str) -> None:
-        """Report that the pod is bound to the node, by an event."""
-
-    def not_scheduled(
-        self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None, explanation: str = ""
-    ) -> None:
-        """Report a failed attempt by the pod's event, condition and nominated node.
-
-        `reason` is Unschedulable or SchedulerError. `explanation` follows the message in the event only.
-        """
-        klog.info(2, "Dry run: no event, no condition", pod=pod.full_name, reason=reason, note=message)
-
-    def skipped(self, pod: PodInfo, note: str) -> None:
-        """Report, by an event only, that the scheduler does not try the pod. `note` is the event's text."""
-
-    def preempted(self, victim: PodInfo, preemptor: Preemptor, node: str, *, in_memory: bool) -> None:
-        """Send the Preempted event of a victim.
-
-        `in_memory` says that it was not bound and only its binding was cancelled.
-        """
-
-    def evict(self, victim: PodInfo, preemptor: Preemptor, node: str) -> None:
-        """Set the victim's condition DisruptionTarget, delete the pod and wait for the responses.
-
-        Raise an exception on failure. A victim that does not exist any more is a success.
-        """
-        raise RuntimeError("a dry run evicts nothing")
-
-    def nominate(self, pod: PodInfo, node: str) -> None:
-        """Write the pod's status.nominatedNodeName, where "" clears it, and wait. Failures are only logged."""
-
-    def set_pod_group_condition(self, group: PodGroup, condition: PodGroupCondition, *, changes_status: bool) -> None:
-        """Write the condition PodGroupScheduled of a PodGroup.
-
-        `changes_status` says that its status is new, and not only reason or message.
-        """
-
-    def finish_bindings(self) -> None:
-        """Wait, for a limited time, until the result of every binding is known."""
-
-
 @dataclass(frozen=True)
 class AttemptFailure:
     """Why an attempt did not bind its pod.
@@ -185,7 +128,7 @@ class Scheduler:
     metrics: SchedulerMetrics
     requests: BindRequests
     threads: BackgroundThreads
-    writes: Writes = field(default_factory=Writes)
+    writes: Writes = field(default_factory=NoWrites)
     fence: WriteFence = field(default_factory=WriteFence)
     inbox: SimpleQueue[Message] = field(default_factory=SimpleQueue)
     in_flight: dict[str, InFlightBinding] = field(default_factory=dict)

@@ -131,23 +131,23 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         "_listed",
         "get",
     ): None,  # a command of an operator, with their own rights
-    ("scheduler/live/writes.py", "send_binding", "send"): [Right("create", "pods/binding")],
-    ("scheduler/live/writes.py", "read_binding", "get"): [Right("get", "pods")],
-    ("scheduler/live/writes.py", "evict", "delete"): [Right("delete", "pods")],
-    ("scheduler/live/writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
-    ("scheduler/live/writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
-    ("scheduler/live/writes.py", "patch_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
+    ("scheduler/live/api_writes.py", "_send_binding", "send"): [Right("create", "pods/binding")],
+    ("scheduler/live/binding_results.py", "read_result", "get"): [Right("get", "pods")],
+    ("scheduler/live/api_writes.py", "evict", "delete"): [Right("delete", "pods")],
+    ("scheduler/live/api_writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
+    ("scheduler/live/api_writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],
+    ("scheduler/live/api_writes.py", "patch_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
     # The API server checks the subresource binding too when an allocation or a reservation changes.
-    ("scheduler/live/writes.py", "patch_claim_status", "patch"): [
+    ("scheduler/live/api_writes.py", "patch_claim_status", "patch"): [
         Right("patch", "resourceclaims/status", DRA),
         Right("patch", "resourceclaims/binding", DRA),
     ],
-    ("scheduler/live/writes.py", "read_claim", "get"): [Right("get", "resourceclaims", DRA)],
-    ("scheduler/live/writes.py", "create_claim", "post"): [Right("create", "resourceclaims", DRA)],
-    ("scheduler/live/writes.py", "delete_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
-    ("scheduler/live/writes.py", "delete_claim", "delete"): [Right("delete", "resourceclaims", DRA)],
-    ("scheduler/live/writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
-    ("scheduler/live/writes.py", "set_pod_group_condition", "patch"): [
+    ("scheduler/live/api_writes.py", "read_claim", "get"): [Right("get", "resourceclaims", DRA)],
+    ("scheduler/live/api_writes.py", "create_claim", "post"): [Right("create", "resourceclaims", DRA)],
+    ("scheduler/live/api_writes.py", "delete_claim", "patch"): [Right("patch", "resourceclaims", DRA)],
+    ("scheduler/live/api_writes.py", "delete_claim", "delete"): [Right("delete", "resourceclaims", DRA)],
+    ("scheduler/live/api_writes.py", "_patch_status", "patch"): [Right("patch", "pods/status")],
+    ("scheduler/live/api_writes.py", "_write_group_condition", "patch"): [
         Right("patch", "podgroups/status", "scheduling.k8s.io")
     ],
     ("scheduler/live/events.py", "_send", "send"): [

@@ -14,7 +14,8 @@ from tests.deploy import test_manifests as base
 from tests.deploy.test_manifests import DEPLOY, REQUESTS, read
 
 MANIFEST = read(DEPLOY / "observer.yaml")
-WRITES_OR_LEADS = ("scheduler/live/writes.py", "scheduler/live/events.py", "herodotus_kube/lease.py")
+BINDS = ("scheduler/live/api_writes.py", "scheduler/live/binding_results.py")
+WRITES_OR_LEADS = (*BINDS, "scheduler/live/events.py", "herodotus_kube/lease.py")
 NOT_ITS_OWN = (*WRITES_OR_LEADS, "scheduler/live/cache_debugger.py")
 
 

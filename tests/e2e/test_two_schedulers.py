@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from scheduler.live.writes import DECISION
+from scheduler.live.binding_results import DECISION_ANNOTATION
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, Json, node, placements, pod
 from tests.processes import eventually
 
@@ -59,7 +59,7 @@ def test_one_decision_claims_each_pod(cluster: Cluster, namespace: str, tmp_path
             for uid, made in chosen.items()
         }
         assert claimed == {
-            p["metadata"]["uid"]: [(p["metadata"]["annotations"][DECISION], p["spec"]["nodeName"])]
+            p["metadata"]["uid"]: [(p["metadata"]["annotations"][DECISION_ANNOTATION], p["spec"]["nodeName"])]
             for p in cluster.bound(namespace).values()
         }
         assert sum(len(made) > 1 for made in chosen.values()) >= COMPETED, "the schedulers did not compete"

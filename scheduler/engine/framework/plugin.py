@@ -6,7 +6,7 @@ extension points that it extends (`interface`). Each profile that enables a plug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.waiting import WaitingPod, WaitingPods
+from scheduler.engine.framework.writes import Writes
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.problems import Problem, forbidden, invalid
-from scheduler.engine.objects.resource_api import ResourceClaim
-from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node, Object
 from scheduler.engine.rules import DEFAULT_RULES, Rules
 
@@ -91,38 +90,6 @@ class GatedArgument:
         return invalid(name, value, self.detail) if self.is_value_invalid else forbidden(name, self.detail)
 
 
-class ChangedMeanwhileError(Exception):
-    """The error of a write to an object that has changed since it was read."""
-
-
-class ClaimWrites(Protocol):
-    """Writes of resource claims to the API server, which return the written claim.
-
-    They raise ChangedMeanwhileError if the claim has changed since it was read, and otherwise the error of the request.
-    """
-
-    def patch_claim(self, claim: ResourceClaim, change: Mapping[str, Any]) -> ResourceClaim:
-        """Apply a merge patch to a claim."""
-
-    def patch_claim_status(self, claim: ResourceClaim, status: Mapping[str, Any]) -> ResourceClaim:
-        """Apply a merge patch to a claim's status."""
-
-    def read_claim(self, claim: ResourceClaim) -> ResourceClaim:
-        """Return a claim as the API server has it now."""
-
-    def create_claim(self, namespace: str, claim: Mapping[str, Any]) -> ResourceClaim:
-        """Create a claim from its JSON, without apiVersion and kind."""
-
-    def set_extended_claim(self, pod: PodInfo, status: Mapping[str, Any]) -> None:
-        """Write the pod's status.extendedResourceClaimStatus."""
-
-    def submit(self, write: Callable[[ClaimWrites], object], what: str) -> None:
-        """Run a write in another thread without waiting. A failure is logged, with `what` as the operation."""
-
-    def delete_claim(self, claim: ResourceClaim) -> None:
-        """Remove kube-scheduler's finalizer from a claim, and delete it."""
-
-
 class PodGroupStates(Protocol):
     """The members of pod groups. A pod that is assumed in the scheduling cycle of its group counts as scheduled."""
 
@@ -155,12 +122,8 @@ class Handle(Protocol):
         """Whether the scheduler evicts the victims of preemption; if False, it only records them."""
 
     @property
-    def writes_claims(self) -> bool:
-        """Whether this scheduler writes claims. If False, decisions are made as if it had."""
-
-    @property
-    def claim_writes(self) -> ClaimWrites:
-        """The writes of resource claims, for a scheduler that binds pods."""
+    def writes(self) -> Writes:
+        """The writes to the API server. In a dry run or a copy they do nothing; decisions are made as if they did."""
 
     @property
     def waiting_pods(self) -> WaitingPods:
@@ -182,28 +145,12 @@ class Handle(Protocol):
         Only the thread of the scheduling loop may call it.
         """
 
-    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        """Bind the pod to `node` through the API server, without waiting for the response.
-
-        `done` is called in another thread, with the error or, after success, with None.
-        """
-
-    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        """Bind the volume to the claim by setting its claimRef; return the volume's new resource version.
-
-        Raises the error of the request, also if the volume has changed since it was read. `by_controller` notes the
-        binding as made by a controller, so that the volume controller may undo it.
-        """
-
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> MetricQuery:
         """Return a query to the Prometheus server at `url` that is repeated in the background every `every_s` seconds.
 
         It starts with the first call of `latest`. The result has one number for each value of the label `label`; of
         several series with the same label value, the largest number counts.
         """
-
-    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
-        """Annotate the claim with the selected node, for dynamic provisioning; return its new resource version."""
 
 
 class StateData(Protocol):

@@ -16,9 +16,9 @@ class DefaultBinder(BasePlugin):
     binds_at_once = True
 
     def bind(self, state: CycleState, pod: PodInfo, node: str) -> Deferred:
-        handle = self.handle
+        writes = self.handle.writes
         return Deferred(
-            lambda report: handle.bind(
+            lambda report: writes.bind(
                 pod, node, lambda failure: report(SUCCESS if failure is None else error(failure))
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -19,16 +19,16 @@ from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
-from scheduler.engine.framework.plugin import ClaimWrites, PodGroupStates
+from scheduler.engine.framework.plugin import PodGroupStates
 from scheduler.engine.framework.plugin_results import PluginError
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import FilterRun
 from scheduler.engine.framework.waiting import WaitingPods
+from scheduler.engine.framework.writes import NoWrites, Writes
 from scheduler.engine.manifests.cluster import LoadedCluster
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node
 from scheduler.engine.plugins.dynamic_resources import DynamicResources
 from scheduler.engine.records import build
@@ -46,16 +46,16 @@ NOTES: Final = (Reason("evaluated"),)
 
 
 class NoCluster:
-    """The plugins' handle when there is no API server: objects from files, and an error for every write."""
+    """The plugins' handle when there is no API server: objects from files, and no writes."""
 
     preempts = True
     evicts = True  # what kube-scheduler would do
-    writes_claims = False
 
     def __init__(self, objects: ClusterObjects | None = None) -> None:
         """Serve these objects, or none."""
         self.objects = objects or ClusterObjects()
         self.waiting_pods = WaitingPods()
+        self.writes: Writes = NoWrites()
 
     def is_preempting(self, uid: str) -> bool:
         return False
@@ -68,23 +68,10 @@ class NoCluster:
     def pod_groups(self) -> PodGroupStates:
         raise RuntimeError("evaluate decides no pod groups")
 
-    @property
-    def claim_writes(self) -> ClaimWrites:
-        raise RuntimeError("evaluate binds nothing")
-
-    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        raise RuntimeError("evaluate binds nothing")
-
-    def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
-        raise RuntimeError("evaluate binds nothing")
-
     def query_metrics(self, url: str, query: str, label: str, *, every_s: float, timeout_s: float) -> BackgroundQuery:
         from scheduler.prometheus import query_in_background  # here, because few profiles need its HTTP client
 
         return query_in_background(url, query, label, every_s=every_s, timeout_s=timeout_s)
-
-    def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
-        raise RuntimeError("evaluate binds nothing")
 
 
 @dataclass(frozen=True)

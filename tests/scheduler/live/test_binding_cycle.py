@@ -86,19 +86,19 @@ class TestPermit:
         with_plugins(world, permit=Permits())
         world.start(make_node("n"), pods=[waiting(f"p{i}", "100m") for i in range(8)])  # of two threads
         world.until(lambda: len(world.shared.waiting) == 8)
-        assert (world.requested, world.cluster.bound) == ({"n": 800}, [])
+        assert (world.requested, world.writes.bound) == ({"n": 800}, [])
         assert phases(world) == [("Permit", Code.WAIT, False)] * 8
         assert "waiting for Gate until 2" in messages(world)[0]
         world.until(lambda: ("nominated", "p0", "n") in world.writes.sent)
 
         object.__setattr__(world.framework.profile, "permit", ())
         world.pod("ADDED", waiting("free", "100m"))
-        world.until(lambda: world.cluster.bound == [("uid-free", "n")])
+        world.until(lambda: world.writes.bound == [("uid-free", "n")])
 
     def test_an_allowed_pod_is_bound(self, world: World) -> None:
         self.start(world)
         the_waiting(world).allow("Gate")
-        world.until(lambda: world.cluster.bound == [("uid-p", "n")])
+        world.until(lambda: world.writes.bound == [("uid-p", "n")])
         world.settle()
         assert phases(world) == [
             ("Permit", Code.WAIT, False),
@@ -141,7 +141,7 @@ class TestPreBindThatWaits:
         assert world.writes.sent == [("nominated", "p", "n")]
         assert messages(world) == ["Slow waits for the tide"]
         slow.said = SUCCESS
-        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.writes.bound)
         world.settle()
         assert phases(world) == [
             ("PreBind", Code.WAIT, False),
@@ -161,7 +161,7 @@ class TestPreBindThatWaits:
         slow.said = said
         failed = ("SchedulerError", "p", f'running PreBind plugin "Slow": {words}')
         world.until(lambda: failed in world.writes.sent)
-        assert world.cluster.bound == []
+        assert world.writes.bound == []
 
     def test_deleting_a_waiting_pod_ends_its_wait(self, world: World) -> None:
         self.start(world, PreBinds())
@@ -175,10 +175,10 @@ class TestUnknownResult:
     """The request to bind ended without a result: nothing about the pod is final until there is one."""
 
     def start(self, world: World, pods: int) -> None:
-        world.cluster.hold = threading.Event()
+        world.writes.hold = threading.Event()
         world.start(make_node("n"), pods=[waiting(f"p{i}", "10m") for i in range(pods)])
-        world.until(lambda: len(world.cluster.bind_requests) == min(pods, INITIAL_IN_FLIGHT))
-        for uid in world.cluster.bind_requests:
+        world.until(lambda: len(world.writes.bind_requests) == min(pods, INITIAL_IN_FLIGHT))
+        for uid in world.writes.bind_requests:
             world.loop.scheduler.requests.mark_unknown(uid, "504")
 
     def test_the_decision_stays_open_until_the_result_is_known(self, world: World) -> None:
@@ -187,19 +187,19 @@ class TestUnknownResult:
         assert phases(world) == [("Bind", Code.WAIT, False)]
         assert "the result of the binding is unknown" in messages(world)[0]
         assert world.requested == {"n": 10}
-        assert world.cluster.hold is not None
-        world.cluster.hold.set()
+        assert world.writes.hold is not None
+        world.writes.hold.set()
         world.settle()
         assert phases(world) == [("Bind", Code.WAIT, False), ("Bind", Code.SUCCESS, True)]
         assert world.writes.sent == [("scheduled", "p0", "n")]
 
     def test_a_binding_with_an_unknown_result_does_not_block_other_bindings(self, world: World) -> None:
         self.start(world, INITIAL_IN_FLIGHT + 1)
-        world.until(lambda: len(world.cluster.bind_requests) == INITIAL_IN_FLIGHT + 1)
-        assert world.cluster.hold is not None
-        world.cluster.hold.set()
+        world.until(lambda: len(world.writes.bind_requests) == INITIAL_IN_FLIGHT + 1)
+        assert world.writes.hold is not None
+        world.writes.hold.set()
         world.settle()
-        assert len(world.cluster.bound) == INITIAL_IN_FLIGHT + 1
+        assert len(world.writes.bound) == INITIAL_IN_FLIGHT + 1
         assert world.loop.scheduler.requests._counted == 0
 
     def test_no_more_is_decided_while_too_many_results_are_unknown(
@@ -211,9 +211,9 @@ class TestUnknownResult:
         for _ in range(5):
             assert world.loop.step(0.0)
         assert len(world.decisions) == 1
-        assert world.cluster.hold is not None
-        world.cluster.hold.set()
-        world.until(lambda: len(world.cluster.bound) == 2)
+        assert world.writes.hold is not None
+        world.writes.hold.set()
+        world.until(lambda: len(world.writes.bound) == 2)
 
 
 class TestNominatedPods:
@@ -229,7 +229,7 @@ class TestNominatedPods:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("high", "2").priority(11)])
         world.settle()
-        assert world.cluster.bound == [("uid-high", "n")]
+        assert world.writes.bound == [("uid-high", "n")]
 
     def test_nominated_pods_do_not_satisfy_required_affinity(self, world: World) -> None:
         """Affinity to a pod that is only nominated: the second pass, without it, decides."""
@@ -239,14 +239,14 @@ class TestNominatedPods:
         friend = waiting("friend", "1").with_spec(affinity=affinity)
         world.start(make_node("n").label("kubernetes.io/hostname", "n"), pods=[hopeful, friend])
         world.settle()
-        assert world.cluster.bound == []
+        assert world.writes.bound == []
 
     def test_deleted_nominated_pods_free_their_resources(self, world: World) -> None:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("low", "2")])
         world.settle()
         world.pod("DELETED", hopeful)
-        world.until(lambda: world.cluster.bound == [("uid-low", "n")])
+        world.until(lambda: world.writes.bound == [("uid-low", "n")])
 
 
 class TestPreemption:
@@ -268,8 +268,8 @@ class TestPreemption:
         world.pod("ADDED", waiting("low", "2"))  # there would be room when the victims are gone, but it is kept
         world.pod("DELETED", ran("a", "2"))
         world.pod("DELETED", ran("b", "1500m", 1))
-        world.until(lambda: world.cluster.bound)
-        assert world.cluster.bound == [("uid-high", "n")]
+        world.until(lambda: world.writes.bound)
+        assert world.writes.bound == [("uid-high", "n")]
 
     def test_preemptor_stays_out_of_the_active_queue_until_evictions_end(self, world: World) -> None:
         hold, told = threading.Event(), threading.Event()
@@ -285,7 +285,7 @@ class TestPreemption:
         world.settle()
         assert world.loop.queue.lengths()["gated"] == 1
         hold.set()
-        world.until(lambda: world.cluster.bound == [("uid-high", "n")])
+        world.until(lambda: world.writes.bound == [("uid-high", "n")])
 
     def test_a_deleted_preemptor_frees_its_nomination(self, world: World) -> None:
         hold, told = threading.Event(), threading.Event()
@@ -303,7 +303,7 @@ class TestPreemption:
         world.settle()
         hold.set()
         world.pod("DELETED", ran("a", "3"))
-        world.until(lambda: world.cluster.bound == [("uid-low", "n")])
+        world.until(lambda: world.writes.bound == [("uid-low", "n")])
         world.until(lambda: not world.shared.preempting)
         assert world.shared.nominator.node_of("uid-high") == ""
 
@@ -318,7 +318,7 @@ class TestPreemption:
         assert [said for said in world.writes.sent if said[0] == "evicted"] == [("evicted", "a", "n")]
         assert world.shared.nominator.node_of("uid-high") == "n"
         world.pod("DELETED", ran("a", "3"))
-        world.until(lambda: world.cluster.bound == [("uid-high", "n")])
+        world.until(lambda: world.writes.bound == [("uid-high", "n")])
 
     def test_a_failed_eviction_requeues_the_preemptor_at_once(self, world: World) -> None:
         world.writes.refuse = ["server is tired"]
@@ -375,7 +375,7 @@ class TestDryRun:
         dry.start(pods=[waiting("a", "3"), waiting("b", "3")])
         dry.settle()
         dry.settle()
-        assert dry.cluster.bound == []
+        assert dry.writes.bound == []
         assert (dry.requested, len(dry.decisions)) == ({"n": 3000}, 2)
         assert [(o.phase, o.status, o.message, o.final) for o in spools.of(Outcome, dry.spool)] == [
             ("DryRun", Code.SKIP, DRY_RUN_MESSAGE, True)
@@ -419,7 +419,7 @@ def test_without_the_lease_nothing_is_bound(world: World) -> None:
     world.leading = False
     world.start(pods=[waiting()])
     world.until(lambda: ("SchedulerError", "p", NOT_LEADING) in world.writes.sent)
-    assert world.cluster.bound == []
+    assert world.writes.bound == []
 
 
 def test_waiting_pods_expire_by_the_clock_that_is_passed_in() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_record.model import Decision, Reason, Suggestion
-from scheduler.live import writes
+from scheduler.live import events
 from scheduler.live.event_explanations import BURST, MAX_BYTES, RATE, EventExplainer
 from tests.builders import a_decision
 from tests.scheduler.builders import make_node
@@ -62,8 +62,8 @@ def test_texts_are_rare() -> None:
 
 def test_the_note_fits_an_event_and_keeps_the_explanation() -> None:
     explanation = EventExplainer().explain(decision(LOWER))
-    *_, note = writes.build_failed_event("0/9 nodes are available: " + "é" * 1000, explanation)
-    assert len(note.encode()) <= writes.NOTE_LIMIT
+    *_, note = events.build_failed_event("0/9 nodes are available: " + "é" * 1000, explanation)
+    assert len(note.encode()) <= events.NOTE_LIMIT
     assert note.startswith("0/9 nodes are available: ééé")
     assert note.endswith(f" ... {explanation}")
 

@@ -16,9 +16,9 @@ from herodotus_kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 from herodotus_sim import SimulatedCluster
 from herodotus_sim.fault_plan import FaultPlan, FaultRule
 from scheduler.engine.objects.types import Pod
-from scheduler.live import writes
 from scheduler.live.api_writes import ApiWrites
-from scheduler.live.events import EventSender
+from scheduler.live.binding_results import DECISION_ANNOTATION
+from scheduler.live.events import EventSender, build_failed_event
 from scheduler.live.in_flight import BindRequests
 from scheduler.live.scheduler import BackgroundThreads, WriteFence
 from tests.processes import eventually
@@ -163,8 +163,8 @@ def result(sim: SimulatedCluster, api: ApiServer, *faults: FaultRule) -> str | N
     uid = sim.create(a_pod("web"))["metadata"]["uid"]
     sim.faults.set(FaultPlan(0, faults))
     reported: list[str | None] = []
-    said = ApiWrites(api, None, RequestsOfTest(), BackgroundThreads(1), WriteFence(bind_timeout_s=2.0))
-    said.bind(make_pod("web").uid(uid).info(), "n1", reported.append)
+    writes = ApiWrites(api, None, RequestsOfTest(), BackgroundThreads(1), WriteFence(bind_timeout_s=2.0))
+    writes.bind(make_pod("web").uid(uid).info(), "n1", reported.append)
     eventually(lambda: bool(reported), "the result of the binding")
     return reported[0]
 
@@ -189,7 +189,7 @@ def test_a_binding_is_known_to_have_happened(
 ) -> None:
     assert result(sim, api, *faults) is None
     pod = sim.get("Pod", "default", "web")
-    assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("n1", {writes.DECISION: "decision"})
+    assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("n1", {DECISION_ANNOTATION: "decision"})
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,6 @@ def test_events_wait_for_the_server_to_come_back(
     monkeypatch.setattr("scheduler.live.events.PAUSE_S", (0.05, 0.2))
     sim.faults.restart(0.5)
     sender = EventSender(api, "me")
-    sender.send(make_pod("web").info(), "s", writes.build_failed_event("no room"))
+    sender.send(make_pod("web").info(), "s", build_failed_event("no room"))
     eventually(lambda: len(sim.list("Event")) == 1, "the event")
     sender.close()

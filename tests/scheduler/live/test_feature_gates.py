@@ -35,7 +35,7 @@ def test_without_asynchronous_preemption_the_victims_go_before_the_attempt_is_re
         assert world.shared.preempting == set()  # PreEnqueue holds nothing back
         world.pod("DELETED", ran("a", "2"))
         world.pod("DELETED", ran("b", "1500m", 1))
-        world.until(lambda: world.cluster.bound == [("uid-high", "n")])
+        world.until(lambda: world.writes.bound == [("uid-high", "n")])
 
 
 def test_an_eviction_that_fails_does_not_end_synchronous_preemption(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_without_expectation_a_pod_that_waits_on_permit_is_not_nominated(tmp_pat
         world.start(pods=[waiting()])
         world.until(lambda: len(world.shared.waiting))
         the_waiting(world).allow("Gate")
-        world.until(lambda: world.cluster.bound == [("uid-p", "n")])
+        world.until(lambda: world.writes.bound == [("uid-p", "n")])
         world.settle()
         assert [said[0] for said in world.writes.sent] == ["scheduled"]
 

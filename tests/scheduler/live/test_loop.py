@@ -1,6 +1,6 @@
 """The loop with its real parts in one process: cache, queue, plugins, recorder, spool. Only the API server is missing.
 
-What the watch would bring is put into the inbox; what the scheduler would send arrives at `Cluster` and `Writes`.
+What the watch would bring is put into the inbox; what the scheduler would send arrives at `SentWrites`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events
+from scheduler.engine.framework.writes import NoWrites
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.preemptor import Preemptor
@@ -35,7 +36,7 @@ from scheduler.live.in_flight import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
-from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence, Writes
+from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
@@ -45,11 +46,12 @@ from tests.scheduler.engine.framework.plugins import Reserves, text
 BACKOFF_S = 0.05  # long enough that a test sees what is before it is over
 
 
-class Cluster(ApiHandle):
-    """The plugins' handle: keeps what is bound; `fail` and `hold` make binding fail or wait."""
+class SentWrites(NoWrites):
+    """The requests of loop and plugins to the API server, in short; `fail` and `hold` make binding fail or wait."""
 
-    def __init__(self, spool: Path, shared: ClusterState) -> None:
-        super().__init__(shared, preempts=True, evicts=True)
+    def __init__(self, spool: Path) -> None:
+        self.sent: list[tuple[str, ...]] = []
+        self.refuse: list[str] = []  # what evictions fail with
         self.bound: list[tuple[str, str]] = []
         self.recorded_before: list[bool] = []
         self.fail: list[Exception] = []
@@ -74,14 +76,6 @@ class Cluster(ApiHandle):
             return str(failure)
         self.bound.append((pod.uid, node))
         return None
-
-
-class SentWrites(Writes):
-    """The requests of the loop to the API server, in short."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, ...]] = []
-        self.refuse: list[str] = []  # what evictions fail with
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
         self.sent.append(("scheduled", pod.name, node))
@@ -126,12 +120,12 @@ class World:
     ) -> None:
         self.spool = spool
         self.shared = ClusterState()
-        self.cluster = Cluster(spool, self.shared)
-        self.cluster.preempts, self.cluster.evicts = preempts, not dry_run
-        self.writes = SentWrites()
+        self.handle = ApiHandle(self.shared, preempts=preempts, evicts=not dry_run)
+        self.writes = SentWrites(spool)
+        self.handle.connect(self.writes)
         self.leading = True
         self.synced: list[int] = []  # nodes that were known whenever the loop said that it is ready
-        profile = build_profile(Configuration(feature_gates=gates or {}), 0, IN_TREE, self.cluster)
+        profile = build_profile(Configuration(feature_gates=gates or {}), 0, IN_TREE, self.handle)
         self.framework = Framework(profile, time.monotonic, (), self.shared.nominator)
         frameworks = dict.fromkeys(schedulers, self.framework)
         recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0")
@@ -201,8 +195,8 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "spool")
     yield made
-    if made.cluster.hold is not None:
-        made.cluster.hold.set()
+    if made.writes.hold is not None:
+        made.writes.hold.set()
     made.loop.binder.close()
 
 
@@ -231,8 +225,8 @@ class TestTheWayOfAPod:
         world.start(pods=[waiting()])
         world.settle()
 
-        assert world.cluster.bound == [("uid-p", "n")]
-        assert world.cluster.recorded_before == [True]
+        assert world.writes.bound == [("uid-p", "n")]
+        assert world.writes.recorded_before == [True]
         assert world.writes.sent == [("scheduled", "p", "n")]
         assert [(d.pod.name, d.key.attempt, d.path, d.chosen) for d in world.decisions] == [
             ("p", 1, DecisionPath.ONLY_FEASIBLE, 0)
@@ -241,10 +235,10 @@ class TestTheWayOfAPod:
         assert spools.sequences(world.spool) == [1, 2]
 
     def test_a_pod_is_assumed_before_it_is_bound(self, world: World) -> None:
-        world.cluster.hold = threading.Event()
+        world.writes.hold = threading.Event()
         world.start(make_node("n"), pods=[waiting("a", "3"), waiting("b", "3")])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         assert world.requested == {"n": 3000}
         assert world.loop.cache.is_assumed("uid-a")
 
@@ -271,13 +265,13 @@ class TestTheWayOfAPod:
     def test_the_best_of_several_nodes(self, world: World) -> None:
         world.start(make_node("small").allocatable(cpu="2"), make_node("large").allocatable(cpu="8"), pods=[waiting()])
         world.settle()
-        assert world.cluster.bound == [("uid-p", "large")]
+        assert world.writes.bound == [("uid-p", "large")]
         assert world.decisions[0].path is DecisionPath.SCORED
 
     def test_waiting_times_and_attempts_are_in_the_record(self, world: World) -> None:
-        world.cluster.fail = [RuntimeError("no")]
+        world.writes.fail = [RuntimeError("no")]
         world.start(pods=[waiting()])
-        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.writes.bound)
         first, second = world.decisions
         assert (first.key.attempt, second.key.attempt) == (1, 2)
         assert (set(first.times.queues_s), set(second.times.queues_s)) == ({"active"}, {"active", "backoff"})
@@ -298,7 +292,7 @@ class TestNotPlaced:
         assert len(world.decisions) == 1
 
         world.node("MODIFIED", make_node("n").allocatable(cpu="8"))
-        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.writes.bound)
         first, second = world.decisions
         assert second.key.attempt == 2
         assert (first.requeued_by, second.requeued_by) == (
@@ -310,16 +304,16 @@ class TestNotPlaced:
 
     def test_events_during_binding_are_not_missed(self, world: World) -> None:
         """The binding fails for want of room elsewhere; the room that came meanwhile is not waited for twice."""
-        world.cluster.hold = threading.Event()
-        world.cluster.fail = [RuntimeError("no")]
+        world.writes.hold = threading.Event()
+        world.writes.fail = [RuntimeError("no")]
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         world.node("MODIFIED", make_node("n").allocatable(cpu="8"))
         world.loop.step(0.0)
         assert world.loop.queue.in_flight() == (1, 1)
-        world.cluster.hold.set()
-        world.until(lambda: world.cluster.bound)
+        world.writes.hold.set()
+        world.until(lambda: world.writes.bound)
         world.until(lambda: world.loop.queue.in_flight() == (0, 0))
 
     @pytest.mark.parametrize(
@@ -334,9 +328,9 @@ class TestNotPlaced:
     def test_freed_resources_requeue_the_pod(self, world: World, makes_room: Callable[[World], None]) -> None:
         world.start(pods=[waiting("old", "4").node("n"), waiting()])
         world.settle()
-        assert world.cluster.bound == []
+        assert world.writes.bound == []
         makes_room(world)
-        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.writes.bound)
 
     def test_no_nodes(self, world: World) -> None:
         world.nodes()
@@ -344,13 +338,13 @@ class TestNotPlaced:
         world.loop.step(0.0)
         assert world.writes.sent == [("Unschedulable", "p", "no nodes available to schedule pods")]
         world.nodes(make_node("n"))
-        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.writes.bound)
 
     def test_a_pod_is_kept_out_of_the_queue_until_its_resource_claim_exists(self, world: World) -> None:
         claims = [{"name": "gpu", "resourceClaimName": "x"}]
         world.start(pods=[waiting().with_spec(resourceClaims=claims), waiting("q")])
         world.settle()
-        assert [uid for uid, _ in world.cluster.bound] == ["uid-q"]
+        assert [uid for uid, _ in world.writes.bound] == ["uid-q"]
         assert world.decisions[-1].pod.name == "q"
 
     @pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
@@ -360,7 +354,7 @@ class TestNotPlaced:
         (report,) = [s for s in world.writes.sent if s[1] == "p"]
         assert report[0] == "Unschedulable"
         assert "Herodotus does not support gang scheduling yet (plugin GangScheduling)" in report[2]
-        assert [uid for uid, _ in world.cluster.bound] == ["uid-q"]
+        assert [uid for uid, _ in world.writes.bound] == ["uid-q"]
 
     def test_gated_pods_are_never_attempted(self, world: World) -> None:
         world.start(pods=[waiting().gate("g")])
@@ -368,7 +362,7 @@ class TestNotPlaced:
         assert (world.decisions, world.writes.sent) == ([], [])
         world.pod("MODIFIED", waiting())
         world.settle()
-        assert world.cluster.bound == [("uid-p", "n")]
+        assert world.writes.bound == [("uid-p", "n")]
 
     def test_terminating_pods_are_skipped(self, world: World) -> None:
         world.start(pods=[waiting().terminating()])
@@ -389,92 +383,92 @@ class TestNotPlaced:
 
 class TestBindingFails:
     def test_a_pod_whose_binding_failed_is_forgotten_and_retried(self, world: World) -> None:
-        world.cluster.fail = [RuntimeError("the API server said no")]
+        world.writes.fail = [RuntimeError("the API server said no")]
         world.start(pods=[waiting()])
         world.until(lambda: world.writes.sent)
 
         words = 'running Bind plugin "DefaultBinder": the API server said no'
         assert world.writes.sent == [("SchedulerError", "p", words)]
         assert world.requested == {"n": 0}
-        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.writes.bound)
         assert world.requested == {"n": 1000}
         world.settle()
         assert world.outcomes == [("Bind", Code.ERROR, "n", True), ("Bind", Code.SUCCESS, "n", True)]
 
     def test_resources_freed_by_a_failed_binding_requeue_other_pods(self, world: World) -> None:
-        world.cluster.hold = threading.Event()
-        world.cluster.fail = [RuntimeError("no")]
+        world.writes.hold = threading.Event()
+        world.writes.fail = [RuntimeError("no")]
         world.start(pods=[waiting("a", "3"), waiting("b", "3")])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         world.loop.step(0.0)
         world.pod("DELETED", waiting("a", "3"))
-        world.cluster.hold.set()
-        world.until(lambda: world.cluster.bound)
-        assert world.cluster.bound == [("uid-b", "n")]
+        world.writes.hold.set()
+        world.until(lambda: world.writes.bound)
+        assert world.writes.bound == [("uid-b", "n")]
 
     def test_deleted_during_binding(self, world: World) -> None:
-        world.cluster.hold = threading.Event()
-        world.cluster.fail = [RuntimeError("not found")]
+        world.writes.hold = threading.Event()
+        world.writes.fail = [RuntimeError("not found")]
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         world.pod("DELETED", waiting())
         world.loop.step(0.0)
         assert world.requested == {"n": 0}  # whatever the answer will be, it is gone
-        world.cluster.hold.set()
+        world.writes.hold.set()
         world.settle()
         assert (world.requested, len(world.loop.queue), world.writes.sent) == ({"n": 0}, 0, [])
 
     def test_a_node_is_deleted_during_binding_and_returns(self, world: World) -> None:
         world.start(make_node("n"), pods=[waiting()])
-        world.cluster.hold = threading.Event()
-        world.until(world.cluster.bind_requested.is_set)
+        world.writes.hold = threading.Event()
+        world.until(world.writes.bind_requested.is_set)
         world.node("DELETED", make_node("n"))
         world.loop.step(0.0)
-        world.cluster.hold.set()
+        world.writes.hold.set()
         world.settle()
         world.pod("MODIFIED", waiting().node("n"))
         world.node("ADDED", make_node("n"))
         world.settle()
-        assert (world.cluster.bound, world.requested) == ([("uid-p", "n")], {"n": 1000})
+        assert (world.writes.bound, world.requested) == ([("uid-p", "n")], {"n": 1000})
 
     def test_a_pod_is_bound_and_deleted_before_the_response(self, world: World) -> None:
-        world.cluster.hold = threading.Event()
+        world.writes.hold = threading.Event()
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         world.pod("MODIFIED", waiting().node("n"))
         world.pod("DELETED", waiting().node("n"))
         world.loop.step(0.0)
-        world.cluster.hold.set()
+        world.writes.hold.set()
         world.settle()
         assert (world.requested, len(world.loop.queue)) == ({"n": 0}, 0)
         assert world.writes.sent == [("scheduled", "p", "n")]
 
     def test_bound_by_someone_else_meanwhile(self, world: World) -> None:
-        world.cluster.hold = threading.Event()
-        world.cluster.fail = [RuntimeError("pod p is already assigned to node m")]
+        world.writes.hold = threading.Event()
+        world.writes.fail = [RuntimeError("pod p is already assigned to node m")]
         world.start(make_node("n"), make_node("m").cordoned(), pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         world.pod("MODIFIED", waiting().node("m"))
         world.loop.step(0.0)
         assert world.requested == {"n": 0, "m": 1000}
-        world.cluster.hold.set()
+        world.writes.hold.set()
         world.settle()
         assert (world.requested, len(world.loop.queue), world.writes.sent) == ({"n": 0, "m": 1000}, 0, [])
 
     def test_the_newest_version_of_the_pod_is_tried_again(self, world: World) -> None:
-        world.cluster.hold = threading.Event()
-        world.cluster.fail = [RuntimeError("no")]
+        world.writes.hold = threading.Event()
+        world.writes.fail = [RuntimeError("no")]
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         world.pod("MODIFIED", waiting().label("v", "2"))
         world.loop.step(0.0)
-        world.cluster.hold.set()
-        world.until(lambda: world.cluster.bound)
+        world.writes.hold.set()
+        world.until(lambda: world.writes.bound)
         assert [d.pod.labels for d in world.decisions] == [{}, {"v": "2"}]
 
     def test_a_rejected_reservation_is_undone_and_reported(self, world: World) -> None:
@@ -484,7 +478,7 @@ class TestBindingFails:
         world.settle()
         assert calls == ["reserve One", "reserve Two", "unreserve Two", "unreserve One"]
         assert world.writes.sent == [("Unschedulable", "p", "0/1 nodes are available: 1 no room.")]
-        assert (world.requested, world.cluster.bound) == ({"n": 0}, [])
+        assert (world.requested, world.writes.bound) == ({"n": 0}, [])
         assert world.outcomes == [("Reserve", Code.UNSCHEDULABLE, "n", True)]
 
     def test_a_reservation_that_fails_is_an_error(self, world: World) -> None:
@@ -496,9 +490,9 @@ class TestBindingFails:
     def test_unreserve_after_a_failed_binding(self, world: World) -> None:
         calls: list[str] = []
         world.reserve_with(Reserves("One", calls, unreserve=ValueError("even so")))
-        world.cluster.fail = [RuntimeError("no")]
+        world.writes.fail = [RuntimeError("no")]
         world.start(pods=[waiting()])
-        world.until(lambda: world.cluster.bound)
+        world.until(lambda: world.writes.bound)
         assert calls == ["reserve One", "unreserve One", "reserve One"]
 
 
@@ -529,8 +523,8 @@ class TestListedAgain:
         world.settle()
         world.pod("MODIFIED", waiting().node("n"))
         world.pods(waiting().uid("again"))  # recreated while the watch was away
-        world.until(lambda: len(world.cluster.bound) == 2)
-        assert world.cluster.bound == [("uid-p", "n"), ("again", "n")]
+        world.until(lambda: len(world.writes.bound) == 2)
+        assert world.writes.bound == [("uid-p", "n"), ("again", "n")]
 
     def test_a_node_of_the_same_name_is_another_one(self, world: World) -> None:
         world.start(make_node("n"))
@@ -540,15 +534,15 @@ class TestListedAgain:
         assert world.loop.cache.columns.uids == ["again"]
 
     def test_an_update_of_a_pod_in_flight_does_not_queue_it_again(self, world: World) -> None:
-        world.cluster.hold = threading.Event()
+        world.writes.hold = threading.Event()
         world.start(pods=[waiting()])
         world.loop.step(0.0)
-        assert world.cluster.bind_requested.wait(60)
+        assert world.writes.bind_requested.wait(60)
         world.pods(waiting())
         world.loop.step(0.0)
-        world.cluster.hold.set()
+        world.writes.hold.set()
         world.settle()
-        assert world.cluster.bound == [("uid-p", "n")]
+        assert world.writes.bound == [("uid-p", "n")]
         assert len(world.decisions) == 1
 
     def test_a_heartbeat_changes_nothing(self, world: World) -> None:
@@ -599,15 +593,15 @@ def test_node_update_becomes_cluster_events(
 
 
 def test_loop_stops_and_waits_for_its_bindings(world: World) -> None:
-    world.cluster.hold = threading.Event()
+    world.writes.hold = threading.Event()
     world.start(pods=[waiting()])
     stop = threading.Event()
     thread = threading.Thread(target=world.loop.run, args=(stop,))
     thread.start()
-    assert world.cluster.bind_requested.wait(60)
+    assert world.writes.bind_requested.wait(60)
     stop.set()
     world.loop.inbox.put(ListResult(NODES, [make_node("n").obj()]))  # wakes it
-    world.cluster.hold.set()
+    world.writes.hold.set()
     thread.join(60)
     assert not thread.is_alive()
     assert sorted(world.writes.sent) == [("finished",), ("scheduled", "p", "n")]

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.update_events import list_node_events
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
@@ -24,13 +24,14 @@ from scheduler.engine.records.build import Origin
 from scheduler.live.in_flight import BindRequests
 from scheduler.live.loop import Loop, LoopOptions
 from scheduler.live.metrics import SchedulerMetrics
+from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.scheduler import BackgroundThreads, Scheduler
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import PROFILE, NodeBuilder, make_node
 from tests.scheduler.live.test_loop import SentWrites
-from tests.scheduler.storage import ClusterWithObjects, claim, claiming, storage_class, volume
+from tests.scheduler.storage import claim, claiming, storage_class, volume
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 
@@ -38,18 +39,12 @@ CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "stora
 KINDS: dict[str, type[Object]] = {CLAIMS: PersistentVolumeClaim, VOLUMES: PersistentVolume, CLASSES: StorageClass}
 
 
-class Bindings(ClusterWithObjects):
-    """The plugins' handle: keeps what is bound, and what is written of volumes."""
+class VolumeWrites(SentWrites):
+    """Keeps what is bound, and what is written of volumes."""
 
-    def __init__(self, shared: ClusterState) -> None:
-        super().__init__()
-        self.objects = shared.objects
-        self.shared = shared
-        self.bound: list[str] = []
+    def __init__(self, spool: Path) -> None:
+        super().__init__(spool)
         self.wrote: list[tuple[str, str]] = []
-
-    def node(self, name: str) -> Any:
-        return self.shared.cache.node(name)
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
         self.wrote.append((volume.metadata.name, claim.metadata.name))
@@ -59,8 +54,8 @@ class Bindings(ClusterWithObjects):
         self.wrote.append((claim.metadata.name, node))
         return 1
 
-    def bind(self, pod: Any, node: str, done: Callable[[str | None], None]) -> None:
-        self.bound.append(pod.name)
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        self.bound.append((pod.name, node))
         done(None)
 
 
@@ -68,9 +63,10 @@ class World:
     """A loop that watches volumes, claims and classes; `p` mounts the claim `c`."""
 
     def __init__(self, spool: Path) -> None:
-        self.spool, self.shared, self.writes = spool, ClusterState(), SentWrites()
-        self.cluster = Bindings(self.shared)
-        framework = Framework(build_profile(Configuration(), 0, IN_TREE, self.cluster), time.monotonic)
+        self.spool, self.shared, self.writes = spool, ClusterState(), VolumeWrites(spool)
+        handle = ApiHandle(self.shared, preempts=True, evicts=True)
+        handle.connect(self.writes)
+        framework = Framework(build_profile(Configuration(), 0, IN_TREE, handle), time.monotonic)
         recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("cluster", "test"), "0")
         scheduler = Scheduler(
             frameworks={PROFILE: framework},
@@ -134,21 +130,21 @@ def test_a_claim_and_its_volume_requeue_the_pod_that_waits_for_them(world: World
     world.until(lambda: len(world.messages) == 2)
     assert "persistentvolume" in world.messages[-1]
     world.change(VOLUMES, "ADDED", volume("v"))
-    world.until(lambda: world.cluster.bound)
-    assert world.cluster.bound == ["p"]
+    world.until(lambda: world.writes.bound)
+    assert world.writes.bound == [("p", "n")]
 
 
 def test_a_changed_claim_requeues_the_pod(world: World) -> None:
     world.start({CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class(mode="Immediate")]})
     assert "pod has unbound immediate PersistentVolumeClaims" in world.messages[-1]
     world.change(CLAIMS, "MODIFIED", claim("c", volume="v"))
-    world.until(lambda: world.cluster.bound)
+    world.until(lambda: world.writes.bound)
 
 
 def test_a_new_list_of_claims_requeues_the_pod(world: World) -> None:
     world.start({VOLUMES: [volume("v")]})
     world.loop.inbox.put(ListResult(CLAIMS, [claim("c", volume="v")]))
-    world.until(lambda: world.cluster.bound)
+    world.until(lambda: world.writes.bound)
 
 
 def test_unrelated_events_do_not_requeue(world: World) -> None:
@@ -163,16 +159,16 @@ def test_unrelated_events_do_not_requeue(world: World) -> None:
 
 def test_a_claim_that_waits_for_its_node_is_bound_before_the_pod_is(world: World) -> None:
     world.start({CLAIMS: [claim("c")], VOLUMES: [volume("v")], CLASSES: [storage_class()]})
-    world.until(lambda: world.cluster.wrote)
-    assert (world.cluster.wrote, world.cluster.bound) == ([("v", "c")], [])
+    world.until(lambda: world.writes.wrote)
+    assert (world.writes.wrote, world.writes.bound) == ([("v", "c")], [])
     world.change(VOLUMES, "MODIFIED", volume("v", claim="default/c", claim_uid="uid-c", version="2"))
     world.change(CLAIMS, "MODIFIED", claim("c", volume="v", version="3"))
-    world.until(lambda: world.cluster.bound)
+    world.until(lambda: world.writes.bound)
 
 
 def test_absent_kind_counts_as_empty_and_is_marked_in_records(world: World) -> None:
     world.start({CLAIMS: [claim("c", volume="v")], VOLUMES: [volume("v")]}, absent=CLASSES)
-    world.until(lambda: world.cluster.bound)
+    world.until(lambda: world.writes.bound)
     assert (
         notes.format_decision_notes(world.decisions[-1])[-1] == "absent: the API server does not serve storageclasses"
     )

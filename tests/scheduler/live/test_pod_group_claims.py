@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from herodotus_kube.watch import ListResult
-from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
+from scheduler.engine.framework.writes import ChangedMeanwhileError, NoWrites, Writes
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
@@ -24,14 +24,22 @@ from tests.scheduler.live.test_pod_group_cycle import GATES, a_group
 GROUP_CLAIMS = {**GATES, "DRAWorkloadResourceClaims": True}
 
 
-class StoredClaims(ClaimWrites):
-    """The claims as an API server keeps them: a patch of an old version fails. Changes are shown to the plugins."""
+class StoredClaims(NoWrites):
+    """The claims as an API server keeps them: a patch of an old version fails. Changes are shown to the plugins.
+
+    Pods are bound at once.
+    """
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
         self._lock = threading.Lock()
         self.stored: dict[str, Json] = {}
         self.patches: list[str] = []
+        self.bound: list[tuple[str, str]] = []
+
+    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
+        self.bound.append((pod.uid, node))
+        done(None)
 
     def add(self, document: Json) -> None:
         document["metadata"] |= {"uid": f"uid-{document['metadata']['name']}", "resourceVersion": "1"}
@@ -63,16 +71,7 @@ class StoredClaims(ClaimWrites):
         with self._lock:
             return msgspec.convert(self.stored[claim.metadata.name], ResourceClaim)
 
-    def delete_claim(self, claim: ResourceClaim) -> None:
-        raise AssertionError("no claim is deleted")
-
-    def create_claim(self, namespace: str, claim: Mapping[str, Any]) -> ResourceClaim:
-        raise AssertionError("no claim is created")
-
-    def set_extended_claim(self, pod: PodInfo, status: Mapping[str, Any]) -> None:
-        raise AssertionError("no pod has extended resources")
-
-    def submit(self, write: Callable[[ClaimWrites], object], what: str) -> None:
+    def submit(self, write: Callable[[Writes], object], what: str) -> None:
         write(self)
 
 
@@ -81,14 +80,8 @@ class ClaimWorld(World):
 
     def __init__(self, spool: Path, gates: dict[str, bool]) -> None:
         super().__init__(spool, gates=gates)
-        self.writes.set_pod_group_condition = lambda *args, **more: None  # type: ignore[method-assign]
-        self.cluster.bind = self._bind  # type: ignore[method-assign]
         self.claims = StoredClaims(self.shared.objects)
-        self.cluster._writes = lambda: self.claims  # type: ignore[assignment, return-value, method-assign]
-
-    def _bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        self.cluster.bound.append((pod.uid, node))
-        done(None)
+        self.handle.connect(self.claims)
 
     def begin(self, group: PodGroup, *pods: PodBuilder, devices: int = 1) -> None:
         """List the group, nodes "n" and "m", and devices of "n", and decide the pods."""
@@ -101,7 +94,7 @@ class ClaimWorld(World):
         self.until(lambda: len(self.decisions) >= len(pods) and not self.loop.scheduler.in_flight)
 
     def bound(self) -> list[tuple[str, str]]:
-        return sorted((uid.removeprefix("uid-"), node) for uid, node in self.cluster.bound)
+        return sorted((uid.removeprefix("uid-"), node) for uid, node in self.claims.bound)
 
     def users(self, name: str) -> list[str]:
         return sorted(user["name"] for user in self.claims.stored[name]["status"].get("reservedFor") or ())

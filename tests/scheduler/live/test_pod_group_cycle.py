@@ -49,11 +49,11 @@ class GroupWorld(World):
         self.spec: Json = {}  # of groups, besides the policy
         self.conditions: list[tuple[str, str, str, str]] = []
         self.writes.set_pod_group_condition = self._set_condition  # type: ignore[method-assign]
-        self.cluster.bind = self._bind  # type: ignore[method-assign]
+        self.writes.bind = self._bind  # type: ignore[method-assign]
 
     def _bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
         """Bind without reading the spool, to which the attempts of other members are written meanwhile."""
-        self.cluster.bound.append((pod.uid, node))
+        self.writes.bound.append((pod.uid, node))
         done(None)
 
     def _set_condition(self, group: PodGroup, condition: Any, *, changes_status: bool) -> None:
@@ -98,7 +98,7 @@ def world(tmp_path: Path) -> Iterator[GroupWorld]:
 
 
 def bound(world: World) -> list[str]:
-    return sorted(uid.removeprefix("uid-") for uid, _ in world.cluster.bound)
+    return sorted(uid.removeprefix("uid-") for uid, _ in world.writes.bound)
 
 
 class TestRecord:
@@ -167,7 +167,7 @@ class TestNotPlaced:
         world.groups(g=3)
         world.start(make_node("n"), pods=[member("a", "2"), member("b", "2"), member("c", "2")])
         world.until(lambda: world.conditions)
-        assert (world.cluster.bound, world.requested) == ([], {"n": 0})
+        assert (world.writes.bound, world.requested) == ([], {"n": 0})
         assert (world.reasons("a")[0], world.reasons("b")[0], world.reasons("c")[0]) == (WAITS, WAITS, NO_VICTIMS)
         assert world.conditions == [("g", "False", "Unschedulable", "pod group is unschedulable")]
         assert world.loop.queue.lengths()["backoff"] == 3
@@ -188,7 +188,7 @@ class TestNotPlaced:
         world.start(node, pods=[member("a").with_spec(affinity=affinity).priority(1), member("b").label("app", "x")])
         world.until(lambda: world.conditions)
         assert "didn't satisfy existing pods anti-affinity rules" in world.reasons("b")[0]
-        assert world.cluster.bound == []
+        assert world.writes.bound == []
 
     def test_room_that_a_group_only_tried_is_free_for_others(self, world: GroupWorld) -> None:
         world.groups(g=3)
@@ -230,7 +230,7 @@ class TestNotPlaced:
         own = 'running Reserve plugin "Breaks": out of order'
         other = f"failed to schedule other pod from a pod group: {own}"
         assert (world.reasons("a")[0], world.reasons("b")[0], world.reasons("c")[0]) == (other, own, other)
-        assert (world.cluster.bound, world.requested) == ([], {"n": 0})
+        assert (world.writes.bound, world.requested) == ([], {"n": 0})
         assert world.conditions == [("g", "False", "SchedulerError", other)]
 
     def test_pods_of_two_profiles_cannot_be_one_group(self, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ class TestNotPlaced:
         world.until(lambda: world.reasons("b"))
         message = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
         assert world.reasons("a")[0].startswith(message)
-        assert world.cluster.bound == []
+        assert world.writes.bound == []
         world.loop.binder.close()
 
 
@@ -288,7 +288,7 @@ class TestPreemption:
         assert world.reasons("b")[0] == "0/1 nodes are available: 1 Insufficient cpu."
         assert {said[1:] for said in world.writes.sent if said[0] == "nominated"} >= {("a", "n"), ("b", "n")}
         assert world.conditions == [("g", "False", "Unschedulable", PREEMPTS)]
-        assert world.cluster.bound == []
+        assert world.writes.bound == []
         world.until(lambda: "default/old evicted" in messages(world))
         world.pod("DELETED", ran("old", "3"))
         world.until(lambda: bound(world) == ["a", "b"])
@@ -298,5 +298,5 @@ class TestPreemption:
         world.groups(g=2)
         world.start(make_node("n"), pods=[member("a"), member("b")])
         world.settle()
-        assert (world.cluster.bound, world.requested) == ([], {"n": 2000})
+        assert (world.writes.bound, world.requested) == ([], {"n": 2000})
         world.loop.binder.close()

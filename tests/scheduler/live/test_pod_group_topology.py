@@ -44,7 +44,7 @@ def world(tmp_path: Path) -> Iterator[GroupWorld]:
 
 
 def nodes_of(world: GroupWorld) -> set[str]:
-    return {node for _, node in world.cluster.bound}
+    return {node for _, node in world.writes.bound}
 
 
 def test_all_pods_are_placed_in_the_only_domain_with_room(world: GroupWorld) -> None:

@@ -11,13 +11,15 @@ import httpx
 import pytest
 
 from herodotus_kube.http import ApiError
+from scheduler.engine.framework.nominated import Nomination
+from scheduler.engine.framework.writes import PodGroupCondition
 from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
-from scheduler.live import binding_results, writes
+from scheduler.live import binding_results, events
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
 from scheduler.live.binding_results import CONFIRM_S
 from scheduler.live.events import EventSender
 from scheduler.live.in_flight import BindRequests
-from scheduler.live.scheduler import BackgroundThreads, PodGroupCondition, WriteFence
+from scheduler.live.scheduler import BackgroundThreads, WriteFence
 from tests.kube.servers import Json, Script, api_of, status
 from tests.processes import eventually
 from tests.scheduler.builders import PodBuilder, make_pod
@@ -61,6 +63,13 @@ class ThreadsOfTest(BackgroundThreads):
 
     def submit(self, work: Callable[[], object]) -> None:
         work()
+
+
+def writes_to(
+    server: Script, *, leading: Callable[[], bool] = lambda: True, threads: BackgroundThreads | None = None
+) -> ApiWrites:
+    """Return the writes to a server, without events."""
+    return ApiWrites(api_of(server), None, RequestsOfTest(), threads or ThreadsOfTest(), WriteFence(leading))
 
 
 class Binding:
@@ -224,8 +233,7 @@ def test_a_request_that_the_server_put_off_is_sent_again(code: int) -> None:
 class TestCondition:
     def patched(self, pod: PodBuilder, reason: str = "Unschedulable", message: str = "m") -> list[Json]:
         server = Script(OK)
-        changed = writes.set_unscheduled(api_of(server), pod.info(), reason, message)
-        assert changed is bool(server.requests)
+        writes_to(server).not_scheduled(pod.info(), reason, message, None)
         for request in server.requests:
             assert (request.method, request.url.path) == ("PATCH", "/api/v1/namespaces/default/pods/p/status")
             assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
@@ -263,13 +271,13 @@ class TestCondition:
     ],
 )
 def test_a_note_is_cut_to_what_the_api_takes(note: str, written: str) -> None:
-    body = writes.build_event(POD, "s", "i", writes.build_failed_event(note))
+    body = events.build_event(POD, "s", "i", events.build_failed_event(note))
     assert body["note"] == written
     assert len(body["note"].encode()) <= 1024
 
 
 def test_the_fields_of_an_event() -> None:
-    body = writes.build_event(POD, "herodotus-scheduler", "i" * 200, writes.build_scheduled_event(POD, "n"))
+    body = events.build_event(POD, "herodotus-scheduler", "i" * 200, events.build_scheduled_event(POD, "n"))
     name = body["metadata"].pop("name")
     assert name.startswith("p.")
     int(name.removeprefix("p."), 16)
@@ -296,7 +304,7 @@ def test_the_fields_of_an_event() -> None:
 
 
 class TestSeries:
-    FAILED = writes.build_failed_event("first")
+    FAILED = events.build_failed_event("first")
 
     def sent(self, *events: tuple[str, str, str, str], server: Script | None = None) -> list[tuple[str, str]]:
         """Return (method, what) of the requests that these events cause."""
@@ -311,18 +319,18 @@ class TestSeries:
         ]
 
     def test_repeats_are_counted_and_the_first_note_stays(self) -> None:
-        repeats = [self.FAILED, writes.build_failed_event("second"), *[self.FAILED] * 20]
+        repeats = [self.FAILED, events.build_failed_event("second"), *[self.FAILED] * 20]
         assert self.sent(*repeats) == [("POST", "first"), ("PATCH", "2")]
 
     def test_another_reason_is_another_event(self) -> None:
-        assert self.sent(self.FAILED, writes.build_scheduled_event(POD, "n")) == [
+        assert self.sent(self.FAILED, events.build_scheduled_event(POD, "n")) == [
             ("POST", "first"),
             ("POST", "Successfully assigned shop/p to n"),
         ]
 
     def test_an_expired_event_is_created_again(self) -> None:
         server = Script(OK, status(404, message="gone"), OK)
-        assert self.sent(self.FAILED, writes.build_failed_event("again"), server=server) == [
+        assert self.sent(self.FAILED, events.build_failed_event("again"), server=server) == [
             ("POST", "first"),
             ("PATCH", "2"),
             ("POST", "again"),
@@ -358,7 +366,7 @@ class TestSeries:
 
     @pytest.mark.parametrize("answer", [status(404), status(403), status(500)], ids=repr)
     def test_a_refused_event_does_not_stop_the_others(self, answer: httpx.Response | Exception) -> None:
-        assert len(self.sent(self.FAILED, writes.build_scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
+        assert len(self.sent(self.FAILED, events.build_scheduled_event(POD, "n"), server=Script(answer, OK))) == 2
 
     def test_events_over_the_limit_are_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scheduler.live.events.LANES", 1)
@@ -405,11 +413,11 @@ class TestWrites:
 
 
 class TestEviction:
-    MESSAGE = "s: preempting to accommodate a higher priority pod"
+    HIGH = make_pod("high", "shop").with_spec(schedulerName="s").info()
 
     def test_victim_gets_its_condition_before_it_is_deleted(self) -> None:
         server = Script(OK)
-        writes.evict(api_of(server), POD, self.MESSAGE)
+        writes_to(server).evict(POD, self.HIGH, "n")
         status_, deletion = server.requests
         assert [(r.method, r.url.path) for r in (status_, deletion)] == [("PATCH", f"{PATH}/status"), ("DELETE", PATH)]
         patch, options = server.bodies()
@@ -421,19 +429,20 @@ class TestEviction:
                 "type": "DisruptionTarget",
                 "status": "True",
                 "reason": "PreemptionByScheduler",
-                "message": self.MESSAGE,
+                "message": "s: preempting to accommodate a higher priority pod",
             },
         )
         assert options["preconditions"] == {"uid": "uid-p"}
 
     def test_deleting_an_absent_pod_succeeds_and_other_errors_fail(self) -> None:
-        writes.evict(api_of(Script(status(404))), POD, self.MESSAGE)
+        writes_to(Script(status(404))).evict(POD, self.HIGH, "n")
         with pytest.raises(ApiError, match="no"):
-            writes.evict(api_of(Script(OK, status(403, message="no"))), POD, self.MESSAGE)
+            writes_to(Script(OK, status(403, message="no"))).evict(POD, self.HIGH, "n")
 
     def test_the_victims_event_names_the_preemptor(self) -> None:
-        high = make_pod("high", "shop").info()
-        body = writes.build_event(POD, "s", "i", writes.build_preempted_event(high, "n", in_memory=False), high)
+        body = events.build_event(
+            POD, "s", "i", events.build_preempted_event(self.HIGH, "n", in_memory=False), self.HIGH
+        )
         assert (body["type"], body["reason"], body["action"], body["note"]) == (
             "Normal",
             "Preempted",
@@ -441,7 +450,7 @@ class TestEviction:
             "Preempted by pod uid-high on node n",
         )
         assert (body["regarding"]["name"], body["related"]["name"]) == ("p", "high")
-        assert writes.build_preempted_event(high, "n", in_memory=True)[3].endswith(
+        assert events.build_preempted_event(self.HIGH, "n", in_memory=True)[3].endswith(
             "on node n (in kube-scheduler memory)."
         )
 
@@ -459,7 +468,8 @@ def test_the_nominated_node_is_written_with_the_condition_where_it_changes(
     was: str, nominated: str | None, written: Json
 ) -> None:
     server = Script(OK)
-    writes.set_unscheduled(api_of(server), make_pod().nominated(was).info(), "Unschedulable", "m", nominated)
+    nomination = None if nominated is None else Nomination(nominated)
+    writes_to(server).not_scheduled(make_pod().nominated(was).info(), "Unschedulable", "m", nomination)
     (body,) = server.bodies()
     assert {k: v for k, v in body["status"].items() if k != "conditions"} == written
 
@@ -467,8 +477,10 @@ def test_the_nominated_node_is_written_with_the_condition_where_it_changes(
 @pytest.mark.parametrize("by_controller", [True, False])
 def test_volume_is_bound_to_a_claim_unless_it_changed(by_controller: bool) -> None:
     server = Script(httpx.Response(200, json={"metadata": {"name": "v", "resourceVersion": "12"}}))
-    given = volume("v", version="7"), claim("c", version="3")
-    assert writes.bind_volume(api_of(server), *given, by_controller=by_controller) == 12
+    version = writes_to(server).bind_volume(
+        volume("v", version="7"), claim("c", version="3"), by_controller=by_controller
+    )
+    assert version == 12
     (request,), (body,) = server.requests, server.bodies()
     assert (request.method, request.url.path) == ("PATCH", "/api/v1/persistentvolumes/v")
     marked = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}} if by_controller else {}
@@ -485,7 +497,7 @@ def test_volume_is_bound_to_a_claim_unless_it_changed(by_controller: bool) -> No
 
 def test_claim_gets_the_selected_node_unless_it_changed() -> None:
     server = Script(httpx.Response(200, json={"metadata": {"resourceVersion": "4"}}))
-    assert writes.select_node(api_of(server), claim("c", version="3"), "n") == 4
+    assert writes_to(server).select_node(claim("c", version="3"), "n") == 4
     (request,), (body,) = server.requests, server.bodies()
     assert request.url.path == "/api/v1/namespaces/default/persistentvolumeclaims/c"
     annotations = {"volume.kubernetes.io/selected-node": "n"}
@@ -494,7 +506,7 @@ def test_claim_gets_the_selected_node_unless_it_changed() -> None:
 
 def test_nothing_is_sent_once_another_may_lead() -> None:
     server = Script(OK)
-    api_writes = ApiWrites(api_of(server), None, RequestsOfTest(), ThreadsOfTest(), WriteFence(lambda: False))
+    api_writes = writes_to(server, leading=lambda: False)
     high = make_pod("high").info()
     for write in (
         lambda: api_writes.bind(POD, "n", lambda error: pytest.fail(f"bound: {error}")),
@@ -525,7 +537,7 @@ class HeldThreads(BackgroundThreads):
 
 def test_the_last_condition_of_a_pod_group_is_written_whichever_thread_is_first() -> None:
     server, threads = Script(OK), HeldThreads()
-    api_writes = ApiWrites(api_of(server), None, RequestsOfTest(), threads, WriteFence())
+    api_writes = writes_to(server, threads=threads)
     metadata = PodGroupMetadata(name="g", namespace="default", uid="uid-g", generation=3)
     group = PodGroup(metadata=metadata)
     waits = PodGroupCondition("False", "Unschedulable", "m")

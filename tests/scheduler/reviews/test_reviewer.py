@@ -144,7 +144,7 @@ def test_a_review_predicts_the_node_that_the_scheduler_chooses(rig: Rig) -> None
     assert rig.world.decisions == [], "nothing is recorded"
     rig.world.pod("ADDED", make_pod("web").request(cpu="1"))
     rig.world.settle()
-    assert [n for _, n in rig.world.cluster.bound] == ["large"]
+    assert [n for _, n in rig.world.writes.bound] == ["large"]
     told = told["first"]
     (decision,) = rig.world.decisions
     assert told["message"] == decision.message
@@ -234,7 +234,7 @@ def test_reviews_are_answered_one_after_the_other_and_pods_are_scheduled_meanwhi
                 rig.world.pod("ADDED", make_pod(f"p{i}").request(cpu="1"))
             while not all(a.done() for a in answers):
                 rig.world.loop.step(0.002)
-        rig.world.until(lambda: len(rig.world.cluster.bound) == 12)
+        rig.world.until(lambda: len(rig.world.writes.bound) == 12)
         assert [a.result().status_code for a in answers] == [201] * 5
     finally:
         rig.reviewer.close()

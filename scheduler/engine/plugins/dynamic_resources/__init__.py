@@ -7,7 +7,7 @@ search for devices is in `scheduler.engine.dra`. Source: pkg/scheduler/framework
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -29,7 +29,6 @@ from scheduler.engine.framework.interface import DryRun, Mask, Scores
 from scheduler.engine.framework.plugin import (
     Args,
     BasePlugin,
-    ClaimWrites,
     DependsOn,
     GatedArgument,
     Handle,
@@ -428,12 +427,12 @@ class DynamicResources(BasePlugin):
             if not users or (len(users) == 1 and users[0].uid == pod.uid):
                 attempt.freed = claim
                 attempt.writes.append(f"update/status {claim.full_name}")
-                self._submit(partial(binding.deallocate, claim=claim), "deallocate resourceclaim")
+                self.handle.writes.submit(partial(binding.deallocate, claim=claim), "deallocate resourceclaim")
                 return PostFilterResult(unschedulable(Reason("device-claim-deallocated")))
         if attempt.extended is not None and attempt.claims[attempt.extended].metadata.name != CLAIM_NAME:
             claim = attempt.claims[attempt.extended]
             attempt.writes += [f"update {claim.full_name}", f"delete {claim.full_name}"]
-            self._submit(lambda api: api.delete_claim(claim), "delete resourceclaim")
+            self.handle.writes.submit(lambda api: api.delete_claim(claim), "delete resourceclaim")
             return PostFilterResult(unschedulable(Reason("extended-claim-deleted")))
         freed = self._unreserve_group_claim(pod)
         if freed is not None:
@@ -456,14 +455,10 @@ class DynamicResources(BasePlugin):
         for claim in find_group_claims(group, self.handle.objects):
             if claim.status.allocation is not None and is_reserved_for_pod(pod, claim, of_groups=True):
                 uid = group.metadata.uid
-                self._submit(partial(binding.unreserve_group, claim=claim, group=uid), "unreserve resourceclaim")
+                unreserve = partial(binding.unreserve_group, claim=claim, group=uid)
+                self.handle.writes.submit(unreserve, "unreserve resourceclaim")
                 return claim
         return None
-
-    def _submit(self, write: Callable[[ClaimWrites], object], what: str) -> None:
-        """Run a write in another thread, if this scheduler writes at all."""
-        if self.handle.writes_claims:
-            self.handle.claim_writes.submit(write, what)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return a higher score where earlier subrequests of the claims' requests are chosen."""
@@ -507,8 +502,7 @@ class DynamicResources(BasePlugin):
         self._end_provisional(pod)
         attempt, reserved = state.find(ClaimsOfAttempt), state.find(ReservedDevices)
         if attempt is not None and reserved is not None:
-            writes = self.handle.claim_writes if self.handle.writes_claims else None
-            binding.unreserve(writes, self._devices, attempt, reserved, pod)
+            binding.unreserve(self.handle.writes, self._devices, attempt, reserved, pod)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Return Skip if the pod has no claims."""
@@ -535,7 +529,7 @@ class DynamicResources(BasePlugin):
         reserved = state.find(ReservedDevices) or ReservedDevices(node, NodeAllocation(()))
         try:
             timestamps = self._features.binding_conditions
-            binding.write_claims(self.handle.claim_writes, attempt, reserved, pod, with_timestamps=timestamps)
+            binding.write_claims(self.handle.writes, attempt, reserved, pod, with_timestamps=timestamps)
         except ClaimBindingError as e:
             return error(str(e))
         if not self._features.binding_conditions or not binding.has_binding_conditions(reserved):

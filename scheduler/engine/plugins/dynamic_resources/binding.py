@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.engine.dra.extended_resources import CLAIM_NAME
-from scheduler.engine.framework.plugin import ChangedMeanwhileError, ClaimWrites
+from scheduler.engine.framework.writes import ChangedMeanwhileError, Writes
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import FINALIZER, AllocationResult, ConsumerReference, ResourceClaim, to_json
@@ -104,7 +104,7 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
 
 
 def write_claims(
-    writes: ClaimWrites, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo, *, with_timestamps: bool
+    writes: Writes, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo, *, with_timestamps: bool
 ) -> None:
     """Write the allocation and the reservation of each claim. Raises ClaimBindingError, and errors of requests.
 
@@ -134,7 +134,7 @@ def write_claims(
 
 
 def _write_shared(
-    writes: ClaimWrites, pending: PendingAllocation, consumer: ConsumerReference, *, with_timestamps: bool
+    writes: Writes, pending: PendingAllocation, consumer: ConsumerReference, *, with_timestamps: bool
 ) -> ResourceClaim:
     """Write an allocation that pods of a group may share, unless one of them has; add the reservation if it is new."""
     if pending.written is None:
@@ -147,7 +147,7 @@ def _write_shared(
 
 
 def _write_claim(
-    writes: ClaimWrites,
+    writes: Writes,
     claim: ResourceClaim,
     allocation: AllocationResult | None,
     consumer: ConsumerReference,
@@ -203,7 +203,7 @@ def has_binding_conditions(reserved: ReservedDevices) -> bool:
 
 
 def unreserve(
-    writes: ClaimWrites | None,
+    writes: Writes,
     devices: ClusterDevices,
     attempt: ClaimsOfAttempt,
     reserved: ReservedDevices,
@@ -213,15 +213,13 @@ def unreserve(
     for pending in reserved.pending.values():
         devices.release_pending(pending)
     for number, claim in list(reserved.written.items()):
-        if writes is None:
-            continue
         if number == attempt.extended:
             writes.submit(lambda api, claim=claim: api.delete_claim(claim), "delete resourceclaim")  # type: ignore[misc]
         elif claim.is_reserved_for(pod.uid):  # a reservation for the group stays for its other pods
             writes.submit(lambda api, claim=claim: _remove_reservation(api, claim, pod), "unreserve")  # type: ignore[misc]
 
 
-def _remove_reservation(writes: ClaimWrites, claim: ResourceClaim, pod: PodInfo) -> None:
+def _remove_reservation(writes: Writes, claim: ResourceClaim, pod: PodInfo) -> None:
     for tries_left in reversed(range(MAX_TRIES)):
         others = to_json([each for each in claim.status.reserved_for or () if each.uid != pod.uid])
         try:
@@ -233,13 +231,13 @@ def _remove_reservation(writes: ClaimWrites, claim: ResourceClaim, pod: PodInfo)
             claim = writes.read_claim(claim)
 
 
-def unreserve_group(writes: ClaimWrites, claim: ResourceClaim, group: str) -> None:
+def unreserve_group(writes: Writes, claim: ResourceClaim, group: str) -> None:
     """Remove the reservation of a claim for the pod group with the UID `group`."""
     others = to_json([each for each in claim.status.reserved_for or () if each.uid != group])
     writes.patch_claim_status(claim, {"reservedFor": others or None})
 
 
-def deallocate(writes: ClaimWrites, claim: ResourceClaim) -> None:
+def deallocate(writes: Writes, claim: ResourceClaim) -> None:
     """Remove the allocation of a claim, so that it is allocated anew."""
     writes.patch_claim_status(claim, {"allocation": None, "reservedFor": None, "devices": None})
 

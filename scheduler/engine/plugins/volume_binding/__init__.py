@@ -180,7 +180,7 @@ class VolumeBinding(BasePlugin):
             return error(f'failed to get cached bindings for pod "{pod.full_name}"')
         if not reserved.claims:
             return SUCCESS
-        binding.write_bindings(self.handle, reserved)
+        binding.write_bindings(self.handle.writes, reserved)
         late = error("binding volumes: context deadline exceeded")
         return Pending(lambda: self._bound(reserved), self.args.bind_timeout_seconds, late, reserved.description)
 

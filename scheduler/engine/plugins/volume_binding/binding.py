@@ -16,6 +16,7 @@ import msgspec
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.plugin import Handle
+from scheduler.engine.framework.writes import Writes
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.storage import (
     Annotations,
@@ -99,12 +100,12 @@ def unreserve(objects: ClusterObjects, reserved: ReservedVolumes) -> None:
         objects.restore(provision.claim)
 
 
-def write_bindings(handle: Handle, reserved: ReservedVolumes) -> None:
+def write_bindings(writes: Writes, reserved: ReservedVolumes) -> None:
     """Write the volume bindings and the claims' selected nodes to the API server; raise its errors."""
     for binding in reserved.static:
-        binding.version = handle.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_scheduler)
+        binding.version = writes.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_scheduler)
     for provision in reserved.provisions:
-        provision.version = handle.select_node(provision.claim, reserved.node)
+        provision.version = writes.select_node(provision.claim, reserved.node)
 
 
 def check_bound(handle: Handle, storage: StorageIndexes, reserved: ReservedVolumes) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from herodotus_record.model import SUCCESS, Code
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Pending
+from scheduler.engine.framework.writes import NoWrites
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Node
@@ -20,16 +21,11 @@ NODES = columns_of([make_node(name).label(HOST, name) for name in ("n1", "n2")])
 SELECTED = {"volume.kubernetes.io/selected-node": "n1"}
 
 
-class Handle(ClusterWithObjects):
+class VolumeWrites(NoWrites):
     """Keeps what is written; every write makes version 10."""
 
-    def __init__(self, *objects: Any) -> None:
-        super().__init__(*objects)
+    def __init__(self) -> None:
         self.wrote: list[tuple[str, ...]] = []
-        self.nodes: dict[str, Node] = {n.metadata.name: n for n in NODES.nodes if n is not None}
-
-    def node(self, name: str) -> Node | None:
-        return self.nodes.get(name)
 
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
         self.wrote.append(("volume", volume.metadata.name, claim.metadata.name, "free" if by_controller else "kept"))
@@ -38,6 +34,18 @@ class Handle(ClusterWithObjects):
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
         self.wrote.append(("claim", claim.metadata.name, node))
         return 10
+
+
+class Handle(ClusterWithObjects):
+    """Knows the nodes, and keeps what is written."""
+
+    def __init__(self, *objects: Any) -> None:
+        super().__init__(*objects)
+        self.writes: VolumeWrites = VolumeWrites()
+        self.nodes: dict[str, Node] = {n.metadata.name: n for n in NODES.nodes if n is not None}
+
+    def node(self, name: str) -> Node | None:
+        return self.nodes.get(name)
 
 
 class Attempt:
@@ -91,7 +99,7 @@ def test_a_claim_to_be_provisioned_gets_the_node_of_its_first_pod() -> None:
 def test_an_existing_volume_is_bound_and_waited_for() -> None:
     attempt = Attempt(claim("c"), HERE)
     pending = attempt.pre_bind()
-    assert attempt.handle.wrote == [("volume", "v", "c", "free")]
+    assert attempt.handle.writes.wrote == [("volume", "v", "c", "free")]
     assert (pending.what, pending.timeout_s, pending.check()) == ("volumes of default/c", 600, None)
     bound = volume("v", within=on_host("n1"), claim="default/c", claim_uid="uid-c", version="10")
     attempt.shows(bound)
@@ -103,13 +111,13 @@ def test_an_existing_volume_is_bound_and_waited_for() -> None:
 def test_a_volume_that_a_user_reserved_is_not_marked_as_bound_by_controller() -> None:
     attempt = Attempt(claim("c"), volume("v", claim="default/c"))
     attempt.pre_bind()
-    assert attempt.handle.wrote == [("volume", "v", "c", "kept")]
+    assert attempt.handle.writes.wrote == [("volume", "v", "c", "kept")]
 
 
 def test_new_volume_is_requested_and_awaited() -> None:
     attempt = Attempt(claim("c"))
     pending = attempt.pre_bind()
-    assert attempt.handle.wrote == [("claim", "c", "n1")]
+    assert attempt.handle.writes.wrote == [("claim", "c", "n1")]
     attempt.shows(claim("c", annotations=SELECTED, version="10"))
     assert pending.check() is None
     attempt.shows(claim("c", volume="made", annotations=SELECTED | BOUND, version="11"))
@@ -170,11 +178,11 @@ def test_where_every_claim_is_bound_there_is_nothing_to_do() -> None:
     assert attempt.plugin.pre_bind_pre_flight(attempt.state, attempt.pod, "n1").code is Code.SKIP
     assert attempt.plugin.pre_bind(attempt.state, attempt.pod, "n1") == SUCCESS
     attempt.plugin.unreserve(attempt.state, attempt.pod, "n1")
-    assert attempt.handle.wrote == []
+    assert attempt.handle.writes.wrote == []
 
 
 def test_several_claims_each_get_their_own_volume() -> None:
     small, big = volume("small", size="10Gi"), volume("big", size="20Gi")
     attempt = Attempt(claim("c", size="15Gi"), claim("d", size="5Gi"), small, big, claims=("c", "d"))
     attempt.pre_bind()
-    assert sorted(attempt.handle.wrote) == [("volume", "big", "c", "free"), ("volume", "small", "d", "free")]
+    assert sorted(attempt.handle.writes.wrote) == [("volume", "big", "c", "free"), ("volume", "small", "d", "free")]
