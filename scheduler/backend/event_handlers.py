@@ -201,9 +201,9 @@ class EventHandlers:
 
         Requeue other pods if it lost its nomination.
         """
-        known = self.queue.get(pod.uid)
-        assert known is not None
-        old = known.pod
+        queued = self.queue.get(pod.uid)
+        assert queued is not None
+        old = queued.pod
         self._pod_groups.set_pod(pod)
         self.queue.update(pod, time.monotonic())
         flight = self._in_flight.get(pod.uid)
@@ -257,8 +257,8 @@ def _with_annotations(node: Node, keys: frozenset[str]) -> Node:
     annotations = node.metadata.annotations
     if not annotations:
         return node
-    kept = {key: annotations[key] for key in keys if key in annotations} or None
-    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=kept))
+    declared = {key: annotations[key] for key in keys if key in annotations} or None
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=declared))
 
 
 def _key(obj: Object) -> tuple[str, str]:

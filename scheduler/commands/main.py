@@ -167,8 +167,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         _print_json(review)
         return 0
     if arguments.cluster is not None:
-        decided = evaluate_files(arguments.cluster, arguments.pod, config, _note, arguments.registry)
-        _print_json(answer(decided.pod.full_name, decided, arguments.output))
+        evaluated = evaluate_files(arguments.cluster, arguments.pod, config, _note, arguments.registry)
+        _print_json(answer(evaluated.pod.full_name, evaluated, arguments.output))
         return 0
     code = 0
     lines = io.TextIOWrapper(
@@ -230,8 +230,8 @@ def _configuration(path: Path | None, arguments: argparse.Namespace, default_nam
         legacy = _warn_of(path) if arguments.accept_legacy_config else None
         config = load(path, default_name=default_name, legacy=legacy, registry=arguments.registry)
     settings = {name: value for gates in arguments.feature_gates for name, value in gates.items()}
-    asked = arguments.kubernetes_version
-    return override_rules(config, settings, FoundVersion(asked, VersionSource.FLAG) if asked else None)
+    version = arguments.kubernetes_version
+    return override_rules(config, settings, FoundVersion(version, VersionSource.FLAG) if version else None)
 
 
 def _warn_of(path: Path) -> Callable[[str], None]:

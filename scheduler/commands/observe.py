@@ -24,7 +24,6 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records
-from scheduler.commands.rebuilding import rebuild_with_rules
 from scheduler.commands.version_watch import VersionWatch
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
@@ -88,7 +87,7 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
 
 def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration, stop: threading.Event) -> None:
     """Observe with the rules of the cluster's present version, until `stop` is set or other rules apply."""
-    found = find_credentials(
+    credentials = find_credentials(
         kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
         context=arguments.context,
         master=arguments.master,
@@ -97,8 +96,8 @@ def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration,
     records = Records.from_arguments(arguments)
     with ExitStack() as closing:
         ending = closing.enter_context(_ended_by(stop))
-        api_requests = RequestMetrics(found.url)
-        api = ApiServer(found, observer=api_requests)
+        api_requests = RequestMetrics(credentials.url)
+        api = ApiServer(credentials, observer=api_requests)
         closing.callback(api.close)
         shared = ClusterState()
         observed = _Observed.from_configuration(arguments, config, shared)  # refuse what the file says, at once
@@ -142,7 +141,7 @@ def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration,
                 observed.frameworks,
                 observer.list_waiting_pods,
                 notes=observer.build_review_notes,
-                rebuild=rebuild_with_rules(observed.evaluated, arguments.registry, handle),
+                rebuild=process.rebuild_with_rules(observed.evaluated, arguments.registry, handle),
                 feature_gates=observed.evaluated.feature_gates,
             )
             client = ReviewClient(records.endpoint, cluster, list(observed.frameworks))
@@ -223,10 +222,10 @@ def parse_names(text: str) -> tuple[str, ...]:
 
     Raise ArgumentTypeError if there is none.
     """
-    found = tuple(dict.fromkeys(name for name in text.split(",") if name))
-    if not found:
+    names = tuple(dict.fromkeys(name for name in text.split(",") if name))
+    if not names:
         raise argparse.ArgumentTypeError("no scheduler is named")
-    return found
+    return names
 
 
 def _seconds(text: str) -> float:

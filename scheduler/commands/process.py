@@ -12,7 +12,8 @@ import queue
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,9 +31,11 @@ from herodotus_record.version import __version__
 from herodotus_serving.sockets import ListenError
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
-from scheduler.config import Configuration
+from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.cluster_version import FoundVersion, find_version
 from scheduler.config.rules import override_rules, resolve_rules
+from scheduler.engine.framework.plugin import Handle
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES, KINDS, WatchedKind
 from scheduler.engine.records.build import Origin
@@ -65,17 +68,17 @@ def stop_on_signals() -> threading.Event:
 
     A thread sets the event, since a handler may interrupt the main thread while it holds the event's lock.
     """
-    stop, told = threading.Event(), queue.SimpleQueue[int]()
+    stop, signals = threading.Event(), queue.SimpleQueue[int]()
     numbers: list[int] = []
 
     def on_signal(number: int, _: object) -> None:
         if numbers:
             os._exit(128 + number)
         numbers.append(number)
-        told.put(number)
+        signals.put(number)
 
     def pass_on() -> None:
-        told.get()
+        signals.get()
         stop.set()
 
     threading.Thread(target=pass_on, name="signals", daemon=True).start()
@@ -152,15 +155,15 @@ def read_version(api: ApiServer) -> FoundVersion:
     return find_version(read)
 
 
-def with_cluster_rules(config: Configuration, found: FoundVersion) -> Configuration:
+def with_cluster_rules(config: Configuration, cluster_version: FoundVersion) -> Configuration:
     """Return the configuration with the rules of the cluster's kube-scheduler, unless it states a version.
 
     Raise FeatureGateError if it sets a feature gate that this version does not have.
     """
-    changed = override_rules(config, version=found)
+    changed = override_rules(config, version=cluster_version)
     rules = resolve_rules(changed)
-    if found.stated and rules.source == found.source.value:
-        klog.warning("The rules of this version are not known", version=found.stated, applied=str(rules))
+    if cluster_version.stated and rules.source == cluster_version.source.value:
+        klog.warning("The rules of this version are not known", version=cluster_version.stated, applied=str(rules))
     klog.info(0, "Deciding by the rules of kube-scheduler", version=str(rules), source=rules.source)
     return changed
 
@@ -292,6 +295,23 @@ def build_reflectors(
         *(ListWatch(kind.path, kind.name, kind.decode_as, optional=True) for kind in kinds),
     ]
     return [Reflector(api, target, sink, on_interrupted) for target in targets]
+
+
+def rebuild_with_rules(
+    config: Configuration, registry: Registry, handle: Handle
+) -> Callable[[Rules], Callable[[str], Framework]]:
+    """Return the function that builds the framework of a scheduler name with the rules that it is given.
+
+    It serves questions about another version of Kubernetes.
+    A name without a profile gets the framework of the first. No extender is called: it answers for one version only.
+    """
+    names: Sequence[str] = [profile.scheduler_name for profile in config.profiles]
+
+    def build(rules: Rules, name: str) -> Framework:
+        index = names.index(name) if name in names else 0
+        return Framework(build_profile(config, index, registry, handle, rules), time.monotonic)
+
+    return lambda rules: lambda name: build(rules, name)
 
 
 def freeze_heap() -> None:

@@ -31,7 +31,6 @@ from scheduler.backend.queue import SchedulingQueue
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
-from scheduler.commands.rebuilding import rebuild_with_rules
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.rules import resolve_rules
@@ -50,12 +49,12 @@ from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
 from scheduler.live import kubelet_rejections as refusals
 from scheduler.live.api_writes import ApiWrites
-from scheduler.live.binding_results import DecisionScope, EarlierBindings
+from scheduler.live.binding_results import EarlierBindings
 from scheduler.live.cache_debugger import CacheDebugger
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.events import EventSender
 from scheduler.live.in_flight import BindRequests
-from scheduler.live.loop import Loop, LoopOptions
+from scheduler.live.loop import Loop
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.node_series import NodeSeries
 from scheduler.live.plugin_handle import ApiHandle
@@ -117,14 +116,14 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
     Raise StartupError if the process cannot start.
     """
     stop = process.stop_on_signals()
-    found = find_credentials(
+    credentials = find_credentials(
         kubeconfig=settings.kubeconfig or config.client_connection.kubeconfig or None,
         context=settings.context,
         master=settings.master,
     )
     with ExitStack() as closing:
-        api_requests = RequestMetrics(found.url)
-        api = ApiServer(found, observer=api_requests)
+        api_requests = RequestMetrics(credentials.url)
+        api = ApiServer(credentials, observer=api_requests)
         closing.callback(api.close)
         shared = ClusterState()
         evicts = not settings.dry_run_binding
@@ -195,15 +194,15 @@ def _schedule(started: StartedScheduler) -> bool:
         writes=writes,
         fence=fence,
     )
-    options = LoopOptions(
-        kinds={kind.name: kind.decode_as for kind in _watched_kinds(config)},
+    loop = health.loop = Loop(
+        scheduler,
+        {kind.name: kind.decode_as for kind in _watched_kinds(config)},
         dry_run=settings.dry_run_binding,
         on_synced=process.freeze_heap,
         cache_verifier=_cache_verifier(started),
         event_explainer=None if settings.explain_events is None else EventExplainer(settings.explain_events),
         node_series=_register_node_series(settings, health.metrics),
     )
-    loop = health.loop = Loop(scheduler, options)
     debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
     debugger.start()
     signal.signal(signal.SIGUSR2, debugger.wake)
@@ -250,8 +249,15 @@ def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:
     settings = started.settings
     if settings.records.endpoint is None or settings.dry_run_binding or not settings.record:
         return None
-    scope = DecisionScope(started.origin.cluster, list(started.frameworks), elected=started.health.election is not None)
-    return EarlierBindings(settings.records.endpoint, started.api, started.recorder, scope, started.leading)
+    return EarlierBindings(
+        settings.records.endpoint,
+        started.api,
+        started.recorder,
+        started.leading,
+        started.origin.cluster,
+        list(started.frameworks),
+        elected=started.health.election is not None,
+    )
 
 
 def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) -> ReviewWorker:
@@ -262,7 +268,7 @@ def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) 
         pending=lambda: [queued.pod.pod for queued in loop.queue],
         extenders=lambda: build_extenders(started.config.extenders),
         is_active=started.leading,
-        rebuild=rebuild_with_rules(started.config, started.settings.registry, started.handle),
+        rebuild=process.rebuild_with_rules(started.config, started.settings.registry, started.handle),
         feature_gates=started.config.feature_gates,
     )
     client = ReviewClient(endpoint, started.origin.cluster, list(started.frameworks))
@@ -330,14 +336,14 @@ def _cache_verifier(started: StartedScheduler) -> CacheVerifier | None:
 
     def report(pod: PodInfo, differences: Sequence[CacheDifference]) -> None:
         started.health.metrics.verified(differences)
-        for found in differences:
+        for difference in differences:
             klog.error(
                 "computing it again gives another result",
                 "A cached result is wrong; the decision was made without the cache",
                 pod=pod.full_name,
-                plugin=found.plugin,
-                extensionPoint=found.point,
-                nodes=list(found.nodes),
+                plugin=difference.plugin,
+                extensionPoint=difference.point,
+                nodes=list(difference.nodes),
             )
 
     profiles = {

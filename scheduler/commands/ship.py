@@ -52,10 +52,10 @@ def ship(arguments: argparse.Namespace) -> int:
 
     Raise EndpointError if the flags contradict each other.
     """
-    found = endpoint.endpoint_from_arguments(arguments)
-    assert found is not None  # the flag is required
+    service = endpoint.endpoint_from_arguments(arguments)
+    assert service is not None  # the flag is required
     os.nice(NICENESS)
-    return shipper.main(arguments.spool, found)
+    return shipper.main(arguments.spool, service)
 
 
 def add_spool(parser: argparse._ActionsContainer) -> None:

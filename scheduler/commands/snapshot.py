@@ -77,11 +77,11 @@ def run_snapshot(arguments: argparse.Namespace, config: Configuration) -> int:
 
     Raise StartupError if the cluster cannot be read or the file cannot be written.
     """
-    found = find_credentials(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
-    api = ApiServer(found)
+    credentials = find_credentials(kubeconfig=arguments.kubeconfig, context=arguments.context, master=arguments.master)
+    api = ApiServer(credentials)
     try:
-        kept = _annotations(config, arguments.registry)
-        objects = list(items(api, full=arguments.full, annotations=kept, report=_counted))
+        annotations = _annotations(config, arguments.registry)
+        objects = list(items(api, full=arguments.full, annotations=annotations, report=_counted))
         whole = snapshot(
             objects,
             cluster=discovery.fetch_cluster_id(api),
@@ -104,13 +104,13 @@ def run_replay(arguments: argparse.Namespace, config: Configuration, baseline: C
     `baseline` is the configuration to compare with, or None to compare with the snapshot. Raise ManifestError if the
     file is not a complete snapshot, ConfigError if a profile cannot be built.
     """
-    found = parse_document(arguments.file)
-    if not isinstance(found, Mapping) or found.get("kind") != KIND:
-        kind = found.get("kind") if isinstance(found, Mapping) else None
+    content = parse_document(arguments.file)
+    if not isinstance(content, Mapping) or content.get("kind") != KIND:
+        kind = content.get("kind") if isinstance(content, Mapping) else None
         raise ManifestError(
             f"{arguments.file}: expected a {KIND}, found {kind or 'none'}: python -m scheduler snapshot writes one"
         )
-    manifests = list(parse_items(arguments.file, found))
+    manifests = list(parse_items(arguments.file, content))
     chosen = _chosen(arguments)
 
     def placed_by(with_: Configuration, against: Mapping[str, str]) -> list[ReplayedDecision]:
@@ -154,12 +154,12 @@ class _Frameworks:
 
 def _placed(cluster: LoadedCluster) -> list[PlacedPod]:
     """Return every pod that is on a node, with the node's name, in order of creation."""
-    found = [
+    pods = [
         PlacedPod(pod, cluster.nodes.names[slot])
         for slot, there in enumerate(cluster.nodes.pods)
         for pod in there.values()
     ]
-    return sorted(found, key=lambda p: (p.pod.pod.metadata.creation_timestamp or "", p.pod.full_name))
+    return sorted(pods, key=lambda p: (p.pod.pod.metadata.creation_timestamp or "", p.pod.full_name))
 
 
 def _chosen(arguments: argparse.Namespace) -> Callable[[list[PlacedPod]], list[PlacedPod]]:
@@ -176,8 +176,8 @@ def _chosen(arguments: argparse.Namespace) -> Callable[[list[PlacedPod]], list[P
         return True
 
     def choose(placed: list[PlacedPod]) -> list[PlacedPod]:
-        found = [each for each in placed if meant(each.pod) and (order is None or each.pod.uid in order)]
-        return found if order is None else sorted(found, key=lambda p: order[p.pod.uid])
+        selected = [each for each in placed if meant(each.pod) and (order is None or each.pod.uid in order)]
+        return selected if order is None else sorted(selected, key=lambda p: order[p.pod.uid])
 
     return choose
 
@@ -199,8 +199,8 @@ def _workloads(pod: PodInfo) -> Iterator[str]:
 def _selection(arguments: argparse.Namespace) -> str:
     """Return the options that select pods, for an error message."""
     options = ("pod", "workload", "namespace", "decisions")
-    given = [f"--{name} {getattr(arguments, name)}" for name in options if getattr(arguments, name)]
-    return " ".join(given) or "(it has none)"
+    selectors = [f"--{name} {getattr(arguments, name)}" for name in options if getattr(arguments, name)]
+    return " ".join(selectors) or "(it has none)"
 
 
 def _order(path: Path) -> dict[str, int]:

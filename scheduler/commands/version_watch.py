@@ -24,12 +24,12 @@ class VersionWatch:
     def __init__(
         self,
         read: Callable[[], FoundVersion],
-        known: FoundVersion,
+        version: FoundVersion,
         on_change: Callable[[], None],
         every_s: float = EVERY_S,
     ) -> None:
         """Prepare without starting the thread. `read` may raise ApiError, and is called again then."""
-        self._read, self._known, self._on_change, self._every_s = read, known, on_change, every_s
+        self._read, self._version, self._on_change, self._every_s = read, version, on_change, every_s
         self._woken, self._is_closed = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="version", daemon=True)
 
@@ -54,13 +54,13 @@ class VersionWatch:
             if self._is_closed:
                 return
             try:
-                found = self._read()
+                version = self._read()
             except ApiError as e:
                 klog.info(2, "Version cannot be read, trying again", err=str(e))
                 pause_s = min(RETRY_S, self._every_s)
                 continue
             pause_s = self._every_s
-            if self._known.is_replaced_by(found):
-                klog.info(0, "kube-scheduler was upgraded", before=self._known.describe(), now=found.describe())
+            if self._version.is_replaced_by(version):
+                klog.info(0, "kube-scheduler was upgraded", before=self._version.describe(), now=version.describe())
                 self._on_change()
                 return

@@ -93,9 +93,9 @@ class HttpExtender:
             names = answer.node_names
         elif answer.nodes is not None:
             names = [_name(item) for item in answer.nodes.items or ()]
-        asked = {node.metadata.name for node in nodes}
+        sent = {node.metadata.name for node in nodes}
         for name in names:
-            if name not in asked:
+            if name not in sent:
                 raise ExtenderError(
                     f"extender {json.dumps(self._url)} claims a filtered node {json.dumps(name)}"
                     " which is not found in the input node list"

@@ -425,12 +425,12 @@ class DryRunBinding:
             self._compare(message.object.metadata.uid, None if message.type == "DELETED" else message.object)
 
     def _compare(self, uid: str, now: Pod | None) -> None:
-        decided = self._decided[uid]
-        was = decided.pod.pod
+        binding = self._decided[uid]
+        was = binding.pod.pod
         if now is not None and (now.spec, now.metadata.labels) == (was.spec, was.metadata.labels):
             return
         del self._decided[uid]
-        self._cycles.undo(decided)
+        self._cycles.undo(binding)
 
 
 def _waited_s(binding: InFlightBinding) -> float:

@@ -257,18 +257,6 @@ class _OpenDecisions(msgspec.Struct, frozen=True):
     items: list[OpenDecision]
 
 
-@dataclass(frozen=True)
-class DecisionScope:
-    """Which decisions without a binding result to look for: those of one cluster and of these profiles.
-
-    `elected` says that leader election makes this process the only scheduler of these profiles.
-    """
-
-    cluster: str
-    profiles: Sequence[str]
-    elected: bool
-
-
 class EarlierBindings:
     """A thread that finds and records the results of bindings that earlier scheduler processes left open.
 
@@ -280,14 +268,23 @@ class EarlierBindings:
         endpoint: ServiceEndpoint,
         api: ApiServer,
         recorder: Recorder,
-        scope: DecisionScope,
         leading: Callable[[], bool],
+        cluster: str,
+        profiles: Sequence[str],
+        *,
+        elected: bool,
     ) -> None:
+        """Prepare the thread without starting it, for decisions in `cluster` of the scheduler names `profiles`.
+
+        `elected` says that leader election makes this process the only scheduler of these profiles.
+        """
         self._connection = ServiceConnection(endpoint, TIMEOUT_S)
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/open-decisions"
         self._api = api
         self._recorder = recorder
-        self._scope = scope
+        self._elected = elected
+        self._params = [("cluster", cluster), ("exceptIncarnation", recorder.incarnation)]
+        self._params += [("scheduler", profile) for profile in profiles]
         self._leading = leading
         self._recorded: set[str] = set()  # ids of decisions whose recorded result the service has not stored yet
         self._unbound_since: dict[str, float] = {}  # ids of decisions whose pod was read unbound, monotonic seconds
@@ -349,9 +346,7 @@ class EarlierBindings:
             pause = OFTEN_S if often else SELDOM_S
 
     def _open_decisions(self) -> list[OpenDecision]:
-        params = [("cluster", self._scope.cluster), ("exceptIncarnation", self._recorder.incarnation)]
-        params += [("scheduler", profile) for profile in self._scope.profiles]
-        return msgspec.json.decode(self._connection.get(self._url, params), type=_OpenDecisions).items
+        return msgspec.json.decode(self._connection.get(self._url, self._params), type=_OpenDecisions).items
 
     def _read_outcome(self, decision: OpenDecision) -> Outcome | None:
         """Read the decision's pod and return the outcome of its binding, or None while it is not certain.
@@ -363,7 +358,7 @@ class EarlierBindings:
         result = read_result(self._api, namespace, name, uid, decision.node, decision.id)
         if result is not None:
             return _build_outcome(decision, result.failure)
-        if not self._scope.elected and time.time() - decision.started_us / 1e6 < ABANDONED_S:
+        if not self._elected and time.time() - decision.started_us / 1e6 < ABANDONED_S:
             return None
         if began - self._unbound_since.setdefault(decision.id, began) < CONFIRM_S:
             return None

@@ -160,12 +160,12 @@ def compare(dump: CacheDump, nodes: Collection[str], pods: Mapping[str, str]) ->
     cached_nodes = {node.name for node in dump.nodes if not node.deleted}
     on = {pod.uid: node.name for node in dump.nodes for pod in node.pods}
     cached_pods = on.keys() | {pod.uid for pod in dump.waiting}
-    found = [
+    mismatches = [
         {"missedNodes": sorted(set(nodes) - cached_nodes), "redundantNodes": sorted(cached_nodes - set(nodes))},
         {"missedPods": sorted(pods.keys() - cached_pods), "redundantPods": sorted(cached_pods - pods.keys())},
         {"misplacedPods": sorted(uid for uid, node in pods.items() if node and on.get(uid, node) != node)},
     ]
-    return [mismatch for mismatch in found if any(mismatch.values())]
+    return [mismatch for mismatch in mismatches if any(mismatch.values())]
 
 
 def _nodes(cache: Cache) -> Iterator[NodeDump]:

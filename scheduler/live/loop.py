@@ -20,7 +20,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from herodotus_record import klog, reasons
@@ -50,44 +50,46 @@ IDLE_S: Final = 0.5  # The longest sleep of an idle loop, so that its heartbeat 
 CAPACITY_WAIT_S: Final = 0.02  # The longest wait for bindings before the loop reads its inbox again.
 
 
-@dataclass(frozen=True)
-class LoopOptions:
-    """What a loop does besides scheduling.
-
-    `kinds` are the kinds besides nodes and pods that are watched, by resource name. With `dry_run`, pods are decided
-    and not bound. `on_synced` is called once, before the first attempt. `cache_verifier` computes some of the decisions
-    again. `event_explainer` builds what events of rejected pods end with. `node_series` counts rejections and scores by
-    node.
-    """
-
-    kinds: Mapping[str, type[Object]] = field(default_factory=dict)
-    dry_run: bool = False
-    on_synced: Callable[[], None] = lambda: None
-    cache_verifier: CacheVerifier | None = None
-    event_explainer: EventExplainer | None = None
-    node_series: NodeSeries | None = None
-
-
 class Loop:
     """The scheduling loop of one process: the thread that alone changes the process's state."""
 
-    def __init__(self, scheduler: Scheduler, options: LoopOptions) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        kinds: Mapping[str, type[Object]],
+        *,
+        dry_run: bool = False,
+        on_synced: Callable[[], None] = lambda: None,
+        cache_verifier: CacheVerifier | None = None,
+        event_explainer: EventExplainer | None = None,
+        node_series: NodeSeries | None = None,
+    ) -> None:
+        """Prepare a loop.
+
+        `kinds` are the kinds besides nodes and pods that are watched, by resource name. With `dry_run`, pods are
+        decided and not bound. `on_synced` is called once, before the first attempt. `cache_verifier` computes some of
+        the decisions again. `event_explainer` builds what events of rejected pods end with. `node_series` counts
+        rejections and scores by node.
+        """
         self.scheduler = scheduler
         self.cache = scheduler.cluster.cache
         self.inbox = scheduler.inbox
         self.queue = scheduler.queue
         self.binder = Binder(scheduler)
-        self._options = options
-        verifier = options.cache_verifier
-        self._schedule = schedule if verifier is None else verifier.schedule
-        self._schedule_member = schedule_group_member if verifier is None else verifier.schedule_group_member
+        self._on_synced = on_synced
+        self._event_explainer = event_explainer
+        self._node_series = node_series
+        self._schedule = schedule if cache_verifier is None else cache_verifier.schedule
+        self._schedule_member = (
+            schedule_group_member if cache_verifier is None else cache_verifier.schedule_group_member
+        )
         self._suggester = Suggester(time.monotonic)
         self._handlers = EventHandlers(
-            scheduler.cluster, scheduler.queue, options.kinds, scheduler.frameworks, scheduler.in_flight
+            scheduler.cluster, scheduler.queue, kinds, scheduler.frameworks, scheduler.in_flight
         )
         self._preemptions = Preemptions(scheduler)
         self._cycles = BindingCycles(scheduler, self._handlers, self.binder)
-        self._dry_run = DryRunBinding(scheduler, self._cycles) if options.dry_run else None
+        self._dry_run = DryRunBinding(scheduler, self._cycles) if dry_run else None
         rules = next(iter(scheduler.frameworks.values())).profile.rules
         self._groups = self._pod_group_cycles() if rules.enabled(GENERIC_WORKLOAD) else None
         self._gradual = GradualPreparation(scheduler)
@@ -127,8 +129,8 @@ class Loop:
         if metrics.beat():
             metrics.observe(self.scheduler.sizes())
             self.scheduler.recorder.check_spool()
-            if self._options.node_series is not None:
-                self._options.node_series.update_nodes(self.cache.columns.names)
+            if self._node_series is not None:
+                self._node_series.update_nodes(self.cache.columns.names)
         has_capacity = self.scheduler.requests.wait_for_capacity(CAPACITY_WAIT_S)
         self._receive(0.0)
         self._cycles.poll(time.monotonic())
@@ -157,7 +159,7 @@ class Loop:
         for framework in self.scheduler.frameworks.values():
             framework.prepare(self.cache.columns)
         self.queue.run_pre_enqueue_again(time.monotonic())
-        self._options.on_synced()
+        self._on_synced()
         self._prepared = True
 
     # --- one attempt ----------------------------------------------------------------------------------------------
@@ -209,30 +211,30 @@ class Loop:
             self.scheduler.writes.skipped(pod, f"skip schedule deleting pod: {pod.full_name}")
         return pod.terminating or self.cache.is_counted(pod.uid)
 
-    def _try_deciding(self, queued: QueuedPod, given: MemberInput) -> CycleResult:
+    def _try_deciding(self, queued: QueuedPod, member: MemberInput) -> CycleResult:
         """Run the cycle of a pod of a group on the cluster as it is, without PostFilter, to see whether it fits."""
-        snapshot = self.cache.snapshot(given.mask)
+        snapshot = self.cache.snapshot(member.mask)
         framework = self.scheduler.framework(queued.pod)
-        return try_group_member(framework, queued.pod, snapshot, given.seed, given.start or 0)
+        return try_group_member(framework, queued.pod, snapshot, member.seed, member.start or 0)
 
-    def _decide(self, queued: QueuedPod, given: MemberInput | None = None) -> Attempt:
+    def _decide(self, queued: QueuedPod, member: MemberInput | None = None) -> Attempt:
         """Take a snapshot of the cluster and run the pod's scheduling cycle on it, or that of a member of a group."""
         pod, metrics = queued.pod, self.scheduler.metrics
         klog.info(3, "Attempting to schedule pod", **klog.pod_fields(pod.full_name, pod.uid))
         framework = self.scheduler.framework(pod)
         metrics.started(pod.uid)
         started, started_us = time.monotonic(), time.time_ns() // 1000
-        if given is None:
+        if member is None:
             seed, snapshot = random.getrandbits(32), self.cache.snapshot()
             result = self._schedule(framework, pod, snapshot, seed, self._next_start)
         else:
-            seed, snapshot = given.seed, self.cache.snapshot(given.mask)
-            start = self._next_start if given.start is None else given.start
+            seed, snapshot = member.seed, self.cache.snapshot(member.mask)
+            start = self._next_start if member.start is None else member.start
             result = self._schedule_member(framework, pod, snapshot, seed, start)
         self._next_start = result.next_start
         metrics.cycle(framework.profile.scheduler_name, result, time.monotonic() - started)
-        if self._options.node_series is not None:
-            self._options.node_series.add(snapshot.nodes.names, result.trace)
+        if self._node_series is not None:
+            self._node_series.add(snapshot.nodes.names, result.trace)
         return Attempt(queued, snapshot, seed, started_us, result)
 
     def _record(self, attempt: Attempt, group_cycle: PodGroupCycle | None = None) -> Decision:
@@ -271,9 +273,8 @@ class Loop:
     def _handle_no_node(self, attempt: Attempt, decision: Decision) -> None:
         """Evict the victims of preemption, if there are any, and return the pod to the queue."""
         failure = self._explain_failure(attempt)
-        explainer = self._options.event_explainer
-        if explainer is not None and not failure.is_error:
-            failure = replace(failure, explanation=explainer.explain(decision))
+        if self._event_explainer is not None and not failure.is_error:
+            failure = replace(failure, explanation=self._event_explainer.explain(decision))
         self._preempt(attempt, decision)
         self.scheduler.handle_failure(attempt.queued, failure)
 

@@ -100,12 +100,12 @@ class PodGroupCycles:
 
     def _pop_members(self, first: QueuedPod, key: PodGroupKey, now: float) -> list[QueuedPod]:
         """Return the group's pods that may be tried, by priority and by when they first entered the active queue."""
-        queue, found = self._scheduler.queue, [first]
+        queue, members = self._scheduler.queue, [first]
         for uid in self._scheduler.cluster.pod_groups.unscheduled(key):
             other = None if uid == first.uid else queue.pop_pod(uid, now)
             if other is not None:
-                found.append(other)
-        return sorted(found, key=lambda q: (-q.pod.priority, q.first_active or now, q.first_seen_us))
+                members.append(other)
+        return sorted(members, key=lambda q: (-q.pod.priority, q.first_active or now, q.first_seen_us))
 
     # --- deciding ---------------------------------------------------------------------------------------------------
 
@@ -126,19 +126,19 @@ class PodGroupCycles:
 
         A placement in which a plugin fails ends the search.
         """
-        found = self._generate(key, pods)
-        if isinstance(found, Verdict):
-            result = PodGroupResult(placements=0, message=join_reasons(found))
-            if not found.code.is_rejection:
-                result.fail(join_reasons(found))
+        placements = self._generate(key, pods)
+        if isinstance(placements, Verdict):
+            result = PodGroupResult(placements=0, message=join_reasons(placements))
+            if not placements.code.is_rejection:
+                result.fail(join_reasons(placements))
             return result
-        trials = [self._placer.try_placing(pods, each) for each in found] if len(found) > 1 else []
-        number = self._choose(key, pods, found, trials)
-        inputs = trials[number].inputs if trials else self._placer.build_inputs(pods, found[0])
+        trials = [self._placer.try_placing(pods, each) for each in placements] if len(placements) > 1 else []
+        number = self._choose(key, pods, placements, trials)
+        inputs = trials[number].inputs if trials else self._placer.build_inputs(pods, placements[0])
         result = self._placer.place(pods, inputs)
-        result.placement, result.placements = found[number].name, len(found)
+        result.placement, result.placements = placements[number].name, len(placements)
         if not result.is_schedulable and not result.waits_for_preemption:
-            result.message = _format_placements(len(found))
+            result.message = _format_placements(len(placements))
         return result
 
     def _generate(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> Sequence[GroupPlacement] | Verdict:
@@ -146,7 +146,7 @@ class PodGroupCycles:
         return generate_placements(profile, key, self._scheduler.cluster.cache.columns)
 
     def _choose(
-        self, key: PodGroupKey, pods: Sequence[QueuedPod], found: Sequence[GroupPlacement], trials: Sequence[Trial]
+        self, key: PodGroupKey, pods: Sequence[QueuedPod], placements: Sequence[GroupPlacement], trials: Sequence[Trial]
     ) -> int:
         """Return the index of the placement with an error or the highest score, or 0 if the group fits in none."""
         failed = next((number for number, trial in enumerate(trials) if trial.error), None)
@@ -157,7 +157,7 @@ class PodGroupCycles:
             return fitting[0] if fitting else 0
         profile = self._scheduler.framework(pods[0].pod).profile
         scores = score_placements(
-            profile, key, [ProposedPlacement(found[number], trials[number].placed) for number in fitting]
+            profile, key, [ProposedPlacement(placements[number], trials[number].placed) for number in fitting]
         )
         return random.choice([n for n, score in zip(fitting, scores, strict=True) if score == max(scores)])
 
@@ -168,11 +168,11 @@ class PodGroupCycles:
         """
         if not self._scheduler.framework(pods[0].pod).profile.rules.enabled(TOPOLOGY_AWARE):
             return self._try(pods, None, UNSCHEDULABLE)
-        found = self._generate(key, pods)
-        if isinstance(found, Verdict):
-            return join_reasons(found)
-        failures = (self._try(pods, each, _format_placements(len(found))) for each in found)
-        return "" if not all(failures) else _format_placements(len(found))
+        placements = self._generate(key, pods)
+        if isinstance(placements, Verdict):
+            return join_reasons(placements)
+        failures = (self._try(pods, each, _format_placements(len(placements))) for each in placements)
+        return "" if not all(failures) else _format_placements(len(placements))
 
     def _try(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None, failure: str) -> str:
         trial = self._placer.try_placing(pods, placement)
@@ -214,18 +214,18 @@ class PodGroupCycles:
         if group is None:
             klog.error("not found", "Failed to get PodGroup for status update", podGroup=str(key))
             return
-        known = self._written.get(group.metadata.uid) or _find_condition(group)
-        if known is not None and known.status == "True" and condition.status != "True":
+        present = self._written.get(group.metadata.uid) or _find_condition(group)
+        if present is not None and present.status == "True" and condition.status != "True":
             return
-        if known != condition:
-            changes = known is None or known.status != condition.status
+        if present != condition:
+            changes = present is None or present.status != condition.status
             self._scheduler.writes.set_pod_group_condition(group, condition, changes_status=changes)
             self._remember(group, condition)
 
     def _remember(self, group: PodGroup, condition: PodGroupCondition) -> None:
         """Keep a written condition, since the next cycle of the group may come before the watch shows it."""
         if len(self._written) >= MAX_WRITTEN:
-            uids = {known.metadata.uid for known in self._scheduler.cluster.objects.all(PodGroup)}
+            uids = {each.metadata.uid for each in self._scheduler.cluster.objects.all(PodGroup)}
             self._written = {uid: last for uid, last in self._written.items() if uid in uids}
         self._written[group.metadata.uid] = condition
 
@@ -256,8 +256,8 @@ class PodGroupCycles:
 
 
 def _find_condition(group: PodGroup) -> PodGroupCondition | None:
-    found = next((c for c in group.status.conditions or () if c.type == SCHEDULED), None)
-    return None if found is None else PodGroupCondition(found.status, found.reason, found.message)
+    condition = next((c for c in group.status.conditions or () if c.type == SCHEDULED), None)
+    return None if condition is None else PodGroupCondition(condition.status, condition.reason, condition.message)
 
 
 def _format_placements(count: int) -> str:

@@ -164,10 +164,10 @@ class GroupPlacer:
     def place(self, pods: Sequence[QueuedPod], inputs: Sequence[MemberInput]) -> PodGroupResult:
         """Decide and record the pods until one ends with an error. Undo all if Permit lets none pass."""
         result, cycle = PodGroupResult(), self._start_cycle(pods)
-        for position, (queued, given) in enumerate(zip(pods, inputs, strict=True), 1):
+        for position, (queued, member_input) in enumerate(zip(pods, inputs, strict=True), 1):
             member = ScheduledMember(queued, replace(cycle, position=position))
             result.members.append(member)
-            permit = self._place(member, given)
+            permit = self._place(member, member_input)
             if member.failure is not None:
                 if member.failure.is_error:
                     result.fail(_format_error(member.failure.message))
@@ -199,12 +199,12 @@ class GroupPlacer:
             min_count=0 if group is None else group.min_count,
         )
 
-    def _place(self, member: ScheduledMember, given: MemberInput) -> dict[str, Wait]:
+    def _place(self, member: ScheduledMember, member_input: MemberInput) -> dict[str, Wait]:
         """Decide a pod, assume it, and run Reserve and Permit. Return what Permit plugins wait for.
 
         Set the member's failure if it found no node, or if a plugin rejects it.
         """
-        attempt = self._stages.decide(member.queued, given)
+        attempt = self._stages.decide(member.queued, member_input)
         decision = member.decision = self._stages.record(attempt, member.cycle)
         result, node = attempt.result, ""
         if result.chosen is None:
@@ -229,11 +229,11 @@ class GroupPlacer:
     def try_placing(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None) -> Trial:
         """Return whether the pods can be placed now, without preemption. Nothing is recorded or kept."""
         start = self._stages.find_start()
-        trial = Trial(tuple(replace(given, start=start) for given in self.build_inputs(pods, placement)))
+        trial = Trial(tuple(replace(member_input, start=start) for member_input in self.build_inputs(pods, placement)))
         assumed: list[_AssumedPod] = []
         try:
-            for queued, given in zip(pods, trial.inputs, strict=True):
-                result = self._stages.try_deciding(queued, given)
+            for queued, member_input in zip(pods, trial.inputs, strict=True):
+                result = self._stages.try_deciding(queued, member_input)
                 if result.chosen is not None:
                     self._try_assuming(queued, result, trial, assumed)
                 elif result.path is DecisionPath.ERROR:

@@ -168,11 +168,11 @@ class Scheduler:
 
 def _find_requested_shares(nodes: NodeColumns) -> dict[str, list[float]]:
     """Return quantiles over the nodes of requested divided by allocatable cpu and memory; {} without nodes."""
-    found = {}
+    quantiles = {}
     for resource in (CPU, MEMORY):
         allocatable = nodes.allocatable(resource)
         chosen = nodes.live & (allocatable > 0)
         if chosen.any():
             shares = nodes.requested(resource)[chosen] / allocatable[chosen]
-            found[resource] = np.quantile(shares, BALANCE_QUANTILES).tolist()
-    return found
+            quantiles[resource] = np.quantile(shares, BALANCE_QUANTILES).tolist()
+    return quantiles

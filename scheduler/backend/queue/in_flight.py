@@ -59,8 +59,8 @@ class InFlight:
 
     def get(self, uid: str) -> QueuedPod | None:
         """Return the pod with this UID, or None if it is not in flight."""
-        found = self._pods.get(uid)
-        return found[0] if found else None
+        entry = self._pods.get(uid)
+        return entry[0] if entry else None
 
     def add_event(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Keep a cluster event, with its object before and after, if at least one pod is in flight."""

@@ -29,9 +29,8 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from herodotus_record.model import PluginVerdict, RequeueEvent, Retry
-from scheduler.backend.queue.heap import PodHeap
 from scheduler.backend.queue.in_flight import InFlight
-from scheduler.backend.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, QueuedPod
+from scheduler.backend.queue.queued_pod import ACTIVE, BACKOFF, GATED, PLACES, POPPED, UNSCHEDULABLE, PodHeap, QueuedPod
 from scheduler.backend.queue.unschedulable_pods import UnschedulablePods
 from scheduler.engine.framework.events import ClusterEvent
 from scheduler.engine.framework.queueing_hints import QueueingHints

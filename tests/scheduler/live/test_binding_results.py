@@ -13,7 +13,7 @@ import pytest
 from herodotus_record.model import FOUND_LATER, Code, Outcome
 from scheduler.engine.records.build import Origin
 from scheduler.live import binding_results
-from scheduler.live.binding_results import ABANDONED_S, DecisionScope, EarlierBindings
+from scheduler.live.binding_results import ABANDONED_S, EarlierBindings
 from scheduler.recorder.connection import ServiceConnection
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
@@ -70,8 +70,10 @@ class World:
             ServiceEndpoint("http://service"),
             api_of(lambda request: self.pod(request)),
             self.recorder,
-            DecisionScope("c1", ["ours", "other"], elected),
             lambda: self.leading,
+            "c1",
+            ["ours", "other"],
+            elected=elected,
         )
 
     def settle(self, pod: httpx.Response | Exception) -> list[tuple[Code, str]]:

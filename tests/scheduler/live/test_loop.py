@@ -33,7 +33,7 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.in_flight import BindRequests
-from scheduler.live.loop import Loop, LoopOptions
+from scheduler.live.loop import Loop
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence
@@ -143,7 +143,7 @@ class World:
         synced = lambda: self.synced.append(len(self.shared.cache.columns.names))  # noqa: E731
         explainer = EventExplainer() if explains else None
         kinds: dict[str, type[Object]] = {"podgroups": PodGroup} if gates and gates.get("GenericWorkload") else {}
-        self.loop = Loop(scheduler, LoopOptions(kinds, dry_run=dry_run, on_synced=synced, event_explainer=explainer))
+        self.loop = Loop(scheduler, kinds, dry_run=dry_run, on_synced=synced, event_explainer=explainer)
 
     def reserve_with(self, *plugins: Any) -> None:
         profile = self.framework.profile

@@ -22,7 +22,7 @@ from scheduler.engine.objects.types import Object
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.records.build import Origin
 from scheduler.live.in_flight import BindRequests
-from scheduler.live.loop import Loop, LoopOptions
+from scheduler.live.loop import Loop
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.scheduler import BackgroundThreads, Scheduler
@@ -83,7 +83,7 @@ class World:
             VOLUMES: PersistentVolume,
             CLASSES: StorageClass,
         }
-        self.loop = Loop(scheduler, LoopOptions(kinds))
+        self.loop = Loop(scheduler, kinds)
 
     def start(self, listed: Mapping[str, Sequence[Object]] | None = None, *, absent: str = "") -> None:
         """List a node, the pod and `listed` by kind. The API server does not serve the kind `absent`."""
