@@ -1,6 +1,7 @@
-"""The health checks of a scheduler process, and the metrics of its spool and shipper.
+"""The health checks of a scheduler process.
 
-Owns: the checks and what fails them, these metrics. Does not own: the endpoints (`scheduler.serving`).
+Owns: the checks and what fails them. Does not own: the endpoints (`scheduler.serving`), the metrics of records
+(`scheduler.recorder.metrics`).
 
 Names are kube-scheduler's where it has the check. Checks of history are advisory: a service that is away, or a full
 spool, makes no scheduler unready. The fields of `ProcessHealth` are filled in as the process starts; until then a check
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from herodotus_kube.lease import LeaderElector
-from scheduler.recorder.progress import Progress, count_waiting_bytes
+from scheduler.recorder.metrics import collect_metrics
+from scheduler.recorder.progress import Progress
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Supervisor
 from scheduler.reviews.node_group_recorder import NodeGroupRecorder
@@ -129,25 +131,7 @@ class ProcessHealth(Collector, Generic[M]):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of records, spool and shipper, at each scrape."""
-        recorder, progress = self.recorder, Progress.read(self.spool)
-        if recorder is not None:
-            yield GaugeMetricFamily("herodotus_recording", "0 with --no-record.", int(bool(recorder.incarnation)))
-            yield CounterMetricFamily("herodotus_records", "Records written to the spool.", recorder.recorded)
-            yield CounterMetricFamily(
-                "herodotus_repeated_attempts",
-                "Attempts that were counted on the record of the equal attempt before them.",
-                recorder.repeated,
-            )
-            yield CounterMetricFamily("herodotus_records_dropped", "Records that found no room.", recorder.dropped)
-            yield CounterMetricFamily(
-                "herodotus_gap_records", "Gap records, which state the records that were dropped.", recorder.gaps
-            )
-            yield GaugeMetricFamily("herodotus_spool_bytes", "Size of the spool.", recorder.spool_bytes)
-            yield CounterMetricFamily(
-                "herodotus_spool_repairs",
-                "Spool segments that were deleted or damaged, and written again.",
-                recorder.spool_repairs,
-            )
+        yield from collect_metrics(self.spool, self.spool_limit_bytes, self.recorder, self.supervisor)
         verdicts = CounterMetricFamily(
             "herodotus_node_group_verdicts",
             "Attempts without a node by what became of the verdicts of node groups (--record-node-groups).",
@@ -156,27 +140,3 @@ class ProcessHealth(Collector, Generic[M]):
         for result, count in (self.node_groups.results if self.node_groups is not None else {}).items():
             verdicts.add_metric([result], count)
         yield verdicts
-        yield GaugeMetricFamily("herodotus_spool_limit_bytes", "Size limit of the spool.", self.spool_limit_bytes)
-        yield GaugeMetricFamily(
-            "herodotus_spool_waiting_bytes",
-            "Bytes in the spool that are not delivered yet.",
-            count_waiting_bytes(self.spool),
-        )
-        if self.supervisor is None:
-            return
-        yield GaugeMetricFamily(
-            "herodotus_shipper_up", "1 while the shipper process runs.", int(self.supervisor.running)
-        )
-        yield CounterMetricFamily(
-            "herodotus_shipper_restarts", "Restarts of the shipper process.", self.supervisor.restarts
-        )
-        yield CounterMetricFamily("herodotus_shipper_delivered_frames", "Frames delivered.", progress.delivered)
-        yield CounterMetricFamily("herodotus_shipper_refused_frames", "Frames refused for good.", progress.refused)
-        yield CounterMetricFamily(
-            "herodotus_shipper_lost_records", "Records that were damaged or deleted in the spool.", progress.lost
-        )
-        yield GaugeMetricFamily(
-            "herodotus_shipper_caught_up_timestamp_seconds",
-            "When nothing was left to deliver: now minus this is the lag while something waits.",
-            progress.caught_up_s,
-        )

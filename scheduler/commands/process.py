@@ -302,8 +302,8 @@ def rebuild_with_rules(
 ) -> Callable[[Rules], Callable[[str], Framework]]:
     """Return the function that builds the framework of a scheduler name with the rules that it is given.
 
-    It serves questions about another version of Kubernetes.
-    A name without a profile gets the framework of the first. No extender is called: it answers for one version only.
+    It serves questions about another version of Kubernetes. A name without a profile gets the framework of the first.
+    No extender is called: it answers for one version only.
     """
     names: Sequence[str] = [profile.scheduler_name for profile in config.profiles]
 
