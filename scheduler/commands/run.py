@@ -47,13 +47,13 @@ from scheduler.engine.rules.feature_gates import GENERIC_WORKLOAD
 from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
-from scheduler.live import kubelet_rejections as refusals
 from scheduler.live.api_writes import ApiWrites
 from scheduler.live.binding_results import EarlierBindings
 from scheduler.live.cache_debugger import CacheDebugger
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.events import EventSender
 from scheduler.live.in_flight import BindRequests
+from scheduler.live.kubelet_rejections import build_rejection_reflectors
 from scheduler.live.loop import Loop
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.node_series import NodeSeries
@@ -212,7 +212,7 @@ def _schedule(started: StartedScheduler) -> bool:
         api, loop.inbox.put, KeptManifests.from_extenders(config.extenders), _watched_kinds(config)
     )
     if not settings.dry_run_binding:
-        reflectors += refusals.reflectors(api, frameworks, health.metrics.refused)
+        reflectors += build_rejection_reflectors(api, frameworks, health.metrics.kubelet_rejected)
     for reflector in reflectors:
         reflector.start()
     reviewer = _reviewer(started, loop, settings.records.endpoint) if settings.records.endpoint else None

@@ -400,13 +400,13 @@ class DryRunBinding:
         self._recorder = scheduler.recorder
         self._metrics = scheduler.metrics
         self._cycles = cycles
-        self._decided: dict[str, InFlightBinding] = {}
+        self._bindings: dict[str, InFlightBinding] = {}
 
     def keep(self, binding: InFlightBinding) -> None:
         """Record the outcome DryRun of a reserved pod instead of binding it, and leave it assumed."""
         result = PhaseResult("DryRun", Code.SKIP, binding.node, DRY_RUN_MESSAGE, final=True)
         self._recorder.record_outcome(binding.decision, result)
-        self._decided[binding.pod.uid] = binding
+        self._bindings[binding.pod.uid] = binding
         self._metrics.discarded(binding.pod.uid)
         self._queue.done(binding.pod.uid)
 
@@ -419,17 +419,17 @@ class DryRunBinding:
             return
         if isinstance(message, ListResult):
             listed = {pod.metadata.uid: pod for pod in message.objects}
-            for uid in list(self._decided):
+            for uid in list(self._bindings):
                 self._compare(uid, listed.get(uid))
-        elif message.object.metadata.uid in self._decided:
+        elif message.object.metadata.uid in self._bindings:
             self._compare(message.object.metadata.uid, None if message.type == "DELETED" else message.object)
 
     def _compare(self, uid: str, now: Pod | None) -> None:
-        binding = self._decided[uid]
+        binding = self._bindings[uid]
         was = binding.pod.pod
         if now is not None and (now.spec, now.metadata.labels) == (was.spec, was.metadata.labels):
             return
-        del self._decided[uid]
+        del self._bindings[uid]
         self._cycles.undo(binding)
 
 

@@ -55,22 +55,24 @@ class RejectionCounter:
             new = pods.keys() - self._seen if self._seen is not None else set()
             self._seen = set(pods)
             for uid in new:
-                self._refused(pods[uid])
+                self._count_rejection(pods[uid])
         elif self._seen is not None:
             uid = message.object.metadata.uid
             if message.type == "DELETED":
                 self._seen.discard(uid)
             elif uid not in self._seen:
                 self._seen.add(uid)
-                self._refused(message.object)
+                self._count_rejection(message.object)
 
-    def _refused(self, pod: FailedPod) -> None:
+    def _count_rejection(self, pod: FailedPod) -> None:
         reason = pod.status.reason
         if pod.spec.node_name and (reason in REASONS or reason.startswith(OUT_OF)):
             self._count(reason if reason in REASONS else OTHER, pod.spec.scheduler_name)
 
 
-def reflectors(api: ApiServer, profiles: Collection[str], count: Callable[[str, str], None]) -> list[Reflector[Any]]:
+def build_rejection_reflectors(
+    api: ApiServer, profiles: Collection[str], count: Callable[[str, str], None]
+) -> list[Reflector[Any]]:
     """Return one reflector for the failed pods of each profile (scheduler name), not started yet.
 
     Each calls `count` with the reason and the scheduler name of a pod that a kubelet rejected. One reflector is not

@@ -139,8 +139,8 @@ class SchedulerMetrics:
             buckets=exponential(0.00001, 2, 14),
             registry=r,
         )
-        self._refusals = Counter(
-            "herodotus_kubelet_refusals_total",
+        self._kubelet_rejections = Counter(
+            "herodotus_kubelet_rejections_total",
             "Pods that a kubelet rejected after they were bound: another scheduler used the room.",
             ["reason", "profile"],
             registry=r,
@@ -168,9 +168,9 @@ class SchedulerMetrics:
         self._held = _LoopSizesCollector()
         r.register(self._held)
 
-    def refused(self, reason: str, profile: str) -> None:
+    def kubelet_rejected(self, reason: str, profile: str) -> None:
         """Count a bound pod that a kubelet rejected, by reason and profile. Any thread may call this."""
-        self._refusals.labels(reason, profile).inc()
+        self._kubelet_rejections.labels(reason, profile).inc()
 
     # --- called by the loop's thread -----------------------------------------------------------------------------
 

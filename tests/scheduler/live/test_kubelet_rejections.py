@@ -1,4 +1,4 @@
-"""A kubelet's refusal counts once, with what it refused the pod for."""
+"""A kubelet's rejection counts once, with its reason."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def failed(name: str, reason: str = "OutOfcpu", node: str = "n1") -> FailedPod:
 
 
 @pytest.fixture
-def counted() -> Counter[tuple[str, str]]:
+def rejections() -> Counter[tuple[str, str]]:
     return Counter()
 
 
 @pytest.fixture
-def refusals(counted: Counter[tuple[str, str]]) -> RejectionCounter:
-    return RejectionCounter(lambda reason, profile: counted.update([(reason, profile)]))
+def counter(rejections: Counter[tuple[str, str]]) -> RejectionCounter:
+    return RejectionCounter(lambda reason, profile: rejections.update([(reason, profile)]))
 
 
 @pytest.mark.parametrize(
@@ -40,26 +40,28 @@ def refusals(counted: Counter[tuple[str, str]]) -> RejectionCounter:
     ids=["cpu", "pods", "a port", "an extended resource", "evicted later", "a container failed", "never bound"],
 )
 def test_rejections_that_count(
-    refusals: RejectionCounter, counted: Counter[tuple[str, str]], pod: FailedPod, label: str | None
+    counter: RejectionCounter, rejections: Counter[tuple[str, str]], pod: FailedPod, label: str | None
 ) -> None:
-    refusals.put(ListResult(FAILED, []))
-    refusals.put(WatchEvent(FAILED, "ADDED", pod))
-    assert counted == ({(label, "ours"): 1} if label else {})
+    counter.put(ListResult(FAILED, []))
+    counter.put(WatchEvent(FAILED, "ADDED", pod))
+    assert rejections == ({(label, "ours"): 1} if label else {})
 
 
-def test_each_pod_counts_once_and_none_of_before(refusals: RejectionCounter, counted: Counter[tuple[str, str]]) -> None:
+def test_each_pod_counts_once_and_none_of_before(
+    counter: RejectionCounter, rejections: Counter[tuple[str, str]]
+) -> None:
     """However often the watch tells of it; one that came while the watch was broken is in the next list."""
-    refusals.put(ListResult(FAILED, [failed("before")]))
-    refusals.put(WatchEvent(FAILED, "MODIFIED", failed("before")))
+    counter.put(ListResult(FAILED, [failed("before")]))
+    counter.put(WatchEvent(FAILED, "MODIFIED", failed("before")))
     for _ in range(2):
-        refusals.put(WatchEvent(FAILED, "ADDED", failed("new")))
-    refusals.put(ListResult(FAILED, [failed("before"), failed("new"), failed("meanwhile", "NodePorts")]))
-    refusals.put(WatchEvent(FAILED, "DELETED", failed("new")))
-    assert counted == {("OutOfcpu", "ours"): 1, ("NodePorts", "ours"): 1}
+        counter.put(WatchEvent(FAILED, "ADDED", failed("new")))
+    counter.put(ListResult(FAILED, [failed("before"), failed("new"), failed("meanwhile", "NodePorts")]))
+    counter.put(WatchEvent(FAILED, "DELETED", failed("new")))
+    assert rejections == {("OutOfcpu", "ours"): 1, ("NodePorts", "ours"): 1}
 
 
 def test_it_is_a_metric() -> None:
     metrics = SchedulerMetrics()
-    metrics.refused("OutOfcpu", "ours")
+    metrics.kubelet_rejected("OutOfcpu", "ours")
     labels = {"reason": "OutOfcpu", "profile": "ours"}
-    assert metrics.registry.get_sample_value("herodotus_kubelet_refusals_total", labels) == 1.0
+    assert metrics.registry.get_sample_value("herodotus_kubelet_rejections_total", labels) == 1.0
