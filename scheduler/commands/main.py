@@ -26,8 +26,8 @@ from scheduler.commands import flags, observe, process, read_log
 from scheduler.commands import ship as shipping
 from scheduler.commands import snapshot as snapshots
 from scheduler.commands.observe import STOCK_NAME
-from scheduler.commands.process import Records, StartupError
-from scheduler.commands.run import SchedulerOptions, run
+from scheduler.commands.process import StartupError
+from scheduler.commands.run import run
 from scheduler.config import ConfigError, Configuration, build_profile, load
 from scheduler.config.cluster_version import FoundVersion, VersionSource
 from scheduler.config.defaulted import fill_defaults
@@ -42,7 +42,6 @@ from scheduler.offline.evaluate.files import evaluate_files
 from scheduler.offline.observe.configuration import for_pods_of
 from scheduler.offline.whatif import review_files
 from scheduler.recorder import endpoint
-from scheduler.serving import port
 
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
 
@@ -102,24 +101,7 @@ def _run(arguments: argparse.Namespace) -> int:
         klog.log_trace_ids()
     if not arguments.replace_default_scheduler:
         _refuse_to_replace(config, dry_run=arguments.dry_run_binding)
-    return run(
-        config,
-        SchedulerOptions(
-            kubeconfig=arguments.kubeconfig,
-            context=arguments.context,
-            master=arguments.master,
-            records=Records.from_arguments(arguments),
-            serving=port.parse_serving_options(arguments),
-            adaptive_sampling=arguments.adaptive_sampling,
-            registry=arguments.registry,
-            preemption=not arguments.disable_preemption,
-            dry_run_binding=arguments.dry_run_binding,
-            verify_cache=arguments.verify_cache,
-            explain_events=arguments.explain_events,
-            node_series=arguments.node_series,
-            record=arguments.record,
-        ),
-    )
+    return run(config, arguments)
 
 
 def _refuse_to_replace(config: Configuration, *, dry_run: bool) -> None:

@@ -7,6 +7,7 @@ that every watching process takes (`process`), the parts themselves.
 
 from __future__ import annotations
 
+import argparse
 import signal
 import socket
 import threading
@@ -65,29 +66,10 @@ from scheduler.recorder.recorder import Recorder
 from scheduler.reviews.review_client import ReviewClient
 from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
-from scheduler.serving.port import ServingOptions
+from scheduler.serving import port
 from scheduler.serving.routes import Content
 
 BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end
-
-
-@dataclass(frozen=True)
-class SchedulerOptions:
-    """The command-line options of `run` that are not part of the scheduler configuration."""
-
-    kubeconfig: str | None
-    context: str | None
-    master: str | None
-    records: Records
-    serving: ServingOptions
-    adaptive_sampling: bool
-    registry: Registry  # the plugins that profiles may name
-    preemption: bool
-    dry_run_binding: bool
-    verify_cache: int | None  # compute every Nth decision again without cached results; None: none
-    record: bool
-    explain_events: str | None  # URL of the web pages, or "" for a command; None: events as kube-scheduler's
-    node_series: int | None  # how many nodes have metrics of their own; None: none
 
 
 @dataclass(frozen=True)
@@ -95,7 +77,8 @@ class StartedScheduler:
     """The objects that a started process schedules with, from the configuration to the recorder."""
 
     config: Configuration
-    settings: SchedulerOptions
+    arguments: argparse.Namespace
+    records: Records
     api: ApiServer
     handle: ApiHandle
     frameworks: dict[str, Framework]
@@ -110,43 +93,45 @@ class StartedScheduler:
         return self.health.election is None or self.health.election.leading
 
 
-def run(config: Configuration, settings: SchedulerOptions) -> int:
+def run(config: Configuration, arguments: argparse.Namespace) -> int:
     """Schedule pods until SIGTERM or SIGINT (return 0) or until the Lease is lost (return 1).
 
-    Raise StartupError if the process cannot start.
+    `arguments` is the parsed command line. Raise StartupError if the process cannot start, EndpointError if flags
+    contradict each other.
     """
+    records, serving = Records.from_arguments(arguments), port.parse_serving_options(arguments)
     stop = process.stop_on_signals()
     credentials = find_credentials(
-        kubeconfig=settings.kubeconfig or config.client_connection.kubeconfig or None,
-        context=settings.context,
-        master=settings.master,
+        kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
+        context=arguments.context,
+        master=arguments.master,
     )
     with ExitStack() as closing:
         api_requests = RequestMetrics(credentials.url)
         api = ApiServer(credentials, observer=api_requests)
         closing.callback(api.close)
         shared = ClusterState()
-        evicts = not settings.dry_run_binding
-        handle = ApiHandle(shared, preempts=settings.preemption, evicts=evicts)
+        evicts = not arguments.dry_run_binding
+        handle = ApiHandle(shared, preempts=not arguments.disable_preemption, evicts=evicts)
         extenders = _extenders(config, closing)  # refuse what the file says, at once
-        frameworks = _frameworks(config, settings, handle, extenders, shared)
-        health = _vitals(config, settings, stop)
+        frameworks = _frameworks(config, arguments, handle, extenders, shared)
+        health = _build_health(config, records, stop)
         health.metrics.registry.register(api_requests)
-        content = _content(config, settings, health)
-        closing.callback(process.serve(settings.serving, api, content))
+        content = _content(config, arguments.registry, health)
+        closing.callback(process.serve(serving, api, content))
         connected = process.connect(api, stop)
         if connected is None:
             return 0
         cluster, absent, version = connected
         if not config.kubernetes_version:
             config = process.with_cluster_rules(config, version)
-            frameworks = _frameworks(config, settings, handle, extenders, shared)
-            content.configuration = fill_defaults(config, settings.registry)
+            frameworks = _frameworks(config, arguments, handle, extenders, shared)
+            content.configuration = fill_defaults(config, arguments.registry)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        origin = Origin(cluster, identity, settings.records.omitted, resolve_rules(config))
-        if settings.record:
+        origin = Origin(cluster, identity, records.omitted, resolve_rules(config))
+        if arguments.record:
             # Before the Lease: a leader that was killed is restarted as a standby, with its records in the spool.
-            process.start_delivery(settings.records, api, health, closing)
+            process.start_delivery(records, api, health, closing)
         election = None
         if config.leader_election.leader_elect and discovery.LEASES not in absent:
             election = health.election = LeaderElector(api, identity, _lease_settings(config))
@@ -154,8 +139,8 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
             if not election.acquire(stop):
                 return 0
             closing.callback(election.release)  # before the shipper drains: the next leader need not wait for that
-        if settings.record:
-            recorder = process.open_recorder(settings.records, origin, _notes(settings, absent), health, closing)
+        if arguments.record:
+            recorder = process.open_recorder(records, origin, _notes(arguments, absent), health, closing)
         else:
             recorder = health.recorder = NoRecorder(__version__)
         if election is not None:
@@ -165,7 +150,9 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
         if events is not None:
             closing.callback(events.close)
         lost = _schedule(
-            StartedScheduler(config, settings, api, handle, frameworks, recorder, shared, events, health, origin)
+            StartedScheduler(
+                config, arguments, records, api, handle, frameworks, recorder, shared, events, health, origin
+            )
         )
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
     return 1 if lost else 0
@@ -173,12 +160,13 @@ def run(config: Configuration, settings: SchedulerOptions) -> int:
 
 def _schedule(started: StartedScheduler) -> bool:
     """Watch and schedule until the process is stopped or the Lease is lost. Return whether the Lease was lost."""
-    config, settings, api, frameworks = started.config, started.settings, started.api, started.frameworks
+    config, arguments, records = started.config, started.arguments, started.records
+    api, frameworks = started.api, started.frameworks
     health, stop, election = started.health, started.health.stop, started.health.election
     requests, threads = BindRequests(started.recorder), BackgroundThreads(config.parallelism)
     fence = WriteFence(started.leading, _bind_timeout_s(config))
     writes: Writes = NoWrites()
-    if not settings.dry_run_binding:
+    if not arguments.dry_run_binding:
         writes = ApiWrites(api, started.events, requests, threads, fence)
         started.handle.connect(writes)
     scheduler = Scheduler(
@@ -197,11 +185,11 @@ def _schedule(started: StartedScheduler) -> bool:
     loop = health.loop = Loop(
         scheduler,
         {kind.name: kind.decode_as for kind in _watched_kinds(config)},
-        dry_run=settings.dry_run_binding,
+        dry_run=arguments.dry_run_binding,
         on_synced=process.freeze_heap,
         cache_verifier=_cache_verifier(started),
-        event_explainer=None if settings.explain_events is None else EventExplainer(settings.explain_events),
-        node_series=_register_node_series(settings, health.metrics),
+        event_explainer=None if arguments.explain_events is None else EventExplainer(arguments.explain_events),
+        node_series=_register_node_series(arguments, health.metrics),
     )
     debugger = CacheDebugger(loop, api, frameworks.keys(), process.WATCHED_PODS)
     debugger.start()
@@ -211,14 +199,14 @@ def _schedule(started: StartedScheduler) -> bool:
     reflectors = process.build_reflectors(
         api, loop.inbox.put, KeptManifests.from_extenders(config.extenders), _watched_kinds(config)
     )
-    if not settings.dry_run_binding:
+    if not arguments.dry_run_binding:
         reflectors += build_rejection_reflectors(api, frameworks, health.metrics.kubelet_rejected)
     for reflector in reflectors:
         reflector.start()
-    reviewer = _reviewer(started, loop, settings.records.endpoint) if settings.records.endpoint else None
+    reviewer = _reviewer(started, loop, records.endpoint) if records.endpoint else None
     if reviewer is not None:
         reviewer.start()
-    node_groups = process.start_node_group_recorder(settings.records, reviewer, started.recorder, health)
+    node_groups = process.start_node_group_recorder(records, reviewer, started.recorder, health)
     earlier = _earlier_bindings(started)
     if earlier is not None:
         earlier.start()
@@ -246,11 +234,11 @@ def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:
 
     It is not needed in a dry run, with --no-record, and without a decisions service.
     """
-    settings = started.settings
-    if settings.records.endpoint is None or settings.dry_run_binding or not settings.record:
+    arguments, records = started.arguments, started.records
+    if records.endpoint is None or arguments.dry_run_binding or not arguments.record:
         return None
     return EarlierBindings(
-        settings.records.endpoint,
+        records.endpoint,
         started.api,
         started.recorder,
         started.leading,
@@ -268,28 +256,26 @@ def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) 
         pending=lambda: [queued.pod.pod for queued in loop.queue],
         extenders=lambda: build_extenders(started.config.extenders),
         is_active=started.leading,
-        rebuild=process.rebuild_with_rules(started.config, started.settings.registry, started.handle),
+        rebuild=process.rebuild_with_rules(started.config, started.arguments.registry, started.handle),
         feature_gates=started.config.feature_gates,
     )
     client = ReviewClient(endpoint, started.origin.cluster, list(started.frameworks))
     return ReviewWorker(state, client, started.api, started.origin)
 
 
-def _vitals(
-    config: Configuration, settings: SchedulerOptions, stop: threading.Event
-) -> ProcessHealth[SchedulerMetrics]:
+def _build_health(config: Configuration, records: Records, stop: threading.Event) -> ProcessHealth[SchedulerMetrics]:
     election = config.leader_election
     elects_s = parse_seconds(election.lease_duration) if election.leader_elect else None
     metrics = SchedulerMetrics()
-    health = ProcessHealth(stop, metrics, settings.records.spool, settings.records.limit_bytes, elects_s)
+    health = ProcessHealth(stop, metrics, records.spool, records.limit_bytes, elects_s)
     metrics.leading(election.resource_name, lambda: health.election is not None and health.election.leading)
     metrics.registry.register(health)
     return health
 
 
-def _content(config: Configuration, settings: SchedulerOptions, health: ProcessHealth[SchedulerMetrics]) -> Content:
+def _content(config: Configuration, registry: Registry, health: ProcessHealth[SchedulerMetrics]) -> Content:
     return Content(
-        configuration=fill_defaults(config, settings.registry),
+        configuration=fill_defaults(config, registry),
         metrics=health.metrics.registry,
         healthz=health.healthz,
         livez=health.livez,
@@ -311,27 +297,27 @@ def _extenders(config: Configuration, closing: ExitStack) -> list[HttpExtender]:
 
 def _frameworks(
     config: Configuration,
-    settings: SchedulerOptions,
+    arguments: argparse.Namespace,
     handle: ApiHandle,
     extenders: list[HttpExtender],
     shared: ClusterState,
 ) -> dict[str, Framework]:
-    profiles = [_profile(config, i, settings, handle) for i in range(len(config.profiles))]
+    profiles = [_profile(config, i, arguments, handle) for i in range(len(config.profiles))]
     return {p.scheduler_name: Framework(p, time.monotonic, extenders, shared.nominator) for p in profiles}
 
 
-def _profile(config: Configuration, index: int, settings: SchedulerOptions, handle: ApiHandle) -> Profile:
+def _profile(config: Configuration, index: int, arguments: argparse.Namespace, handle: ApiHandle) -> Profile:
     """Return the profile at `index` of the configuration with new plugins. Raises ConfigError."""
-    profile = build_profile(config, index, settings.registry, handle)
-    if settings.adaptive_sampling and profile.percentage_of_nodes_to_score == 0:
+    profile = build_profile(config, index, arguments.registry, handle)
+    if arguments.adaptive_sampling and profile.percentage_of_nodes_to_score == 0:
         return replace(profile, percentage_of_nodes_to_score=ADAPTIVE)
     return profile
 
 
 def _cache_verifier(started: StartedScheduler) -> CacheVerifier | None:
     """Return the verifier of cached results, which logs and counts differences; None without --verify-cache."""
-    settings, config = started.settings, started.config
-    if settings.verify_cache is None:
+    arguments, config = started.arguments, started.config
+    if arguments.verify_cache is None:
         return None
 
     def report(pod: PodInfo, differences: Sequence[CacheDifference]) -> None:
@@ -347,26 +333,26 @@ def _cache_verifier(started: StartedScheduler) -> CacheVerifier | None:
             )
 
     profiles = {
-        profile.scheduler_name: partial(_profile, config, i, settings, started.handle)
+        profile.scheduler_name: partial(_profile, config, i, arguments, started.handle)
         for i, profile in enumerate(config.profiles)
     }
-    return CacheVerifier(settings.verify_cache, profiles, report)
+    return CacheVerifier(arguments.verify_cache, profiles, report)
 
 
-def _register_node_series(settings: SchedulerOptions, metrics: SchedulerMetrics) -> NodeSeries | None:
+def _register_node_series(arguments: argparse.Namespace, metrics: SchedulerMetrics) -> NodeSeries | None:
     """Return the metrics of single nodes, which are served from now on, or None without --node-series."""
-    if settings.node_series is None:
+    if arguments.node_series is None:
         return None
-    series = NodeSeries(settings.node_series)
+    series = NodeSeries(arguments.node_series)
     metrics.registry.register(series)
     return series
 
 
-def _notes(settings: SchedulerOptions, absent: dict[str, str]) -> tuple[Reason, ...]:
+def _notes(arguments: argparse.Namespace, absent: dict[str, str]) -> tuple[Reason, ...]:
     notes = list(process.build_absent_api_notes(absent))
-    if not settings.preemption:
+    if arguments.disable_preemption:
         notes.append(Reason("preemption-disabled"))
-    if settings.dry_run_binding:
+    if arguments.dry_run_binding:
         notes.append(Reason("dry-run"))
     return tuple(notes)
 
