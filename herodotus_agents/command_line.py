@@ -21,7 +21,7 @@ from herodotus_agents.annotators.controller import RoundError
 from herodotus_agents.policy import PolicyError
 from herodotus_agents.rewards import RewardsError
 from herodotus_agents.settings import Port, SettingsError, flag_type, parse_log_level
-from herodotus_kube.client import KubeError
+from herodotus_kube.api_conventions import ApiError
 from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
@@ -32,7 +32,6 @@ from scheduler.engine.formulas.measurements import COST
 from scheduler.prometheus import PrometheusError
 
 _FAILURES: Final = (
-    KubeError,
     KubeconfigError,
     ListenError,
     PolicyError,
@@ -52,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.run(arguments)
     except PrometheusError as e:
         print(f"error: {escape(str(e))} (--prometheus URL, or PROM_IP and PROM_PORT, set the address)", file=sys.stderr)
+        return 1
+    except ApiError as e:
+        print(f"error: {escape(e.describe())}", file=sys.stderr)
         return 1
     except _FAILURES as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)

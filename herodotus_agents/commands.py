@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from typing import Annotated, ClassVar, Final
 
@@ -33,12 +34,14 @@ from herodotus_agents.annotators.controller import (
 from herodotus_agents.app import create_app
 from herodotus_agents.monitor import Monitor
 from herodotus_agents.nodes import NodeCache
+from herodotus_agents.objects import NodeView
 from herodotus_agents.policy import PolicyError
 from herodotus_agents.registry import load_agents
 from herodotus_agents.rewards import Rewards
 from herodotus_agents.settings import SettingsError
-from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import find_credentials
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_kube.watch import ListWatch, Reflector
 from herodotus_record.escaping import escape
 from herodotus_serving.sockets import Address
 from scheduler.prometheus import Prometheus
@@ -101,8 +104,7 @@ def serve(arguments: argparse.Namespace) -> None:
 def monitor(arguments: argparse.Namespace) -> None:
     """Learn how well pods of each type do on each node and annotate the nodes with it, until SIGTERM or SIGINT."""
     learning, stop = Monitor(_kube_client(arguments), Rewards(arguments.store)), _stop_event()
-    # The watch runs in another thread, because the thread that waits for events does not run signal handlers.
-    threading.Thread(target=learning.run, args=(arguments.namespace, stop), name="monitor", daemon=True).start()
+    learning.start(arguments.namespace)
     print("monitoring", arguments.namespace or "all namespaces", flush=True)
     stop.wait()
 
@@ -152,7 +154,7 @@ def annotate_allocation(arguments: argparse.Namespace) -> None:
     annotator = allocation.AllocationAnnotator(options.gpu_resource)
     _annotate(arguments, annotator, options)
     if arguments.once:
-        with _kube_client(arguments) as kube:
+        with closing(_kube_client(arguments)) as kube:
             print("\n".join(annotator.format_table(list_nodes(kube))))
 
 
@@ -173,7 +175,7 @@ def annotate_price(arguments: argparse.Namespace) -> None:
     """
     given = dict(_parse_price(text) for text in arguments.price)
     done: RoundResult | None = None
-    with _kube_client(arguments) as kube:
+    with closing(_kube_client(arguments)) as kube:
         if not arguments.list:
             annotator = price.PriceAnnotator(given, arguments.seed, arguments.annotation)
             done = run_round(kube, annotator, _annotation_rate(_annotator_settings(os.environ)), threading.Event())
@@ -185,7 +187,7 @@ def annotate_price(arguments: argparse.Namespace) -> None:
 
 def _annotate(arguments: argparse.Namespace, annotator: Annotator, options: AnnotatorSettings) -> None:
     rate = _annotation_rate(options)
-    with _kube_client(arguments) as kube:
+    with closing(_kube_client(arguments)) as kube:
         if not arguments.once:
             run(kube, annotator, rate, _stop_event())
             return
@@ -217,7 +219,7 @@ def _parse_price(text: str) -> tuple[str, str]:
     raise SettingsError(f"--price {text}: expected NODE=PRICE")
 
 
-def _kube_client(arguments: argparse.Namespace) -> KubeClient:
+def _kube_client(arguments: argparse.Namespace) -> ApiServer:
     """Return a client for the cluster that flags, the variable CLUSTER_CONF or the default locations name.
 
     Flags win over CLUSTER_CONF, and both over the default locations. Raises SettingsError if CLUSTER_CONF is invalid.
@@ -228,25 +230,16 @@ def _kube_client(arguments: argparse.Namespace) -> KubeClient:
     named = bool(arguments.server or arguments.kubeconfig)
     inside = where == IN_CLUSTER or (not where and "KUBERNETES_SERVICE_HOST" in os.environ)
     in_cluster = arguments.in_cluster or (inside and not named)
-    where_from = find_credentials(kubeconfig=arguments.kubeconfig, master=arguments.server, in_cluster=in_cluster)
-    return KubeClient(where_from, "herodotus-agents")
+    credentials = find_credentials(kubeconfig=arguments.kubeconfig, master=arguments.server, in_cluster=in_cluster)
+    return ApiServer(credentials, user_agent="herodotus-agents")
 
 
 def _start_node_cache(arguments: argparse.Namespace) -> NodeCache:
-    """Return a cache of all nodes that a watch keeps current. Raises KubeError if the first list takes over 30 s."""
-    cache, kube, stop = NodeCache(), _kube_client(arguments), threading.Event()
-    filled = threading.Event()
-
-    def replace(objects: list[msgspec.Raw]) -> None:
-        cache.replace(objects)
-        filled.set()
-
-    watch = threading.Thread(
-        target=kube.list_and_watch, args=(NODES, replace, cache.handle_event, stop), name="nodes", daemon=True
-    )
-    watch.start()
-    if not filled.wait(30.0):
-        raise KubeError("the API server did not list nodes within 30 s")
+    """Return a cache of all nodes that a watch keeps current. Raises ApiError if the first list takes over 30 s."""
+    cache = NodeCache()
+    Reflector(_kube_client(arguments), ListWatch(NODES, "Node", NodeView), cache.update).start()
+    if not cache.listed.wait(30.0):
+        raise ApiError(0, "NoAnswer", "the API server did not list nodes within 30 s")
     return cache
 
 

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-import msgspec
+from collections.abc import Callable
+from typing import Final
 
 from herodotus_agents import outcomes
+from herodotus_agents.annotators.controller import annotate_node
 from herodotus_agents.objects import PodView
 from herodotus_agents.rewards import Rewards, RewardsError
-from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.http import ApiError, ApiServer
+from herodotus_kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 from scheduler.engine.formulas import measurements
 
 _log: Final = logging.getLogger(__name__)
@@ -36,34 +35,30 @@ class Monitor:
     Use it from one thread only.
     """
 
-    def __init__(self, kube: KubeClient, rewards: Rewards, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, api: ApiServer, rewards: Rewards, clock: Callable[[], float] = time.time) -> None:
         """Create a monitor; `clock` returns seconds since 1970."""
-        self._kube = kube
+        self._api = api
         self._rewards = rewards
         self._clock = clock
 
-    def run(self, namespace: str, stop: threading.Event) -> None:
-        """Learn from the pods of a namespace ("" for all namespaces) by list and watch, until `stop` is set."""
+    def start(self, namespace: str) -> None:
+        """Start a thread that learns from the pods of a namespace ("" for all namespaces) by list and watch."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-        self._kube.list_and_watch(path, self.handle_list, self.handle_event, stop)
+        Reflector(self._api, ListWatch(path, "Pod", PodView), self.update).start()
 
-    def handle_list(self, objects: Sequence[Any]) -> None:
-        """Update the rewards of pod types on nodes from the complete list of pods, given as JSON.
+    def update(self, message: ListResult[PodView] | WatchEvent[PodView]) -> None:
+        """Update the rewards of pod types on nodes from the complete list of pods, or from the change of one pod.
 
         Nodes whose rewards changed are annotated. Pods that no longer exist are forgotten; the rewards that they earned
         stay.
         """
-        pods = [msgspec.json.decode(raw, type=PodView) for raw in objects]
-        self._rewards.retain_pods({pod.metadata.uid for pod in pods})
-        self._publish({pod.spec.node_name for pod in pods if self._learn(pod)})
-
-    def handle_event(self, event_type: str, raw: Any) -> None:
-        """Update the rewards of pod types on nodes from one watch event (ADDED, MODIFIED or DELETED) of a pod."""
-        pod = msgspec.json.decode(raw, type=PodView)
-        if event_type == "DELETED":
-            self._rewards.forget_pod(pod.metadata.uid)
-        elif self._learn(pod):
-            self._publish({pod.spec.node_name})
+        if isinstance(message, ListResult):
+            self._rewards.retain_pods({pod.metadata.uid for pod in message.objects})
+            self._publish({pod.spec.node_name for pod in message.objects if self._learn(pod)})
+        elif message.type == "DELETED":
+            self._rewards.forget_pod(message.object.metadata.uid)
+        elif self._learn(message.object):
+            self._publish({message.object.spec.node_name})
 
     def _learn(self, pod: PodView) -> bool:
         outcome = outcomes.classify(pod)
@@ -93,9 +88,9 @@ class Monitor:
             worst = sorted(self._rewards.rewards_below_initial(node).items(), key=lambda item: item[1])[:MAX_TYPES]
             value = json.dumps(dict(sorted(worst)), separators=(",", ":")) if worst else None
             try:
-                self._kube.annotate_node(node, {measurements.REWARDS: value, measurements.MEASURED["rewards"]: now})
-            except KubeError as e:
-                _log.warning("node %s: %s", node, e)
+                annotate_node(self._api, node, {measurements.REWARDS: value, measurements.MEASURED["rewards"]: now})
+            except ApiError as e:
+                _log.warning("node %s: %s", node, e.describe())
 
 
 def _name_and_reward(outcome: outcomes.PodOutcome) -> tuple[str, float]:

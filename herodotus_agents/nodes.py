@@ -5,12 +5,11 @@ Invariant: many threads read it; only the watch's thread changes it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
 
 from herodotus_agents.objects import NodeView
+from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.engine.columns import NodeObjectColumns
 from scheduler.engine.objects.types import NodeMetadata
 
@@ -19,6 +18,7 @@ class NodeCache:
     """A cache of all nodes by name, which a watch fills. Many threads may read it; one thread writes."""
 
     def __init__(self) -> None:
+        self.listed = threading.Event()  # set once all nodes are in the cache
         self._nodes: dict[str, NodeView] = {}
         self._revision = 0  # increases after each change
         self._latest = (0, NodeObjectColumns([]))  # and the revision for which they are valid
@@ -32,8 +32,8 @@ class NodeCache:
         revision, (latest_revision, latest) = self._revision, self._latest
         if latest_revision == revision and latest.names == names:
             return latest
-        known = self._nodes
-        columns = NodeObjectColumns([known.get(name) or NodeView(metadata=NodeMetadata(name=name)) for name in names])
+        nodes = self._nodes
+        columns = NodeObjectColumns([nodes.get(name) or NodeView(metadata=NodeMetadata(name=name)) for name in names])
         self._latest = revision, columns
         return columns
 
@@ -41,17 +41,13 @@ class NodeCache:
         """Return every node, sorted by name."""
         return [node for _, node in sorted(self._nodes.items())]
 
-    def replace(self, objects: Sequence[Any]) -> None:
-        """Replace the content of the cache with the listed nodes, given as JSON."""
-        nodes = (msgspec.json.decode(raw, type=NodeView) for raw in objects)
-        self._nodes = {node.name: node for node in nodes}
-        self._revision += 1
-
-    def handle_event(self, event_type: str, raw: Any) -> None:
-        """Apply one watch event (ADDED, MODIFIED or DELETED) of a node, given as JSON, to the cache."""
-        node = msgspec.json.decode(raw, type=NodeView)
-        if event_type == "DELETED":
-            self._nodes.pop(node.name, None)
+    def update(self, message: ListResult[NodeView] | WatchEvent[NodeView]) -> None:
+        """Replace the content of the cache with a list of all nodes, or apply the change of one node."""
+        if isinstance(message, ListResult):
+            self._nodes = {node.name: node for node in message.objects}
+            self.listed.set()
+        elif message.type == "DELETED":
+            self._nodes.pop(message.object.name, None)
         else:
-            self._nodes[node.name] = node
+            self._nodes[message.object.name] = message.object
         self._revision += 1

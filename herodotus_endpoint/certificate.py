@@ -23,8 +23,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import KubeconfigError, find_credentials
+from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record.escaping import escape
 from herodotus_serving.flag_types import parse_object_name
 from herodotus_serving.self_signed import create_self_signed, parse_expiry
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command `certificate` with these arguments and return the exit code: 0, or 1 after an error."""
     arguments = build_parser().parse_args(argv)
     try:
-        api = KubeClient(find_credentials(kubeconfig=arguments.kubeconfig), "herodotus-endpoint")
+        api = ApiServer(find_credentials(kubeconfig=arguments.kubeconfig), user_agent="herodotus-endpoint")
         try:
             pair = ensure_certificate(api, arguments.secret, arguments.host, datetime.now(timezone.utc))
             if arguments.ca_configmap is not None:
@@ -51,39 +51,41 @@ def main(argv: Sequence[str]) -> int:
         finally:
             api.close()
         write_certificate(arguments.directory, pair)
-    except (KubeconfigError, KubeError, OSError) as e:
-        print(f"error: cannot provide a certificate: {escape(str(e))}", file=sys.stderr)
+    except (KubeconfigError, ApiError, OSError) as e:
+        problem = e.describe() if isinstance(e, ApiError) else str(e)
+        print(f"error: cannot provide a certificate: {escape(problem)}", file=sys.stderr)
         return 1
     return 0
 
 
-def ensure_certificate(api: KubeClient, secret: tuple[str, str], host: str, now: datetime) -> Data:
+def ensure_certificate(api: ApiServer, secret: tuple[str, str], host: str, now: datetime) -> Data:
     """Return the key and certificate in a Secret; create and store new ones if they are absent or expire soon.
 
     The result maps tls.crt, tls.key and ca.crt to PEM. `secret` is a pair of namespace and name. `host` is the DNS name
-    of a new certificate. Raises KubeError if the Secret cannot be read or written.
+    of a new certificate. Raises ApiError if the Secret cannot be read or written.
     """
     path = "/api/v1/namespaces/{}/secrets/{}".format(*secret)
-    found = api.get(path)
-    pair = _decode_secret(found)
+    stored = api.get_object(path)
+    pair = _decode_secret(stored)
     if not _is_usable(pair, now):
         key, certificate = create_self_signed([host], VALID_FOR)
         pair = {CERTIFICATE: certificate, KEY: key, AUTHORITY: certificate}
         encoded = {name: base64.b64encode(pem).decode() for name, pem in pair.items()}
-        api.put(path, {**found, "data": encoded})  # the resourceVersion makes the API server refuse a concurrent change
+        # The resourceVersion makes the API server refuse a concurrent change.
+        api.put(path, {**stored, "data": encoded})
     return pair
 
 
-def publish_authority(api: KubeClient, config_map: tuple[str, str], pem: bytes) -> None:
+def publish_authority(api: ApiServer, config_map: tuple[str, str], pem: bytes) -> None:
     """Write a CA certificate (PEM) to the key ca.crt of a ConfigMap, unless the key has that value already.
 
-    `config_map` is a pair of namespace and name. Raises KubeError if the ConfigMap cannot be read or written.
+    `config_map` is a pair of namespace and name. Raises ApiError if the ConfigMap cannot be read or written.
     """
     path = "/api/v1/namespaces/{}/configmaps/{}".format(*config_map)
-    found = api.get(path)
-    published = found.get("data") or {}
+    stored = api.get_object(path)
+    published = stored.get("data") or {}
     if published.get(AUTHORITY) != pem.decode():
-        api.put(path, {**found, "data": {**published, AUTHORITY: pem.decode()}})
+        api.put(path, {**stored, "data": {**published, AUTHORITY: pem.decode()}})
 
 
 def write_certificate(directory: Path, pair: Data) -> None:

@@ -16,13 +16,15 @@ from herodotus_endpoint.access.front_proxy import FrontProxy, FrontProxyWatcher,
 from herodotus_endpoint.access.guard import AccessControl
 from herodotus_endpoint.access.identity import Authenticator
 from herodotus_endpoint.access.senders import SenderAuthenticator
-from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import KubeconfigError, find_credentials
+from herodotus_kube.http import ApiError, ApiServer
 
 if TYPE_CHECKING:
     from herodotus_endpoint.settings import ServiceSettings
 
 USER_AGENT = "herodotus-endpoint"
+MAX_CONNECTIONS = 16
+REVIEW_TIMEOUT_S = 5.0  # a review takes milliseconds; this bounds how long a reader waits
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # its UID names the cluster in every record
 
 
@@ -59,20 +61,26 @@ def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
     """
     if not delegation.needs_api_server:
         return delegation
-    api = KubeClient(find_credentials(kubeconfig=delegation.kubeconfig), USER_AGENT)
+    api = _connect(delegation)
     try:
-        own_cluster = str(api.get(KUBE_SYSTEM)["metadata"]["uid"])
+        own_cluster = str(api.get_object(KUBE_SYSTEM)["metadata"]["uid"])
         senders = {name: cluster or own_cluster for name, cluster in delegation.senders.items()}
         front_proxy = read_front_proxy(api) if delegation.aggregated_api else FrontProxy()
-    except (KubeError, KeyError, TypeError) as e:
+    except (ApiError, KeyError, TypeError) as e:
+        problem = e.describe() if isinstance(e, ApiError) else e
         raise KubeconfigError(
-            f"cannot read the cluster's UID or the front proxy's settings from the API server: {e}"
+            f"cannot read the cluster's UID or the front proxy's settings from the API server: {problem}"
         ) from e
     finally:
         api.close()
     if delegation.aggregated_api and not front_proxy.authority:
         raise KubeconfigError("the API server publishes no front proxy: set its flag --requestheader-client-ca-file")
     return replace(delegation, senders=senders, front_proxy=front_proxy, cluster=own_cluster)
+
+
+def _connect(delegation: DelegationOptions) -> ApiServer:
+    credentials = find_credentials(kubeconfig=delegation.kubeconfig)
+    return ApiServer(credentials, MAX_CONNECTIONS, user_agent=USER_AGENT, timeout_s=REVIEW_TIMEOUT_S)
 
 
 def open_delegation(
@@ -85,7 +93,7 @@ def open_delegation(
     """
     rights = None
     if delegation.needs_api_server:
-        api = KubeClient(find_credentials(kubeconfig=delegation.kubeconfig), USER_AGENT)
+        api = _connect(delegation)
         rights = ReviewCache(api)
     settings = replace(settings, cluster=delegation.cluster)
     authorities: Callable[[], Sequence[str]] = tuple

@@ -1,5 +1,5 @@
-"""The Kubernetes client that all servers share.
+"""The one Kubernetes client, for the scheduler, the observer, local mode, the decisions service and the agents.
 
 `credentials` finds the API server's address and credentials, `http` sends requests, `watch` lists and watches, `lease`
-elects a leader. Only `http` imports the HTTP library.
+elects a leader; `api_conventions` has errors and pages of lists. Only `http` imports the HTTP library.
 """

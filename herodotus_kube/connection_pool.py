@@ -69,8 +69,8 @@ class ConnectionPool:
         self._waiting: deque[PooledRequest] = deque()
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
-        self._selector = selectors.DefaultSelector()
-        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector: selectors.BaseSelector  # it and the next are made with the thread, which few programs need
+        self._wakeup: int
         self._asleep = False
         self._closed = False
         self._expired_at = 0.0
@@ -104,6 +104,8 @@ class ConnectionPool:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
+                self._selector = selectors.DefaultSelector()
+                self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
                 self._selector.register(self._wakeup, selectors.EVENT_READ)
                 self._thread = threading.Thread(target=self._run, name="wire", daemon=True)
                 self._thread.start()

@@ -127,8 +127,8 @@ def _tls(config: Configuration) -> ssl.SSLContext:
 
 
 def _format_error(e: Exception, kubeconfig: str | None, context: str | None) -> str:
-    said = " ".join(str(e).split())
-    if context and "context" in said.lower():
+    message = " ".join(str(e).split())
+    if context and "context" in message.lower():
         return f'context "{context}" does not exist in the kubeconfig'
     where = f"kubeconfig {kubeconfig}: " if kubeconfig else "no usable kubeconfig: "
-    return f"{where}{said}"
+    return f"{where}{message}"

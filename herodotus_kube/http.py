@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
 import msgspec
 
+from herodotus_kube.api_conventions import ApiError as ApiError
+from herodotus_kube.api_conventions import Json as Json
+from herodotus_kube.api_conventions import read_pages
 from herodotus_kube.connection_pool import ConnectionPool, NotSentError
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.responses import ApiResponse
@@ -30,24 +33,10 @@ TIMEOUT_S: Final = 10.0  # of a request and its repetitions; a binding must not 
 CONNECT_TIMEOUT_S: Final = 5.0
 NOT_SENT: Final = "NotSent"  # an ApiError's reason: nothing can have come of the request
 HEADER_TTL_S: Final = 1.0  # how long headers are used again: asking for a token takes as long as a request's own head
-USER_AGENT: Final = "herodotus-scheduler"
-RETRYABLE_CODES: Final = (
-    429,
-    503,
-)  # with Retry-After: nothing was done, whatever the method; client-go repeats them too
+RETRYABLE_CODES: Final = (429, 503)  # with Retry-After: nothing was done; client-go repeats every method too
 
-Json = dict[str, Any]
-Done = Callable[["ApiError | None"], None]
-
-
-class ApiError(Exception):
-    """The API server refused a request or did not respond. `code` is the HTTP status, or 0 if there was no response."""
-
-    def __init__(self, code: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.retry_after_s = retry_after_s
+T = TypeVar("T")
+Done = Callable[[ApiError | None], None]
 
 
 class ApiRequest(NamedTuple):
@@ -90,24 +79,29 @@ class ApiServer:
         connections: int = 64,
         transport: httpx.BaseTransport | None = None,
         observer: RequestObserver | None = None,
+        user_agent: str = "herodotus-scheduler",
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Prepare connections to the server of the credentials, at most `connections` at a time.
 
-        `transport` replaces the network in tests. `observer` is called for every request.
+        `transport` replaces the network in tests. `observer` is called for every request. No request with its
+        repetitions takes longer than `timeout_s`.
         """
         self.url = credentials.url
         self._observer: RequestObserver = observer or _NoObserver()
         self._closed = threading.Event()
         self._headers = credentials.headers
+        self._user_agent = user_agent
+        self._timeout_s = timeout_s
         self._header_lines = "", 0.0  # and until when they are good
         parts = urlsplit(credentials.url)
         self._host, self._prefix = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
         self._client = httpx.Client(
             base_url=credentials.url,
-            verify=credentials.tls if credentials.tls is not None else True,
-            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            verify=credentials.tls if credentials.tls is not None else False,
+            timeout=_build_timeout(timeout_s),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
+            headers={"User-Agent": user_agent, "Accept": "application/json"},
             transport=transport,
         )
         direct = transport is None and not _uses_proxy(credentials.url)
@@ -117,6 +111,30 @@ class ApiServer:
     def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """Send a GET and return the response body. Raise ApiError if the request fails."""
         return self._send(ApiRequest("GET", path, params=params))
+
+    def get_object(self, path: str) -> Json:
+        """Return the object at a path. Raise ApiError if the request fails or the response is not a JSON object."""
+        return _parse_object(f"GET {path}", self.get(path))
+
+    def list_objects(self, path: str, decode_as: type[T], params: Mapping[str, str] | None = None) -> Iterator[T]:
+        """Yield every object of the collection at a path, decoded to `decode_as`. `params` are query parameters.
+
+        Raise ApiError if a request fails, msgspec.MsgspecError if an object is invalid.
+        """
+        decoder = msgspec.json.Decoder(decode_as)
+        for page in read_pages(lambda page_params: self.get(path, page_params), params or {}):
+            yield from map(decoder.decode, page.items or ())
+
+    def review(self, group: str, kind: str, spec: Json) -> Json:
+        """Create a review, such as TokenReview of authentication.k8s.io, and return its status.
+
+        Raise ApiError if the request fails or the response is not such a review.
+        """
+        path, body = f"/apis/{group}/v1/{kind.lower()}s", {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
+        status = _parse_object(f"POST {path}", self.post(path, body)).get("status")
+        if not isinstance(status, dict):
+            raise ApiError(0, "NoAnswer", f"not a {kind}", request=f"POST {path}")
+        return status
 
     def post(self, path: str, body: Json, timeout_s: float = TIMEOUT_S) -> bytes:
         """Create an object and return the response body. Raise ApiError if the request fails.
@@ -176,18 +194,22 @@ class ApiServer:
         answered = False
         try:
             with self._client.stream(
-                "GET", path, params=dict(params), headers=self._headers(), timeout=_build_stream_timeout(read_timeout_s)
+                "GET",
+                path,
+                params=dict(params),
+                headers=self._headers(),
+                timeout=_build_timeout(TIMEOUT_S, read_timeout_s),
             ) as response:
                 answered = True
                 self._observer.count("GET", response.status_code)
                 if response.status_code >= 400:
                     response.read()
-                    raise _parse_error(response)
+                    raise _parse_error(f"GET {path}", response)
                 yield response.iter_raw()
         except httpx.HTTPError as e:
             if not answered:
                 self._observer.count("GET", 0)
-            raise ApiError(0, "NoAnswer", _error_text(e)) from e
+            raise _no_answer(f"GET {path}", e) from e
 
     def close(self) -> None:
         """Close every connection. Requests in flight and later requests fail."""
@@ -206,11 +228,11 @@ class ApiServer:
         """Return the bytes of an HTTP/1.1 request, head and JSON body, with its timeout as the only parameter."""
         content = msgspec.json.encode(request.body)
         target = f"{self._prefix}{request.path}?timeout={request.timeout_s:g}s"
-        given = self._get_header_lines()
+        header_lines = self._get_header_lines()
         head = (
-            f"{request.method} {target} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {USER_AGENT}\r\n"
+            f"{request.method} {target} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {self._user_agent}\r\n"
             f"Accept: application/json\r\nContent-Type: {request.content_type}\r\n"
-            f"Content-Length: {len(content)}\r\n{given}\r\n"
+            f"Content-Length: {len(content)}\r\n{header_lines}\r\n"
         )
         return head.encode("latin-1") + content
 
@@ -219,11 +241,11 @@ class ApiServer:
 
         A token that is being renewed stays valid for minutes.
         """
-        known, now = self._header_lines, time.monotonic()
-        if now >= known[1]:
+        (lines, expires_s), now = self._header_lines, time.monotonic()
+        if now >= expires_s:
             lines = "".join(f"{name}: {value}\r\n" for name, value in self._headers().items())
-            known = self._header_lines = lines, now + HEADER_TTL_S
-        return known[0]
+            self._header_lines = lines, now + HEADER_TTL_S
+        return lines
 
     def _send_aside(self, request: ApiRequest, done: Done, precondition: Callable[[], bool]) -> None:
         if not precondition():
@@ -251,7 +273,9 @@ class ApiServer:
         if request.body is not None:
             content = json.dumps(request.body, separators=(",", ":")).encode()
             headers["Content-Type"] = request.content_type
-        deadline, timeout = time.monotonic() + request.timeout_s, _split_timeout(request.timeout_s)
+        is_shorter = request.timeout_s < self._timeout_s
+        timeout = _split_timeout(request.timeout_s) if is_shorter else _build_timeout(self._timeout_s)
+        deadline = time.monotonic() + min(request.timeout_s, self._timeout_s)
         while True:
             try:
                 response = self._client.request(
@@ -264,11 +288,11 @@ class ApiServer:
                 )
             except httpx.HTTPError as e:
                 self._observer.count(request.method, 0)
-                raise ApiError(0, "NoAnswer", _error_text(e)) from e
+                raise _no_answer(f"{request.method} {request.path}", e) from e
             self._observer.count(request.method, response.status_code)
             if response.status_code < 400:
                 return response.content
-            error = _parse_error(response)
+            error = _parse_error(f"{request.method} {request.path}", response)
             if error.code not in RETRYABLE_CODES or not error.retry_after_s:
                 raise error
             if time.monotonic() + error.retry_after_s > deadline or self._closed.wait(error.retry_after_s):
@@ -281,21 +305,27 @@ def micro_time() -> str:
 
 
 def _split_timeout(timeout_s: float) -> httpx.Timeout:
-    """Return the timeouts of connecting, writing, reading and waiting for a connection, for a request of `timeout_s`.
-
-    If `timeout_s` is shorter than the default, they add up to it.
-    """
-    if timeout_s >= TIMEOUT_S:
-        return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+    """Return timeouts of connecting, writing, reading and waiting for a connection that add up to `timeout_s`."""
     return httpx.Timeout(read=timeout_s * 0.6, connect=timeout_s * 0.2, write=timeout_s * 0.1, pool=timeout_s * 0.1)
 
 
-def _build_stream_timeout(read_timeout_s: float) -> httpx.Timeout:
-    return httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=read_timeout_s)
+def _build_timeout(timeout_s: float, read_timeout_s: float | None = None) -> httpx.Timeout:
+    connect_s = min(CONNECT_TIMEOUT_S, timeout_s)
+    return httpx.Timeout(timeout_s, connect=connect_s, read=timeout_s if read_timeout_s is None else read_timeout_s)
 
 
-def _error_text(e: httpx.HTTPError) -> str:
-    return str(e) or type(e).__name__
+def _parse_object(request: str, body: bytes) -> Json:
+    try:
+        document = json.loads(body)
+    except ValueError as e:
+        raise _no_answer(request, e) from e
+    if not isinstance(document, dict):
+        raise ApiError(0, "NoAnswer", "not a JSON object", request=request)
+    return document
+
+
+def _no_answer(request: str, error: Exception) -> ApiError:
+    return ApiError(0, "NoAnswer", str(error) or type(error).__name__, request=request)
 
 
 def _closed_error() -> ApiError:
@@ -319,16 +349,16 @@ def _to_api_error(answer: ApiResponse | OSError) -> ApiError | None:
     return _build_error(answer.status, answer.reason, answer.body, answer.headers.get("retry-after", ""))
 
 
-def _parse_error(response: httpx.Response) -> ApiError:
+def _parse_error(request: str, response: httpx.Response) -> ApiError:
     after = response.headers.get("Retry-After", "")
-    return _build_error(response.status_code, response.reason_phrase, response.content, after)
+    return _build_error(response.status_code, response.reason_phrase, response.content, after, request)
 
 
-def _build_error(code: int, phrase: str, body: bytes, retry_after: str) -> ApiError:
+def _build_error(code: int, phrase: str, body: bytes, retry_after: str, request: str = "") -> ApiError:
     try:
         status = json.loads(body)
         message, reason = status.get("message", ""), status.get("reason", "")
     except (ValueError, AttributeError):
         message, reason = body.decode(errors="replace")[:200], ""
     after_s = float(retry_after) if retry_after.isdigit() else None
-    return ApiError(code, reason, message or f"{code} {phrase}", after_s)
+    return ApiError(code, reason, message or f"{code} {phrase}", after_s, request)

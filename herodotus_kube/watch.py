@@ -21,12 +21,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from herodotus_kube.http import ApiError, ApiServer
+from herodotus_kube.api_conventions import ApiError, Metadata, read_pages
+from herodotus_kube.http import ApiServer
 from herodotus_record import klog
 
-# Objects a list request: some 25 MB. client-go's 500 cost the API server three times as much processor time with 50,000
-# pods, as it goes over all that are left for each page.
-PAGE: Final = 2500
 WATCH_S: Final = 300  # the server ends a watch after about this long; it is resumed where it ended
 SILENCE_S: Final = 90.0  # bookmarks come every minute: longer silence is a dead connection
 BACKOFF_S: Final = (0.2, 30.0)  # first and longest pause after a failure
@@ -73,23 +71,13 @@ class WatchEvent(Generic[T]):
 Sink = Callable[[ListResult[Any] | WatchEvent[Any]], None]
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct, gc=False, frozen=True):
-    metadata: _Metadata = _Metadata()
-    items: list[msgspec.Raw] | None = None
-
-
 class _Event(msgspec.Struct, gc=False, frozen=True):
     type: str
     object: msgspec.Raw
 
 
 class _Bookmark(msgspec.Struct, gc=False, frozen=True):
-    metadata: _Metadata = _Metadata()
+    metadata: Metadata = Metadata()
 
 
 class _Status(msgspec.Struct, gc=False, frozen=True):
@@ -155,7 +143,6 @@ class Reflector(Generic[T]):
         self._stop = threading.Event()
         self._events = msgspec.json.Decoder(_Event)
         self._objects = msgspec.json.Decoder(target.decode_as)
-        self._pages = msgspec.json.Decoder(_Page)
         self._thread = threading.Thread(target=self._run, name=f"watch-{target.kind}", daemon=True)
 
     def start(self) -> None:
@@ -202,18 +189,14 @@ class Reflector(Generic[T]):
 
         Raise ResourceExpiredError, KindNotServedError or ApiError if the list fails.
         """
-        found: list[T] = []
-        more = ""
+        objects: list[T] = []
+        version = ""
         collecting = gc.isenabled()
         gc.disable()  # bulk decoding doubles to quadruples in time otherwise, and makes no garbage
         try:
-            while True:
-                params = {**self._target.params, "limit": str(PAGE)} | ({"continue": more} if more else {})
-                page = self._pages.decode(self._api.get(self._target.path, params))
-                found += map(self._decode, page.items or ())
-                more = page.metadata.continue_
-                if not more:
-                    break
+            for page in read_pages(lambda params: self._api.get(self._target.path, params), self._target.params):
+                objects += map(self._decode, page.items or ())
+                version = page.metadata.resource_version
         except ApiError as e:
             if e.code == 410:
                 raise ResourceExpiredError from e
@@ -224,8 +207,8 @@ class Reflector(Generic[T]):
             if collecting:
                 gc.enable()
         self._may_be_absent = False
-        self._sink(ListResult(self._kind, found))
-        self._version = page.metadata.resource_version
+        self._sink(ListResult(self._kind, objects))
+        self._version = version
 
     def _report_absent(self) -> None:
         """Pass an empty list to the sink, the first time that the API server turns out not to serve the kind."""

@@ -13,16 +13,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 
+from herodotus_kube.api_conventions import read_pages
 from herodotus_local.errors import ReadError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import ALL_KINDS, DEVICE_TAINT_RULES, KINDS, WatchedKind
 from scheduler.engine.whatif.pods import PriorityClass
 
-PAGE: Final = 2500  # objects in one response; smaller pages cost the API server more (see herodotus_kube.watch)
 _CONNECTIONS: Final = 4  # requests at a time
 _FORBIDDEN, _NOT_FOUND = 403, 404
 _PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -93,15 +94,6 @@ class ClusterListing:
         return [f"{', '.join(names)} cannot be read: {effect}" for effect, names in by_effect.items()]
 
 
-class _ListMeta(msgspec.Struct):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
-
-
 class ClusterReader(AbstractContextManager["ClusterReader"]):
     """Reads the objects of one cluster, with a few requests at a time that begin at once."""
 
@@ -127,21 +119,21 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         read if `needs_storage`, which is called with all pods, returns True. Raises ReadError if the nodes or no pods
         at all can be read.
         """
-        found = ClusterListing(nodes=self._nodes.result(), pods=self._read_pods(namespace))
-        if needs_storage(found.pods):
+        listing = ClusterListing(nodes=self._nodes.result(), pods=self._read_pods(namespace))
+        if needs_storage(listing.pods):
             self._others += [self._submit(kind) for kind in KINDS if kind.name in _STORAGE]
-        found.priority_classes = self._classes.result()
-        for each in self._others:
-            found.others += each.result() or ()
-        found.unread = sorted(set(self._unread))
-        unread = {kind.plural for kind in found.unread}
+        listing.priority_classes = self._classes.result()
+        for listed in self._others:
+            listing.others += listed.result() or ()
+        listing.unread = sorted(set(self._unread))
+        unread = {kind.plural for kind in listing.unread}
         if unread & _STORAGE:
-            found.disabled = frozenset(_STORAGE_PLUGINS)
+            listing.disabled = frozenset(_STORAGE_PLUGINS)
         if _CLAIMS in unread:
-            found.disabled |= {"VolumeRestrictions"}
+            listing.disabled |= {"VolumeRestrictions"}
         if unread & DEVICES:
-            found.disabled |= {ALLOCATES}
-        return found
+            listing.disabled |= {ALLOCATES}
+        return listing
 
     def read_node_groups(self, pods: Iterable[str]) -> AutoscalingObjects:
         """Return the objects that describe node groups, and the autoscalers' events about the pods NAMESPACE/NAME.
@@ -187,23 +179,10 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
             return None
 
     def _list(self, path: str, decode_as: type[Any], selector: dict[str, str] | None = None) -> list[Any]:
-        plural, more = path.rpartition("/")[2], ""
-        found: list[Any] = []
+        plural = path.rpartition("/")[2]
+        objects: list[Any] = []
         decoder = msgspec.json.Decoder(decode_as)
-        while True:
-            query = {**(selector or {}), "limit": str(PAGE)} | ({"continue": more} if more else {})
-            page = _PAGES.decode(self._fetch(f"{path}?{_encode(query)}"))
-            found += map(decoder.decode, page.items or ())
-            self._report(plural, len(found))
-            more = page.metadata.continue_
-            if not more:
-                return found
-
-
-_PAGES: Final = msgspec.json.Decoder(_Page)
-
-
-def _encode(query: dict[str, str]) -> str:
-    from urllib.parse import urlencode
-
-    return urlencode(query)
+        for page in read_pages(lambda params: self._fetch(f"{path}?{urlencode(params)}"), selector or {}):
+            objects += map(decoder.decode, page.items or ())
+            self._report(plural, len(objects))
+        return objects

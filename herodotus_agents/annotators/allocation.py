@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from herodotus_agents.annotators.controller import Values
 from herodotus_agents.objects import NodeView, read_allocatable
-from herodotus_kube.client import KubeClient
+from herodotus_kube.http import ApiServer
 from scheduler.engine.formulas.measurements import ALLOCATED, FREE, REQUESTED
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
@@ -34,15 +32,13 @@ class AllocationAnnotator:
     gpu_resource: str = "nvidia.com/gpu"
     group: str = "allocation"
 
-    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+    def measure(self, nodes: Sequence[NodeView], kube: ApiServer) -> Values:
         """Return, by node name, the annotations with the requested and the free amount of five resources.
 
         Every pod on the node that has not ended counts as requested.
         """
-        objects, _ = kube.list_objects(PODS, ON_NODES)
         requested: dict[str, Counter[str]] = {node.name: Counter() for node in nodes}
-        for raw in objects:
-            pod = PodInfo(msgspec.json.decode(raw, type=Pod))
+        for pod in map(PodInfo, kube.list_objects(PODS, Pod, ON_NODES)):
             totals = requested.get(pod.pod.spec.node_name)
             if totals is not None:
                 totals["pods"] += 1

@@ -13,7 +13,7 @@ import numpy as np
 from herodotus_agents.annotators.controller import Values
 from herodotus_agents.annotators.usage import RATE_S
 from herodotus_agents.objects import NodeView
-from herodotus_kube.client import KubeClient
+from herodotus_kube.http import ApiServer
 from scheduler.engine.formulas.measurements import CONGESTION
 from scheduler.prometheus import Prometheus
 
@@ -47,7 +47,7 @@ class CongestionAnnotator:
         )
         return f"max by (instance) ({rates})"
 
-    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+    def measure(self, nodes: Sequence[NodeView], kube: ApiServer) -> Values:
         """Return, by node name, the congestion annotation of each node that Prometheus has a network series for."""
         found = {series.labels.get("instance", ""): series.values[-1] for series in self.prometheus.query(self.query)}
         values = {}

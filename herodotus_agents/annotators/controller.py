@@ -16,10 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-import msgspec
-
 from herodotus_agents.objects import NodeView
-from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.http import MERGE_PATCH, ApiError, ApiServer
 from scheduler.engine.formulas import measurements
 from scheduler.prometheus import PrometheusError
 
@@ -40,10 +38,10 @@ class Annotator(Protocol):
         It selects the annotation that holds the time of measurement.
         """
 
-    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+    def measure(self, nodes: Sequence[NodeView], kube: ApiServer) -> Values:
         """Measure the nodes and return, by node name, the annotations to write. A value of None removes an annotation.
 
-        Raises KubeError, PrometheusError or, for an invalid quantity, ValueError.
+        Raises ApiError, PrometheusError or, for an invalid quantity, ValueError.
         """
 
 
@@ -85,13 +83,20 @@ class RoundResult:
         return f"no node has a value of {', '.join(self.unmeasured)}" if self.unmeasured else ""
 
 
-def list_nodes(kube: KubeClient) -> list[NodeView]:
-    """Return every node from the API server. Raises KubeError."""
-    objects, _ = kube.list_objects(NODES)
-    return [msgspec.json.decode(raw, type=NodeView) for raw in objects]
+def list_nodes(kube: ApiServer) -> list[NodeView]:
+    """Return every node from the API server. Raises ApiError."""
+    return list(kube.list_objects(NODES, NodeView))
 
 
-def run(kube: KubeClient, annotator: Annotator, rate: AnnotationRate, stop: threading.Event) -> None:
+def annotate_node(kube: ApiServer, node: str, values: Mapping[str, str | None]) -> None:
+    """Set annotations of a node from a mapping of keys to values; a value of None removes the annotation.
+
+    Raises ApiError.
+    """
+    kube.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": dict(values)}}, MERGE_PATCH)
+
+
+def run(kube: ApiServer, annotator: Annotator, rate: AnnotationRate, stop: threading.Event) -> None:
     """Measure and annotate all nodes every `rate.interval_s` seconds until `stop` is set. Failures are logged."""
     while not stop.is_set():
         started = time.monotonic()
@@ -100,13 +105,15 @@ def run(kube: KubeClient, annotator: Annotator, rate: AnnotationRate, stop: thre
             _log.info("annotated %d of %d nodes with %s", done.written, done.nodes, annotator.group)
             if done.problem and not stop.is_set():
                 _log.error("round of %s: %s", annotator.group, done.problem)
-        except (KubeError, PrometheusError, ValueError) as e:
+        except ApiError as e:
+            _log.error("no round of %s: %s", annotator.group, e.describe())
+        except (PrometheusError, ValueError) as e:
             _log.error("no round of %s: %s", annotator.group, e)
         stop.wait(max(rate.interval_s - (time.monotonic() - started), 0.0))
 
 
 def run_round(
-    kube: KubeClient,
+    kube: ApiServer,
     annotator: Annotator,
     rate: AnnotationRate,
     stop: threading.Event,
@@ -114,22 +121,22 @@ def run_round(
 ) -> RoundResult:
     """Measure and annotate all nodes once and return how many were written. If `stop` is set, stop early.
 
-    Raises KubeError, PrometheusError or, for an invalid quantity, ValueError if nothing was measured. Failures to
+    Raises ApiError, PrometheusError or, for an invalid quantity, ValueError if nothing was measured. Failures to
     annotate single nodes are logged.
     """
     nodes = list_nodes(kube)
     values = annotator.measure(nodes, kube)
     measured_at = {measurements.MEASURED[annotator.group]: measurements.stamp(clock())}
     written = failed = 0
-    for node, given in values.items():
+    for node, measurement in values.items():
         try:
-            kube.annotate_node(node, {**given, **measured_at})
+            annotate_node(kube, node, {**measurement, **measured_at})
             written += 1
-        except KubeError as e:
+        except ApiError as e:
             failed += 1
-            _log.warning("node %s: %s", node, e)
+            _log.warning("node %s: %s", node, e.describe())
         if stop.wait(1 / rate.writes_per_s):
             break
-    measured = {key for given in values.values() for key, value in given.items() if value is not None}
-    removed = {key: None for given in values.values() for key in given if key not in measured}
+    measured = {key for measurement in values.values() for key, value in measurement.items() if value is not None}
+    removed = {key: None for measurement in values.values() for key in measurement if key not in measured}
     return RoundResult(len(nodes), written, failed, tuple(removed))

@@ -9,7 +9,7 @@ from typing import Final
 
 from herodotus_agents.annotators.controller import Values
 from herodotus_agents.objects import NodeView
-from herodotus_kube.client import KubeClient
+from herodotus_kube.http import ApiServer
 from scheduler.engine.formulas.measurements import COST
 
 PRICES: Final = ("0.05", "0.10", "0.20", "0.40", "0.80", "1.60")
@@ -28,7 +28,7 @@ class PriceAnnotator:
     annotation: str = COST
     group: str = "price"
 
-    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+    def measure(self, nodes: Sequence[NodeView], kube: ApiServer) -> Values:
         """Return, by node name, the price annotation to write."""
         if self.given:
             return {node: {self.annotation: price} for node, price in self.given.items()}

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_agents.annotators.allocation import ON_NODES, PODS
 from herodotus_agents.annotators.controller import Values
 from herodotus_agents.objects import NodeView, read_allocatable
-from herodotus_kube.client import KubeClient
+from herodotus_kube.http import ApiServer
 from scheduler.engine.formulas import forecast
 from scheduler.engine.formulas.measurements import DEVIATION_FREE, FORECAST_FREE, MEAN_FREE
 from scheduler.engine.objects.pod import PodInfo
@@ -64,7 +63,7 @@ class UsageAnnotator:
     group: str = "usage"
     clock: Callable[[], float] = field(default=time.time)
 
-    def measure(self, nodes: Sequence[NodeView], kube: KubeClient) -> Values:
+    def measure(self, nodes: Sequence[NodeView], kube: ApiServer) -> Values:
         """Return, by node name, six annotations for each node that Prometheus has a series for: three per resource.
 
         If only one resource has a series, the annotations of the other are None, which removes their outdated values.
@@ -117,15 +116,14 @@ def _annotations(resource: str) -> tuple[str, str, str]:
     return MEAN_FREE[resource], DEVIATION_FREE[resource], FORECAST_FREE[resource][0]
 
 
-def _unrequested_amounts(nodes: Sequence[NodeView], kube: KubeClient) -> dict[tuple[str, str], float]:
+def _unrequested_amounts(nodes: Sequence[NodeView], kube: ApiServer) -> dict[tuple[str, str], float]:
     """Return the allocatable amount that no pod on the node requests, by (node name, resource)."""
     left = {
         (node.name, resource): float(amount)
         for resource in ("cpu", "memory")
         for node, amount in zip(nodes, read_allocatable(nodes, resource), strict=True)
     }
-    for raw in kube.list_objects(PODS, ON_NODES)[0]:
-        pod = PodInfo(msgspec.json.decode(raw, type=Pod))
+    for pod in map(PodInfo, kube.list_objects(PODS, Pod, ON_NODES)):
         for resource in ("cpu", "memory"):
             if (pod.pod.spec.node_name, resource) in left:
                 left[pod.pod.spec.node_name, resource] -= pod.requests.get(resource, 0)

@@ -3,7 +3,7 @@
 Owns: TokenReview, SubjectAccessReview and their caches. Does not own: where a token comes from (`identity`), which
 right a route requires (`guard`).
 
-Invariant: access fails closed. If a review fails, KubeError is raised.
+Invariant: access fails closed. If a review fails, ApiError is raised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from herodotus_record.model import API_GROUP, API_VERSION
 from herodotus_serving.ttl_cache import TTLCache
 
 if TYPE_CHECKING:
-    from herodotus_kube.client import KubeClient
+    from herodotus_kube.http import ApiServer
 
 Json = dict[str, Any]
 
@@ -78,7 +78,7 @@ class ReviewCache:
     It requests a review from the API server if it has no result or the result is older than ten seconds.
     """
 
-    def __init__(self, api: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._users: TTLCache[UserInfo | None] = TTLCache(clock)
         self._allowed: TTLCache[bool] = TTLCache(clock)
@@ -86,7 +86,7 @@ class ReviewCache:
     def authenticate_token(self, token: str, audience: str = "") -> UserInfo | None:
         """Return the user of a bearer token, or None if the API server does not accept the token for `audience`.
 
-        If `audience` is "", the token must be valid for the API server itself. Raises KubeError if the review fails.
+        If `audience` is "", the token must be valid for the API server itself. Raises ApiError if the review fails.
         """
         digest = hashlib.sha256(token.encode()).digest()  # the cache holds no tokens
         return self._users.get((digest, audience), lambda: self._review_token(token, audience))
@@ -94,7 +94,7 @@ class ReviewCache:
     def is_allowed(self, user: UserInfo, right: Right) -> bool:
         """Return whether the API server allows the user to do what `right` describes.
 
-        Raises KubeError if the review fails.
+        Raises ApiError if the review fails.
         """
         if PRIVILEGED in user.groups:
             return True

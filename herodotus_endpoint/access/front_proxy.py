@@ -25,10 +25,10 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from herodotus_endpoint.access.user_info import UserInfo
-from herodotus_kube.errors import KubeError
+from herodotus_kube.api_conventions import ApiError
 
 if TYPE_CHECKING:
-    from herodotus_kube.client import KubeClient
+    from herodotus_kube.http import ApiServer
 
 PATH: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 REFRESH_S: Final = 60.0  # the settings change once in years
@@ -86,7 +86,7 @@ class FrontProxyWatcher:
     `known` holds the latest settings that could be read.
     """
 
-    def __init__(self, api: KubeClient, known: FrontProxy) -> None:
+    def __init__(self, api: ApiServer, known: FrontProxy) -> None:
         """Create a watcher; `known` holds the settings to use until the thread has read them again."""
         self._api = api
         self._stop = threading.Event()
@@ -101,29 +101,29 @@ class FrontProxyWatcher:
         self._stop.set()
 
     def _run(self) -> None:
-        said = ""
-        while not self._stop.wait(RETRY_S if said else REFRESH_S):
+        problem = ""
+        while not self._stop.wait(RETRY_S if problem else REFRESH_S):
             try:
                 self.known = read_front_proxy(self._api)
-                said = ""
-            except KubeError as e:
-                if str(e) != said:
-                    said = str(e)
-                    _log.warning("cannot read how the front proxy is known, trying again: %s", e)
+                problem = ""
+            except ApiError as e:
+                if str(e) != problem:
+                    problem = str(e)
+                    _log.warning("cannot read how the front proxy is known, trying again: %s", e.describe())
 
 
-def read_front_proxy(api: KubeClient) -> FrontProxy:
+def read_front_proxy(api: ApiServer) -> FrontProxy:
     """Return the front proxy's settings, which the API server publishes in a ConfigMap.
 
-    Raises KubeError if they cannot be read or are not valid.
+    Raises ApiError if they cannot be read or are not valid.
     """
-    return parse_front_proxy(api.get(PATH).get("data") or {})
+    return parse_front_proxy(api.get_object(PATH).get("data") or {})
 
 
 def parse_front_proxy(data: Mapping[str, Any]) -> FrontProxy:
     """Return the front proxy's settings from the data of ConfigMap extension-apiserver-authentication.
 
-    Raises KubeError if the data is not valid.
+    Raises ApiError if the data is not valid.
     """
     default = FrontProxy()
     try:
@@ -140,7 +140,7 @@ def parse_front_proxy(data: Mapping[str, Any]) -> FrontProxy:
             _parse_names(data, "requestheader-extra-headers-prefix", default.extra_prefixes),
         )
     except (ValueError, TypeError, OSError) as e:
-        raise KubeError(f"extension-apiserver-authentication is not as it should be: {e}") from e
+        raise ApiError(0, "Invalid", f"extension-apiserver-authentication is not as it should be: {e}") from e
 
 
 @lru_cache(

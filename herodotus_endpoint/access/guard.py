@@ -32,7 +32,7 @@ from herodotus_endpoint.access.user_info import UserInfo
 from herodotus_endpoint.errors import StatusError, retry_later
 from herodotus_endpoint.resources import CLUSTER
 from herodotus_endpoint.routing import Access, RequiredRight, Route, install_routes
-from herodotus_kube.errors import KubeError
+from herodotus_kube.api_conventions import ApiError
 from herodotus_record.model import API_GROUP
 
 _FORM_TYPES: Final = ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded")
@@ -145,8 +145,8 @@ def keep_readable(clusters: Sequence[str]) -> list[str]:
         if access.rights.is_allowed(g.identity, ResourceRight("get", CLUSTER.plural)):
             return list(clusters)
         return [c for c in clusters if c == g.known.own or access.rights.is_allowed(g.identity, _right_to_cluster(c))]
-    except KubeError as e:
-        raise retry_later(503, f"cannot check which clusters are readable: {e}") from e
+    except ApiError as e:
+        raise retry_later(503, f"cannot check which clusters are readable: {e.describe()}") from e
 
 
 def switch_cluster(name: str) -> str:
@@ -198,8 +198,8 @@ def _only_cluster(known: Sequence[str]) -> str:
 def _authenticate(access: AccessControl) -> UserInfo:
     try:
         user = access.identity.authenticate(request.environ)
-    except KubeError as e:
-        raise retry_later(503, f"cannot check the right to read this: {e}") from e
+    except ApiError as e:
+        raise retry_later(503, f"cannot check the right to read this: {e.describe()}") from e
     if user is None:
         raise StatusError(401, "Unauthorized")
     return user
@@ -209,8 +209,8 @@ def _authorize(access: AccessControl, user: UserInfo, right: Right) -> None:
     try:
         if access.rights.is_allowed(user, right):
             return
-    except KubeError as e:
-        raise retry_later(503, f"cannot check the right to read this: {e}") from e
+    except ApiError as e:
+        raise retry_later(503, f"cannot check the right to read this: {e.describe()}") from e
     what = f"{right.resource}.{API_GROUP}" if isinstance(right, ResourceRight) else right.path
     if isinstance(right, ResourceRight) and right.name:
         what = f'{what} "{right.name}"'
@@ -231,8 +231,8 @@ def _find_visible_namespaces(
         asked = sorted(namespaces - {own})[:MAX_NAMESPACES_CHECKED]
         seen = frozenset(n for n in asked if rights.is_allowed(user, ResourceRight("get", "decisions", n)))
         return VisibleNamespaces(seen | ({own} if own else frozenset()))
-    except KubeError as e:
-        raise retry_later(503, f"cannot check which namespaces are visible: {e}") from e
+    except ApiError as e:
+        raise retry_later(503, f"cannot check which namespaces are visible: {e.describe()}") from e
 
 
 def _all_namespaces_visible(_namespaces: frozenset[str]) -> VisibleNamespaces:

@@ -15,7 +15,7 @@ from herodotus_endpoint.access.authorization import ReviewCache
 from herodotus_endpoint.access.front_proxy import verified_common_name
 from herodotus_endpoint.access.identity import Environ, bearer_token, client_certificate
 from herodotus_endpoint.errors import StatusError, retry_later
-from herodotus_kube.client import KubeError
+from herodotus_kube.api_conventions import ApiError
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,6 @@ class SenderAuthenticator:
             return ""
         try:
             user = self.rights.authenticate_token(token, self.audience)
-        except KubeError as e:
-            raise retry_later(503, f"cannot authenticate the token: {e}") from e
+        except ApiError as e:
+            raise retry_later(503, f"cannot authenticate the token: {e.describe()}") from e
         return user.name if user else ""

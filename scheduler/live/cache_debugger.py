@@ -21,7 +21,6 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_kube.http import ApiError, ApiServer
-from herodotus_kube.watch import PAGE
 from herodotus_record import klog
 from scheduler.backend.cache import Cache
 from scheduler.engine.objects.pod import PodInfo
@@ -75,15 +74,6 @@ class _Item(Struct, frozen=True):
     spec: _Spec = _Spec()
 
 
-class _ListMeta(Struct, frozen=True):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _Page(Struct, frozen=True):
-    metadata: _ListMeta = _ListMeta()
-    items: tuple[_Item, ...] = ()
-
-
 class CacheDebugger:
     """A thread that, after each call of `wake`, writes the cache and its differences from the API server to the log."""
 
@@ -130,26 +120,16 @@ class CacheDebugger:
         klog.info(0, "Dump of cached NodeInfo", nodes="\n\n".join(map(_node_text, dump.nodes)))
         summary = "; ".join(f"{queue}:{pods}" for queue, pods in dump.queues.items())
         klog.info(0, "Dump of scheduling queue", summary=summary, pods="".join(map(_pod_text, dump.waiting)))
-        nodes = {item.metadata.name for item in self._list("/api/v1/nodes", {})}
+        nodes = {item.metadata.name for item in self._api.list_objects("/api/v1/nodes", _Item)}
         pods = {
             item.metadata.uid: item.spec.node_name
-            for item in self._list("/api/v1/pods", self._pod_params)
+            for item in self._api.list_objects("/api/v1/pods", _Item, self._pod_params)
             if item.spec.node_name or item.spec.scheduler_name in self._ours
         }
         mismatches = compare(dump, nodes, pods)
         for mismatch in mismatches:
             klog.info(0, "Cache mismatch", **mismatch)
         klog.info(0, "Cache comparer finished", mismatches=len(mismatches))
-
-    def _list(self, path: str, params: Mapping[str, str]) -> Iterator[_Item]:
-        more = ""
-        while True:
-            page_params = {**params, "limit": str(PAGE)} | ({"continue": more} if more else {})
-            page = msgspec.json.decode(self._api.get(path, page_params), type=_Page)
-            yield from page.items
-            more = page.metadata.continue_
-            if not more:
-                return
 
 
 def compare(dump: CacheDump, nodes: Collection[str], pods: Mapping[str, str]) -> list[dict[str, list[str]]]:

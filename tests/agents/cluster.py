@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import httpx
 
-from herodotus_kube.client import KubeClient
 from herodotus_kube.credentials import find_credentials
+from herodotus_kube.http import ApiServer
 from herodotus_sim import SimulatedCluster
 from scheduler.prometheus import Prometheus
 
@@ -35,8 +35,8 @@ def pod(name: str, node_name: str = "", phase: str = "", labels: dict[str, str] 
 
 
 @contextmanager
-def simulated(*objects: Json) -> Iterator[tuple[SimulatedCluster, KubeClient]]:
-    with SimulatedCluster(objects=list(objects)) as sim, KubeClient(find_credentials(master=sim.url)) as kube:
+def simulated(*objects: Json) -> Iterator[tuple[SimulatedCluster, ApiServer]]:
+    with SimulatedCluster(objects=list(objects)) as sim, closing(ApiServer(find_credentials(master=sim.url))) as kube:
         yield sim, kube
 
 

@@ -15,7 +15,7 @@ from herodotus_agents.annotators.price import PRICES, PriceAnnotator
 from herodotus_agents.annotators.usage import UsageAnnotator
 from herodotus_agents.command_line import main
 from herodotus_agents.commands import AnnotatorSettings
-from herodotus_kube.client import KubeClient, KubeError
+from herodotus_kube.http import ApiError, ApiServer
 from herodotus_sim import SimulatedCluster
 from tests.agents.builders import NOW_S
 from tests.agents.cluster import matrix, node, node_annotations, pod, prometheus, simulated, vector
@@ -24,7 +24,7 @@ FAST = AnnotationRate(interval_s=0.01, writes_per_s=1e6)
 MI = 1 << 20
 
 
-def once(kube: KubeClient, annotator: Annotator) -> int:
+def once(kube: ApiServer, annotator: Annotator) -> int:
     return run_round(kube, annotator, FAST, threading.Event(), lambda: NOW_S).written
 
 
@@ -175,9 +175,9 @@ def test_run_round_reports_its_result_and_fails_if_nothing_was_written(
         assert capsys.readouterr().out.startswith("annotated 2 of 2 nodes with allocation\nNODE ")
 
         def refuse(*_: object) -> None:
-            raise KubeError("PATCH: 403 forbidden", 403)
+            raise ApiError(403, "Forbidden", "forbidden")
 
-        monkeypatch.setattr(KubeClient, "annotate_node", refuse)
+        monkeypatch.setattr(ApiServer, "patch", refuse)
         assert main(command) == 1
         assert capsys.readouterr().err == "error: none of 2 nodes could be annotated\n"
 
@@ -286,10 +286,10 @@ class _Flaky:
     def __init__(self, sim: SimulatedCluster, stop: threading.Event) -> None:
         self.rounds, self._sim, self._stop = 0, sim, stop
 
-    def measure(self, nodes: object, kube: KubeClient) -> dict[str, dict[str, str]]:
+    def measure(self, nodes: object, kube: ApiServer) -> dict[str, dict[str, str]]:
         self.rounds += 1
         if self.rounds == 1:
-            kube.list_objects("/api/v1/nothing-of-that-kind")
+            kube.get("/api/v1/nothing-of-that-kind")
         if self.rounds == 3:
             self._stop.set()
             return {}
@@ -313,7 +313,7 @@ def test_a_round_that_wrote_nothing_is_logged_as_an_error(caplog: pytest.LogCapt
     class Gone:
         group = "price"
 
-        def measure(self, nodes: object, kube: KubeClient) -> dict[str, dict[str, str | None]]:
+        def measure(self, nodes: object, kube: ApiServer) -> dict[str, dict[str, str | None]]:
             if self.again:
                 stop.set()
             self.again = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,9 @@ from herodotus_agents.agents import AGENTS
 from herodotus_agents.app import create_app
 from herodotus_agents.hosting import HostedPlugin
 from herodotus_agents.nodes import NodeCache
+from herodotus_agents.objects import NodeView
 from herodotus_agents.registry import LoadedAgent, LoadedAgents, load_agents
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record.version import __version__
 from scheduler.engine.framework.per_node import PerNodePlugin
 from scheduler.engine.framework.plugin import PluginInput
@@ -26,9 +27,9 @@ TIGHT = {"mean-free-cpu": "700", "std-free-cpu": "400"}
 
 
 def a_cache(*nodes: dict[str, Any]) -> NodeCache:
-    known = NodeCache()
-    known.replace([msgspec.Raw(json.dumps(node).encode()) for node in nodes])
-    return known
+    cache = NodeCache()
+    cache.update(ListResult("Node", msgspec.convert(nodes, list[NodeView])))
+    return cache
 
 
 REJECT_N1 = (
@@ -140,11 +141,10 @@ def test_a_copy_of_the_template_and_one_line_add_an_agent(tmp_path: Path, monkey
 
 
 def test_rewards_are_served_from_the_node_annotations() -> None:
-    known = NodeCache()
     learnt = {"n1": '{"web":0.25}', "n2": "not JSON"}
     nodes = [{"metadata": {"name": n, "annotations": {"herodotus.dev/rewards": text}}} for n, text in learnt.items()]
-    known.replace([json.dumps(node) for node in [*nodes, {"metadata": {"name": "n3"}}]])
-    assert create_app(load_agents(["reward"], {}, {}), known).test_client().get("/rewards").json == {
+    cache = a_cache(*nodes, {"metadata": {"name": "n3"}})
+    assert create_app(load_agents(["reward"], {}, {}), cache).test_client().get("/rewards").json == {
         "n1": {"web": 0.25},
         "n2": {},
         "n3": {},
@@ -202,10 +202,11 @@ def test_a_request_with_node_names_is_answered_with_node_names() -> None:
 
 
 def test_the_node_cache_applies_watch_events() -> None:
-    known = a_cache(a_node("n1"), a_node("n2"))
-    known.handle_event("DELETED", msgspec.Raw(json.dumps(a_node("n2")).encode()))
-    known.handle_event("MODIFIED", msgspec.Raw(json.dumps(a_node("n1", {"congestion-factor": "100"})).encode()))
-    client = service("congestion", known=known)
+    cache = a_cache(a_node("n1"), a_node("n2"))
+    changed = a_node("n1", {"congestion-factor": "100"})
+    cache.update(WatchEvent("Node", "DELETED", msgspec.convert(a_node("n2"), NodeView)))
+    cache.update(WatchEvent("Node", "MODIFIED", msgspec.convert(changed, NodeView)))
+    client = service("congestion", known=cache)
     answer = client.post("/scheduler/priorities/congestion", json={"Pod": a_pod(), "NodeNames": ["n1", "n2"]}).json
     assert answer == [{"Host": "n1", "Score": 0}, {"Host": "n2", "Score": 10}]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from herodotus_agents.app import create_app
 from herodotus_agents.hosting import HostedPlugin, UnsupportedPluginError
 from herodotus_agents.nodes import NodeCache
+from herodotus_agents.objects import NodeView
 from herodotus_agents.registry import load_agents
+from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.engine.columns import MissingInputError, NodeColumns, NodeObjectColumns
 from scheduler.engine.framework.per_node import NodeInfo, PerNodePlugin
 from scheduler.engine.framework.plugin import BasePlugin, PluginInput
@@ -145,10 +148,11 @@ def test_columns_of_node_objects_equal_those_of_a_scheduler() -> None:
 
 def test_cached_columns_are_rebuilt_when_a_node_changes() -> None:
     cache = NodeCache()
-    cache.replace([b'{"metadata":{"name":"n1","annotations":{"congestion-factor":"100"}}}'])
+    annotated = {"metadata": {"name": "n1", "annotations": {"congestion-factor": "100"}}}
+    cache.update(ListResult("Node", [msgspec.convert(annotated, NodeView)]))
     before = cache.get_columns(["n1"])
     assert cache.get_columns(["n1"]) is before
-    cache.handle_event("MODIFIED", b'{"metadata":{"name":"n1"}}')
+    cache.update(WatchEvent("Node", "MODIFIED", msgspec.convert({"metadata": {"name": "n1"}}, NodeView)))
     client = create_app(load_agents(["congestion"], {}, {}), cache).test_client()
     answer = client.post("/scheduler/priorities/congestion", json={"Pod": a_pod(), "NodeNames": ["n1"]})
     assert json_of(answer) == [{"Host": "n1", "Score": 10}]

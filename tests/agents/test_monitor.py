@@ -15,6 +15,7 @@ from herodotus_agents.monitor import Monitor
 from herodotus_agents.objects import PodView
 from herodotus_agents.outcomes import PodOutcome
 from herodotus_agents.rewards import Rewards
+from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_sim import SimulatedCluster
 from tests.agents.builders import a_node, a_pod, points, service
 from tests.agents.cluster import node, node_annotations, pod, simulated
@@ -91,7 +92,7 @@ def test_classify(of: Json, expected: PodOutcome | None) -> None:
 def send_modified(monitor: Monitor, sim: SimulatedCluster, *names: str) -> None:
     """Send these pods to the monitor as MODIFIED events."""
     for name in names:
-        monitor.handle_event("MODIFIED", msgspec.Raw(json.dumps(sim.get("pods", "default", name)).encode()))
+        monitor.update(WatchEvent("Pod", "MODIFIED", msgspec.convert(sim.get("pods", "default", name), PodView)))
 
 
 def send_crash(monitor: Monitor, sim: SimulatedCluster, name: str, at: str, before: str = "") -> None:
@@ -133,8 +134,7 @@ def test_rewards_survive_a_restart_and_old_outcomes_are_not_counted_again(tmp_pa
     with simulated(node("n1"), pod("a", "n1", "Failed", D), pod("b", "n1", "Failed", D)) as (sim, kube):
         send_modified(Monitor(kube, Rewards(store)), sim, "a")
         again = Rewards(store)
-        objects, _ = kube.list_objects("/api/v1/pods")
-        Monitor(kube, again).handle_list(objects)
+        Monitor(kube, again).update(ListResult("Pod", list(kube.list_objects("/api/v1/pods", PodView))))
         assert again.format_lines() == ["/nodes/n1 0.810000", "/pods/D/all 0.810000", "/pods/D/n1 0.810000"]
 
 
@@ -143,8 +143,8 @@ def test_the_rewards_of_a_deleted_pod_are_kept_but_not_its_outcomes(tmp_path: Pa
     with simulated(node("n1"), pod("a", "n1", "Failed", D)) as (sim, kube):
         monitor = Monitor(kube, Rewards(store))
         send_modified(monitor, sim, "a")
-        monitor.handle_event("DELETED", msgspec.Raw(json.dumps(sim.get("pods", "default", "a")).encode()))
-        monitor.handle_list([])
+        monitor.update(WatchEvent("Pod", "DELETED", msgspec.convert(sim.get("pods", "default", "a"), PodView)))
+        monitor.update(ListResult("Pod", []))
         rewards = Rewards(store)
         rewards.retain_pods(())
         rewards.save()

@@ -100,7 +100,10 @@ ROLES = (("ClusterRole", "herodotus-scheduler"), ("Role", "herodotus-scheduler")
 # Every place in the scheduler that asks the API server for something, and what it needs for that.
 # None: what every authenticated client may read, what kube-system's own role gives, or what a person asks.
 REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
-    ("scheduler/live/cache_debugger.py", "_list", "get"): [Right("list", "nodes"), Right("list", "pods")],
+    ("scheduler/live/cache_debugger.py", "write_dump_and_mismatches", "list_objects"): [
+        Right("list", "nodes"),
+        Right("list", "pods"),
+    ],
     ("scheduler/commands/process.py", "read_version", "get"): None,  # what may not be read is left out
     ("scheduler/commands/process.py", "read", "get"): None,  # likewise
     ("scheduler/reviews/reviewer.py", "_build_trial", "get"): [Right("list", "priorityclasses", "scheduling.k8s.io")],
@@ -126,11 +129,7 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         for right in watched(path)
     ],
     ("herodotus_kube/watch.py", "_watch", "stream"): [],  # the same
-    (
-        "scheduler/offline/snapshots/taking.py",
-        "_listed",
-        "get",
-    ): None,  # a command of an operator, with their own rights
+    ("scheduler/offline/snapshots/taking.py", "items", "list_objects"): None,  # likewise
     ("scheduler/live/api_writes.py", "_send_binding", "send"): [Right("create", "pods/binding")],
     ("scheduler/live/binding_results.py", "read_result", "get"): [Right("get", "pods")],
     ("scheduler/live/api_writes.py", "evict", "delete"): [Right("delete", "pods")],
@@ -181,7 +180,7 @@ def requests_in(path: Path) -> set[tuple[str, str, str]]:
     return found
 
 
-METHODS = {"get", "post", "put", "patch", "delete", "send", "stream"}
+METHODS = {"get", "get_object", "list_objects", "review", "post", "put", "patch", "delete", "send", "stream"}
 
 
 def test_every_request_of_the_scheduler_is_in_the_table() -> None:

@@ -13,8 +13,8 @@ from herodotus_endpoint.access.front_proxy import FrontProxy
 from herodotus_endpoint.access.guard import AccessControl
 from herodotus_endpoint.access.identity import Authenticator
 from herodotus_endpoint.access.senders import SenderAuthenticator
-from herodotus_kube.client import KubeClient
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.http import ApiServer
 
 Json = dict[str, Any]
 SENDER = "system:serviceaccount:herodotus:herodotus-scheduler"
@@ -54,10 +54,8 @@ class Reviewer:
         rights = {(spec["user"], verb, resource, n) for n in {namespace, "*"}}
         return {"allowed": bool(rights & self.allowed)}
 
-    def api(self) -> KubeClient:
-        return KubeClient(
-            Credentials("https://kubernetes.default.svc", None, dict), transport=httpx.MockTransport(self)
-        )
+    def api(self) -> ApiServer:
+        return ApiServer(Credentials("https://kubernetes.default.svc", None, dict), transport=httpx.MockTransport(self))
 
     def access(self, front_proxy: FrontProxy | None = None, clock: Any = lambda: 0.0) -> AccessControl:
         rights = ReviewCache(self.api(), clock)

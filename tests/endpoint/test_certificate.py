@@ -21,8 +21,8 @@ from herodotus_endpoint.certificate import (
     publish_authority,
     write_certificate,
 )
-from herodotus_kube.client import KubeClient, KubeError
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.http import ApiError, ApiServer
 from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
 NAME = ("herodotus", "herodotus-endpoint-own")
@@ -54,7 +54,7 @@ class Secret:
         return httpx.Response(200, json={"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **data})
 
     def kept(self, now: datetime = NOW) -> dict[str, bytes]:
-        return ensure_certificate(KubeClient(SERVER, transport=httpx.MockTransport(self)), NAME, HOST, now)
+        return ensure_certificate(ApiServer(SERVER, transport=httpx.MockTransport(self)), NAME, HOST, now)
 
 
 def encoded(pair: dict[str, bytes]) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_uses_a_certificate_of_the_user() -> None:
 
 def test_concurrent_creation_fails_once_and_then_finds_the_certificate() -> None:
     secret = Secret(version=2, read=1)
-    with pytest.raises(KubeError, match="409: it was changed"):
+    with pytest.raises(ApiError, match="it was changed"):
         secret.kept()
     secret.read = None
     assert secret.kept() == secret.kept()
@@ -123,7 +123,7 @@ class ConfigMap:
         return httpx.Response(200, json={"kind": "ConfigMap", "metadata": {"resourceVersion": "7"}, **data})
 
     def publish(self, pem: bytes) -> None:
-        api = KubeClient(SERVER, transport=httpx.MockTransport(self))
+        api = ApiServer(SERVER, transport=httpx.MockTransport(self))
         publish_authority(api, ("herodotus", "herodotus-endpoint-ca"), pem)
 
 

@@ -9,18 +9,18 @@ from tests.support.kubeconfigs import write_kubeconfig
 
 
 def test_reads_a_kubeconfig(tmp_path: Path) -> None:
-    found = find_credentials(kubeconfig=write_kubeconfig(tmp_path), context="x", master=None)
-    assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:9", None, {})
+    credentials = find_credentials(kubeconfig=write_kubeconfig(tmp_path), context="x", master=None)
+    assert (credentials.url, credentials.tls, credentials.headers()) == ("http://127.0.0.1:9", None, {})
 
 
 def test_master_overrides_the_server_of_the_kubeconfig(tmp_path: Path) -> None:
-    found = find_credentials(kubeconfig=write_kubeconfig(tmp_path), context=None, master="http://10.0.0.1:1/")
-    assert found.url == "http://10.0.0.1:1"
+    credentials = find_credentials(kubeconfig=write_kubeconfig(tmp_path), context=None, master="http://10.0.0.1:1/")
+    assert credentials.url == "http://10.0.0.1:1"
 
 
 def test_master_alone_needs_no_kubeconfig() -> None:
-    found = find_credentials(kubeconfig=None, context=None, master="http://127.0.0.1:8001/")
-    assert (found.url, found.tls, found.headers()) == ("http://127.0.0.1:8001", None, {})
+    credentials = find_credentials(kubeconfig=None, context=None, master="http://127.0.0.1:8001/")
+    assert (credentials.url, credentials.tls, credentials.headers()) == ("http://127.0.0.1:8001", None, {})
 
 
 @pytest.mark.parametrize("server", ["https://exa mple:x", "127.0.0.1:1", "ftp://a", "http://"])

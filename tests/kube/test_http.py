@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 
 import httpx
 import pytest
 
 from herodotus_kube import discovery
-from herodotus_kube.http import MERGE_PATCH, ApiError
+from herodotus_kube.api_conventions import PAGE
+from herodotus_kube.credentials import Credentials
+from herodotus_kube.http import MERGE_PATCH, ApiError, ApiServer
 from herodotus_record import klog
 from tests.kube.servers import Script, api_of, status
 
@@ -33,6 +36,46 @@ def test_every_failure_is_an_api_error(
         api_of(Script(answer)).get("/x")
     e = raised.value
     assert (e.code, e.reason, str(e), e.retry_after_s) == expected
+    outcome = f"answered {e.code}" if e.code else "did not answer"
+    assert e.describe() == f"GET /x: the API server {outcome}: {e}"
+
+
+@pytest.mark.parametrize("body", [b"[]", b"no JSON"])
+def test_a_response_that_is_no_object_is_an_error(body: bytes) -> None:
+    with pytest.raises(ApiError, match=r"not a JSON object|line 1") as raised:
+        api_of(Script(httpx.Response(200, content=body))).get_object("/a")
+    assert raised.value.code == 0
+    with pytest.raises(ApiError, match="not a TokenReview"):
+        api_of(Script(httpx.Response(201, json={}))).review("authentication.k8s.io", "TokenReview", {})
+
+
+def test_sends_the_token_of_each_moment() -> None:
+    server, tokens = Script(httpx.Response(200)), iter(("Bearer first", "Bearer second"))
+    credentials = Credentials("https://api.test", None, lambda: {"Authorization": next(tokens)})
+    with closing(ApiServer(credentials, transport=httpx.MockTransport(server))) as api:
+        api.get("/a")
+        api.get("/a")
+    assert [r.headers["Authorization"] for r in server.requests] == ["Bearer first", "Bearer second"]
+
+
+def test_lists_every_page() -> None:
+    first = httpx.Response(200, json={"metadata": {"resourceVersion": "7", "continue": "more"}, "items": [{"n": 1}]})
+    server = Script(first, httpx.Response(200, json={"metadata": {"resourceVersion": "7"}, "items": [{"n": 2}]}))
+    assert list(api_of(server).list_objects("/pods", dict, {"fieldSelector": "a=b"})) == [{"n": 1}, {"n": 2}]
+    assert [dict(r.url.params) for r in server.requests] == [
+        {"fieldSelector": "a=b", "limit": str(PAGE)},
+        {"fieldSelector": "a=b", "limit": str(PAGE), "continue": "more"},
+    ]
+
+
+def test_no_request_waits_longer_than_the_client_may() -> None:
+    server = Script(status(429, **{"Retry-After": "1"}))
+    credentials = Credentials("http://api", None, dict)
+    api = ApiServer(credentials, transport=httpx.MockTransport(server), timeout_s=0.5)
+    with closing(api), pytest.raises(ApiError):
+        api.get("/x")
+    assert len(server.requests) == 1
+    assert server.requests[0].extensions["timeout"] == {"connect": 0.5, "read": 0.5, "write": 0.5, "pool": 0.5}
 
 
 @pytest.mark.parametrize("code", [429, 503])

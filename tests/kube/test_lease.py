@@ -212,11 +212,11 @@ def test_a_leader_writes_annotations_for_its_successor() -> None:
     assert server.wrote.wait(60)
     first.release()
     assert server.lease is not None
-    said = server.lease["metadata"]["annotations"]["reached"]
-    assert int(said) == next(count) - 1, "the last word is written when it is given back"
+    annotation = server.lease["metadata"]["annotations"]["reached"]
+    assert int(annotation) == next(count) - 1, "the last word is written when it is given back"
     second = election(server, "second")
     assert second._try_acquire_or_renew()
-    assert second.previous_annotations == {"reached": said}
+    assert second.previous_annotations == {"reached": annotation}
 
 
 def test_annotations_survive_a_lost_response_to_the_acquisition() -> None:

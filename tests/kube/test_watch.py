@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from herodotus_kube import watch
-from herodotus_kube.watch import PAGE, ListResult, ListWatch, Reflector, WatchEvent
+from herodotus_kube.api_conventions import PAGE
+from herodotus_kube.watch import ListResult, ListWatch, Reflector, WatchEvent
 from scheduler.engine.objects.types import Pod
 from tests.kube.servers import Json, Pieces, api_of, line, status
 
@@ -30,7 +31,7 @@ class Server:
     def __init__(self) -> None:
         self.lists: list[httpx.Response | Exception] = []
         self.watches: list[list[bytes | Exception] | httpx.Response | Exception] = []
-        self.asked: list[tuple[str, str]] = []  # ("list", continue token or limit) and ("watch", version)
+        self.requests: list[tuple[str, str]] = []  # ("list", continue token or limit) and ("watch", version)
         self.params: list[dict[str, str]] = []
         self.done = threading.Event()  # nothing is left to answer
         self.end = threading.Event()
@@ -39,10 +40,10 @@ class Server:
         params = dict(request.url.params)
         self.params.append(params)
         if "watch" not in params:
-            self.asked.append(("list", params.get("continue", params["limit"])))
+            self.requests.append(("list", params.get("continue", params["limit"])))
             answer: Any = self.lists.pop(0) if self.lists else status(500, message="no more lists")
         else:
-            self.asked.append(("watch", params["resourceVersion"]))
+            self.requests.append(("watch", params["resourceVersion"]))
             answer = self.watches.pop(0) if self.watches else Pieces(self._held())
         if isinstance(answer, Exception):
             raise answer
@@ -67,13 +68,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool = False) -> list[tuple[str, ...]]:
     """Return what reaches the sink until the server has no more responses."""
-    found: list[tuple[str, ...]] = []
+    messages: list[tuple[str, ...]] = []
 
     def sink(message: ListResult[Any] | WatchEvent[Any]) -> None:
         if isinstance(message, ListResult):
-            found.append(("absent" if message.absent else "listed", *(o.metadata.name for o in message.objects)))
+            messages.append(("absent" if message.absent else "listed", *(o.metadata.name for o in message.objects)))
         else:
-            found.append((message.type, message.object.metadata.name, message.object.metadata.resource_version))
+            messages.append((message.type, message.object.metadata.name, message.object.metadata.resource_version))
 
     reflector = Reflector(api_of(server), ListWatch("/api/v1/pods", "pods", Pod, params or {}, optional), sink)
     reflector.start()
@@ -82,7 +83,7 @@ def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool
     server.end.set()
     reflector._thread.join(60)
     assert not reflector._thread.is_alive()
-    return found
+    return messages
 
 
 def test_a_list_in_pages_then_a_watch_from_its_version(server: Server) -> None:
@@ -91,7 +92,7 @@ def test_a_list_in_pages_then_a_watch_from_its_version(server: Server) -> None:
     assert seen(server, {"fieldSelector": "x!=y"}) == [
         *(("listed", "a", "b", "c"), ("ADDED", "d", "7"), ("MODIFIED", "a", "8"), ("DELETED", "b", "9")),
     ]
-    assert server.asked == [("list", str(PAGE)), ("list", "next"), ("watch", "6"), ("watch", "9")]
+    assert server.requests == [("list", str(PAGE)), ("list", "next"), ("watch", "6"), ("watch", "9")]
     assert all(p["fieldSelector"] == "x!=y" for p in server.params)
     assert server.params[2]["allowWatchBookmarks"] == "true"
     assert 300 <= int(server.params[2]["timeoutSeconds"]) <= 600
@@ -113,7 +114,7 @@ def test_a_bookmark_moves_the_version_on(server: Server) -> None:
     server.lists = [page("a", 5)]
     server.watches = [[line("BOOKMARK", {"metadata": {"resourceVersion": "77"}})]]
     assert seen(server) == [("listed", "a")]
-    assert server.asked[-1] == ("watch", "77")
+    assert server.requests[-1] == ("watch", "77")
 
 
 @pytest.mark.parametrize(
@@ -127,13 +128,13 @@ def test_too_old_lists_again(server: Server, gone: Any) -> None:
     server.lists = [page("a", 5), page("b", 90)]
     server.watches = [gone]
     assert seen(server) == [("listed", "a"), ("listed", "b")]
-    assert server.asked == [("list", str(PAGE)), ("watch", "5"), ("list", str(PAGE)), ("watch", "90")]
+    assert server.requests == [("list", str(PAGE)), ("watch", "5"), ("list", str(PAGE)), ("watch", "90")]
 
 
 def test_pages_that_expired_begin_again(server: Server) -> None:
     server.lists = [page("a", 5, more="next"), status(410, "Expired"), page("ab", 6)]
     assert seen(server) == [("listed", "a", "b")]
-    assert server.asked == [("list", str(PAGE)), ("list", "next"), ("list", str(PAGE)), ("watch", "6")]
+    assert server.requests == [("list", str(PAGE)), ("list", "next"), ("list", str(PAGE)), ("watch", "6")]
 
 
 def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(server: Server) -> None:
@@ -144,21 +145,21 @@ def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(serve
         [second],
     ]
     assert seen(server) == [("listed",), ("ADDED", "a", "7"), ("ADDED", "b", "8")]
-    assert [a for a in server.asked if a[0] == "watch"] == [("watch", "6"), ("watch", "7"), ("watch", "8")]
+    assert [a for a in server.requests if a[0] == "watch"] == [("watch", "6"), ("watch", "7"), ("watch", "8")]
 
 
 def test_unreachable_server_is_retried_until_it_answers(server: Server) -> None:
     server.lists = [httpx.ConnectError("refused"), status(503), page("a", 5)]
     server.watches = [httpx.ConnectError("refused"), status(500), [line("ADDED", pod("b", 6))]]
     assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
-    assert [a for a in server.asked if a[0] == "watch"] == [*[("watch", "5")] * 3, ("watch", "6")]
+    assert [a for a in server.requests if a[0] == "watch"] == [*[("watch", "5")] * 3, ("watch", "6")]
 
 
 def test_an_error_event_ends_the_watch_where_it_was(server: Server) -> None:
     server.lists = [page("a", 5)]
     server.watches = [[line("ADDED", pod("b", 6)), line("ERROR", {"code": 500, "message": "etcd"})]]
     assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
-    assert server.asked[-1] == ("watch", "6")
+    assert server.requests[-1] == ("watch", "6")
 
 
 @pytest.mark.parametrize("garbage", [b"no json\n", b'{"type": "ADDED", "object": {"metadata": 3}}\n', b"[]\n"])
@@ -203,16 +204,16 @@ class TestPauses:
     @pytest.fixture
     def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         """Return the pauses that the reflector makes, without waiting."""
-        asked: list[float] = []
+        pauses_s: list[float] = []
         monkeypatch.setattr(watch, "BACKOFF_S", (0.2, 30.0))
 
         def wait(stop: threading.Event, pause_s: float) -> bool:
             if not stop.is_set():
-                asked.append(pause_s)
+                pauses_s.append(pause_s)
             return stop.is_set()
 
         monkeypatch.setattr(watch, "wait", wait)
-        return asked
+        return pauses_s
 
     @staticmethod
     def doubled(pauses: list[float]) -> bool:

@@ -21,7 +21,6 @@ from scheduler.engine.whatif.pods import PriorityClass
 
 Json = dict[str, Any]
 
-PAGE: Final = 500
 _CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 # path -> (what it decodes to, whether a server may lack it)
 PATHS: Final[dict[str, tuple[type[Object], bool]]] = {
@@ -46,7 +45,7 @@ def items(
         version = "/".join(path.split("/")[2:-1])
         count = 0
         try:
-            for item in _listed(api, path):
+            for item in api.list_objects(path, dict):
                 count += 1
                 shown = item if full else _redacted(item, kind, annotations)
                 yield {"apiVersion": version, "kind": kind.__name__, **shown}
@@ -68,16 +67,6 @@ def _get(api: ApiServer, path: str) -> bytes | int:
         if not e.code:
             raise
         return e.code
-
-
-def _listed(api: ApiServer, path: str) -> Iterator[Json]:
-    more = ""
-    while True:
-        page = msgspec.json.decode(api.get(path, {"limit": str(PAGE)} | ({"continue": more} if more else {})))
-        yield from page.get("items") or ()
-        more = page["metadata"].get("continue", "")
-        if not more:
-            return
 
 
 def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> Json:

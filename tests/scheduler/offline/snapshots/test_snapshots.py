@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
+import httpx
 import msgspec
 import pytest
 
-from herodotus_kube.http import ApiError
 from scheduler.commands import main as app
 from scheduler.engine.objects.types import Object, Pod
 from scheduler.offline.snapshots.document import SnapshotError, items_of, snapshot
 from scheduler.offline.snapshots.taking import PATHS, items
 from tests.e2e.random_cluster import RandomCluster
+from tests.kube.servers import api_of, status
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
 from tests.support.configurations import PACKED
 
@@ -29,18 +29,17 @@ class PagingApiServer:
     def __init__(self, objects: dict[str, list[Json]]) -> None:
         self._objects = objects
 
-    def get(self, path: str, params: dict[str, str] | None = None) -> bytes:
-        url = urlsplit(path)
-        query = dict(parse_qsl(url.query)) | (params or {})
-        if url.path not in self._objects and url.path not in PATHS:
-            raise ApiError(404, "NotFound", "the server could not find the requested resource")
-        found, at = self._objects.get(url.path, []), int(query.get("continue", "0"))
-        more = {"continue": str(at + 1)} if at + 1 < len(found) else {}
-        return json.dumps({"metadata": more, "items": found[at : at + 1]}).encode()
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path, query = request.url.path, request.url.params
+        if path not in self._objects and path not in PATHS:
+            return status(404, "NotFound", "the server could not find the requested resource")
+        objects, at = self._objects.get(path, []), int(query.get("continue", "0"))
+        more = {"continue": str(at + 1)} if at + 1 < len(objects) else {}
+        return httpx.Response(200, json={"metadata": more, "items": objects[at : at + 1]})
 
 
 def taken(objects: dict[str, list[Json]], *, full: bool = False, annotations: tuple[str, ...] = ()) -> list[Json]:
-    return list(items(PagingApiServer(objects), full=full, annotations=annotations, report=lambda *_: None))  # type: ignore[arg-type]
+    return list(items(api_of(PagingApiServer(objects)), full=full, annotations=annotations, report=lambda *_: None))
 
 
 def of(api_server: list[Json], **metadata: Any) -> Json:
