@@ -17,10 +17,10 @@ from herodotus_endpoint.deployment_modes import DeploymentModeError
 from herodotus_endpoint.extras import MissingExtraError, require_extra
 from herodotus_endpoint.server import serve
 from herodotus_endpoint.store import StoreError, check_read_url, prepare_database
-from herodotus_endpoint.tls import ServingTlsError
 from herodotus_kube.credentials import KubeconfigError
 from herodotus_record.escaping import escape
 from herodotus_serving import logs
+from herodotus_serving.certificates import CertificateError
 from herodotus_serving.sockets import ListenError
 
 
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         delegation = resolve_delegation(options.build_delegation(arguments))
         prepare_database(url)
         serve(options.build_settings(arguments), url, listen_on, delegation)
-    except (StoreError, ListenError, ServingTlsError, KubeconfigError, MissingExtraError, ArchiveError) as e:
+    except (StoreError, ListenError, CertificateError, KubeconfigError, MissingExtraError, ArchiveError) as e:
         print(f"error: {escape(str(e))}", file=sys.stderr)
         return 1
     return 0

@@ -6,7 +6,7 @@ history contains the key. The CA certificate alone is also published in a Config
 through the API server, without waiting until the kubelet updates a mounted Secret.
 
 Owns: when a certificate is created, the Secret, the ConfigMap, the files. Does not own: the certificate's contents
-(`herodotus_serving.self_signed`), serving it (`tls`).
+(`herodotus_serving.certificates`), serving it (`server`).
 
 Invariant: a certificate in the Secret is used unchanged, unless it expires within RENEW_BEFORE. If two processes create
 one at the same time, the API server accepts one; the other process fails and uses that one when it is restarted.
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -26,8 +25,8 @@ from typing import Any, Final
 from herodotus_kube.credentials import KubeconfigError, find_credentials
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record.escaping import escape
+from herodotus_serving.certificates import create_self_signed, parse_expiry, write_key_pair
 from herodotus_serving.flag_types import parse_object_name
-from herodotus_serving.self_signed import create_self_signed, parse_expiry
 
 COMMAND: Final = "certificate"
 VALID_FOR: Final = timedelta(days=3650)  # a start in the last year renews it
@@ -50,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
                 publish_authority(api, arguments.ca_configmap, pair[AUTHORITY])
         finally:
             api.close()
-        write_certificate(arguments.directory, pair)
+        write_key_pair(arguments.directory / CERTIFICATE, arguments.directory / KEY, pair[CERTIFICATE], pair[KEY])
     except (KubeconfigError, ApiError, OSError) as e:
         problem = e.describe() if isinstance(e, ApiError) else str(e)
         print(f"error: cannot provide a certificate: {escape(problem)}", file=sys.stderr)
@@ -88,44 +87,33 @@ def publish_authority(api: ApiServer, config_map: tuple[str, str], pem: bytes) -
         api.put(path, {**stored, "data": {**published, AUTHORITY: pem.decode()}})
 
 
-def write_certificate(directory: Path, pair: Data) -> None:
-    """Write tls.crt and tls.key to a directory; only the owner can read the key.
-
-    Raises OSError if that fails.
-    """
-    (directory / CERTIFICATE).write_bytes(pair[CERTIFICATE])
-    key = os.open(directory / KEY, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(key, "wb") as file:
-        file.write(pair[KEY])
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Return the argument parser of the command `certificate`."""
-    found = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog=f"python -m herodotus_endpoint {COMMAND}",
         description="Make a self-signed certificate once, keep it in a Secret, and write it to files for the service.",
     )
-    found.add_argument(
+    parser.add_argument(
         "--secret",
         required=True,
         type=parse_object_name,
         metavar="NAMESPACE/NAME",
         help="Secret for tls.crt, tls.key and ca.crt; it must exist and may be empty",
     )
-    found.add_argument(
+    parser.add_argument(
         "--ca-configmap",
         type=parse_object_name,
         metavar="NAMESPACE/NAME",
         help="ConfigMap in which ca.crt is published for senders of records; it must exist and may be empty",
     )
-    found.add_argument("--host", required=True, metavar="NAME", help="DNS name of the service, as clients use it")
-    found.add_argument(
+    parser.add_argument("--host", required=True, metavar="NAME", help="DNS name of the service, as clients use it")
+    parser.add_argument(
         "--directory", required=True, type=Path, metavar="DIR", help="directory to write tls.crt and tls.key to"
     )
-    found.add_argument(
+    parser.add_argument(
         "--kubeconfig", metavar="FILE", help="kubeconfig of the API server (default: the cluster of this pod)"
     )
-    return found
+    return parser
 
 
 def _decode_secret(secret: dict[str, Any]) -> Data:

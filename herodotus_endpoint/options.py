@@ -21,7 +21,6 @@ from herodotus_endpoint.deployment_modes import DeploymentMode
 from herodotus_endpoint.server import ListenOptions
 from herodotus_endpoint.settings import MAX_WATCHES, MAX_WATCHES_PER_USER, ServiceSettings
 from herodotus_endpoint.store import RetentionLimits, sqlite_url
-from herodotus_endpoint.tls import TlsFiles
 from herodotus_record.version import __version__
 from herodotus_serving.flag_types import ByteSize, add_probe_bind, parse_address
 from herodotus_serving.sockets import Address
@@ -93,7 +92,8 @@ def build_listening(arguments: argparse.Namespace) -> ListenOptions:
         arguments.probe_bind or [],
         arguments.threads,
         arguments.workers,
-        TlsFiles(*pair, arguments.client_ca_file) if all(pair) else None,
+        pair if all(pair) else None,
+        arguments.client_ca_file,
     )
 
 
@@ -116,7 +116,7 @@ def build_mode(arguments: argparse.Namespace, listen_on: ListenOptions, url: str
         replicas=bool(read_database_url(arguments)),
         aggregated_api=arguments.aggregated_api,
         workers=arguments.workers,
-        tls=listen_on.tls is not None,
+        tls=listen_on.key_pair is not None,
         insecure=arguments.insecure,
         senders=bool(arguments.ingest_sender),
         client_ca=bool(arguments.client_ca_file),

@@ -7,20 +7,23 @@ Owns: the sockets, and the set-up of a worker process after the fork. Does not o
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_endpoint.archive.problems import ArchiveError
 from herodotus_endpoint.delegation import DelegationOptions, open_delegation
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Pruner, PruningThread, Store
-from herodotus_endpoint.tls import ServingTls, TlsFiles
 from herodotus_serving import workers
+from herodotus_serving.certificates import ServingCertificate
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, Server
 from herodotus_serving.probes import OK, ProbeServer
@@ -33,13 +36,16 @@ if TYPE_CHECKING:
 
 GRACE_S: Final = 10  # for requests in progress at shutdown: twice the longest wait for the database
 SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"  # as `metrics.MULTIPROCESS_VARIABLE`, which is imported later
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ListenOptions:
     """The addresses to listen on for queries, ingest and probes, and the numbers of threads and processes.
 
-    If `ingest` is empty, the addresses for queries serve ingest too. If `tls` is None, the service uses plain HTTP.
+    If `ingest` is empty, the addresses for queries serve ingest too. `key_pair` are the files of the certificate and
+    its key; if it is None, the service uses plain HTTP. `client_ca` is the file of the CAs that sign senders'
+    certificates.
     """
 
     queries: Sequence[Address]
@@ -47,7 +53,8 @@ class ListenOptions:
     probes: Sequence[Address] = ()
     threads: int = 8
     workers: int = 1
-    tls: TlsFiles | None = None
+    key_pair: tuple[Path, Path] | None = None
+    client_ca: Path | None = None
     limits: ListenerLimits = field(default_factory=ListenerLimits)
 
 
@@ -56,13 +63,13 @@ def serve(
 ) -> None:
     """Run the decisions service until SIGTERM.
 
-    Raises ListenError if it cannot listen on an address, and ServingTlsError if the certificate or its key is unusable.
+    Raises ListenError if it cannot listen on an address, and CertificateError if the certificate or its key is
+    unusable.
     """
-    if listen_on.tls:
-        ServingTls(listen_on.tls)  # fails now instead of at the first connection
+    _open_certificate(listen_on)  # fails now instead of at the first connection
     sockets = {name: [listen(a) for a in getattr(listen_on, name)] for name in ("queries", "ingest", "probes")}
     worker = _Worker(settings, database_url, listen_on, delegation)
-    scheme = "https" if listen_on.tls else "http"
+    scheme = "https" if listen_on.key_pair else "http"
     kinds = "queries" if listen_on.ingest else "queries and ingest"
     ready = [f"listening on {scheme}://{get_bound_address(s)} ({kinds})" for s in sockets["queries"]]
     ready += [f"listening on {scheme}://{get_bound_address(s)} (ingest)" for s in sockets["ingest"]]
@@ -83,7 +90,6 @@ class _Worker:
     database_url: str
     listen_on: ListenOptions
     delegation: DelegationOptions | None
-    tls: ServingTls | None = None
 
     def create_server(self, sockets: Sequence[socket.socket]) -> Server:
         """Open the store, start the background threads and return the server of these listening sockets.
@@ -99,11 +105,11 @@ class _Worker:
         from herodotus_endpoint.routing import RouteDeclarationError
 
         settings, listen_on, metrics = self.settings, self.listen_on, EndpointMetrics()
-        authorities = None
+        authorities: Callable[[], Sequence[str]] = tuple
         if self.delegation:
-            settings, authorities = open_delegation(settings, self.delegation, self._client_authority)
-        if listen_on.tls:
-            self.tls = ServingTls(listen_on.tls, authorities or tuple)
+            read_ca = partial(_read_client_authority, listen_on.client_ca)
+            settings, authorities = open_delegation(settings, self.delegation, read_ca)
+        certificate = _open_certificate(listen_on, authorities)
         store = Store(self.database_url, settings.clock, read_url=settings.read_database_url)
         PruningThread(Pruner(store, settings.limits), metrics.count_pruned).start()
         pools = Pools(settings, listen_on.threads, metrics)
@@ -120,7 +126,7 @@ class _Worker:
         if listen_on.ingest:
             queries = build_service(refuse_ingest(app.wsgi_app), pools.assign_by_route(app, serves_ingest=False))
         services = [queries] * len(listen_on.queries) + [everything] * len(listen_on.ingest)
-        contexts = self.tls.context if self.tls else None
+        contexts = certificate.context if certificate else None
         listeners = [
             Listener(each, service, listen_on.limits, contexts)
             for each, service in zip(sockets, services, strict=False)
@@ -129,8 +135,37 @@ class _Worker:
         gc.freeze()  # otherwise a full garbage collection stops every request for 20 ms or more
         return Server(listeners, traces.stop if traces else None, probes)
 
-    def _client_authority(self) -> str:
-        return self.tls.client_authority() if self.tls else ""
+
+def _open_certificate(
+    listen_on: ListenOptions, authorities: Callable[[], Sequence[str]] = tuple
+) -> ServingCertificate | None:
+    """Return the certificate of the listeners, or None for plain HTTP. Raises CertificateError if it is unusable.
+
+    `authorities` returns the PEM certificates of CAs besides `client_ca` whose client certificates are trusted.
+    """
+    if listen_on.key_pair is None:
+        return None
+
+    def read_authorities() -> str:
+        pems = [*authorities(), listen_on.client_ca.read_text() if listen_on.client_ca else ""]
+        return "\n".join(filter(None, pems))
+
+    return ServingCertificate(listen_on.key_pair, read_authorities, _log_reload)
+
+
+def _read_client_authority(file: Path | None) -> str:
+    """Return the PEM certificates in a file, or "" if there is none or it cannot be read."""
+    try:
+        return file.read_text() if file else ""
+    except OSError:
+        return ""
+
+
+def _log_reload(failure: Exception | None) -> None:
+    if failure is None:
+        _log.info("reloaded the serving certificate and its authorities")
+    else:
+        _log.warning("cannot load the changed certificate, continuing with the previous one: %s", failure)
 
 
 def _open_archive(settings: ServiceSettings) -> ArchiveReader | None:

@@ -28,6 +28,7 @@ from herodotus_kube.watch import ListWatch, Reflector, Sink
 from herodotus_record import klog
 from herodotus_record.model import Reason
 from herodotus_record.version import __version__
+from herodotus_serving.certificates import CertificateError
 from herodotus_serving.sockets import ListenError
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
@@ -50,7 +51,6 @@ from scheduler.recorder.supervisor import Supervisor
 from scheduler.reviews.node_group_recorder import NodeGroupRecorder
 from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.serving import port
-from scheduler.serving.certificates import CertificateError
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
 

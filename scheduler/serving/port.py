@@ -1,40 +1,59 @@
 """The HTTPS port and the addresses for probes alone: their command-line options, and their start.
 
-Options are named as in kube components, where those have them.
+Options are named as in kube components, where those have them. The serving certificate is that of `--tls-cert-file` and
+`--tls-private-key-file`, or the pair in `--cert-dir` (created if absent), or one in memory.
+
+Invariant: a key that is created here is written to disk only if `--cert-dir` asks for it.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from herodotus_kube.http import ApiServer
 from herodotus_record import klog
+from herodotus_serving.certificates import (
+    CertificateError,
+    KeyPair,
+    ServingCertificate,
+    create_self_signed,
+    write_key_pair,
+)
 from herodotus_serving.flag_types import add_probe_bind
 from herodotus_serving.probes import ProbeServer
 from herodotus_serving.sockets import Address, listen
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS, RequestAuthorizer
-from scheduler.serving.certificates import CertificateFiles, Certificates, ClientAuthorities
+from scheduler.serving.client_authorities import ClientAuthorities
 from scheduler.serving.routes import Content, StatusRoutes, build_probes
 from scheduler.serving.server import StatusServer
 
 PORT: Final = 10259  # kube-scheduler's
+PAIR_NAME: Final = "kube-scheduler"  # of the files in --cert-dir
+VALID_FOR: Final = timedelta(days=365)  # what is made here; as kube components make theirs
 
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """The parsed options of the HTTPS port and of the addresses for probes. If `port` is 0, the port is not opened."""
+    """The parsed options of the HTTPS port and of the addresses for probes. If `port` is 0, the port is not opened.
+
+    A path that is not given is None.
+    """
 
     host: str
     port: int
-    certificates: CertificateFiles
     always_allowed: tuple[str, ...]
     probes: tuple[Address, ...] = ()
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    cert_dir: Path | None = None
+    client_ca_file: Path | None = None
 
 
 def add_serving_options(parser: argparse._ActionsContainer) -> None:
@@ -76,11 +95,12 @@ def parse_serving_options(arguments: argparse.Namespace) -> ServingOptions:
     return ServingOptions(
         arguments.bind_address,
         arguments.secure_port,
-        CertificateFiles(
-            arguments.tls_cert_file, arguments.tls_private_key_file, arguments.cert_dir, arguments.client_ca_file
-        ),
         arguments.authorization_always_allow_paths,
         tuple(arguments.probe_bind or ()),
+        arguments.tls_cert_file,
+        arguments.tls_private_key_file,
+        arguments.cert_dir,
+        arguments.client_ca_file,
     )
 
 
@@ -97,16 +117,55 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
             probes.start()
             klog.info(0, "Serving probes", addresses=" ".join(map(str, probes.addresses)))
         if options.port:
-            authorities = ClientAuthorities(api, options.certificates.client_ca_file)
-            certificates = Certificates(options.certificates, options.host, authorities, time.monotonic)
+            authorities = ClientAuthorities(api, options.client_ca_file)
+            pair = find_key_pair(options.cert_file, options.key_file, options.cert_dir, options.host)
+            certificate = ServingCertificate(pair, authorities, _log_reload)
             routes = StatusRoutes(RequestAuthorizer(api, options.always_allowed), content)
-            server = StatusServer((options.host, options.port), certificates.context, routes)
+            server = StatusServer((options.host, options.port), certificate.context, routes)
             authorities.start()
             closing.callback(authorities.close)
             server.start()
             closing.callback(server.close)
             klog.info(0, "Serving securely", address=options.host, port=server.port)
         return closing.pop_all().close
+
+
+def find_key_pair(cert_file: Path | None, key_file: Path | None, cert_dir: Path | None, host: str) -> KeyPair:
+    """Return the files of the serving certificate and its key, or a new pair for `host` to be kept in memory.
+
+    A missing pair in `cert_dir` is created. Raise CertificateError if that fails or only one file is given.
+    """
+    if cert_file and key_file:
+        return cert_file, key_file
+    if cert_file or key_file:
+        raise CertificateError("--tls-cert-file and --tls-private-key-file must be given together")
+    if cert_dir is None:
+        return b"".join(_make_certificate(host))
+    certificate, key = (cert_dir / f"{PAIR_NAME}.{end}" for end in ("crt", "key"))
+    try:
+        if not (certificate.exists() and key.exists()):
+            cert_dir.mkdir(parents=True, exist_ok=True)
+            private, public = _make_certificate(host)
+            write_key_pair(certificate, key, public, private)
+    except OSError as e:
+        raise CertificateError(f"--cert-dir {cert_dir}: {e.strerror or e}") from e
+    return certificate, key
+
+
+def _make_certificate(host: str) -> tuple[bytes, bytes]:
+    """Return a new private key and a self-signed certificate for it, as PEM.
+
+    Clients cannot verify the certificate; the kubelet, which sends probes, does not try to.
+    """
+    own = [socket.gethostname()] if socket.gethostname().isascii() else []
+    return create_self_signed(["localhost", "127.0.0.1", *own, host], VALID_FOR)
+
+
+def _log_reload(failure: Exception | None) -> None:
+    if failure is None:
+        klog.info(0, "Reloaded the serving certificate and client authorities")
+    else:
+        klog.error(failure, "Cannot load the changed certificate, going on with the old one")
 
 
 def _port(text: str) -> int:

@@ -54,9 +54,9 @@ def test_the_service_accepts_its_flags_and_their_combination(built: list[dict[st
     assert {name: [a.port for a in addresses] for name, addresses in served.items()} == {
         n: [p] for n, p in ports.items()
     }
-    assert where.tls is not None
+    assert where.key_pair is not None
     mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
-    assert str(where.tls.certificate.parent) == mounts["tls"]
+    assert str(where.key_pair[0].parent) == mounts["tls"]
     assert {v["name"] for v in spec["volumes"]} == mounts.keys() == {"database", "tls", "tmp"}
     assert named(built, "Deployment", "herodotus-endpoint")["spec"]["replicas"] >= 2
 

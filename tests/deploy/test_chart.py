@@ -167,7 +167,7 @@ def serves(container: Json, environment: dict[str, str], made: list[Json], name:
     senders = {user for user, _ in arguments.ingest_sender or ()}
     writers = {"herodotus-scheduler", "herodotus-observer"} & pods(made).keys()
     named_senders = {f"system:serviceaccount:herodotus:{name}" for name in writers}
-    assert senders == (named_senders if where.tls else set())
+    assert senders == (named_senders if where.key_pair else set())
 
 
 def check_certificate_arguments(container: Json, made: list[Json], name: str) -> None:
@@ -176,8 +176,8 @@ def check_certificate_arguments(container: Json, made: list[Json], name: str) ->
     arguments = certificate.build_parser().parse_args(container["args"][1:])
     (service,) = pods(made)[name]["containers"]
     where = options.build_listening(options.build_parser().parse_args(service["args"]))
-    assert where.tls is not None
-    assert {where.tls.certificate, where.tls.key} == {arguments.directory / f"tls.{end}" for end in ("crt", "key")}
+    assert where.key_pair is not None
+    assert set(where.key_pair) == {arguments.directory / f"tls.{end}" for end in ("crt", "key")}
     (mount,) = container["volumeMounts"]
     assert mount["mountPath"] == str(arguments.directory)
     namespace, secret = arguments.secret

@@ -116,7 +116,7 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         Right("create", "tokenreviews", "authentication.k8s.io"),
         Right("create", "subjectaccessreviews", "authorization.k8s.io"),
     ],
-    ("scheduler/serving/certificates.py", "_read", "get"): None,
+    ("scheduler/serving/client_authorities.py", "_read", "get"): None,
     ("herodotus_kube/published_authority.py", "refresh", "get"): [
         Right("get", "configmaps", name="herodotus-endpoint-ca", role=("Role", "herodotus-scheduler-ca"))
     ],

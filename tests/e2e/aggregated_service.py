@@ -10,7 +10,6 @@ from herodotus_endpoint.delegation import DelegationOptions, resolve_delegation
 from herodotus_endpoint.server import ListenOptions, serve
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import prepare_database, sqlite_url
-from herodotus_endpoint.tls import TlsFiles
 from herodotus_serving.sockets import Address
 
 
@@ -39,7 +38,8 @@ def main() -> None:
             probes=[Address("127.0.0.1", 0)],
             threads=4,
             workers=given.workers,
-            tls=TlsFiles(given.cert, given.key, given.client_ca),
+            key_pair=(given.cert, given.key),
+            client_ca=given.client_ca,
         ),
         resolve_delegation(
             DelegationOptions(given.kubeconfig, True, senders, bool(given.client_ca), "herodotus-endpoint")

@@ -19,11 +19,10 @@ from herodotus_endpoint.certificate import (
     VALID_FOR,
     ensure_certificate,
     publish_authority,
-    write_certificate,
 )
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.http import ApiError, ApiServer
-from herodotus_serving.self_signed import create_self_signed, parse_expiry
+from herodotus_serving.certificates import create_self_signed, parse_expiry, write_key_pair
 
 NAME = ("herodotus", "herodotus-endpoint-own")
 PATH = "/api/v1/namespaces/herodotus/secrets/herodotus-endpoint-own"
@@ -149,7 +148,7 @@ def test_publishes_beside_other_keys_of_the_config_map() -> None:
 def test_clients_with_the_authority_verify_the_host_name(tmp_path: Path, host: str, believed: bool) -> None:
     """Also where a verifier is strict, as Python's own is from 3.13."""
     pair = Secret().kept()
-    write_certificate(tmp_path, pair)
+    write_key_pair(tmp_path / "tls.crt", tmp_path / "tls.key", pair["tls.crt"], pair["tls.key"])
     assert (tmp_path / "tls.key").stat().st_mode & 0o777 == 0o600
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
@@ -159,7 +158,8 @@ def test_clients_with_the_authority_verify_the_host_name(tmp_path: Path, host: s
 
 
 def test_clients_with_another_authority_reject_it(tmp_path: Path) -> None:
-    write_certificate(tmp_path, Secret().kept())
+    pair = Secret().kept()
+    write_key_pair(tmp_path / "tls.crt", tmp_path / "tls.key", pair["tls.crt"], pair["tls.key"])
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     assert not shaken(server, ssl.create_default_context(cadata=Secret().kept()["ca.crt"].decode()), HOST)

@@ -12,7 +12,7 @@ import pytest
 from herodotus_kube import published_authority
 from herodotus_kube.http import ApiError
 from herodotus_kube.published_authority import PublishedAuthority
-from herodotus_serving.self_signed import create_self_signed
+from herodotus_serving.certificates import create_self_signed
 from tests.kube.servers import Script, api_of, status
 from tests.processes import eventually
 

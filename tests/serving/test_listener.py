@@ -9,18 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
+from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
+from herodotus_serving.certificates import ServingCertificate, create_self_signed
 from herodotus_serving.connection import TLS_READ_SIZE, HttpConnection
 from herodotus_serving.limits import REFUSAL_INTERVAL_S, REFUSALS_AT_ONCE, ListenerLimits, RefusalPace
 from herodotus_serving.listener import MIN_STAY_UNUSED_S, Listener, Server, ServerThread
 from herodotus_serving.messages import HttpService, PoolAssignment, Request, Response
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, listen
-from scheduler.serving.certificates import CertificateFiles, Certificates
 from tests.processes import eventually
 
 BIG = b"x" * (4 << 20)
@@ -38,8 +39,8 @@ class RunningServer:
         service = HttpService(
             lambda _: PoolAssignment(pool, max_body), self._handle, lambda code, why: Response(code, [], why.encode())
         )
-        certificates = Certificates(CertificateFiles(), "127.0.0.1", lambda: "", time.monotonic)
-        self.listener = Listener(listening, service, limits, certificates.context if tls else None)
+        certificate = ServingCertificate(b"".join(create_self_signed(["127.0.0.1"], timedelta(days=1))), str, print)
+        self.listener = Listener(listening, service, limits, certificate.context if tls else None)
         self.thread = ServerThread(Server([self.listener]))
         self.thread.start()
 

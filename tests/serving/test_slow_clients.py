@@ -6,9 +6,9 @@ import http.client
 import json
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from herodotus_record import codec
-from scheduler.serving.certificates import CertificateFiles, Certificates
+from herodotus_serving.certificates import ServingCertificate, create_self_signed
 from scheduler.serving.health import HealthCheck
 from scheduler.serving.routes import Content, StatusRoutes
 from scheduler.serving.server import StatusServer
@@ -122,12 +122,12 @@ def test_watches_of_two_addresses_in_any_spelling_delay_no_query(
 
 @kinds
 def test_the_scheduler_answers_on_its_port(tmp_path: Path, kind: str) -> None:
-    certificates = Certificates(CertificateFiles(), "127.0.0.1", lambda: "", time.monotonic)
+    certificate = ServingCertificate(b"".join(create_self_signed(["127.0.0.1"], timedelta(days=1))), str, print)
     registry = CollectorRegistry()
     Gauge("large", "x" * 100_000, registry=registry)
     content = Content(configuration={}, metrics=registry, livez=(HealthCheck("ping", lambda: None),))
     access = _allow_everything()
-    server = StatusServer(("127.0.0.1", 0), certificates.context, StatusRoutes(access, content))
+    server = StatusServer(("127.0.0.1", 0), certificate.context, StatusRoutes(access, content))
     server.start()
     target = Target(server.port, tls=True, long_path="/livez", post_path="/debug/flags/v")
     try:

@@ -19,7 +19,6 @@ from herodotus_record.version import __version__
 from herodotus_serving.sockets import Address
 from scheduler.commands import main as app
 from scheduler.engine.records.omitted_labels import OmittedLabels
-from scheduler.serving.certificates import CertificateFiles
 from scheduler.serving.port import ServingOptions, parse_serving_options
 from tests.scheduler.builders import make_node, make_pod
 from tests.support.configurations import HEAD
@@ -344,13 +343,13 @@ def test_options_of_the_port_are_kube_scheduler_s() -> None:
             *("--authorization-always-allow-paths", "/healthz,/metrics", "--logging-format", "json"),
         ]
     )
-    files = CertificateFiles(Path("c"), Path("k"), Path("d"), Path("a"))
-    assert parse_serving_options(parsed) == ServingOptions("::", 443, files, ("/healthz", "/metrics"))
+    files = Path("c"), Path("k"), Path("d"), Path("a")
+    assert parse_serving_options(parsed) == ServingOptions("::", 443, ("/healthz", "/metrics"), (), *files)
     assert parsed.logging_format == "json"
     parsed = app._parser().parse_args(["observe", "--probe-bind", "[::]:8002"])
     assert parse_serving_options(parsed).probes == (Address("::", 8002),)
     default = parse_serving_options(app._parser().parse_args(["run"]))
-    assert default == ServingOptions("0.0.0.0", 10259, CertificateFiles(), ("/healthz", "/readyz", "/livez"))
+    assert default == ServingOptions("0.0.0.0", 10259, ("/healthz", "/readyz", "/livez"))
 
 
 def command(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:

@@ -22,7 +22,7 @@ import pytest
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import NodeRows
-from herodotus_serving.self_signed import create_self_signed
+from herodotus_serving.certificates import create_self_signed
 from scheduler.commands import main as app
 from scheduler.recorder import shipper as module
 from scheduler.recorder.connection import ServiceConnection

@@ -18,18 +18,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from herodotus_serving.certificates import CertificateError, ServingCertificate
 from herodotus_serving.sockets import ListenError
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.serving.access import RequestAuthorizer
-from scheduler.serving.certificates import (
-    AUTHORITIES_PATH,
-    CertificateError,
-    CertificateFiles,
-    Certificates,
-    ClientAuthorities,
-)
+from scheduler.serving.client_authorities import AUTHORITIES_PATH, ClientAuthorities
 from scheduler.serving.health import HealthCheck
 from scheduler.serving.http import StatusRequest, StatusResponse
+from scheduler.serving.port import find_key_pair
 from scheduler.serving.routes import Content, StatusRoutes, build_probes
 from scheduler.serving.server import LIMITS, StatusServer
 from tests.kube.servers import api_of, status
@@ -46,16 +42,21 @@ def echo(request: StatusRequest) -> StatusResponse:
     return StatusResponse(200, json.dumps([request.method, request.path, request.query, subject]).encode())
 
 
-def certificates(files: CertificateFiles | None = None, pem: str = "", clock: Any = time.monotonic) -> Certificates:
-    return Certificates(files or CertificateFiles(), "127.0.0.1", lambda: pem, clock)
+def certificate(
+    *files: Path, cert_dir: Path | None = None, authorities: Callable[[], str] = str, clock: Any = time.monotonic
+) -> ServingCertificate:
+    """Return the certificate that the options name."""
+    cert_file, key_file, *_ = (*files, None, None)
+    pair = find_key_pair(cert_file, key_file, cert_dir, "127.0.0.1")
+    return ServingCertificate(pair, authorities, lambda _: None, clock)
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
     servers: list[StatusServer] = []
 
-    def made(handler: Any = echo, certs: Certificates | None = None, **limits: Any) -> StatusServer:
-        server = StatusServer(("127.0.0.1", 0), (certs or certificates()).context, handler, replace(LIMITS, **limits))
+    def made(handler: Any = echo, certs: ServingCertificate | None = None, **limits: Any) -> StatusServer:
+        server = StatusServer(("127.0.0.1", 0), (certs or certificate()).context, handler, replace(LIMITS, **limits))
         server.start()
         servers.append(server)
         return server
@@ -172,7 +173,7 @@ class TestLimits:
 
     def test_an_address_that_is_taken_is_an_error(self, start: Start) -> None:
         with pytest.raises(ListenError, match="Address already in use"):
-            StatusServer(("127.0.0.1", start().port), certificates().context, echo)
+            StatusServer(("127.0.0.1", start().port), certificate().context, echo)
 
 
 class TestCertificates:
@@ -182,12 +183,12 @@ class TestCertificates:
         assert ask(server, verify=context).status_code == 200
 
     def test_an_old_protocol_is_refused(self) -> None:
-        assert certificates().context().minimum_version is ssl.TLSVersion.TLSv1_2
+        assert certificate().context().minimum_version is ssl.TLSVersion.TLSv1_2
 
     def test_files_are_served_and_read_again_when_they_change(self, start: Start, tmp_path: Path) -> None:
         authority, clock = Authority(tmp_path), Clock()
         cert, key = authority.server("server")
-        server = start(certs=certificates(CertificateFiles(cert, key), clock=clock))
+        server = start(certs=certificate(cert, key, clock=clock))
         assert ask(server, verify=ssl.create_default_context(cafile=str(authority.file))).status_code == 200
         old = served_certificate(server)
         authority.server("server")
@@ -200,7 +201,7 @@ class TestCertificates:
     ) -> None:
         authority, clock = Authority(tmp_path), Clock()
         cert, key = authority.server("server")
-        server = start(certs=certificates(CertificateFiles(cert, key), clock=clock))
+        server = start(certs=certificate(cert, key, clock=clock))
         old = served_certificate(server)
         cert.write_text("half")
         clock.now = 1.0
@@ -210,46 +211,46 @@ class TestCertificates:
         assert served_certificate(server) == cert.read_text()
 
     def test_a_directory_keeps_the_one_that_was_made(self, tmp_path: Path) -> None:
-        files = CertificateFiles(cert_dir=tmp_path / "certs")
-        certificates(files)
+        certificate(cert_dir=tmp_path / "certs")
         first = (tmp_path / "certs" / "kube-scheduler.crt").read_text()
-        certificates(files)
+        certificate(cert_dir=tmp_path / "certs")
         assert (tmp_path / "certs" / "kube-scheduler.crt").read_text() == first
         assert (tmp_path / "certs" / "kube-scheduler.key").stat().st_mode & 0o777 == 0o600
         assert "PRIVATE" not in first
 
     @pytest.mark.parametrize(
-        ("files", "message"),
+        ("files", "directory", "message"),
         [
-            (CertificateFiles(cert_file=Path("a")), "must be given together"),
-            (CertificateFiles(Path("/nonexistent"), Path("/nonexistent")), "cannot use the serving certificate"),
-            (CertificateFiles(cert_dir=Path("/dev/null/x")), "--cert-dir /dev/null/x: Not a directory"),
+            (["a"], None, "must be given together"),
+            (["/nonexistent", "/nonexistent"], None, "cannot use the serving certificate /nonexistent"),
+            ([], Path("/dev/null/x"), "--cert-dir /dev/null/x: Not a directory"),
         ],
         ids=["no key", "no file", "no directory"],
     )
-    def test_unusable_certificate_is_an_error(self, files: CertificateFiles, message: str) -> None:
+    def test_unusable_certificate_is_an_error(self, files: list[str], directory: Path | None, message: str) -> None:
         with pytest.raises(CertificateError, match=message):
-            certificates(files)
+            certificate(*map(Path, files), cert_dir=directory)
 
 
 class TestClientCertificates:
     def test_a_client_certificate_is_optional_and_names_the_client(self, start: Start, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
-        server = start(certs=certificates(pem=authority.pem))
+        server = start(certs=certificate(authorities=lambda: authority.pem))
         named = {"organizationName": "dev", "commonName": "ada"}
         assert ask(server, verify=client_tls(authority.client("ada", "dev"))).json()[3] == named
         assert ask(server).json()[3] == {}
 
     def test_a_client_certificate_of_another_authority_is_refused(self, start: Start, tmp_path: Path) -> None:
         (tmp_path / "other").mkdir()
-        server = start(certs=certificates(pem=Authority(tmp_path).pem))
+        pem = Authority(tmp_path).pem
+        server = start(certs=certificate(authorities=lambda: pem))
         with pytest.raises(httpx.TransportError):
             ask(server, verify=client_tls(Authority(tmp_path / "other").client("ada")))
 
     def test_a_server_s_certificate_is_no_client_s(self, start: Start, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         with pytest.raises(httpx.TransportError):
-            ask(start(certs=certificates(pem=authority.pem)), verify=client_tls(authority.server("ada")))
+            ask(start(certs=certificate(authorities=lambda: authority.pem)), verify=client_tls(authority.server("ada")))
 
     def test_client_certificates_are_ignored_without_authorities(self, start: Start, tmp_path: Path) -> None:
         assert ask(start(), verify=client_tls(Authority(tmp_path).client("ada"))).json()[3] == {}
@@ -258,7 +259,7 @@ class TestClientCertificates:
         (tmp_path / "new").mkdir()
         old, new, clock = Authority(tmp_path), Authority(tmp_path / "new"), Clock()
         believed = [old.pem]
-        server = start(certs=Certificates(CertificateFiles(), "127.0.0.1", lambda: believed[0], clock))
+        server = start(certs=certificate(authorities=lambda: believed[0], clock=clock))
         believed[0], clock.now = new.pem, 1.0
         assert ask(server, verify=client_tls(new.client("bob"))).json()[3] == {"commonName": "bob"}
         with pytest.raises(httpx.TransportError):
