@@ -68,7 +68,7 @@ def create_app(
     """
     metrics, readiness = metrics or EndpointMetrics(), readiness or Readiness.from_store(store)
     names = settings.senders.names if settings.senders else {}
-    known = guard.KnownClusters(settings.cluster, store.reader.list_cluster_ids, names)
+    known_clusters = guard.KnownClusters(settings.cluster, store.reader.list_cluster_ids, names)
     reader = MaskedReader(store, guard.visible_namespaces, guard.request_cluster, settings.archive)
     app = Flask("herodotus_endpoint", static_folder=None)
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
@@ -85,11 +85,11 @@ def create_app(
     app.register_blueprint(review_queue.blueprint(store, settings))
     app.register_blueprint(open_decisions.blueprint(store, settings))
     app.register_blueprint(legacy.blueprint(reader))
-    app.register_blueprint(clusters.blueprint(store, known))
+    app.register_blueprint(clusters.blueprint(store, known_clusters))
     app.register_blueprint(routes.discovery_blueprint())
     app.register_blueprint(pages.blueprint())
     app.register_blueprint(_service_blueprint(store, settings, metrics, readiness))
-    guard.install_guard(app, settings.access, known)
+    guard.install_guard(app, settings.access, known_clusters)
     reader_limits.install_reader_limits(app, queues or {})
     app.wsgi_app = legacy.ignore_path_case(app.wsgi_app)  # type: ignore[assignment, method-assign]
     return app
@@ -135,7 +135,7 @@ def _service_blueprint(
         metrics.database_limit.set(settings.limits.max_bytes)
         return Response(metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
 
-    shown = Route(
+    route = Route(
         "GET",
         "/version",
         "version",
@@ -145,12 +145,12 @@ def _service_blueprint(
         pool=PoolKind.DISCOVERY,
     )
     listed = replace(  # the API server forwards only paths of the API group
-        shown,
+        route,
         path=f"{PREFIX}/{SERVICE_VERSION.plural}",
         operation_id="listServiceVersions",
     )
 
-    @declare(shown, listed)
+    @declare(route, listed)
     def version() -> Response:
         document = {"kind": "ServiceVersion", "apiVersion": API_VERSION, "version": __version__}
         return json_response(document | {"frameVersion": codec.VERSION})

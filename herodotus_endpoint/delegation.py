@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from herodotus_endpoint.access.authorization import ReviewCache
-from herodotus_endpoint.access.front_proxy import FrontProxy, FrontProxyWatcher, read_front_proxy
-from herodotus_endpoint.access.guard import AccessControl
-from herodotus_endpoint.access.identity import Authenticator
-from herodotus_endpoint.access.senders import SenderAuthenticator
+from herodotus_endpoint.access.authentication import ReaderAuthenticator, SenderAuthenticator
 from herodotus_kube.credentials import KubeconfigError, find_credentials
+from herodotus_kube.delegated_auth import FrontProxy, ReviewCache
 from herodotus_kube.http import ApiError, ApiServer
+from herodotus_kube.published_authorities import read_front_proxy, watch_front_proxy
 
 if TYPE_CHECKING:
     from herodotus_endpoint.settings import ServiceSettings
@@ -98,11 +96,10 @@ def open_delegation(
     settings = replace(settings, cluster=delegation.cluster)
     authorities: Callable[[], Sequence[str]] = tuple
     if delegation.aggregated_api and rights is not None:
-        published = FrontProxyWatcher(api, delegation.front_proxy)
+        published = watch_front_proxy(api, delegation.front_proxy)
         published.start()
-        access = AccessControl(Authenticator(rights, lambda: published.known), rights)
-        settings = replace(settings, access=access)
-        authorities = lambda: (published.known.authority,)  # noqa: E731 - a named function would not be clearer
+        settings = replace(settings, access=ReaderAuthenticator(rights, lambda: published.value))
+        authorities = lambda: (published.value.authority,)  # noqa: E731 - a named function would not be clearer
     if delegation.senders:
         tokens = None if delegation.certified else rights
         senders = SenderAuthenticator(delegation.senders, tokens, delegation.audience, client_authority)

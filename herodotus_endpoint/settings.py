@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from herodotus_endpoint.access.guard import AccessControl
-from herodotus_endpoint.access.senders import SenderAuthenticator
+from herodotus_endpoint.access.authentication import ReaderAuthenticator, SenderAuthenticator
 from herodotus_endpoint.store import RetentionLimits
 
 if TYPE_CHECKING:  # they import prometheus_client, which must wait for `server`, and optional packages
@@ -41,7 +40,7 @@ class ServiceSettings:
     max_watches: int = MAX_WATCHES
     max_watches_per_user: int = MAX_WATCHES_PER_USER
     max_reviews: int = MAX_REVIEWS
-    access: AccessControl | None = None
+    access: ReaderAuthenticator | None = None
     cluster: str = ""
     read_database_url: str = ""
     otlp_endpoint: str = ""

@@ -2,49 +2,82 @@
 
 No POST request passes that a page of another site may have made a browser send.
 
-Owns: the errors 401 and 403, and the namespaces that the reader of a request may see. Does not own: which right a route
-requires (its declaration, `routing.Route`), reviews by the API server (`authorization`), senders of records (`ingest`).
+Owns: the errors 401 and 403, the namespaces that the reader of a request may see, and the access log. Does not own:
+which right a route requires (its declaration, `routing.Route`), reviews by the API server
+(`herodotus_kube.delegated_auth`), senders of records (`ingest`).
+
+The access log has one line per request that is not limited to one namespace. A line holds the user, the right, the
+object's name and the status code; never a token, a header or a query. Behind the service proxy no user is known: the
+API server's audit log has the name.
 
 An answer covers one cluster: the one that the parameter `cluster` names, or else the API server's own. Rights to
 namespaces apply to the API server's own cluster. Reading another cluster requires the right to `get` that cluster: the
 resource `clusters.herodotus.dev` (without objects), by cluster ID.
 
-Without `AccessControl` (an installation behind the service proxy, which passes on no user) every client that reaches a
-listener reads everything: the right to the service proxy is the only one.
+Without a `ReaderAuthenticator` (an installation behind the service proxy, which passes on no user) every client that
+reaches a listener reads everything: the right to the service proxy is the only one.
 
 Invariant: if a right cannot be checked, the answer is 503.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from flask import Flask, Response, g, request
 
 from herodotus_endpoint import parameters
-from herodotus_endpoint.access import audit_log
-from herodotus_endpoint.access.authorization import ResourceRight, ReviewCache, Right, UrlRight
-from herodotus_endpoint.access.identity import Authenticator
+from herodotus_endpoint.access.authentication import ReaderAuthenticator
 from herodotus_endpoint.access.masking import VisibleNamespaces
-from herodotus_endpoint.access.user_info import UserInfo
 from herodotus_endpoint.errors import StatusError, retry_later
 from herodotus_endpoint.resources import CLUSTER
 from herodotus_endpoint.routing import Access, RequiredRight, Route, install_routes
 from herodotus_kube.api_conventions import ApiError
-from herodotus_record.model import API_GROUP
+from herodotus_kube.delegated_auth import ReviewCache, UrlRight, UserInfo
+from herodotus_record.model import API_GROUP, API_VERSION
 
 _FORM_TYPES: Final = ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded")
 MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden
+ACCESS_LOG: Final = "herodotus_endpoint.access.audit_log"  # logger; operators filter by its name
+_log: Final = logging.getLogger(ACCESS_LOG)
 
 
 @dataclass(frozen=True)
-class AccessControl:
-    """The authenticator of readers and the cache of their rights, with which the guard checks each request."""
+class ResourceRight:
+    """The right to use a verb, such as `list`, on a resource of the API group herodotus.dev.
 
-    identity: Authenticator
-    rights: ReviewCache
+    If `namespace` is "", the right covers all namespaces; if `name` is "", it covers every object.
+    """
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the part of a SubjectAccessReview's spec that describes this right (`resourceAttributes`)."""
+        return {
+            "resourceAttributes": {
+                "group": API_GROUP,
+                "version": API_VERSION.partition("/")[2],
+                "verb": self.verb,
+                "resource": self.resource,
+                "namespace": self.namespace,
+                "name": self.name,
+            }
+        }
+
+    def __str__(self) -> str:
+        """Return the right in the wording of the API server's Forbidden message."""
+        where = f' in the namespace "{self.namespace}"' if self.namespace else " at the cluster scope"
+        return f'{self.verb} resource "{self.resource}" in API group "{API_GROUP}"{where}'
+
+
+Right = ResourceRight | UrlRight
 
 
 @dataclass(frozen=True)
@@ -64,13 +97,13 @@ class KnownClusters:
         return self.names.get(name, name)
 
 
-def install_guard(app: Flask, access: AccessControl | None, known: KnownClusters) -> None:
+def install_guard(app: Flask, access: ReaderAuthenticator | None, clusters: KnownClusters) -> None:
     """Make the app check before each request that its reader has the right that the route requires.
 
     If `access` is None, every request is allowed. Raises RouteDeclarationError if a route of the app has no
     declaration.
     """
-    own = known.own
+    own = clusters.own
     if access is not None and not own:
         raise ValueError("access control needs the cluster of the API server")
     routes = install_routes(app)
@@ -80,11 +113,11 @@ def install_guard(app: Flask, access: AccessControl | None, known: KnownClusters
         g.look = _all_namespaces_visible
         g.user = ""
         g.access = access
-        g.known = known
+        g.clusters = clusters
         g.right = _find_required_right(routes[request.endpoint]) if request.endpoint else None
         _refuse_other_sites()
         named = parameters.CLUSTER.parse() if isinstance(g.right, ResourceRight) else ""
-        g.cluster = known.resolve(named) or own
+        g.cluster = clusters.resolve(named) or own
         whole = access is not None and g.cluster != own
         if whole:
             g.right = _right_to_cluster(g.cluster)
@@ -99,7 +132,7 @@ def install_guard(app: Flask, access: AccessControl | None, known: KnownClusters
 
     @app.after_request
     def log(response: Response) -> Response:
-        audit_log.log_request(g.user, g.right, response.status_code)
+        _log_request(g.user, g.right, response.status_code)
         return response
 
 
@@ -123,9 +156,9 @@ def request_cluster() -> str:
     Raises StatusError 400 if neither the request nor the service determines the cluster and several have records.
     """
     if not g.cluster:
-        g.cluster = _only_cluster(g.known.recorded())
-    found: str = g.cluster
-    return found
+        g.cluster = _only_cluster(g.clusters.recorded())
+    cluster: str = g.cluster
+    return cluster
 
 
 def named_cluster() -> str:
@@ -138,13 +171,15 @@ def keep_readable(clusters: Sequence[str]) -> list[str]:
 
     Of the API server's own cluster, that depends on the namespace. Raises StatusError 503 if a right cannot be checked.
     """
-    access: AccessControl | None = g.access
+    access: ReaderAuthenticator | None = g.access
     if access is None:
         return list(clusters)
     try:
         if access.rights.is_allowed(g.identity, ResourceRight("get", CLUSTER.plural)):
             return list(clusters)
-        return [c for c in clusters if c == g.known.own or access.rights.is_allowed(g.identity, _right_to_cluster(c))]
+        return [
+            c for c in clusters if c == g.clusters.own or access.rights.is_allowed(g.identity, _right_to_cluster(c))
+        ]
     except ApiError as e:
         raise retry_later(503, f"cannot check which clusters are readable: {e.describe()}") from e
 
@@ -155,9 +190,9 @@ def switch_cluster(name: str) -> str:
     Nothing changes if the name is "" or that of the API server's own cluster. Raises StatusError 403 if the reader may
     not read that cluster.
     """
-    known: KnownClusters = g.known
-    other = known.resolve(name)
-    if other in ("", known.own):
+    clusters: KnownClusters = g.clusters
+    other = clusters.resolve(name)
+    if other in ("", clusters.own):
         return other
     if g.access is not None:
         _authorize(g.access, g.identity, _right_to_cluster(other))
@@ -188,16 +223,16 @@ def _right_to_cluster(cluster: str) -> Right:
     return ResourceRight("get", CLUSTER.plural, name=cluster)
 
 
-def _only_cluster(known: Sequence[str]) -> str:
-    if len(known) > 1:
-        said = "several clusters have records; name one (cluster=, or --cluster of the plugin)"
-        raise StatusError(400, f"{said}: {', '.join(known)}")
-    return known[0] if known else ""
+def _only_cluster(clusters: Sequence[str]) -> str:
+    if len(clusters) > 1:
+        message = "several clusters have records; name one (cluster=, or --cluster of the plugin)"
+        raise StatusError(400, f"{message}: {', '.join(clusters)}")
+    return clusters[0] if clusters else ""
 
 
-def _authenticate(access: AccessControl) -> UserInfo:
+def _authenticate(access: ReaderAuthenticator) -> UserInfo:
     try:
-        user = access.identity.authenticate(request.environ)
+        user = access.authenticate(request.environ)
     except ApiError as e:
         raise retry_later(503, f"cannot check the right to read this: {e.describe()}") from e
     if user is None:
@@ -205,7 +240,7 @@ def _authenticate(access: AccessControl) -> UserInfo:
     return user
 
 
-def _authorize(access: AccessControl, user: UserInfo, right: Right) -> None:
+def _authorize(access: ReaderAuthenticator, user: UserInfo, right: Right) -> None:
     try:
         if access.rights.is_allowed(user, right):
             return
@@ -228,12 +263,23 @@ def _find_visible_namespaces(
     try:
         if rights.is_allowed(user, ResourceRight("get", "decisions")):
             return VisibleNamespaces(everything=True)
-        asked = sorted(namespaces - {own})[:MAX_NAMESPACES_CHECKED]
-        seen = frozenset(n for n in asked if rights.is_allowed(user, ResourceRight("get", "decisions", n)))
-        return VisibleNamespaces(seen | ({own} if own else frozenset()))
+        others = sorted(namespaces - {own})[:MAX_NAMESPACES_CHECKED]
+        visible = frozenset(n for n in others if rights.is_allowed(user, ResourceRight("get", "decisions", n)))
+        return VisibleNamespaces(visible | ({own} if own else frozenset()))
     except ApiError as e:
         raise retry_later(503, f"cannot check which namespaces are visible: {e.describe()}") from e
 
 
 def _all_namespaces_visible(_namespaces: frozenset[str]) -> VisibleNamespaces:
     return VisibleNamespaces(everything=True)
+
+
+def _log_request(user: str, right: Right | None, code: int) -> None:
+    """Write a line to the access log if the request concerned nodes or all namespaces; otherwise write nothing.
+
+    `right` is the right that the route required, or None if it required none. `code` is the HTTP status code of the
+    response. `user` is "" if the reader is not known by name.
+    """
+    if isinstance(right, ResourceRight) and not right.namespace:
+        request_line = {"verb": right.verb, "resource": right.resource, "name": right.name}
+        _log.info("%s", json.dumps({"user": user} | request_line | {"code": code}))  # one line, whatever a name holds

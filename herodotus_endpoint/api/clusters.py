@@ -24,7 +24,7 @@ from herodotus_record.units import format_timestamp
 Json = dict[str, Any]
 
 
-def blueprint(store: Store, known: guard.KnownClusters) -> Blueprint:
+def blueprint(store: Store, known_clusters: guard.KnownClusters) -> Blueprint:
     """Return the Flask blueprint of the route that lists clusters."""
 
     @declare(
@@ -41,9 +41,10 @@ def blueprint(store: Store, known: guard.KnownClusters) -> Blueprint:
     )
     def clusters() -> Response:
         """Return the list of clusters that the reader may read, sorted by ID, or only the one of `cluster`."""
-        found = {status.cluster: status for status in store.replica_reader.list_clusters(guard.named_cluster())}
-        names = {cluster: name for name, cluster in sorted(known.names.items(), reverse=True)}  # the first of each
-        items = [_build_cluster(found[id], names, known.own) for id in guard.keep_readable([*found])]
+        statuses = {status.cluster: status for status in store.replica_reader.list_clusters(guard.named_cluster())}
+        # the first name of each, in alphabetical order
+        names = {cluster: name for name, cluster in sorted(known_clusters.names.items(), reverse=True)}
+        items = [_build_cluster(statuses[id], names, known_clusters.own) for id in guard.keep_readable([*statuses])]
         return json_response(build_list("ClusterList", items))
 
     return build_blueprint("clusters", (clusters,))

@@ -23,7 +23,7 @@ import msgspec
 
 from herodotus_kube import discovery
 from herodotus_kube.http import ApiError, ApiServer
-from herodotus_kube.published_authority import PublishedAuthority
+from herodotus_kube.published_authorities import watch_service_authority
 from herodotus_kube.watch import ListWatch, Reflector, Sink
 from herodotus_record import klog
 from herodotus_record.model import Reason
@@ -232,7 +232,7 @@ def start_delivery(records: Records, api: ApiServer, health: ProcessHealth[Any],
     except OSError as e:
         raise _build_spool_error(records, e) from e
     if records.authority is not None and records.endpoint.ca_file is not None:
-        reader = PublishedAuthority(api, records.authority, records.endpoint.ca_file)
+        reader = watch_service_authority(api, records.authority, records.endpoint.ca_file)
         closing.callback(reader.close)
         reader.start()
     health.supervisor = Supervisor(records.spool, records.endpoint, *records.shipper_log)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from herodotus_kube.http import ApiServer
+from herodotus_kube.published_authorities import watch_client_authorities
 from herodotus_record import klog
 from herodotus_serving.certificates import (
     CertificateError,
@@ -30,7 +31,6 @@ from herodotus_serving.flag_types import add_probe_bind
 from herodotus_serving.probes import ProbeServer
 from herodotus_serving.sockets import Address, listen
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS, RequestAuthorizer
-from scheduler.serving.client_authorities import ClientAuthorities
 from scheduler.serving.routes import Content, StatusRoutes, build_probes
 from scheduler.serving.server import StatusServer
 
@@ -117,9 +117,9 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
             probes.start()
             klog.info(0, "Serving probes", addresses=" ".join(map(str, probes.addresses)))
         if options.port:
-            authorities = ClientAuthorities(api, options.client_ca_file)
+            authorities = watch_client_authorities(api, options.client_ca_file)
             pair = find_key_pair(options.cert_file, options.key_file, options.cert_dir, options.host)
-            certificate = ServingCertificate(pair, authorities, _log_reload)
+            certificate = ServingCertificate(pair, lambda: authorities.value, _log_reload)
             routes = StatusRoutes(RequestAuthorizer(api, options.always_allowed), content)
             server = StatusServer((options.host, options.port), certificate.context, routes)
             authorities.start()

@@ -112,12 +112,15 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
         Right("get", "configmaps", name=STATUS_CONFIG_MAP),
     ],
     ("scheduler/offline/snapshots/taking.py", "_get", "get"): None,  # likewise with an operator's own rights
-    ("scheduler/serving/access.py", "_review", "post"): [
-        Right("create", "tokenreviews", "authentication.k8s.io"),
-        Right("create", "subjectaccessreviews", "authorization.k8s.io"),
+    ("herodotus_kube/delegated_auth.py", "_review_token", "review"): [
+        Right("create", "tokenreviews", "authentication.k8s.io")
     ],
-    ("scheduler/serving/client_authorities.py", "_read", "get"): None,
-    ("herodotus_kube/published_authority.py", "refresh", "get"): [
+    ("herodotus_kube/delegated_auth.py", "_review_access", "review"): [
+        Right("create", "subjectaccessreviews", "authorization.k8s.io")
+    ],
+    ("herodotus_kube/published_authorities.py", "read_client_authorities", "get_object"): None,
+    ("herodotus_kube/published_authorities.py", "read_front_proxy", "get_object"): None,
+    ("herodotus_kube/published_authorities.py", "refresh_service_authority", "get_object"): [
         Right("get", "configmaps", name="herodotus-endpoint-ca", role=("Role", "herodotus-scheduler-ca"))
     ],
     ("herodotus_kube/discovery.py", "fetch_server_version", "get"): None,

@@ -8,12 +8,9 @@ from typing import Any
 
 import httpx
 
-from herodotus_endpoint.access.authorization import ReviewCache
-from herodotus_endpoint.access.front_proxy import FrontProxy
-from herodotus_endpoint.access.guard import AccessControl
-from herodotus_endpoint.access.identity import Authenticator
-from herodotus_endpoint.access.senders import SenderAuthenticator
+from herodotus_endpoint.access.authentication import ReaderAuthenticator, SenderAuthenticator
 from herodotus_kube.credentials import Credentials
+from herodotus_kube.delegated_auth import FrontProxy, ReviewCache
 from herodotus_kube.http import ApiServer
 
 Json = dict[str, Any]
@@ -57,9 +54,8 @@ class Reviewer:
     def api(self) -> ApiServer:
         return ApiServer(Credentials("https://kubernetes.default.svc", None, dict), transport=httpx.MockTransport(self))
 
-    def access(self, front_proxy: FrontProxy | None = None, clock: Any = lambda: 0.0) -> AccessControl:
-        rights = ReviewCache(self.api(), clock)
-        return AccessControl(Authenticator(rights, lambda: front_proxy or FrontProxy()), rights)
+    def access(self, front_proxy: FrontProxy | None = None, clock: Any = lambda: 0.0) -> ReaderAuthenticator:
+        return ReaderAuthenticator(ReviewCache(self.api(), clock), lambda: front_proxy or FrontProxy())
 
     def senders(self, clusters: dict[str, str], authority: str = "") -> SenderAuthenticator:
         rights = None if authority else ReviewCache(self.api(), lambda: 0.0)

@@ -14,11 +14,11 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from herodotus_endpoint.access import audit_log
-from herodotus_endpoint.access.front_proxy import FrontProxy, parse_front_proxy
+from herodotus_endpoint.access import guard
 from herodotus_endpoint.routing import Access, RequiredRight, Route
+from herodotus_kube.delegated_auth import TTL_S, FrontProxy
+from herodotus_kube.published_authorities import parse_front_proxy
 from herodotus_record.model import Owner, Reason, Verdict
-from herodotus_serving.ttl_cache import TTL_S
 from herodotus_serving.wsgi import CERTIFICATE, HEADERS
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table
 from tests.endpoint.reviewer import Reviewer, bearer
@@ -141,7 +141,7 @@ def test_cluster_wide_requests_are_logged(
     for headers in (bearer("ada's"), bearer("bob's"), bearer("expired")):
         guarded.client.open(row.path, method=row.method, headers=headers)
     verb, resource, namespace = row.right
-    lines = [json.loads(record.message) for record in caplog.records if record.name == audit_log.__name__]
+    lines = [json.loads(record.message) for record in caplog.records if record.name == guard.ACCESS_LOG]
     node_wide = not namespace and not resource.startswith("/")
     assert [(line["user"], line["verb"], line["resource"], line["code"]) for line in lines] == (
         [("ada", verb, resource, row.opened), ("bob", verb, resource, 403), ("", verb, resource, 401)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from werkzeug.routing import Rule
 
-from herodotus_endpoint.access.senders import SenderAuthenticator
+from herodotus_endpoint.access.authentication import SenderAuthenticator
 from herodotus_record.model import Decision, Gap, HighWater, NodeTable, Outcome, Retry
 from tests.builders import CLUSTER, CORDONED, INCARNATION, a_decision, a_table, bound
 from tests.endpoint.reviewer import Reviewer, bearer

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from herodotus_serving.ttl_cache import TTL_S
-from scheduler.serving.access import AuthenticatedUser, RequestAuthorizer, parse_certificate_user
+from herodotus_kube.delegated_auth import TTL_S, UserInfo
+from scheduler.serving.access import RequestAuthorizer, parse_certificate_user
 from scheduler.serving.http import HttpStatusError, StatusRequest
 from tests.kube.servers import Json, api_of, status
 
@@ -44,11 +44,11 @@ class Reviewer:
         if body["kind"] == "TokenReview":
             assert request.url.path == "/apis/authentication.k8s.io/v1/tokenreviews"
             user = self.users.get(spec["token"])
-            said: Json = {"authenticated": True, "user": user} if user else {"error": "invalid"}
+            answer: Json = {"authenticated": True, "user": user} if user else {"error": "invalid"}
         else:
             assert request.url.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-            said = {"allowed": spec["user"] in self.allowed}
-        return httpx.Response(201, json={**body, "status": said})
+            answer = {"allowed": spec["user"] in self.allowed}
+        return httpx.Response(201, json={**body, "status": answer})
 
     @property
     def kinds(self) -> list[str]:
@@ -89,7 +89,7 @@ def subject(*pairs: tuple[str, str]) -> dict[str, Any]:
 def test_a_user_with_the_right_is_let_in_by_two_reviews(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     user = access.check(get(token="good"))
     groups = ("dev", "system:authenticated")
-    assert user == AuthenticatedUser("ada", groups, "7", (("scopes", ("a", "b")),))
+    assert user == UserInfo("ada", groups, "7", (("scopes", ("a", "b")),))
     assert [body["spec"] for body in reviewer.asked] == [
         {"token": "good"},
         {
@@ -190,6 +190,27 @@ def test_denied_wins_over_allowed(access: RequestAuthorizer, reviewer: Reviewer)
     assert (code, message.endswith(": because")) == (403, True)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"authenticated": "yes", "user": ADA},
+        {"authenticated": True, "user": {"groups": ["dev"]}},
+        {"authenticated": True},
+    ],
+    ids=["no boolean", "no name", "no user"],
+)
+def test_a_token_review_that_names_nobody_is_unauthorized(
+    access: RequestAuthorizer, reviewer: Reviewer, answer: Json
+) -> None:
+    reviewer.answer = httpx.Response(201, json={"status": answer})
+    assert refused(access, get(token="good"))[0] == 401
+
+
+def test_only_true_allows(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+    reviewer.answer = httpx.Response(201, json={"status": {"allowed": "yes"}})
+    assert refused(access, get(peer=subject(("commonName", "ada"))))[0] == 403
+
+
 def test_answers_are_remembered_for_their_time_and_no_longer(
     access: RequestAuthorizer, reviewer: Reviewer, clock: Clock
 ) -> None:
@@ -208,20 +229,20 @@ def test_answers_are_remembered_for_their_time_and_no_longer(
 def test_access_cache_is_bounded(
     monkeypatch: pytest.MonkeyPatch, access: RequestAuthorizer, reviewer: Reviewer
 ) -> None:
-    monkeypatch.setattr("herodotus_serving.ttl_cache.MAX_ENTRIES", 2)
+    monkeypatch.setattr("herodotus_kube.delegated_auth.MAX_ENTRIES", 2)
     for token in ("a", "b", "c"):
         refused(access, get(token=token))
-    assert len(access._users._entries) == 2
+    assert len(access._reviews._users._entries) == 2
 
 
 def test_no_token_is_kept(access: RequestAuthorizer) -> None:
     access.check(get(token="good"))
-    assert b"good" not in repr(access._users._entries).encode()
+    assert b"good" not in repr(access._reviews._users._entries).encode()
 
 
 def test_a_certificate_names_the_user_and_its_groups(access: RequestAuthorizer, reviewer: Reviewer) -> None:
     peer = subject(("organizationName", "dev"), ("organizationName", "ops"), ("commonName", "ada"))
-    assert access.check(get(peer=peer, token="bad")) == AuthenticatedUser("ada", ("dev", "ops", "system:authenticated"))
+    assert access.check(get(peer=peer, token="bad")) == UserInfo("ada", ("dev", "ops", "system:authenticated"))
     assert reviewer.kinds == ["SubjectAccessReview"]
 
 

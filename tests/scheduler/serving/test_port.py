@@ -18,11 +18,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from herodotus_kube.published_authorities import AUTHENTICATION_PATH, watch_client_authorities
 from herodotus_serving.certificates import CertificateError, ServingCertificate
 from herodotus_serving.sockets import ListenError
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.serving.access import RequestAuthorizer
-from scheduler.serving.client_authorities import AUTHORITIES_PATH, ClientAuthorities
 from scheduler.serving.health import HealthCheck
 from scheduler.serving.http import StatusRequest, StatusResponse
 from scheduler.serving.port import find_key_pair
@@ -280,26 +280,26 @@ class TestClientCertificates:
         pem, requested = Authority(tmp_path).pem, threading.Event()
 
         def handler(request: httpx.Request) -> httpx.Response:
-            assert request.url.path == AUTHORITIES_PATH
+            assert request.url.path == AUTHENTICATION_PATH
             requested.set()
             response: httpx.Response | Exception = answer(pem)
             if isinstance(response, Exception):
                 raise response
             return response
 
-        authorities = ClientAuthorities(api_of(handler))
+        authorities = watch_client_authorities(api_of(handler))
         authorities.start()
         assert requested.wait(60)
         if believed:
-            eventually(lambda: authorities() == pem, "the authorities")
-        assert authorities() == (pem if believed else "")
+            eventually(lambda: authorities.value == pem, "the authorities")
+        assert authorities.value == (pem if believed else "")
         authorities.close()
 
     def test_a_file_is_read_instead(self, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
-        authorities = ClientAuthorities(api_of(lambda request: status(500)), authority.file)
+        authorities = watch_client_authorities(api_of(lambda request: status(500)), authority.file)
         authorities.start()
-        eventually(lambda: authorities() == authority.pem, "the file")
+        eventually(lambda: authorities.value == authority.pem, "the file")
         authorities.close()
 
 
