@@ -25,37 +25,37 @@ COMMAND: Final = "archive"
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
     """Add the parser of the command `archive` to `commands`, which `ArgumentParser.add_subparsers` returns."""
-    found: argparse.ArgumentParser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         COMMAND,
         help="write the decisions of days that are over to an archive of Parquet files",
         description="Nothing is masked: every namespace, every name. An interrupted run is continued by the next one.",
     )
-    found.add_argument(
+    parser.add_argument(
         "--to",
         required=True,
         type=options.parse_archive_url,
         metavar="URL",
         help="s3://BUCKET/PREFIX?region=REGION&endpoint=URL, or a directory",
     )
-    found.add_argument(
+    parser.add_argument(
         "--delay",
         type=options.parse_duration,
         default="1d",
         metavar="TIME",
         help="archive a day this long after its end, so that late outcomes are in it (default %(default)s)",
     )
-    found.add_argument(
+    parser.add_argument(
         "--keep",
         type=_parse_days,
         metavar="DAYS",
         help="the archive's own retention: delete older days, such as 730d (default: keep all)",
     )
-    found.add_argument("--scores", action="store_true", help="also a table with the scores of the kept nodes")
-    found.add_argument("--cluster", default="", metavar="UID", help="write and delete only days of this cluster")
-    found.add_argument(
+    parser.add_argument("--scores", action="store_true", help="also a table with the scores of the kept nodes")
+    parser.add_argument("--cluster", default="", metavar="UID", help="write and delete only days of this cluster")
+    parser.add_argument(
         "--every", type=options.parse_duration, metavar="TIME", help="repeat until SIGTERM (default: run once)"
     )
-    return found
+    return parser
 
 
 def run(url: str, arguments: argparse.Namespace) -> int:

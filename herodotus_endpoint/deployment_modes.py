@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+
+from herodotus_serving.sockets import is_loopback_host
 
 
 class DeploymentModeError(Exception):
@@ -49,8 +50,8 @@ def check_mode(mode: DeploymentMode) -> None:
 
 
 def _rules(s: DeploymentMode) -> list[tuple[bool, str]]:
-    remote = not all(map(is_loopback, s.hosts))
-    ingest_remote = not all(map(is_loopback, s.ingest_hosts))
+    remote = not all(map(is_loopback_host, s.hosts))
+    ingest_remote = not all(map(is_loopback_host, s.ingest_hosts))
     return [
         (
             s.sqlite and s.aggregated_api,
@@ -84,11 +85,3 @@ def _rules(s: DeploymentMode) -> list[tuple[bool, str]]:
             " unencrypted",
         ),
     ]
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address or `localhost`; other names are not resolved."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

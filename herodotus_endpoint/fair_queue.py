@@ -1,6 +1,6 @@
 """The order in which work of several clients begins while there is more than may be in progress.
 
-Owns: who is next, and who waits too long. Does not own: what the work is (`fair_ingest_queue`, `reader_limits`,
+Owns: who is next, and who waits too long. Does not own: what the work is (`access.ingest_limits`, `reader_limits`,
 `archive.reader`).
 
 Of those that wait, the client with the least work in progress is next, and among these the one whose turn comes first:

@@ -57,9 +57,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _purge(url: str, arguments: argparse.Namespace) -> int:
-    found = database_from_url(url)
-    if isinstance(found, Sqlite):
-        found.require_file()
+    database = database_from_url(url)
+    if isinstance(database, Sqlite):
+        database.require_file()
     store = Store(url)
     try:
         return purge_decisions(store.writer, PurgeSelection(arguments.namespace, arguments.pod_uid, arguments.cluster))
@@ -69,29 +69,29 @@ def _purge(url: str, arguments: argparse.Namespace) -> int:
 
 def _check(url: str) -> int:
     """Print the damage found in a database, and return the exit code: 1 if there is damage, otherwise 0."""
-    opened = database_from_url(url)
-    if isinstance(opened, Sqlite):
-        opened.require_file()
-    store, found = Store(url), CheckReport()
+    database = database_from_url(url)
+    if isinstance(database, Sqlite):
+        database.require_file()
+    store, report = Store(url), CheckReport()
     try:
-        for line in check_database(store, found):
+        for line in check_database(store, report):
             print(f"damaged: {line}", flush=True)
     finally:
         store.close()
-    print(", ".join(f"{table}: {pluralize(number, 'row')}" for table, number in found.rows.items()))
-    if found.without_checksum:
+    print(", ".join(f"{table}: {pluralize(number, 'row')}" for table, number in report.rows.items()))
+    if report.without_checksum:
         print(
-            f"{pluralize(found.without_checksum, 'row')} without a checksum, stored by an early version: only decoded"
+            f"{pluralize(report.without_checksum, 'row')} without a checksum, stored by an early version: only decoded"
         )
-    print(f"{found.damage} damaged" if found.damage else "no damage found")
-    return 1 if found.damage else 0
+    print(f"{report.damage} damaged" if report.damage else "no damage found")
+    return 1 if report.damage else 0
 
 
 def _require_sqlite(url: str, postgresql_command: str) -> Sqlite:
-    found = database_from_url(url)
-    if not isinstance(found, Sqlite):
-        raise StoreError(f"{found.name} is a PostgreSQL database: use {postgresql_command}")
-    return found
+    database = database_from_url(url)
+    if not isinstance(database, Sqlite):
+        raise StoreError(f"{database.name} is a PostgreSQL database: use {postgresql_command}")
+    return database
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -45,7 +45,7 @@ def _document(title: str, version: str, routes: Sequence[Route]) -> Json:
 
 def _operation(route: Route) -> Json:
     accepted = (*route.parameters, TIMEOUT) if route.rejects_unknown_parameters else route.parameters
-    found: Json = {
+    operation: Json = {
         "operationId": route.operation_id,
         "description": route.summary,
         "parameters": [
@@ -58,17 +58,17 @@ def _operation(route: Route) -> Json:
     }
     if route.body:
         content = {content_type: {"schema": schema} for content_type, schema in route.body.items()}
-        found["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": True, "content": content}
     if route.resource and route.api_request:
         verb, _ = route.api_request
-        found["x-kubernetes-action"] = "post" if verb == "create" else verb
-        found["x-kubernetes-group-version-kind"] = {"group": GROUP, "kind": route.resource.kind, "version": VERSION}
-    return found
+        operation["x-kubernetes-action"] = "post" if verb == "create" else verb
+        operation["x-kubernetes-group-version-kind"] = {"group": GROUP, "kind": route.resource.kind, "version": VERSION}
+    return operation
 
 
 def _parameter(parameter: Parameter, place: str) -> Json:
-    found = {"name": parameter.name, "in": place, "schema": parameter.schema, "description": parameter.description}
-    return found | ({"required": True} if parameter.missing else {})
+    document = {"name": parameter.name, "in": place, "schema": parameter.schema, "description": parameter.description}
+    return document | ({"required": True} if parameter.missing else {})
 
 
 def _response(route: Route, answer: Answer) -> Json:

@@ -39,20 +39,20 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the argument parser with every flag of the service."""
-    found = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m herodotus_endpoint",
         description="The decisions service of Herodotus: stores scheduling decisions and answers questions about them.",
         epilog="Without --ingest-sender, ingest is accepted from loopback peers only.",
     )
-    found.add_argument("--version", action="version", version=__version__)
-    _add_listening_flags(found.add_argument_group("listening"))
+    parser.add_argument("--version", action="version", version=__version__)
+    _add_listening_flags(parser.add_argument_group("listening"))
     _add_reader_flags(
-        found.add_argument_group("readers (without --aggregated-api, every client of a listener may read)")
+        parser.add_argument_group("readers (without --aggregated-api, every client of a listener may read)")
     )
-    _add_sender_flags(found.add_argument_group("senders of records"))
-    _add_store_flags(found)
-    _add_tracing_flags(found.add_argument_group("traces"))
-    return found
+    _add_sender_flags(parser.add_argument_group("senders of records"))
+    _add_store_flags(parser)
+    _add_tracing_flags(parser.add_argument_group("traces"))
+    return parser
 
 
 def build_settings(arguments: argparse.Namespace) -> ServiceSettings:

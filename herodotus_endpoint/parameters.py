@@ -1,9 +1,10 @@
 """Query parameters: their names, meanings and limits, the check of their values, and the errors for invalid ones.
 
-Owns: the types of parameters, and the parameters that routes of several modules accept. Does not own: which route
-accepts a parameter (`routing.Route`), the effect of a parameter.
+Owns: the types of parameters, the parameters that routes of several modules accept, and reading a body up to a limit.
+Does not own: which route accepts a parameter (`routing.Route`), its effect, the content of a body.
 
-Invariant: the OpenAPI document and the check of a value derive from the same declaration.
+Invariant: the OpenAPI document and the check of a value derive from the same declaration. No more of a body than its
+limit is read, even if the request announces more.
 """
 
 from __future__ import annotations
@@ -266,3 +267,14 @@ def check_name(value: str, what: str) -> str:
     if "\0" in value:  # PostgreSQL cannot store it in a text
         raise StatusError(400, f"{what} contains a NUL")
     return value
+
+
+def read_body(most: int, what: str) -> bytes:
+    """Return the body of the current request as sent, without decompressing it.
+
+    Raises StatusError 413 if it is longer than `most` bytes; `what` names the body in the message.
+    """
+    body = request.stream.read(most + 1)
+    if len(body) > most:
+        raise StatusError(413, f"{what} must be at most {most >> 10} KiB as sent")
+    return body

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import Flask
 
 from herodotus_endpoint import errors
-from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING
+from herodotus_endpoint.access.ingest_limits import MAX_WAITING
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.reader_limits import REVIEWS_PER_READER, create_queue
 from herodotus_endpoint.routing import MAX_IGNORED_BODY, Access, PoolKind, find_route
@@ -73,10 +73,10 @@ class Pools:
         others = PoolAssignment(self._by_kind[PoolKind.QUERIES], MAX_IGNORED_BODY)
 
         def assign(head: RequestHead) -> PoolAssignment:
-            found = find_route(app, wsgi.build_environ(Request(head, b"", _NO_ADDRESS, _NO_ADDRESS)))
-            if found is None or (found[0].right is Access.SENDER and not serves_ingest):
+            match = find_route(app, wsgi.build_environ(Request(head, b"", _NO_ADDRESS, _NO_ADDRESS)))
+            if match is None or (match[0].right is Access.SENDER and not serves_ingest):
                 return others
-            route, arguments = found
+            route, arguments = match
             return PoolAssignment(self._by_kind[route.choose_pool(arguments)], route.max_body)
 
         return assign

@@ -16,7 +16,14 @@ from flask import Flask, g, request
 
 from herodotus_endpoint.errors import retry_later
 from herodotus_endpoint.fair_queue import FairQueue, TurnRefusedError
-from herodotus_endpoint.store.read_budget import UNLIMITED, ReadBudget, ReadLimits, check_budget, set_budget
+from herodotus_endpoint.store.read_budget import (
+    UNLIMITED,
+    ReadBudget,
+    ReadLimits,
+    check_budget,
+    current_budget,
+    set_budget,
+)
 from herodotus_serving.wsgi import CLIENT_LEFT, POOL
 
 SHARE: Final = 0.75  # of the requests that run in a pool, for one reader while others do not wait
@@ -50,9 +57,9 @@ def install_reader_limits(app: Flask, queues: Mapping[str, FairQueue]) -> None:
         queue = queues.get(request.environ.get(POOL, ""))
         if queue is None:
             return
-        held = g.turn = ExitStack()
+        turn = g.turn = ExitStack()
         try:
-            held.enter_context(queue.admit(reader, check_budget))
+            turn.enter_context(queue.admit(reader, check_budget))
         except TurnRefusedError as e:
             raise retry_later(429, str(e)) from e
         set_budget(ReadBudget(limits, client_left, reader))  # without the time that it waited
@@ -60,6 +67,12 @@ def install_reader_limits(app: Flask, queues: Mapping[str, FairQueue]) -> None:
     @app.teardown_request
     def end(_error: BaseException | None) -> None:
         set_budget(None)
-        held = g.pop("turn", None)
-        if held is not None:
-            held.close()
+        turn = g.pop("turn", None)
+        if turn is not None:
+            turn.close()
+
+
+def has_client_left() -> bool:
+    """Return whether the client of the current request has closed its connection."""
+    budget = current_budget()
+    return budget is not None and budget.client_left.is_set()

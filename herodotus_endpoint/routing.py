@@ -244,18 +244,18 @@ def install_routes(app: Flask) -> Mapping[str, Route]:
 
     Raises RouteDeclarationError if a route was registered without a declaration, or if two have one operation ID.
     """
-    found: dict[str, Route] = {}
+    routes: dict[str, Route] = {}
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
         if not isinstance(view, _DeclaredView):
             raise RouteDeclarationError(f"route {rule.rule} has no declaration: register it with build_blueprint")
-        found[rule.endpoint] = view.route
-    operations = [route.operation_id for route in found.values()]
-    for endpoint, route in found.items():
+        routes[rule.endpoint] = view.route
+    operations = [route.operation_id for route in routes.values()]
+    for endpoint, route in routes.items():
         if operations.count(route.operation_id) > 1:
             raise RouteDeclarationError(f"route {route} has the operation ID of another route: {endpoint}")
-    app.extensions[_EXTENSION] = found
-    return found
+    app.extensions[_EXTENSION] = routes
+    return routes
 
 
 def find_route(app: Flask, environ: WSGIEnvironment) -> tuple[Route, Arguments] | None:
@@ -278,11 +278,11 @@ def list_routes(app: Flask | None = None) -> list[Route]:
 def list_verbs(routes: Iterable[Route], resource: ServedResource) -> list[str]:
     """Return the verbs that the routes of a resource serve, in the order get, list, watch, create."""
     serving = [route for route in routes if route.resource is resource]
-    found = {route.api_request[0] for route in serving if route.api_request}
+    verbs = {route.api_request[0] for route in serving if route.api_request}
     for route in serving:
         if isinstance(route.right, RequiredRight):
-            found |= {right.verb for right in route.right.alternatives()[1:] if right.resource is resource}
-    return [verb for verb in _VERBS if verb in found]
+            verbs |= {right.verb for right in route.right.alternatives()[1:] if right.resource is resource}
+    return [verb for verb in _VERBS if verb in verbs]
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._parser.received > 0
 
     @property
-    def waits_for_client(self) -> bool:
+    def is_evictable(self) -> bool:
         """Whether the connection waits for its client, so that closing it would lose no work of the server."""
         return self.phase in EVICTABLE
 

@@ -113,7 +113,7 @@ class Listener:
         reservation fails if no such connection is left, or if this connection itself has waited longest.
         """
         while not self._budget.acquire(size):
-            holders = [each for each in self._open if each.held and each.waits_for_client]
+            holders = [each for each in self._open if each.held and each.is_evictable]
             victim = min(holders, key=lambda each: each.since, default=connection)
             if victim is connection:
                 return False
@@ -211,7 +211,7 @@ class Listener:
 
         def may_go(each: HttpConnection) -> bool:
             stay_s = min_stay_s if each.served else min(min_stay_s, MIN_STAY_UNUSED_S)
-            return each.waits_for_client and each.since < now - stay_s
+            return each.is_evictable and each.since < now - stay_s
 
         waiting = [each for each in connections if may_go(each)]
         if not waiting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final
 
 BACKLOG: Final = 256  # connections that the kernel queues until they are accepted
@@ -19,6 +20,20 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether a text is a loopback address, which may be an IPv4 one in the form of IPv6. No name is one."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether a host is a loopback address or `localhost`; other names are not resolved."""
+    return host == "localhost" or is_loopback(host)
 
 
 class ListenError(Exception):

@@ -57,7 +57,7 @@ def create_handler(application: WSGIApplication) -> Callable[[Request], Response
 def build_environ(request: Request) -> dict[str, Any]:
     """Return the WSGI environ of an HTTP request."""
     head = request.head
-    found: dict[str, Any] = {
+    environ: dict[str, Any] = {
         "REQUEST_METHOD": head.method,
         "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(_path(head.path)).decode("latin-1"),
@@ -83,14 +83,14 @@ def build_environ(request: Request) -> dict[str, Any]:
         POOL: request.pool,
     }
     if request.certificate:
-        found[CERTIFICATE] = request.certificate
+        environ[CERTIFICATE] = request.certificate
     for name, value in head.headers:
         if "_" in name:  # the name with a hyphen has the same key
             continue
         upper = name.upper()
         key = _UNPREFIXED.get(upper) or f"HTTP_{upper.replace('-', '_')}"
-        found[key] = f"{found[key]},{value}" if key in found else value
-    return found
+        environ[key] = f"{environ[key]},{value}" if key in environ else value
+    return environ
 
 
 def _path(path: str) -> str:

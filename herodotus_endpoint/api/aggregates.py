@@ -24,7 +24,6 @@ from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
 from herodotus_endpoint.api.pod_groups import read_pod_group
-from herodotus_endpoint.api.pod_placements import PLACED_STATES, build_placement
 from herodotus_endpoint.api.selectors import LABEL_SELECTOR, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, IntegerParameter, NameParameter, check_name
@@ -41,6 +40,7 @@ from herodotus_endpoint.resources import (
 from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import PodWait, StoredAttempt
+from herodotus_endpoint.store.counters import workload_name
 from herodotus_endpoint.store.labels import parse_labels
 from herodotus_endpoint.store.listing import (
     AnyCondition,
@@ -57,7 +57,7 @@ from herodotus_record.balance import UnknownPluginError, build_balance
 from herodotus_record.headlines import format_headline
 from herodotus_record.model import Agreement
 from herodotus_record.pending import PendingPod, build_pending_pods
-from herodotus_record.placements import WorkloadName, build_workload_placement
+from herodotus_record.placements import Placement, WorkloadName, build_workload_placement, find_deciding_factor
 from herodotus_record.pod_groups import build_pod_group_placement
 from herodotus_record.preemptions import build_preemption, build_preemptions
 
@@ -134,10 +134,10 @@ class AggregateViews:
             (uid, row) for uid, row in _latest_attempt_by_uid([*failed, *placed]).items() if row.state in UNSUCCESSFUL
         ]
         waits = self._reader.find_pod_waits([row.id for _, row in waiting[:MAX_DECISIONS_READ]])
-        told = [_build_pending_pod(uid, row, waits.get(row.id)) for uid, row in waiting[:MAX_PENDING_PODS]]
+        pods = [_build_pending_pod(uid, row, waits.get(row.id)) for uid, row in waiting[:MAX_PENDING_PODS]]
         now_us = int(self._clock() * 1e6)
-        document = build_pending_pods(told, now_us=now_us, omitted=len(waiting) - len(told), namespace=namespace)
-        if not told and not self._reader.has_records():
+        document = build_pending_pods(pods, now_us=now_us, omitted=len(waiting) - len(pods), namespace=namespace)
+        if not pods and not self._reader.has_records():
             document["noRecords"] = True
         return json_response(document)
 
@@ -172,11 +172,15 @@ class AggregateViews:
         if not last:
             raise self._no_placement(namespace, kind, name, rows)
         read = self._reader.decisions_by_row(last[:MAX_DECISIONS_READ])
-        placements = list(map(build_placement, last, [*read, *repeat(None, len(last) - len(read))]))
+        placements = list(map(_build_placement, last, [*read, *repeat(None, len(last) - len(read))]))
         complete = len(rows) < MAX_ROWS or rows[-1].started_us < since_us
-        shown = f"{_KIND_NAMES.get(kind.lower(), kind)}/{name}"
+        workload_name = f"{_KIND_NAMES.get(kind.lower(), kind)}/{name}"
         document = build_workload_placement(
-            WorkloadName(namespace, shown), placements, last[0].nodes_total, since_us=since_us, complete=complete
+            WorkloadName(namespace, workload_name),
+            placements,
+            last[0].nodes_total,
+            since_us=since_us,
+            complete=complete,
         )
         return json_response(document)
 
@@ -227,8 +231,8 @@ class AggregateViews:
         limit = _SAMPLE_SIZE.parse()
         since_us, profile = self._since(), PROFILE.parse()
         conditions = [*self._within(""), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
-        found = _group_newest_first(self._rows(conditions, limit + 1))
-        rows = [attempt.record for attempt in found if attempt.record.started_us >= since_us]
+        attempts = _group_newest_first(self._rows(conditions, limit + 1))
+        rows = [attempt.record for attempt in attempts if attempt.record.started_us >= since_us]
         read = self._reader.decisions_by_row(rows[:limit])
         sample = [each for each in read if each and each.decision.chosen is not None and not each.decision.summary]
         until_us = int(self._clock() * 1e6)
@@ -257,12 +261,12 @@ class AggregateViews:
         )
         within = [row for row in rows if row.started_us >= since_us]
         disagreeing = [row for row in within if row.agreement == Agreement.DISAGREE.value]
-        shown = disagreeing[:MAX_DECISIONS_READ]
+        newest = disagreeing[:MAX_DECISIONS_READ]
         document = build_agreements(
             [_build_compared_outcome(row) for row in within],
-            list(map(_add_headline, shown, self._reader.decisions_by_row(shown))),
+            list(map(_add_headline, newest, self._reader.decisions_by_row(newest))),
             CoveredTime(since_us, int(self._clock() * 1e6), len(rows) < MAX_ROWS or len(within) < len(rows)),
-            omitted=len(disagreeing) - len(shown),
+            omitted=len(disagreeing) - len(newest),
             namespace=namespace,
         )
         return json_response(document)
@@ -302,8 +306,8 @@ class AggregateViews:
 
         If `namespace` is "", all namespaces count.
         """
-        asked = check_name(namespace, "the namespace")
-        within: list[AnyCondition] = [ColumnCondition("namespace", (asked,))] if asked else []
+        name = check_name(namespace, "the namespace")
+        within: list[AnyCondition] = [ColumnCondition("namespace", (name,))] if name else []
         return within + parse_label_selector(LABEL_SELECTOR.parse())
 
     def _since(self) -> int:
@@ -329,6 +333,7 @@ def _concerns(entry: Json, row: Row, namespace: str, victim: str) -> bool:
     return namespace in ("", row.namespace) or any(v["namespace"] == namespace for v in entry["victims"])
 
 
+PLACED_STATES: Final = ("Bound", "Binding", "DryRun")
 _PLACED: Final = ColumnCondition("state", PLACED_STATES)
 _COMPARED: Final = ColumnCondition("agreement", (None,), negated=True)
 _KIND_NAMES: Final = {
@@ -359,16 +364,16 @@ def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
     owner_kind, _, owner = (row.owner or "").partition("/")
     if _OWNED_BY_CHILD_KIND.get(kind) != owner_kind:
         return (owner_kind, owner) == (kind, name)
-    made = parse_labels(row.labels).get(_HASH)
-    return owner == f"{name}-{made}" if made else bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
+    suffix = parse_labels(row.labels).get(_HASH)
+    return owner == f"{name}-{suffix}" if suffix else bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
 
 
 def _latest_attempt_by_uid(rows: Sequence[Row]) -> dict[str, Row]:
     """Return, by pod UID, the row of each pod's latest attempt, with the newest attempt first."""
-    found: dict[str, Row] = {}
+    rows_by_uid: dict[str, Row] = {}
     for attempt in _group_newest_first(rows):
-        found.setdefault(attempt.uid, attempt.record)
-    return found
+        rows_by_uid.setdefault(attempt.uid, attempt.record)
+    return rows_by_uid
 
 
 def _group_newest_first(rows: Sequence[Row]) -> list[AttemptRecords]:
@@ -427,10 +432,28 @@ def _parse_weights(text: str) -> dict[str, int]:
 
     Raises StatusError 400 for any other text.
     """
-    found: dict[str, int] = {}
+    weights: dict[str, int] = {}
     for part in filter(None, text.split(",")):
         match = _WEIGHT.fullmatch(part.strip())
         if not match:
             raise StatusError(400, f"weights must be PLUGIN=NUMBER,…, not {part[:60]!r}")
-        found[match[1]] = int(match[2])
-    return found
+        weights[match[1]] = int(match[2])
+    return weights
+
+
+def _build_placement(row: Any, stored: StoredAttempt | None) -> Placement:
+    """Return the placement that a row of the table of decisions describes.
+
+    `stored` is the row's whole decision, or None if it was not read; then the deciding factor is unknown.
+    """
+    placed = row.state in PLACED_STATES
+    return Placement(
+        namespace=row.namespace,
+        pod=row.pod,
+        workload=workload_name(stored.decision) if stored else f"{row.namespace}/{row.owner or row.pod}",
+        node=row.node if placed else None,
+        started_us=row.started_us,
+        state=row.state,
+        message=row.message,
+        decided_by=find_deciding_factor(stored.decision) if stored and placed else None,
+    )

@@ -21,7 +21,7 @@ from flask import Blueprint, Response
 
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
-from herodotus_endpoint.api import request_body, review_queue
+from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.api.reviews import (
     CONTAINER_LISTS,
     DEFAULT_SCHEDULER,
@@ -33,7 +33,8 @@ from herodotus_endpoint.api.reviews import (
 )
 from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
-from herodotus_endpoint.parameters import check_name
+from herodotus_endpoint.parameters import check_name, read_body
+from herodotus_endpoint.reader_limits import has_client_left
 from herodotus_endpoint.resources import CLUSTER_REVIEW, PREFIX
 from herodotus_endpoint.routing import (
     JSON,
@@ -106,8 +107,8 @@ class ClusterReviewViews:
     )
     def create(self) -> Response:
         """Queue the request's ClusterReview, or continue one, and return the answer or how far it is."""
-        asked = _parse_request()
-        spec = msgspec.structs.replace(asked, cluster=guard.switch_cluster(asked.cluster))
+        request_spec = _parse_request()
+        spec = msgspec.structs.replace(request_spec, cluster=guard.switch_cluster(request_spec.cluster))
         queued = self._continue(spec) if spec.continue_ else self._queue(spec)
         answer = self._wait(queued)
         if answer is None or answer.type == PROGRESS:
@@ -120,18 +121,18 @@ class ClusterReviewViews:
         return json_response(build_cluster_review(status), 201)
 
     def _queue(self, spec: ClusterReviewSpec) -> _QueuedReview:
-        known = review_queue.list_schedulers(
+        reviewers = review_queue.list_schedulers(
             self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), CLUSTER_REVIEW.kind
         )
-        if not known:
+        if not reviewers:
             raise build_no_scheduler_error(self._reviews)
-        names = sorted({r.scheduler for r in known if spec.cluster in ("", r.cluster)})
+        names = sorted({r.scheduler for r in reviewers if spec.cluster in ("", r.cluster)})
         default = DEFAULT_SCHEDULER if DEFAULT_SCHEDULER in names or not names else names[0]
-        found = find_reviewer(known, spec.scheduler_name or default, spec.cluster, self._own)
-        reviewer = ReviewingScheduler(found.cluster, review_queue.queue_name(CLUSTER_REVIEW.kind, found.scheduler))
+        match = find_reviewer(reviewers, spec.scheduler_name or default, spec.cluster, self._own)
+        reviewer = ReviewingScheduler(match.cluster, review_queue.queue_name(CLUSTER_REVIEW.kind, match.scheduler))
         # A scheduler of an earlier release refuses fields that it does not know, so only the question's own are sent.
-        asked = {key: value for key, value in msgspec.to_builtins(spec).items() if value is not None}
-        body = msgspec.json.encode({"kind": CLUSTER_REVIEW.kind, "spec": _strip(asked)})
+        fields = {key: value for key, value in msgspec.to_builtins(spec).items() if value is not None}
+        body = msgspec.json.encode({"kind": CLUSTER_REVIEW.kind, "spec": _strip(fields)})
         question = ReviewQuestion(new_review_id(self._clock()), reviewer, body)
         if not self._reviews.add_question(question, MAX_WAITING):
             raise retry_later(429, f"{MAX_WAITING} questions about the cluster wait for this scheduler; ask again")
@@ -163,7 +164,7 @@ class ClusterReviewViews:
             if age_s > ENDED_S and self._reviews.is_claimed(queued.id):
                 self._reviews.remove_question(queued.id)
                 raise StatusError(504, f"the scheduler has not answered within {ENDED_S:.0f} s", reason="Timeout")
-            if review_queue.has_client_left():
+            if has_client_left():
                 self._reviews.remove_question(queued.id)  # the scheduler learns it with its next report
                 break
             time.sleep(POLL_S)
@@ -172,7 +173,7 @@ class ClusterReviewViews:
 
 
 def _parse_request() -> ClusterReviewSpec:
-    body = request_body.read_body(MAX_BODY_BYTES, "a review")
+    body = read_body(MAX_BODY_BYTES, "a review")
     try:
         review = msgspec.json.decode(body, type=ClusterReview)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
@@ -198,5 +199,5 @@ def _strip(value: Any) -> Any:
         return [_strip(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = ((key, item) for key, item in value.items() if key not in ("annotations", "managedFields"))
-    return {key: strip_containers(item) if key in CONTAINER_LISTS else _strip(item) for key, item in kept}
+    items = ((key, item) for key, item in value.items() if key not in ("annotations", "managedFields"))
+    return {key: strip_containers(item) if key in CONTAINER_LISTS else _strip(item) for key, item in items}

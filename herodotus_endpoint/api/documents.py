@@ -79,7 +79,7 @@ def _is_result_lost(stored: StoredAttempt) -> bool:
     return stored.replaced and derive_state(stored.decision, stored.outcomes) == "Binding"
 
 
-def build_incarnations(known: Sequence[IncarnationStatus]) -> list[Json]:
+def build_incarnations(incarnations: Sequence[IncarnationStatus]) -> list[Json]:
     """Return a JSON object for each scheduler process (incarnation), with the gaps in its sequence numbers."""
     return [
         {
@@ -97,5 +97,5 @@ def build_incarnations(known: Sequence[IncarnationStatus]) -> list[Json]:
             "missingRanges": [{"first": h.first, "last": h.last, "explained": h.explained} for h in i.holes],
             "missingRangesOmitted": i.holes_omitted,
         }
-        for i in known
+        for i in incarnations
     ]

@@ -119,8 +119,8 @@ class ExplanationViews:
     )
     def incarnations(self) -> Response:
         """Return the list of known scheduler processes (incarnations) with the gaps in their sequence numbers."""
-        known = documents.build_incarnations(self._reader.incarnations())
-        return json_response(documents.build_list("IncarnationList", known))
+        items = documents.build_incarnations(self._reader.incarnations())
+        return json_response(documents.build_list("IncarnationList", items))
 
 
 def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) -> StoredAttempt:
@@ -156,13 +156,13 @@ def find_decisions_of_pod(
     check_name(namespace, "the namespace")
     check_name(pod, "the pod's name")
     attempt, uid = ATTEMPT.parse() or None, UID.parse()
-    found = reader.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)
-    if not found and (attempt is None or reader.decision_of_pod(namespace, pod, uid=uid) is None):
-        found = reader.archived_decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)
-    if not found:
+    attempts = reader.decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)
+    if not attempts and (attempt is None or reader.decision_of_pod(namespace, pod, uid=uid) is None):
+        attempts = reader.archived_decisions_of_pod(namespace, pod, uid=uid, attempt=attempt, last=last)
+    if not attempts:
         narrowed = [f"attempt {attempt}"] * (attempt is not None) + [f"UID {uid}"] * bool(uid)
         raise _decision_not_found(reader, namespace, pod, " and ".join(narrowed), kind)
-    return found
+    return attempts
 
 
 def not_found(reader: MaskedReader, message: str, details: dict[str, Any]) -> StatusError:
@@ -176,8 +176,8 @@ def not_found(reader: MaskedReader, message: str, details: dict[str, Any]) -> St
 def node_not_found(stored: StoredAttempt, node: str) -> StatusError:
     """Return a 404 error that says that a node was not in the cluster in this attempt, with similar node names."""
     similar = get_close_matches(node, filter(None, stored.table.names), n=MAX_SIMILAR, cutoff=0.5)
-    said = f'node "{node}" was not in the cluster when this decision was taken'
-    return StatusError(404, said, details={"name": node, "kind": "nodes", "similar": similar})
+    message = f'node "{node}" was not in the cluster when this decision was taken'
+    return StatusError(404, message, details={"name": node, "kind": "nodes", "similar": similar})
 
 
 def _decision_not_found(reader: MaskedReader, namespace: str, pod: str, selection: str, kind: str) -> StatusError:

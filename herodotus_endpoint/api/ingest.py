@@ -1,7 +1,7 @@
 """The route `POST /ingest/v1/frames`, through which schedulers deliver records.
 
 Owns: authentication of senders, limits, decoding, and the status code of each refusal. Does not own: storing (`store`),
-the order of batches (`access.fair_ingest_queue`), the frame format (`herodotus_record.codec`), retries of the shipper.
+the order of batches (`access.ingest_limits`), the frame format (`herodotus_record.codec`), retries of the shipper.
 
 Invariant: the service answers 200 only after the commit. With any other code it stores nothing of the batch.
 
@@ -15,18 +15,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from ipaddress import ip_address
 from typing import Final
 
 from flask import Blueprint, Response, request
 
-from herodotus_endpoint.access.fair_ingest_queue import FairIngestQueue, QueueFullError
-from herodotus_endpoint.access.ingest_quota import IngestQuota
-from herodotus_endpoint.api import request_body
+from herodotus_endpoint.access.ingest_limits import FairIngestQueue, IngestQuota, QueueFullError
 from herodotus_endpoint.api.record_limits import check_frame, move_future_times
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.metrics import EndpointMetrics
-from herodotus_endpoint.parameters import ChoiceParameter
+from herodotus_endpoint.parameters import ChoiceParameter, read_body
 from herodotus_endpoint.routing import Access, Answer, PoolKind, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import BatchError, ForeignClusterError, NodeRowsMissingError, Store, StoreUnavailableError
@@ -36,6 +33,7 @@ from herodotus_record.codec import batches, deltas
 from herodotus_record.codec.decoded_size import MAX_DECODED_BYTES
 from herodotus_record.model import Frame
 from herodotus_serving.memory import MemoryGate
+from herodotus_serving.sockets import is_loopback
 
 PATH: Final = "/ingest/v1/frames"
 MAX_BODY_BYTES: Final = 16 << 20  # as sent: 200 incompressible decisions of 5,000 nodes, fifty times a usual batch
@@ -88,8 +86,8 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
         after_s = quota.take(cluster, len(body))
         if after_s:
             metrics.refused.labels("quota").inc()
-            said = f'the quota of cluster "{cluster}" is used up (--ingest-quota); send again later'
-            raise retry_later(429, said, after_s)
+            message = f'the quota of cluster "{cluster}" is used up (--ingest-quota); send again later'
+            raise retry_later(429, message, after_s)
         try:
             with queue.admit(cluster, len(body)), _unpacked(body, gate) as unpacked:
                 return _store(store, settings, metrics, cluster, unpacked)
@@ -160,22 +158,13 @@ def authenticate_sender(settings: ServiceSettings) -> str:
     if settings.senders is not None:
         return settings.senders.authenticate(request.environ)
     peer = request.environ.get("REMOTE_ADDR", "")
-    if not settings.insecure and not _is_loopback(peer):
+    if not settings.insecure and not is_loopback(peer):
         raise StatusError(
             403,
             f"unauthenticated ingest is accepted from loopback only, not from {peer or 'an unknown peer'};"
             " name its senders with --ingest-sender, or start the service with --insecure to accept it from anywhere",
         )
     return ""
-
-
-def _is_loopback(peer: str) -> bool:
-    try:
-        address = ip_address(peer)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
 
 
 def _read_batch() -> bytes:
@@ -188,7 +177,7 @@ def _read_batch() -> bytes:
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding not in _ENCODING.choices:
         raise StatusError(415, f"Content-Encoding must be zstd or identity, not {encoding[:64]!r}")
-    return request_body.read_body(MAX_BODY_BYTES, "a batch")
+    return read_body(MAX_BODY_BYTES, "a batch")
 
 
 @contextmanager

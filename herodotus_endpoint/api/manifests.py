@@ -47,11 +47,11 @@ def parse_manifest(text: str) -> Json:
         line = f" (line {mark.line + 1})" if mark else ""
         raise StatusError(422, f"spec.manifest: not valid YAML{line}") from e
     objects = [o for document in documents for o in _list_objects(document)]
-    found = [dict(o) for o in objects if is_pod_or_workload(o)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise StatusError(422, f"spec.manifest: {len(found)} objects define pods: give one")
+    pod_objects = [dict(o) for o in objects if is_pod_or_workload(o)]
+    if len(pod_objects) == 1:
+        return pod_objects[0]
+    if pod_objects:
+        raise StatusError(422, f"spec.manifest: {len(pod_objects)} objects define pods: give one")
     kinds = ", ".join(sorted({str(o.get("kind")) for o in objects if isinstance(o, dict)})) or "nothing"
     raise StatusError(422, f"spec.manifest: no Pod, and no workload with a template of pods; found {kinds[:200]}")
 

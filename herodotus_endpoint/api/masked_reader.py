@@ -83,8 +83,8 @@ def group_rows_by_attempt(rows: Iterable[VisibleRow]) -> list[AttemptRecords]:
     masking, because masking may make equal messages differ.
     """
     visible = {row.id: row for row in rows}
-    found = group_by_attempt(row.row for row in visible.values())
-    return [replace(attempt, record=visible[attempt.record.id], logged=None, duplicates=()) for attempt in found]
+    attempts = group_by_attempt(row.row for row in visible.values())
+    return [replace(attempt, record=visible[attempt.record.id], logged=None, duplicates=()) for attempt in attempts]
 
 
 class MaskedReader:
@@ -137,18 +137,18 @@ class MaskedReader:
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1
     ) -> list[StoredAttempt]:
         """Return the `last` attempts of a pod that end with number `attempt`, by default the latest, by start."""
-        found = self._reader.decisions_of_pod(
+        attempts = self._reader.decisions_of_pod(
             PodIdentity(namespace, pod, self._cluster(), uid), attempt=attempt, last=last
         )
-        return [stored for each in found if (stored := self._mask(each)) is not None]
+        return [stored for each in attempts if (stored := self._mask(each)) is not None]
 
     def decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
         return self._mask(self._reader.decision_by_id(namespace, decision_id, cluster=self._cluster()))
 
     def decisions_by_row(self, rows: Iterable[VisibleRow]) -> list[StoredAttempt | None]:
         """Return the attempts that rows of the table of decisions are about, None for one that is no longer stored."""
-        wanted = [(row.namespace, row.decision_id) for row in rows]
-        return [self._mask(stored) for stored in self._reader.decisions_by_id(wanted, cluster=self._cluster())]
+        ids = [(row.namespace, row.decision_id) for row in rows]
+        return [self._mask(stored) for stored in self._reader.decisions_by_id(ids, cluster=self._cluster())]
 
     def archived_decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
         """Return the archived attempt that the decision with this ID describes.
@@ -157,8 +157,8 @@ class MaskedReader:
         """
         if self._archive is None:
             return None
-        found = self._archive.decision_by_id(namespace, decision_id, cluster=self._archived_cluster())
-        return self._mask(_note_archive(found))
+        stored = self._archive.decision_by_id(namespace, decision_id, cluster=self._archived_cluster())
+        return self._mask(_note_archive(stored))
 
     def archived_decisions_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1
@@ -170,10 +170,10 @@ class MaskedReader:
         """
         if self._archive is None:
             return []
-        found = self._archive.decisions_of_pod(
+        attempts = self._archive.decisions_of_pod(
             PodIdentity(namespace, pod, self._archived_cluster(), uid), attempt=attempt, last=last
         )
-        return [stored for each in found if (stored := self._mask(_note_archive(each))) is not None]
+        return [stored for each in attempts if (stored := self._mask(_note_archive(each))) is not None]
 
     def list_archived(
         self, conditions: Sequence[AnyCondition], before: tuple[str, int] | None, limit: int
@@ -230,9 +230,9 @@ class MaskedReader:
 
     def other_namespaces(self, namespace: str, pod: str) -> list[str]:
         """Return further namespaces that have decisions for a pod of this name and that the user may see."""
-        found = self._reader.other_namespaces(namespace, pod, cluster=self._cluster())
-        visible = self._find_visible(frozenset(found))
-        return [name for name in found if visible.sees(name)]
+        namespaces = self._reader.other_namespaces(namespace, pod, cluster=self._cluster())
+        visible = self._find_visible(frozenset(namespaces))
+        return [name for name in namespaces if visible.sees(name)]
 
     def sum_node_history(self, node: str, *, from_bucket: int = 0) -> NodeHistoryCounts | None:
         return self._mask(self._reader.sum_node_history(node, cluster=self._cluster(), from_bucket=from_bucket))
@@ -245,8 +245,10 @@ class MaskedReader:
         return self._reader.sum_cluster_totals(cluster=self._cluster(), from_bucket=from_bucket)
 
     def find_recent_decisions(self, node: str) -> list[NodeDecision]:
-        found = (self._mask(involved) for involved in self._reader.find_recent_decisions(node, cluster=self._cluster()))
-        return [involved for involved in found if involved is not None]
+        decisions = (
+            self._mask(involved) for involved in self._reader.find_recent_decisions(node, cluster=self._cluster())
+        )
+        return [involved for involved in decisions if involved is not None]
 
     def reviewed(self, attempt: ReviewedAttempt) -> ReviewedAttempt:
         """Return one attempt of a review without the names and texts that the user may not see.
@@ -269,16 +271,16 @@ class MaskedReader:
     def _archived_cluster(self) -> str:
         """Return the cluster of the request, or the only archived one if no stored record names a cluster."""
         cluster = self._cluster()
-        known = self._archive.list_clusters() if self._archive and not cluster else []
-        return known[0] if len(known) == 1 else cluster
+        clusters = self._archive.list_clusters() if self._archive and not cluster else []
+        return clusters[0] if len(clusters) == 1 else cluster
 
     def _mask(self, value: Value | None) -> Value | None:
         check_budget()
         return None if value is None else mask(value, self._find_visible(list_namespaces(value)))
 
 
-def _note_archive(found: StoredAttempt | None) -> StoredAttempt | None:
-    """Return `found` unchanged, and note that the response to this request has an archived decision."""
-    if found is not None:
+def _note_archive(stored: StoredAttempt | None) -> StoredAttempt | None:
+    """Return `stored` unchanged, and note that the response to this request has an archived decision."""
+    if stored is not None:
         g.archived = True
-    return found
+    return stored

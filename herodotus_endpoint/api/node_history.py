@@ -76,7 +76,7 @@ def build_node_history(
     `share` holds the placements and nodes of the whole cluster in the same window. `recent` holds the latest decisions
     that considered the node.
     """
-    c, kept = facts.counters, list_top_workloads(facts.decided)
+    c, top_workloads = facts.counters, list_top_workloads(facts.decided)
     workloads = facts.workloads.most_common()
     return {
         "apiVersion": API_VERSION,
@@ -113,8 +113,8 @@ def build_node_history(
         "workloads": [_workload(name, count) for name, count in workloads[:WORKLOADS]],
         "workloadsOmitted": len(workloads) - len(workloads[:WORKLOADS]),
         "share": {"placements": share.placements, "nodes": share.nodes},
-        "keepsGetting": kept[:WORKLOADS],
-        "keepsGettingOf": sum(row["placements"] for row in kept),
+        "keepsGetting": top_workloads[:WORKLOADS],
+        "keepsGettingOf": sum(row["placements"] for row in top_workloads),
         "recent": [_recent(involved) for involved in recent],
         "recentOf": MAX_SEARCHED,
     }

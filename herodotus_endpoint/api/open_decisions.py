@@ -43,7 +43,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
         cluster, schedulers = review_queue.resolve_sender_cluster(settings), review_queue.SCHEDULER.parse()
         incarnation = _EXCEPT_INCARNATION.parse()
         with store.snapshot() as connection:
-            found = late_outcomes.find_open_decisions(connection, cluster, schedulers, incarnation, MAX_ITEMS)
+            rows = late_outcomes.find_open_decisions(connection, cluster, schedulers, incarnation, MAX_ITEMS)
         return json_response(
             {
                 "items": [
@@ -57,7 +57,7 @@ def blueprint(store: Store, settings: ServiceSettings) -> Blueprint:
                         "node": row["node"],
                         "startedUs": row["started_us"],
                     }
-                    for row in found
+                    for row in rows
                 ]
             }
         )

@@ -16,9 +16,16 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response, request
 
-from herodotus_endpoint.api import ingest, request_body
+from herodotus_endpoint.api import ingest
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
-from herodotus_endpoint.parameters import CLUSTER, IntegerParameter, NameParameter, NamesParameter, check_name
+from herodotus_endpoint.parameters import (
+    CLUSTER,
+    IntegerParameter,
+    NameParameter,
+    NamesParameter,
+    check_name,
+    read_body,
+)
 from herodotus_endpoint.resources import CLUSTER_REVIEW, REVIEW
 from herodotus_endpoint.routing import Access, Answer, PoolKind, Route, build_blueprint, declare
 from herodotus_endpoint.settings import ServiceSettings
@@ -28,7 +35,7 @@ from herodotus_record import codec
 from herodotus_record.cluster_reviews import ReviewProgress
 from herodotus_record.codec import batches
 from herodotus_serving.memory import estimate_json_bytes
-from herodotus_serving.wsgi import CANCELLED, CLIENT_LEFT
+from herodotus_serving.wsgi import CANCELLED
 
 PATH: Final = "/ingest/v1/reviews"
 MAX_WAIT_S: Final = 30
@@ -149,22 +156,16 @@ def decompress_document(body: bytes) -> bytes:
     return document
 
 
-def has_client_left() -> bool:
-    """Return whether the client of the current request has closed its connection."""
-    client_left = request.environ.get(CLIENT_LEFT)
-    return client_left is not None and bool(client_left.is_set())
-
-
 def queue_name(kind: str, scheduler: str) -> str:
     """Return the name under which the store keeps the reviews of a kind for a scheduler."""
     return scheduler if kind == _PLACEMENT else f"{kind}/{scheduler}"
 
 
-def list_schedulers(known: Iterable[ReviewingScheduler], kind: str) -> list[ReviewingScheduler]:
-    """Return those that answer reviews of a kind, by the name of the scheduler. `known` has names of queues."""
+def list_schedulers(queues: Iterable[ReviewingScheduler], kind: str) -> list[ReviewingScheduler]:
+    """Return those that answer reviews of a kind, by the name of the scheduler. `queues` has names of queues."""
     prefix = queue_name(kind, "")
-    found = (r for r in known if r.scheduler.startswith(prefix))
-    named = [ReviewingScheduler(r.cluster, r.scheduler.removeprefix(prefix)) for r in found]
+    of_kind = (r for r in queues if r.scheduler.startswith(prefix))
+    named = [ReviewingScheduler(r.cluster, r.scheduler.removeprefix(prefix)) for r in of_kind]
     return [r for r in named if "/" not in r.scheduler]
 
 
@@ -173,9 +174,9 @@ def _take_review(store: Store, cluster: str, queues: list[str], wait_s: int, can
     while True:
         question = store.reviews.claim_question(cluster, queues)
         if question is not None:
-            asked: dict[str, Any] = msgspec.json.decode(question.body)
-            deadline_s = CLUSTER_EVALUATION_S if asked.get("kind") == CLUSTER_REVIEW.kind else EVALUATION_S
-            return json_response(asked | {"id": question.id, "deadlineSeconds": deadline_s})
+            document: dict[str, Any] = msgspec.json.decode(question.body)
+            deadline_s = CLUSTER_EVALUATION_S if document.get("kind") == CLUSTER_REVIEW.kind else EVALUATION_S
+            return json_response(document | {"id": question.id, "deadlineSeconds": deadline_s})
         if time.monotonic() >= until or cancelled.wait(POLL_S):
             return Response(status=204)
 
@@ -194,7 +195,7 @@ def resolve_sender_cluster(settings: ServiceSettings) -> str:
 
 
 def _parse_answer() -> ReviewAnswer:
-    body = request_body.read_body(MAX_ANSWER_BYTES, "an answer")
+    body = read_body(MAX_ANSWER_BYTES, "an answer")
     if request.mimetype in (codec.CONTENT_TYPE, CLUSTER_ANSWER) and request.headers.get("Content-Encoding") == "zstd":
         return ReviewAnswer(body, request.mimetype)
     if request.mimetype != "application/json":
@@ -210,7 +211,7 @@ def _parse_answer() -> ReviewAnswer:
 
 def _parse_progress() -> bytes:
     try:
-        progress = msgspec.json.decode(request_body.read_body(_MAX_PROGRESS_BYTES, "progress"), type=ReviewProgress)
+        progress = msgspec.json.decode(read_body(_MAX_PROGRESS_BYTES, "progress"), type=ReviewProgress)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise StatusError(400, f"not a progress: {e}") from e
     return msgspec.json.encode(progress)

@@ -18,13 +18,14 @@ import msgspec
 from flask import Blueprint, Response
 
 from herodotus_endpoint.access import guard
-from herodotus_endpoint.api import request_body, review_queue
+from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.api.manifests import parse_manifest
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.record_limits import check_frame
 from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
-from herodotus_endpoint.parameters import PRETTY, TextParameter, check_name
+from herodotus_endpoint.parameters import PRETTY, TextParameter, check_name, read_body
+from herodotus_endpoint.reader_limits import has_client_left
 from herodotus_endpoint.resources import PREFIX, REVIEW
 from herodotus_endpoint.routing import (
     JSON,
@@ -144,14 +145,16 @@ class ReviewViews:
     )
     def create(self, namespace: str) -> Response:
         """Queue the request's PlacementReview for a scheduler, wait for the answer and return it as a document."""
-        asked = _parse_request(check_name(namespace, "the namespace"))
-        cluster = guard.switch_cluster(asked.spec.cluster)
-        known = review_queue.list_schedulers(self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), REVIEW.kind)
-        if not known:
+        review = _parse_request(check_name(namespace, "the namespace"))
+        cluster = guard.switch_cluster(review.spec.cluster)
+        reviewers = review_queue.list_schedulers(
+            self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), REVIEW.kind
+        )
+        if not reviewers:
             raise build_no_scheduler_error(self._reviews)
-        reviewer = find_reviewer(known, asked.scheduler, cluster, self._own)
-        answer = self._answer(ReviewQuestion(new_review_id(self._clock()), reviewer, asked.body()))
-        return json_response(self._document(answer, asked), 201)
+        reviewer = find_reviewer(reviewers, review.scheduler, cluster, self._own)
+        answer = self._answer(ReviewQuestion(new_review_id(self._clock()), reviewer, review.body()))
+        return json_response(self._document(answer, review), 201)
 
     def _answer(self, question: ReviewQuestion) -> ReviewAnswer:
         """Queue a review and return the scheduler's answer to it.
@@ -163,7 +166,7 @@ class ReviewViews:
             raise retry_later(429, f"{MAX_WAITING} reviews wait for this scheduler; ask again")
         try:
             began = time.monotonic()
-            while (waited_s := time.monotonic() - began) < WAIT_S and not review_queue.has_client_left():
+            while (waited_s := time.monotonic() - began) < WAIT_S and not has_client_left():
                 answer = self._reviews.read_answer(question.id)
                 if answer is not None:
                     return answer
@@ -172,8 +175,8 @@ class ReviewViews:
                 time.sleep(POLL_S)
         finally:
             self._reviews.remove_question(question.id)
-        said = f'scheduler "{question.reviewer.scheduler}" has not answered within {WAIT_S:.0f} s'
-        raise StatusError(504, said, reason="Timeout")
+        message = f'scheduler "{question.reviewer.scheduler}" has not answered within {WAIT_S:.0f} s'
+        raise StatusError(504, message, reason="Timeout")
 
     def _not_taken(self, question: ReviewQuestion) -> StatusError:
         """Return the error for a review that no scheduler took in time.
@@ -208,7 +211,7 @@ class ReviewViews:
 
 
 def _parse_request(namespace: str) -> ReviewRequest:
-    body = request_body.read_body(MAX_BODY_BYTES, "a review")
+    body = read_body(MAX_BODY_BYTES, "a review")
     try:
         review = msgspec.json.decode(body, type=PlacementReview)
         template = parse_pod_template(_find_object(review.spec))
@@ -260,29 +263,31 @@ def strip_containers(value: Any) -> Any:
 def build_no_scheduler_error(reviews: ReviewStore) -> StatusError:
     """Return the error for a question that no scheduler can answer."""
     seen_s = reviews.last_seen_s()
-    seen = "none was seen in the last hour" if seen_s is None else f"last seen {seen_s:.0f} s ago"
-    return retry_later(503, f"no scheduler answers what-ifs ({seen})")
+    when = "none was seen in the last hour" if seen_s is None else f"last seen {seen_s:.0f} s ago"
+    return retry_later(503, f"no scheduler answers what-ifs ({when})")
 
 
-def find_reviewer(known: Sequence[ReviewingScheduler], scheduler: str, cluster: str, own: str) -> ReviewingScheduler:
-    """Return the one entry of `known` that has this scheduler name and cluster.
+def find_reviewer(
+    reviewers: Sequence[ReviewingScheduler], scheduler: str, cluster: str, own: str
+) -> ReviewingScheduler:
+    """Return the one entry of `reviewers` that has this scheduler name and cluster.
 
     `own` is the ID of the service's cluster. It is used if `cluster` is "", and for entries without a cluster. Raises
     StatusError 404 if no entry matches, and 400 if entries of several clusters match.
     """
     wanted = cluster or own
-    there = [r for r in known if not wanted or r.cluster == wanted or (wanted == own and not r.cluster)]
-    found = [r for r in there if r.scheduler == scheduler]
-    if not found:
-        names = sorted({r.scheduler for r in there})
+    in_cluster = [r for r in reviewers if not wanted or r.cluster == wanted or (wanted == own and not r.cluster)]
+    matches = [r for r in in_cluster if r.scheduler == scheduler]
+    if not matches:
+        names = sorted({r.scheduler for r in in_cluster})
         details = {"name": scheduler, "kind": "schedulers", "known": names}
-        said = f'no scheduler named "{scheduler}" answers reviews; these do: {", ".join(names) or "none"}'
-        raise StatusError(404, said, details=details)
-    if len(found) > 1:
-        clusters = ", ".join(r.cluster for r in found)
+        message = f'no scheduler named "{scheduler}" answers reviews; these do: {", ".join(names) or "none"}'
+        raise StatusError(404, message, details=details)
+    if len(matches) > 1:
+        clusters = ", ".join(r.cluster for r in matches)
         where = f"answers reviews in several clusters; name one (--cluster of the plugin): {clusters}"
         raise StatusError(400, f'spec.cluster: scheduler "{scheduler}" {where}')
-    return found[0]
+    return matches[0]
 
 
 def new_review_id(now_s: float) -> str:

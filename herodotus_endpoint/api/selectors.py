@@ -66,8 +66,8 @@ def parse_field_selector(selector: str) -> list[AnyCondition]:
         if not match:
             raise StatusError(400, f"fieldSelector cannot be understood at {term[:64]!r}")
         if match["key"] not in FIELDS:
-            known = ", ".join(FIELDS)
-            raise StatusError(400, f'field label not supported: "{match["key"][:64]}"; known here: {known}')
+            fields = ", ".join(FIELDS)
+            raise StatusError(400, f'field label not supported: "{match["key"][:64]}"; known here: {fields}')
         values = (match["values"], None) if not match["values"] else (match["values"],)
         conditions.append(ColumnCondition(FIELDS[match["key"]], values, match["operator"] == "!="))
     return conditions

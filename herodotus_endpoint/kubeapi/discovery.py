@@ -49,7 +49,7 @@ def build_resource_list(routes: Sequence[Route]) -> Json:
 
 def build_aggregated_discovery(routes: Sequence[Route]) -> Json:
     """Return the APIGroupDiscoveryList (apidiscovery.k8s.io/v2) of `/apis`, which holds all discovery data."""
-    found = [
+    resources = [
         {
             "resource": kind.plural,
             "responseKind": {"group": GROUP, "version": VERSION, "kind": kind.kind},
@@ -67,7 +67,7 @@ def build_aggregated_discovery(routes: Sequence[Route]) -> Json:
         "items": [
             {
                 "metadata": {"name": GROUP, "creationTimestamp": None},
-                "versions": [{"version": VERSION, "freshness": "Current", "resources": found}],
+                "versions": [{"version": VERSION, "freshness": "Current", "resources": resources}],
             }
         ],
     }

@@ -179,9 +179,9 @@ class ObjectViews:
         over = node_history.parse_window(self._clock)
         limit = _LIMIT.parse()
         after = _parse_continue(_CONTINUE.raw(), r"v1n:([^\0]{1,253})")
-        found = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us))
-        more = _format_continue(found[limit - 1].name, "v1n") if len(found) > limit else {}
-        items = [objects.build_node_history_item(node, over) for node in found[:limit]]
+        nodes = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us))
+        more = _format_continue(nodes[limit - 1].name, "v1n") if len(nodes) > limit else {}
+        items = [objects.build_node_history_item(node, over) for node in nodes[:limit]]
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
 
     def _list_archived(self, conditions: Sequence[AnyCondition], limit: int, form: str) -> Response:

@@ -113,13 +113,13 @@ class SpanBuilder:
         """Return the resource of a scheduler process. Attributes of OTEL_RESOURCE_ATTRIBUTES take precedence."""
 
         def create() -> Resource:
-            known = {
+            texts = {
                 "service.name": SERVICES.get(origin.source, f"herodotus-{origin.source}"),
                 "service.instance.id": incarnation,
                 "service.version": version,
                 "k8s.cluster.uid": origin.cluster,
             }
-            own = Resource({name: value for name, value in known.items() if value}, Schemas.V1_44_0.value)
+            own = Resource({name: value for name, value in texts.items() if value}, Schemas.V1_44_0.value)
             return Resource.create().merge(own).merge(OTELResourceDetector().detect())
 
         return self._resources.get_or_create((origin.cluster, origin.source, incarnation), create)
@@ -147,13 +147,13 @@ def _describe_attempt(attempt: TracedAttempt) -> Attributes:
         "herodotus.decision.id": attempt.decision_id,
         "herodotus.path": attempt.path.value,
     }
-    found: dict[str, str | int | float] = {name: text for name, text in texts.items() if text}
-    found["herodotus.attempt"] = key.attempt
+    attributes: dict[str, str | int | float] = {name: text for name, text in texts.items() if text}
+    attributes["herodotus.attempt"] = key.attempt
     for name, number in attempt.nodes.items():
-        found[f"herodotus.nodes.{name}"] = number
+        attributes[f"herodotus.nodes.{name}"] = number
     for name, seconds in attempt.queues_s.items():
-        found[f"herodotus.queue.{name}.seconds"] = seconds
-    return found
+        attributes[f"herodotus.queue.{name}.seconds"] = seconds
+    return attributes
 
 
 def _span(place: _Place, name: str, times_ns: tuple[int, int], attributes: Attributes, status: Status) -> ReadableSpan:

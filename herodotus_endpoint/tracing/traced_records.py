@@ -1,6 +1,6 @@
-"""What spans need of decisions and outcomes.
+"""The fields of decisions and outcomes from which spans are made.
 
-Owns: the selection of fields. Does not own: the form of spans (`spans`), which records are new (`store`).
+Owns: the selection of these fields. Does not own: the form of spans (`spans`), which records are new (`store`).
 
 Invariant: no text, message or reason is selected, and no name except those of the pod itself and of its node. A reader
 of the spans therefore learns nothing that masking hides from a reader of the pod's namespace.
@@ -19,7 +19,7 @@ _COUNTS: Final = {"nodes": "total", "evaluated": "evaluated", "feasible": "feasi
 
 
 class TracedAttempt(NamedTuple):
-    """The parts of a decision that become the span of the attempt and the spans of its scheduling cycle.
+    """The fields of a decision from which the spans of its attempt and of its scheduling cycle are made.
 
     `node` is the name of the chosen node, or "". `phases_s` has the durations of the phases in PHASES that ran, and
     `nodes` the known numbers of nodes.
@@ -41,12 +41,12 @@ class TracedAttempt(NamedTuple):
 
     @property
     def spans(self) -> int:
-        """Return the number of spans that the attempt becomes."""
+        """The number of spans made from the attempt: its own, and one for each phase of the scheduling cycle."""
         return 1 + len(self.phases_s)
 
 
 class TracedPhase(NamedTuple):
-    """The parts of an outcome that become the span of a phase after the scheduling cycle, such as Bind."""
+    """The fields of an outcome from which the span of a phase after the scheduling cycle, such as Bind, is made."""
 
     incarnation: str
     decision_id: str
@@ -59,7 +59,7 @@ class TracedPhase(NamedTuple):
 
     @property
     def spans(self) -> int:
-        """Return the number of spans that the outcome becomes, which is 1."""
+        """The number of spans made from the outcome, for counting dropped spans: always one, the phase's own."""
         return 1
 
 
@@ -67,7 +67,10 @@ TracedRecord = TracedAttempt | TracedPhase
 
 
 def select_traced(record: Decision | Outcome, node: str | None) -> TracedRecord:
-    """Return the parts of a record that spans need. `node` is the name of a decision's chosen node, or None."""
+    """Return the fields of a record from which its spans are made.
+
+    `node` is the name of a decision's chosen node, or None.
+    """
     if isinstance(record, Outcome):
         return TracedPhase(
             record.incarnation,

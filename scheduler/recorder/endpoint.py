@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import ssl
 from dataclasses import dataclass, fields
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from herodotus_serving.sockets import is_loopback_host
 
 
 class EndpointError(Exception):
@@ -38,7 +39,7 @@ class ServiceEndpoint:
             return
         if self.ca_file or self.cert_file:
             raise EndpointError("the flags --endpoint-ca-* and --endpoint-cert-file go with an https:// --endpoint")
-        if self.token_file and not _is_loopback(urlsplit(self.url).hostname or ""):
+        if self.token_file and not is_loopback_host(urlsplit(self.url).hostname or ""):
             raise EndpointError(
                 "--endpoint-token-file goes with an https:// --endpoint: the token would be in the clear"
             )
@@ -102,10 +103,3 @@ def endpoint_from_arguments(arguments: argparse.Namespace) -> ServiceEndpoint | 
 
 def _flag(name: str) -> str:
     return f"--endpoint-{name.replace('_', '-')}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_endpoint.access import fair_ingest_queue
-from herodotus_endpoint.access.fair_ingest_queue import MAX_WAITING, MIN_COST, FairIngestQueue, QueueFullError
+from herodotus_endpoint.access import ingest_limits
+from herodotus_endpoint.access.ingest_limits import MAX_WAITING, MIN_COST, FairIngestQueue, QueueFullError
 from tests.processes import eventually
 from tests.support.clock import Clock
 
@@ -141,7 +141,7 @@ def test_a_full_queue_refuses_the_last_batch_in_the_order_and_not_the_latest() -
 
 def test_a_refused_cluster_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while other clusters are stored; without its place it would start behind them each time."""
-    monkeypatch.setattr(fair_ingest_queue, "MAX_WAITING", 1)
+    monkeypatch.setattr(ingest_limits, "MAX_WAITING", 1)
     clock = Clock(0.0)
     with queue(clock) as q:
         for name in ("x", "b1", "c1"):
@@ -159,11 +159,11 @@ def test_a_refused_cluster_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     ("after_s", "next_one"),
-    [(fair_ingest_queue.KEEP_S - 1.0, "c1 again"), (fair_ingest_queue.KEEP_S, "b2")],
+    [(ingest_limits.KEEP_S - 1.0, "c1 again"), (ingest_limits.KEEP_S, "b2")],
     ids=["kept", "late"],
 )
 def test_a_kept_place_expires(monkeypatch: pytest.MonkeyPatch, after_s: float, next_one: str) -> None:
-    monkeypatch.setattr(fair_ingest_queue, "MAX_WAITING", 2)
+    monkeypatch.setattr(ingest_limits, "MAX_WAITING", 2)
     clock = Clock(0.0)
     with queue(clock) as q:
         for name in ("x1", "b1", "d1", "c1"):
@@ -205,7 +205,7 @@ def test_bytes_of_waiting_batches_are_bounded() -> None:
 
 
 def test_a_batch_waits_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fair_ingest_queue, "MAX_WAIT_S", 0.2)
+    monkeypatch.setattr(ingest_limits, "MAX_WAIT_S", 0.2)
     with queue() as q:
         q.send("a1")
         q.send("b1")
@@ -227,7 +227,7 @@ def test_a_failed_batch_ends_its_turn() -> None:
 
 def test_saturated_clusters_get_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve clusters, one of them with six senders, where three batches may wait: most are refused each time."""
-    monkeypatch.setattr(fair_ingest_queue, "MAX_WAITING", 3)
+    monkeypatch.setattr(ingest_limits, "MAX_WAITING", 3)
     fair, stored, stopped = FairIngestQueue(2), Counter[str](), threading.Event()
     store, count = threading.Lock(), threading.Lock()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_endpoint.access.ingest_quota import BURST_S, IngestQuota
+from herodotus_endpoint.access.ingest_limits import BURST_S, IngestQuota
 from tests.builders import CLUSTER, INCARNATION, a_decision, a_table
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import a_service, envelope, rows

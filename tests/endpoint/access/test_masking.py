@@ -201,7 +201,8 @@ def test_no_route_uses_the_reader_or_listing_of_the_store_directly() -> None:
         for file in package.rglob("*.py")
         if not {"store", "exchange"} & set(file.relative_to(package).parts)
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Attribute) and (node.attr == "reader" or ast.unparse(node).endswith("store.listing"))
+        if isinstance(node, ast.Attribute)
+        and (node.attr == "reader" or ast.unparse(node).endswith(("store.listing", "store.watched_listing")))
         if ast.unparse(node) != "budget.reader"  # the name of who asks
     }
     assert users == {"app.py", "api/masked_reader.py", "archive/writer.py", "readiness.py", "tracing/exporter.py"}

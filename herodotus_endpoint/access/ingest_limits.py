@@ -1,8 +1,11 @@
-"""The order in which batches are stored while they arrive faster than the service stores them.
+"""What each cluster may send: its quota, and the order in which batches are stored while too many arrive.
 
-Owns: which batch is next, which is refused, and when its sender should send it again. Does not own: storing
-(`store.writer`), refusing (`api.ingest`), a cluster's quota (`ingest_quota`), how many requests the server reads at a
-time (`pools`).
+Owns: counting the bytes of each cluster's batches, which batch is next, which is refused, and when its sender should
+send it again. Does not own: who a sender is (`authentication`), storing (`store.writer`), refusing (`api.ingest`), how
+many requests the server reads at a time (`pools`).
+
+The quota is a token bucket: a cluster may use up what it did not use in the last BURST_S. Each process counts alone.
+What is refused waits in the spool of the cluster's scheduler, which sends it again.
 
 The order is start-time fair queueing (Goyal, Vin, Cheng 1996): a batch starts at the virtual time at which the
 cluster's last one ended, or now if that is past. Virtual time is the bytes that each waiting cluster has had stored, so
@@ -12,7 +15,8 @@ for the batches in progress, and for at most one batch of each other cluster.
 Where too many wait, the batch that would be last is refused. Its cluster keeps its place in the order for KEEP_S, so
 that coming back late costs it nothing: otherwise the cluster that tries most often would get the places.
 
-Invariant: no more than `concurrent` batches are in progress, and a batch waits at most MAX_WAIT_S.
+Invariant: a cluster's quota does not depend on what other clusters send. No more than `concurrent` batches are in
+progress, and a batch waits at most MAX_WAIT_S.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+BURST_S: Final = 10.0  # a scheduler's backlog after a short pause
+MIN_WAIT_S: Final = 0.1  # of a refused cluster
 MAX_WAITING: Final = 64  # batches, each with its body in memory and a thread
 MAX_WAITING_BYTES: Final = 48 << 20  # half of what a listener holds, so that others are not refused for it
 MAX_WAIT_S: Final = 10.0  # a shipper gives up after 30 s; storing the batch takes some seconds of them
@@ -35,6 +41,41 @@ KEEP_S: Final = 120.0  # four times as long, for senders that back off on their 
 MIN_COST: Final = 64 << 10  # bytes: a commit costs as much as this, however small the batch
 _FIRST_INTERVAL_S: Final = 0.05  # until the first measurement
 _WEIGHT: Final = 0.1  # of a new measurement of the interval
+
+
+class IngestQuota:
+    """A token bucket of bytes for each cluster. Safe for concurrent use."""
+
+    def __init__(self, bytes_per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create a quota of `bytes_per_s` for each cluster; 0 means no limit. `clock` is monotonic, in seconds."""
+        self._rate = bytes_per_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._left: dict[str, tuple[float, float]] = {}  # by cluster: bytes left at a time
+
+    def take(self, cluster: str, size: int) -> float:
+        """Count a batch of `size` bytes and return 0; if the cluster's quota is used up, count nothing.
+
+        Then return the seconds after which the cluster has a quota again. A batch that is larger than what is left is
+        accepted, and the cluster waits longer for its next one. Otherwise a batch above the burst would never be
+        accepted.
+        """
+        if not self._rate:
+            return 0.0
+        with self._lock:
+            now_s = self._clock()
+            left, at_s = self._left.get(cluster, (self._rate * BURST_S, now_s))
+            left = min(self._rate * BURST_S, left + (now_s - at_s) * self._rate)
+            accepted = left > 0
+            self._left[cluster] = (left - size if accepted else left, now_s)
+            return 0.0 if accepted else max(MIN_WAIT_S, -left / self._rate)
+
+    def refund(self, cluster: str, size: int) -> None:
+        """Give back what `take` counted for a batch of `size` bytes that was refused for another reason."""
+        with self._lock:
+            if cluster in self._left:
+                left, at_s = self._left[cluster]
+                self._left[cluster] = (left + size, at_s)
 
 
 class QueueFullError(Exception):
@@ -47,13 +88,13 @@ class QueueFullError(Exception):
 
 @dataclass(order=True)
 class _Waiting:
-    """A batch that waits, ordered by its virtual start time. `refused_s` is set with `decided` if it is refused."""
+    """A batch that waits, ordered by its virtual start time. `refused_s` is set with `decision` if it is refused."""
 
     start: float
     number: int
     cluster: str = field(compare=False)
     size: int = field(compare=False)
-    decided: threading.Event = field(compare=False, default_factory=threading.Event)
+    decision: threading.Event = field(compare=False, default_factory=threading.Event)
     refused_s: float = field(compare=False, default=0.0)
 
     @property
@@ -86,9 +127,9 @@ class FairIngestQueue:
         MAX_WAIT_S.
         """
         batch = self._enter(cluster, size)
-        if not batch.decided.wait(MAX_WAIT_S):
+        if not batch.decision.wait(MAX_WAIT_S):
             with self._lock:
-                if not batch.decided.is_set():
+                if not batch.decision.is_set():
                     self._waiting.remove(batch)
                     self._refuse(batch)
         if batch.refused_s:
@@ -130,7 +171,7 @@ class FairIngestQueue:
             batch = self._waiting.pop(0)
             self._in_progress += 1
             self._virtual = max(self._virtual, batch.start)
-            batch.decided.set()
+            batch.decision.set()
 
     def _capacity(self) -> int:
         """Return how many batches may wait: as many as are stored within MAX_WAIT_S, and at least one."""
@@ -151,8 +192,8 @@ class FairIngestQueue:
         self._finish[batch.cluster] -= batch.cost
         now_s = self._clock()
         self._keeps_place_until[batch.cluster] = now_s + KEEP_S
-        refused = [c for c, kept_s in self._keeps_place_until.items() if kept_s > now_s and c != batch.cluster]
+        refused = [c for c, until_s in self._keeps_place_until.items() if until_s > now_s and c != batch.cluster]
         before = len(self._waiting) + sum(self._finish[c] <= batch.start for c in refused)
         after_s = (before + 1 - self._capacity() / 2) * self._interval_s
         batch.refused_s = float(math.ceil(min(MAX_RETRY_AFTER_S, max(1.0, after_s))))
-        batch.decided.set()
+        batch.decision.set()
