@@ -1,4 +1,4 @@
-"""What the API server says just now about a pending pod: who holds what it lacks, and which rights its fixes need.
+"""What the API server says just now about a pending pod: who holds what it lacks, and which rights are needed.
 
 Owns: which requests are made, all at once. Does not own: the requests (`transport`), what follows from the answers
 (`herodotus_record.holders`), layout (`render`).

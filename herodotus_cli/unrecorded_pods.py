@@ -33,10 +33,10 @@ def build_answer(pod: Json, is_recorded: Callable[[str], bool]) -> Json | None:
         return None
     where = f"On {node}. W" if node else "Pending. W"
     said = f"{where}hy is not known: the pod belongs to {scheduler}, whose decisions are not recorded."
-    fixes = [f"record its decisions from now on, with a read-only observer: {OBSERVE}"]
+    changes = [f"record its decisions from now on, with a read-only observer: {OBSERVE}"]
     if not node:
-        fixes.append("evaluate the pod now: the same command with --local")
-    return _answer(pod, "SchedulerNotRecorded", said, fixes)
+        changes.append("evaluate the pod now: the same command with --local")
+    return _answer(pod, "SchedulerNotRecorded", said, changes)
 
 
 def was_created_with_node(pod: Json) -> bool:
@@ -53,7 +53,7 @@ def was_created_with_node(pod: Json) -> bool:
     return not any(condition.get("type") == "PodScheduled" for condition in conditions)
 
 
-def _answer(pod: Json, cause: str, headline: str, fixes: list[str] | None = None) -> Json:
+def _answer(pod: Json, cause: str, headline: str, changes: list[str] | None = None) -> Json:
     from herodotus_record.model import API_VERSION
 
     metadata = pod["metadata"]
@@ -68,5 +68,5 @@ def _answer(pod: Json, cause: str, headline: str, fixes: list[str] | None = None
         "node": pod["spec"].get("nodeName"),
         "cause": cause,
         "headline": headline,
-        "fixes": fixes or [],
+        "possibleChanges": changes or [],
     }

@@ -1079,7 +1079,7 @@ class PluginExplanation(TypedDict, total=False):
     checks: str
     fields: list[str]
     reasons: list[PluginExplanationReasonsItem]
-    fixes: list[str]
+    possibleChanges: list[str]
     documentation: str
 
 
@@ -1107,7 +1107,7 @@ class PluginExplanationListItemsItem(TypedDict, total=False):
     checks: str
     fields: list[str]
     reasons: list[PluginExplanationListItemsItemReasonsItem]
-    fixes: list[str]
+    possibleChanges: list[str]
     documentation: str
 
 
@@ -1305,7 +1305,7 @@ class PodExplanation(TypedDict, total=False):
     nodes: dict[str, Any]
     ranking: list[dict[str, Any]]
     rejections: list[dict[str, Any]]
-    nextSteps: list[str]
+    possibleChanges: list[str]
     suggestions: list[PodExplanationSuggestionsItem]
     devices: list[dict[str, Any]]
     deviceShortage: dict[str, Any] | None
@@ -1649,7 +1649,7 @@ class UnrecordedPod(TypedDict, total=False):
     metadata: UnrecordedPodMetadata
     node: str | None
     cause: str
-    fixes: list[str]
+    possibleChanges: list[str]
     queue: UnrecordedPodQueue
     createdAt: str
     owner: str | None

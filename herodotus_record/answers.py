@@ -30,8 +30,8 @@ from herodotus_record.explain import (
     count_verdicts,
     derive_state,
     group_rejections,
+    list_possible_changes,
     rank_slots,
-    suggest_changes,
 )
 from herodotus_record.headlines import format_headline, format_node_headline, format_summary
 from herodotus_record.kubernetes_version import find_wording_version
@@ -49,7 +49,7 @@ from herodotus_record.model import (
     PluginVerdict,
     SchedulerInfo,
 )
-from herodotus_record.node_results import build_reason_detail, list_verdicts, suggest_node_changes
+from herodotus_record.node_results import build_reason_detail, list_possible_node_changes, list_verdicts
 from herodotus_record.pruned import build_pruned, describe_kept, find_slot
 from herodotus_record.units import format_quantities, format_timestamp, natural_sort_key
 
@@ -114,7 +114,7 @@ def build_pod_explanation(
         "rejections": group_rejections(decision, table, named=None if every_node else MAX_NAMED),
         "preemption": _preemption(decision),
         "postFilters": [_plugin_verdict(v, decision.scheduler) for v in decision.post_filters],
-        "nextSteps": suggest_changes(decision, table),
+        "possibleChanges": list_possible_changes(decision, table),
         "suggestions": suggestions.build_suggestions(decision),
         "devices": build_devices(decision),
         "deviceShortage": build_device_shortage(decision, table),
@@ -335,7 +335,7 @@ def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
             for plugin, verdict in verdicts
             if verdict.code is not Code.SUCCESS
         ],
-        "toMakeItFeasible": suggest_node_changes(decision, table, slot),
+        "possibleChanges": list_possible_node_changes(decision, table, slot),
         "eviction": next((_candidate(c) for c in candidates if c.node == name), None),
     }
     return answer

@@ -39,8 +39,8 @@ from herodotus_record.node_results import (
     find_resource,
     format_request,
     list_obstacles,
+    list_possible_node_changes,
     list_rejections,
-    suggest_node_changes,
 )
 from herodotus_record.units import natural_sort_key
 
@@ -154,7 +154,7 @@ def format_shares(shares: Shares, most: int = 3) -> str:
     return ", ".join(f"{plugin} {points:+d}" for plugin, points in largest)
 
 
-def suggest_changes(decision: Decision, table: NodeTable) -> list[str]:
+def list_possible_changes(decision: Decision, table: NodeTable) -> list[str]:
     """Return the fewest changes that would make a rejected pod fit, as sentences about the node nearest to holding it.
 
     Returns an empty list if the pod was placed or the record lacks the results of some nodes.
@@ -162,7 +162,7 @@ def suggest_changes(decision: Decision, table: NodeTable) -> list[str]:
     if decision.chosen is not None or Evaluation.UNRECORDED in decision.evaluation:
         return []  # a node whose result is not recorded may be nearer
     nearest = _find_least_effort(decision, table)
-    return [] if nearest is None else suggest_node_changes(decision, table, nearest)
+    return [] if nearest is None else list_possible_node_changes(decision, table, nearest)
 
 
 def _find_least_effort(decision: Decision, table: NodeTable) -> int | None:
@@ -177,7 +177,7 @@ def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> 
     """Return the slots of the rejected nodes that a pruned record must keep so that its explanation stays the same.
 
     They are the node that needs the fewest changes, and the nearest node of each of the `most` filters that rejected
-    most nodes. `format_headline` and `suggest_changes` give the same result for these nodes alone as for all nodes.
+    most nodes. `format_headline` and `list_possible_changes` give the same result for these nodes alone as for all.
     """
     by_filter: dict[int, list[int]] = {}
     for (position, _), slots in find_first_rejections(decision).items():

@@ -60,7 +60,7 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
     return answer
 
 
-def suggest_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:
+def list_possible_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:
     """Return what would have to change for the slot's node to pass every filter: one sentence for each reason."""
     return [_remedy(decision, table, slot, reason) for reason in list_obstacles(decision, slot)]
 

@@ -25,15 +25,15 @@ _CONFIG: Final = f"{_DOCS}/reference/scheduling/config/#scheduling-plugins"
 class PluginReference:
     """What an operator needs to know of a plugin.
 
-    `fields` are those of the pod and of other objects that it reads, `fixes` the changes that make a rejected pod fit,
-    and `codes` the codes of its reasons.
+    `fields` are those of the pod and of other objects that it reads, `suggestions` the changes that make a rejected pod
+    fit, and `codes` the codes of its reasons.
     """
 
     plugin: str
     checks: str
     fields: tuple[str, ...]
     documentation: str
-    fixes: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
 
 
@@ -372,6 +372,6 @@ def build_plugin_explanation(plugin: PluginReference) -> Json:
         "checks": plugin.checks,
         "fields": list(plugin.fields),
         "reasons": [{"code": code, "message": reasons.CATALOGUE[code]} for code in plugin.codes],
-        "fixes": list(plugin.fixes),
+        "possibleChanges": list(plugin.suggestions),
         "documentation": plugin.documentation,
     }

@@ -29,7 +29,7 @@ _PLUGIN: Final = obj(
     checks=string("What the plugin checks or scores."),
     fields=array("Fields that it reads.", string("A field.")),
     reasons=array("Reasons that it returns.", _REASON),
-    fixes=array("Changes that help a rejected pod.", string("A change.")),
+    possibleChanges=array("Changes that help a rejected pod.", string("A change.")),
     documentation=string("URL of the Kubernetes documentation."),
 )
 _LIVE_POD: Final = {
@@ -73,7 +73,7 @@ _OF_PLUGIN: Final[Json] = {
         "A pod that no scheduler decided, or whose scheduler is not recorded.",
         node=nullable(string("Node of the pod.")),
         cause=string("Why there is no decision.", enum=["NodeName", "SchedulerNotRecorded"]),
-        fixes=array("What to do to get an explanation.", string("A step.")),
+        possibleChanges=array("What to do to get an explanation.", string("A step.")),
         queue=_QUEUE,
         **_LIVE_POD,
     ),

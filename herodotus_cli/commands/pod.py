@@ -321,7 +321,7 @@ def _show(
 
     if now.fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
         answer["fate"], answer["attempt"]["retry"] = now.fate, None
-        answer["nextSteps"], answer["suggestions"] = [], []
+        answer["possibleChanges"], answer["suggestions"] = [], []
 
     def screen(view: ViewOptions) -> list[Block]:
         note: list[Block] = [TextLine(_FATE_NOTES[now.fate])] if now.fate else []

@@ -144,7 +144,7 @@ def _explain(verdict: Json) -> str:
     if verdict["unknown"]:
         parts.append(verdict["unknown"])
     if verdict["change"]:
-        parts.append(f"FIX {verdict['change']}")
+        parts.append(f"suggestion: {verdict['change']}")
     return "; ".join(parts) or "–"
 
 

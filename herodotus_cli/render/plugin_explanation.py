@@ -14,7 +14,7 @@ def build_screen(answer: Json) -> list[Block]:
     groups = {
         "READS": answer["fields"],
         "REASON": [reason["message"] for reason in answer["reasons"]],
-        "FIX": answer["fixes"],
+        "SUGGESTION": answer["possibleChanges"],
         "MORE": [answer["documentation"]],
     }
     rows = [(label if i == 0 else "", text) for label, texts in groups.items() for i, text in enumerate(texts)]

@@ -178,7 +178,7 @@ def _rejected(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Bloc
 
 
 def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[str, str]]:
-    """Return (label, sentence) pairs on ties, PreFilter, preemption, requeueing, the next try, fixes and sources."""
+    """Return (label, sentence) pairs on ties, PreFilter, preemption, requeueing, the next try and sources."""
     labelled = [
         ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),

@@ -41,7 +41,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
         [
             SplitLine(f"{meta['name']} ({meta['namespace']})  PodGroup", _when(answer, view)),
             headline(sign + answer["headline"], "placed" if is_good else None),
-            *(suggestions.build_blocks({"suggestions": first[0]["suggestions"], "nextSteps": []}) if first else []),
+            *(suggestions.build_blocks(first[0] | {"possibleChanges": []}) if first else []),
         ],
         [labelled_rows(rows)] if (rows := _notes(answer)) else [],
         [] if whole and not view.headers else [_groups(answer)] if not view.piped else [],

@@ -11,7 +11,7 @@ from typing import Any
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
 
 Json = dict[str, Any]
-_INDENT = " " * 5  # as wide as the label FIX with its gap
+_INDENT = " " * 5  # less than the label SUGGESTION, because commands are long
 _NOT_CHECKED = "not checked"
 
 
@@ -24,11 +24,11 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
     """
     found = answer.get("suggestions") or []
     if not found:
-        steps = " and ".join(answer["nextSteps"])
-        return _sentence("FIX", f"{steps} ({_NOT_CHECKED})") if steps else []
+        steps = " and ".join(answer["possibleChanges"])
+        return _sentence("SUGGESTION", f"{steps} ({_NOT_CHECKED})") if steps else []
     blocks: list[Block] = []
     for number, suggestion in enumerate(found):
-        blocks += _sentence("or" if number else "FIX", _describe(suggestion, with_commands=with_commands))
+        blocks += _sentence("or" if number else "SUGGESTION", _describe(suggestion, with_commands=with_commands))
         if with_commands and suggestion["command"]:
             blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", command=True))
     return blocks

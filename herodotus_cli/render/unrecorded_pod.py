@@ -18,7 +18,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     created = f"created {format_ago(answer['createdAt'], view)}"
     if answer["kind"] == "GatedPod":
         created += ", never tried"
-    fixes = [("FIX" if i == 0 else "", fix) for i, fix in enumerate(answer.get("fixes", ()))]
+    changes = [("SUGGESTION" if i == 0 else "", change) for i, change in enumerate(answer.get("possibleChanges", ()))]
     lines: list[Block] = [SplitLine(name, created), TextLine(answer["headline"], "strong")]
-    lines += [labelled_rows(fixes)] if fixes else []
+    lines += [labelled_rows(changes)] if changes else []
     return [*lines, *batch_queues.build_blocks(answer["queue"])] if "queue" in answer else lines

@@ -188,8 +188,8 @@ def add_run(command: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="URL",
-        help="FailedScheduling events of recorded decisions end with a fix and the command that shows the decision, or"
-        " with URL, where the web pages are, a link to it",
+        help="FailedScheduling events of recorded decisions end with a suggestion and the command that shows the"
+        " decision, or with URL, where the web pages are, a link to it",
     )
     behaviour.add_argument(
         "--log-trace-ids",

@@ -1,6 +1,6 @@
-"""The text that `--explain-events` adds to a pod's FailedScheduling event: a fix, and where the decision is.
+"""The text that `--explain-events` adds to a pod's FailedScheduling event: a suggestion, and where the decision is.
 
-Owns: the text, and how many events a second get one. Does not own: the search for fixes (`engine.suggestions`), events.
+Owns: the text, and how many events a second get one. Does not own: the search (`engine.suggestions`), events.
 
 Invariant: the text names no node and no other pod, because everyone who may read the events of a namespace reads it.
 """
@@ -55,8 +55,8 @@ class EventExplainer:
             return ""
         self._tokens -= 1
         where = f"Decision: {self._locate(decision)}"
-        fix = next((format_fix(s) for s in decision.suggestions if is_disclosed(s)), "")
-        text = f"Fix: {fix}. {where}" if fix else where
+        suggestion = next((format_suggestion(s) for s in decision.suggestions if is_disclosed(s)), "")
+        text = f"Suggestion: {suggestion}. {where}" if suggestion else where
         if len(text.encode()) > MAX_BYTES:
             text = where
         return text if len(text.encode()) <= MAX_BYTES else ""
@@ -75,6 +75,6 @@ def is_disclosed(suggestion: Suggestion) -> bool:
     return all(change.code in DISCLOSED for change in suggestion.changes)
 
 
-def format_fix(suggestion: Suggestion) -> str:
+def format_suggestion(suggestion: Suggestion) -> str:
     """Return the changes of a suggestion as one line."""
     return " and ".join(format_change(suggestion, change) for change in suggestion.changes)

@@ -213,14 +213,14 @@ class Questions:
         assert before.ended == "unschedulable", (pod["metadata"]["name"], node, before)
         changes = Changes(self.api, pod, self.bound)
         try:
-            made = [changes.make(sentence) for sentence in answer["toMakeItFeasible"]]
+            made = [changes.make(sentence) for sentence in answer["possibleChanges"]]
             after = self._judge(judge, changes.pod, node, f"after-{number}", until="bound")
         except NotAboutThisClusterError:
             self.counts["proposals of another node"] += 1
             return
         finally:
             changes.undo()
-        proposed = answer["toMakeItFeasible"]
+        proposed = answer["possibleChanges"]
         assert (after.ended, after.node) == ("bound", node), (pod["metadata"]["name"], proposed, after)
         self.counts["proposals made"] += 1
         self.counts.update(f"by {kind}" for kind in made)

@@ -1,4 +1,4 @@
-"""With `--explain-events` a rejected pod's event ends with a fix, and its condition is kube-scheduler's."""
+"""With `--explain-events` a rejected pod's event ends with a suggestion, and its condition is kube-scheduler's."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_a_rejected_pod_s_event(cluster: Cluster, namespace: str, tmp_path: Path
         )
     finally:
         running.stop()
-    message, _, explanation = event["note"].partition(" Fix: ")
+    message, _, explanation = event["note"].partition(" Suggestion: ")
     assert condition["message"] == message == decision["status"]["message"]
     link = f"https://pages.example.com/?view=decision&namespace={namespace}&name={decision['metadata']['name']}"
-    fix = "lower the cpu request of container main from 8 to 4"
-    assert explanation == (f"{fix}. Decision: {link}" if flags else "")
+    suggestion = "lower the cpu request of container main from 8 to 4"
+    assert explanation == (f"{suggestion}. Decision: {link}" if flags else "")

@@ -78,7 +78,7 @@ def test_a_node_is_feasible_after_the_proposed_changes(family: str, least: int) 
         for slot, name in enumerate(before.table.names):
             if not name or not list_rejections(before.decision, slot):
                 continue
-            steps = explain_node(before.decision, before.table, slot)["toMakeItFeasible"]
+            steps = explain_node(before.decision, before.table, slot)["possibleChanges"]
             changed = copy.deepcopy(question)
             if not all(apply_change(changed, name, step) for step in steps):
                 continue

@@ -140,15 +140,16 @@ def test_the_remedy_of_each_reason(reason: Reason, words: str) -> None:
         rejected={"worker-1": {"NodeName": Verdict(Code.UNSCHEDULABLE, (reason,))}},
         requests={"cpu": 500, "memory": 64 << 30, "example.com/gpu": 1},
     )
-    assert node_results.suggest_node_changes(decision, TABLE, 0) == [words]
-    assert node_results.suggest_node_changes(decision, TABLE, 1) == []
+    assert node_results.list_possible_node_changes(decision, TABLE, 0) == [words]
+    assert node_results.list_possible_node_changes(decision, TABLE, 1) == []
 
 
 def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
-    assert explain.suggest_changes(PENDING, TABLE) == ["uncordon worker-3"]
+    assert explain.list_possible_changes(PENDING, TABLE) == ["uncordon worker-3"]
     full = {n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[:2]}
-    assert explain.suggest_changes(a_decision(rejected=full, nodes=NODES[:2]), TABLE) == ["free 100m cpu on worker-1"]
-    assert explain.suggest_changes(PLACED, TABLE) == []
+    decision = a_decision(rejected=full, nodes=NODES[:2])
+    assert explain.list_possible_changes(decision, TABLE) == ["free 100m cpu on worker-1"]
+    assert explain.list_possible_changes(PLACED, TABLE) == []
 
 
 @pytest.mark.parametrize(
@@ -295,7 +296,7 @@ def test_the_answer_for_one_node() -> None:
         ("TaintToleration", "UnschedulableAndUnresolvable"),
         ("NodeResourcesFit", "Unschedulable"),
     ]
-    assert row["toMakeItFeasible"] == ["tolerate dedicated=gpu:NoSchedule (worker-2)", "free 400m cpu on worker-2"]
+    assert row["possibleChanges"] == ["tolerate dedicated=gpu:NoSchedule (worker-2)", "free 400m cpu on worker-2"]
     with pytest.raises(KeyError, match="worker-9"):
         build_pod_explanation(PENDING, [], TABLE, node="worker-9")
 
@@ -388,7 +389,7 @@ def test_the_remedy_of_a_cordoned_node_names_only_its_other_taints() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule", "others": "a=b:NoExecute"}
     tainted = Verdict(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (Reason("untolerated-taint", taint),))
     decision = a_decision(rejected={"worker-1": {"NodeUnschedulable": CORDONED, "TaintToleration": tainted}})
-    assert node_results.suggest_node_changes(decision, TABLE, 0) == [
+    assert node_results.list_possible_node_changes(decision, TABLE, 0) == [
         "uncordon worker-1",
         "tolerate a=b:NoExecute (worker-1)",
     ]
@@ -400,7 +401,7 @@ def test_the_amount_to_free_is_never_understated(free: int, words: str) -> None:
     decision = a_decision(rejected={"worker-1": {"NodeResourcesFit": reason}}, requests={"memory": 8 << 30})
     table = a_table(NODES)
     table.requested = [{"memory": (32 << 30) - free}, *table.requested[1:]]
-    assert node_results.suggest_node_changes(decision, table, 0) == [f"free {words} memory on worker-1"]
+    assert node_results.list_possible_node_changes(decision, table, 0) == [f"free {words} memory on worker-1"]
 
 
 @pytest.mark.parametrize(

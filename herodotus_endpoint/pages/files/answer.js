@@ -64,18 +64,18 @@ export function headline(answer, names) {
 }
 
 /** What would make the pod fit, the smallest change first. Without `commands` the pod does not exist. */
-export function fixes(answer, names, { commands = true } = {}) {
+export function suggestions(answer, names, { commands = true } = {}) {
   const found = answer.suggestions ?? [];
   if (!found.length) {
-    return answer.nextSteps.length ? el("section", { class: "fix", "aria-label": "Fix" }, el("p", {}, el("b", { class: "label" }, "FIX"), withNodes(answer.nextSteps.join(" and "), names), " (not checked)")) : "";
+    return answer.possibleChanges.length ? el("section", { class: "suggestion", "aria-label": "Suggestion" }, el("p", {}, el("b", { class: "label" }, "SUGGESTION"), withNodes(answer.possibleChanges.join(" and "), names), " (not checked)")) : "";
   }
-  return el("section", { class: "fix", "aria-label": "Fix" }, found.map((one, i) => fix(one, i ? "or" : "FIX", names, commands)));
+  return el("section", { class: "suggestion", "aria-label": "Suggestion" }, found.map((one, i) => suggestion(one, i ? "or" : "SUGGESTION", names, commands)));
 }
 
-function fix(one, label, names, commands) {
+function suggestion(one, label, names, commands) {
   const known = [commands && !one.command ? `no command known for ${one.object}` : "", one.checked ? "" : "not checked"].filter(Boolean);
   const fits = one.object === `Node/${one.node}` ? "" : [": fits ", nodeLink(one.node)];
-  return el("div", { class: "onefix" },
+  return el("div", { class: "one-suggestion" },
     el("p", {}, el("b", { class: "label" }, label), withNodes(one.text, names), fits, known.length ? ` (${known.join("; ")})` : "",
       commands && one.deletes.length ? el("span", { class: "deletes" }, `deletes ${one.deletes.join(", ")}`) : ""),
     commands && one.command ? command(one) : "");

@@ -1,7 +1,7 @@
 // One decision: the same answer as the terminal's first, then the evidence: rejected nodes, all nodes × plugins, attempts.
 // Owns: what is asked, the order of the page. Does not own: the answer (`answer`), the table and what it leads to (`sheet`).
 
-import { fate, fixes, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
+import { fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { Sheet } from "./sheet.js";
@@ -38,7 +38,7 @@ export async function view(params) {
   }
   const pod = answer.metadata.name;
   const became = answer.attempt.ordinal < answer.attempt.attempts ? "" : await fate(answer);
-  if (became) Object.assign(answer, { suggestions: [], nextSteps: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
+  if (became) Object.assign(answer, { suggestions: [], possibleChanges: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
   return { title: `${namespace}/${pod}`, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),
     became ? el("p", { class: "marks" }, FATES[became]) : "",
@@ -56,7 +56,7 @@ export function explanation(answer, params, { exists = true, holds = true } = {}
   return [
     exists ? stateLine(answer) : "",
     ...(exists ? headline(answer, names) : []),
-    fixes(answer, names, { commands: exists }),
+    suggestions(answer, names, { commands: exists }),
     exists && holds ? holders(answer) : "",
     notes(answer.notes),
     answer.rejections.length || answer.preFilters.length ? section("Rejected", rejections(answer)) : allPassed(answer),

@@ -13,7 +13,7 @@ const PRESSED = 5;
 const READ = 500; // nodes
 const HOUR = "3600";
 const DAY = "86400";
-const known = new Map(); // fixes by decision
+const known = new Map(); // suggestions by decision
 
 export async function view(params) {
   const namespace = (params.get("namespace") ?? "").trim();
@@ -53,9 +53,9 @@ async function pending(namespace) {
   const late = answer.overdue ? ` ${number(answer.overdue)} ${answer.overdue === 1 ? "is" : "are"} overdue: the scheduler does not run, or the pods were deleted.` : "";
   const sign = waiting ? "✗ " : answer.noRecords ? "" : "✓ ";
   const groups = answer.groups.slice(0, GROUPS);
-  const fixes = await Promise.all(groups.map((group) => fixOf(member(group.pods[0], answer))));
+  const suggestions = await Promise.all(groups.map((group) => suggestionOf(member(group.pods[0], answer))));
   const rows = groups.map((group, i) => [
-    number(group.count), reasonText(group), fixes[i],
+    number(group.count), reasonText(group), suggestions[i],
     [group.pods.map((pod, i) => [i ? ", " : "", memberLink(member(pod, answer))]), more(group.podsOmitted)],
     group.oldestAt ? ago(group.oldestAt) : "–",
   ]);
@@ -78,11 +78,11 @@ function memberLink({ namespace, name, id }) {
 }
 
 /** The first suggestion for a pod, as a link to its command. A decision does not change, so it is read once. */
-async function fixOf({ namespace, id }) {
+async function suggestionOf({ namespace, id }) {
   if (!known.has(id)) {
     const answer = await get(path("namespaces", namespace, "podexplanations", id)).catch(() => null);
     const best = answer?.suggestions?.[0];
-    known.set(id, answer && (best ? `${best.text}${best.node && !best.object.startsWith("Node/") ? `: fits ${best.node}` : ""}` : answer.nextSteps.join(" and ")));
+    known.set(id, answer && (best ? `${best.text}${best.node && !best.object.startsWith("Node/") ? `: fits ${best.node}` : ""}` : answer.possibleChanges.join(" and ")));
   }
   return known.get(id) ? link("decision", { namespace, name: id }, known.get(id)) : "–";
 }

@@ -18,8 +18,8 @@ export async function undecided(namespace, name, recorded) {
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), name),
     el("p", { class: "stateline" }, owner ? [workloadLink(namespace, workloadOf(`${owner.kind}/${owner.name}`, metadata.labels)), " · "] : "", "created ", ago(metadata.creationTimestamp)),
     el("p", { class: "answer" }, found.said),
-    found.fixes ? el("section", { class: "fix", "aria-label": "Fix" }, found.fixes.map(([text, command], i) => el("div", { class: "onefix" },
-      el("p", {}, el("b", { class: "label" }, i ? "or" : "FIX"), text), el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${text}` }, el("code", {}, command)))))) : "",
+    found.suggestions ? el("section", { class: "suggestion", "aria-label": "Suggestion" }, found.suggestions.map(([text, command], i) => el("div", { class: "one-suggestion" },
+      el("p", {}, el("b", { class: "label" }, i ? "or" : "SUGGESTION"), text), el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${text}` }, el("code", {}, command)))))) : "",
   ];
 }
 
@@ -37,7 +37,7 @@ async function cause({ metadata, spec, status }, recorded) {
   if (!known || known.items.length) return null;
   return {
     said: [node ? ["On ", nodeLink(node)] : "Pending", `. Why is not known: the pod belongs to ${scheduler}, whose decisions are not recorded.`],
-    fixes: [
+    suggestions: [
       ["record its decisions from now on, with a read-only observer", OBSERVE],
       ...(node ? [] : [["evaluate the pod now", `kubectl herodotus pod ${metadata.name} -n ${metadata.namespace} --local`]]),
     ],

@@ -26,7 +26,7 @@ export function PodAnswer({ answer }: { answer: PodExplanation }) {
       <Typography sx={{ my: 1, fontSize: '1.1rem', overflowWrap: 'anywhere' }}>
         {headline(answer)}
       </Typography>
-      <Fixes answer={answer} />
+      <Suggestions answer={answer} />
       {answer.notes?.map(note => (
         <Alert key={note} severity="info" sx={{ my: 1 }}>
           {note}
@@ -80,43 +80,43 @@ function headline({ headline: said, outcome, message }: PodExplanation): string 
   return said;
 }
 
-function Fixes({ answer }: { answer: PodExplanation }) {
+function Suggestions({ answer }: { answer: PodExplanation }) {
   const suggestions = answer.suggestions ?? [];
-  const steps = answer.nextSteps ?? [];
+  const steps = answer.possibleChanges ?? [];
   if (!suggestions.length && !steps.length) return null;
   return (
     <Box
       component="section"
-      aria-label="Fix"
+      aria-label="Suggestion"
       sx={{ my: 2, pl: 2, borderLeft: 4, borderColor: 'primary.main' }}
     >
       {suggestions.length === 0 && (
         <Typography>
-          <b>FIX</b> {steps.join(' and ')} (not checked)
+          <b>SUGGESTION</b> {steps.join(' and ')} (not checked)
         </Typography>
       )}
-      {suggestions.map((fix, i) => (
-        <Box key={fix.text} sx={{ mb: 2 }}>
+      {suggestions.map((suggestion, i) => (
+        <Box key={suggestion.text} sx={{ mb: 2 }}>
           <Typography sx={{ overflowWrap: 'anywhere' }}>
-            <b>{i ? 'or' : 'FIX'}</b> {fix.text}
-            {fix.object !== `Node/${fix.node}` && (
+            <b>{i ? 'or' : 'SUGGESTION'}</b> {suggestion.text}
+            {suggestion.object !== `Node/${suggestion.node}` && (
               <>
-                : fits <NodeLink name={fix.node} />
+                : fits <NodeLink name={suggestion.node} />
               </>
             )}
-            {!fix.checked && ' (not checked)'}
+            {!suggestion.checked && ' (not checked)'}
           </Typography>
-          {fix.deletes.length > 0 && (
-            <Typography color="error.main">deletes {fix.deletes.join(', ')}</Typography>
+          {suggestion.deletes.length > 0 && (
+            <Typography color="error.main">deletes {suggestion.deletes.join(', ')}</Typography>
           )}
-          {fix.command ? (
-            <Command text={fix.command} deletes={fix.deletes} />
+          {suggestion.command ? (
+            <Command text={suggestion.command} deletes={suggestion.deletes} />
           ) : (
-            <Typography variant="body2">No command is known for {fix.object}.</Typography>
+            <Typography variant="body2">No command is known for {suggestion.object}.</Typography>
           )}
-          {fix.rights.length > 0 && (
+          {suggestion.rights.length > 0 && (
             <Typography variant="body2" color="text.secondary">
-              needs the right to {fix.rights.map(described).join(', ')}
+              needs the right to {suggestion.rights.map(described).join(', ')}
             </Typography>
           )}
         </Box>

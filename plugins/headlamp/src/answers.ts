@@ -160,8 +160,8 @@ export interface PodExplanation {
   ranking?: Array<Record<string, any>>;
   /** Rejected nodes, grouped by reason. */
   rejections?: Array<Record<string, any>>;
-  /** Steps that would help. */
-  nextSteps?: Array<string>;
+  /** Changes that may help; not checked. */
+  possibleChanges?: Array<string>;
   /** Changes after which the pod would fit, the smallest first. */
   suggestions?: Array<{
     /** Kind of the change, such as set-request or uncordon. */

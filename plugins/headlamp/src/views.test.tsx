@@ -85,7 +85,7 @@ describe('the section of a placed pod', () => {
     expect(page.getAttribute('href')).toBe(
       `/clusters/main${SERVICE}${API}/pages/?view=decision&namespace=shop&name=${placedPod.attempt.id}`
     );
-    expect(screen.queryByRole('region', { name: 'Fix' })).toBeNull();
+    expect(screen.queryByRole('region', { name: 'Suggestion' })).toBeNull();
   });
 
   it('shows the rows that are chosen', async () => {
@@ -109,10 +109,10 @@ describe('the section of a pending pod', () => {
   it('says what would make it fit, with the command', async () => {
     showPod(pendingPod);
     expect(await screen.findByText(pendingPod.headline)).toBeInTheDocument();
-    const fix = screen.getByRole('region', { name: 'Fix' });
+    const suggestion = screen.getByRole('region', { name: 'Suggestion' });
     const [first] = pendingPod.suggestions;
-    expect(fix).toHaveTextContent(`FIX ${first.text}`);
-    const commands = within(fix).getAllByLabelText('Command');
+    expect(suggestion).toHaveTextContent(`SUGGESTION ${first.text}`);
+    const commands = within(suggestion).getAllByLabelText('Command');
     expect(commands.map(one => one.textContent)).toEqual(
       pendingPod.suggestions.map(one => one.command).filter(Boolean)
     );

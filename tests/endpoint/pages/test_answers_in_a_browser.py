@@ -1,4 +1,4 @@
-"""The parts of the pages that answer: fixes, holders, live refresh, pickers, what-if, and what goes wrong."""
+"""The parts of the pages that answer: suggestions, holders, live refresh, pickers, what-if, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def a_pod(name: str, cpu: str = "1", namespace: str = "ci", **spec: Any) -> dict
 
 
 def waiting(**given: Any) -> Decision:
-    """A pod of a StatefulSet with two fixes, one of which deletes it."""
+    """A pod of a StatefulSet with two suggestions, one of which deletes it."""
     options: dict[str, Any] = {"owner": Owner("StatefulSet", "payments"), "requests": {"cpu": 7900}, "sequence": 1}
     decision = a_decision(pod="payments-0", nodes=NODES, rejected=FULL, **(options | given))
     return replace(decision, suggestions=(LOWER, UNCORDON))
@@ -157,7 +157,7 @@ def test_pod_begins_with_state_reason_and_fix_above_the_fold(scene: Scene, width
     assert scene.answer() == (
         "✗ No node fits: 2 of 3 nodes have too little cpu. Closest: worker-1 (cpu: requests 7900m; free 7700m of 8)."
     )
-    first, second = page.locator(".onefix").all()
+    first, second = page.locator(".one-suggestion").all()
     assert "lower the cpu request of container app from 2 to 1700m: fits worker-1" in first.inner_text()
     assert first.locator(".deletes").inner_text() == "deletes Pod/payments-0"
     assert "uncordon worker-10 (not checked)" in second.inner_text()
@@ -168,7 +168,7 @@ def test_pod_begins_with_state_reason_and_fix_above_the_fold(scene: Scene, width
         assert box["y"] + box["height"] < height
     tops = [
         page.locator(which).first.bounding_box()
-        for which in (".stateline", ".answer", ".fix", ".holders", "section:has(.wide) h2")
+        for which in (".stateline", ".answer", ".suggestion", ".holders", "section:has(.wide) h2")
     ]
     assert [top["y"] for top in tops if top] == sorted(top["y"] for top in tops if top)
 
@@ -176,7 +176,7 @@ def test_pod_begins_with_state_reason_and_fix_above_the_fold(scene: Scene, width
 def test_command_is_copied_and_marked_where_it_deletes(scene: Scene) -> None:
     scene.store(waiting())
     page = scene.open(WAITING)
-    command = page.locator(".onefix code").first.inner_text()
+    command = page.locator(".one-suggestion code").first.inner_text()
     assert command.startswith("kubectl -n shop patch statefulset payments")
     assert command.endswith("delete pod payments-0")
     page.get_by_role("button", name="it deletes Pod/payments-0").click()
@@ -229,7 +229,7 @@ def test_pod_that_is_gone_has_no_fix(scene: Scene, fate: str, says: str) -> None
         scene.cluster.objects["/api/v1/namespaces/shop/pods/payments-0"] = other
     page = scene.open(WAITING)
     assert says in page.locator(".marks").inner_text()
-    assert page.locator(".fix, .holders").count() == 0
+    assert page.locator(".suggestion, .holders").count() == 0
     assert "next try" not in page.locator(".stateline").inner_text()
 
 
@@ -268,8 +268,8 @@ def test_pod_without_a_decision_says_why(scene: Scene, spec: dict[str, Any], sta
     scene.cluster.objects[UNDECIDED] = pod | {"status": status}
     page = scene.open("view=decision&namespace=shop&name=held")
     assert says in page.locator(".answer").inner_text()
-    fixes = page.locator(".onefix code").all_inner_texts()
-    assert fixes[1:] == (["kubectl herodotus pod held -n shop --local"] if spec == {"schedulerName": "mine"} else [])
+    commands = page.locator(".one-suggestion code").all_inner_texts()
+    assert commands[1:] == (["kubectl herodotus pod held -n shop --local"] if spec == {"schedulerName": "mine"} else [])
     del scene.cluster.objects[UNDECIDED]
     assert (
         "no decision for pod" in scene.open("view=decision&namespace=shop&name=held").locator(".failure").inner_text()
@@ -290,7 +290,7 @@ def test_placed_pod_says_that_all_nodes_passed(scene: Scene) -> None:
     page = scene.open("view=decision&namespace=shop&name=web-0")
     assert scene.answer().startswith("✓ On worker-2: best of 3 feasible nodes")
     assert page.get_by_text("All 3 nodes passed all 6 filters.").count() == 1
-    assert page.locator(".fix, .holders").count() == 0
+    assert page.locator(".suggestion, .holders").count() == 0
 
 
 def test_summary_is_the_first_page_and_leads_to_everything(scene: Scene) -> None:

@@ -29,7 +29,7 @@ from herodotus_endpoint.store.summaries import (
 )
 from herodotus_record import codec
 from herodotus_record.answers import build_pod_explanation
-from herodotus_record.explain import count_evaluations, count_first_rejections, count_verdicts, suggest_changes
+from herodotus_record.explain import count_evaluations, count_first_rejections, count_verdicts, list_possible_changes
 from herodotus_record.headlines import format_headline
 from herodotus_record.model import NOT_RUN, Decision, Frame, InputColumn, Inputs
 from tests import postgresql
@@ -134,7 +134,7 @@ def test_a_summary_has_the_counts_of_the_full_record(decision: Decision) -> None
         for counts, f in zip(count_verdicts(then), then.filters, strict=True)
     ]
     assert format_headline(now, summary.table) == format_headline(then, whole.table)
-    assert suggest_changes(now, summary.table) == suggest_changes(then, whole.table)
+    assert list_possible_changes(now, summary.table) == list_possible_changes(then, whole.table)
     short, long = (build_pod_explanation(w.decision, (), w.table) for w in (summary, whole))
     same = ("outcome", "nodes", "filters", "margin", "preFilters", "message", "scorePlugins", "preemption", "pod")
     assert {k: short[k] for k in same} == {k: long[k] for k in same}

@@ -1,4 +1,4 @@
-"""What `--explain-events` adds to events: a fix that discloses nothing, where the decision is, and not too often."""
+"""What `--explain-events` adds to events: a suggestion that discloses nothing, where the decision is, not too often."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decision(*suggestions: Suggestion) -> Decision:
 
 def test_the_fix_and_the_command() -> None:
     said = EventExplainer().explain(decision(LOWER))
-    assert said == f"Fix: lower the cpu request of container main from 8 to 4. {COMMAND}"
+    assert said == f"Suggestion: lower the cpu request of container main from 8 to 4. {COMMAND}"
 
 
 def test_with_a_url_a_link_to_the_decision() -> None:
@@ -47,7 +47,7 @@ def test_with_a_url_a_link_to_the_decision() -> None:
 def test_what_only_readers_of_nodes_may_see_is_left_out(hidden: Suggestion) -> None:
     explainer = EventExplainer()
     assert explainer.explain(decision(hidden)) == COMMAND
-    assert explainer.explain(decision(hidden, LOWER)).startswith("Fix: lower the cpu request")
+    assert explainer.explain(decision(hidden, LOWER)).startswith("Suggestion: lower the cpu request")
 
 
 def test_texts_are_rare() -> None:
@@ -85,4 +85,4 @@ def test_the_loop_explains_events_only_where_asked(tmp_path: Path) -> None:
     assert sent[False][2].startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert len(sent[False]) == 3, "nothing is added"
     assert sent[True][:3] == sent[False], "the condition's message is kube-scheduler's"
-    assert sent[True][3].startswith("Fix: lower the cpu request of ")
+    assert sent[True][3].startswith("Suggestion: lower the cpu request of ")

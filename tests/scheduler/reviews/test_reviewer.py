@@ -162,7 +162,8 @@ def test_unschedulable_pod_gets_the_message_of_its_attempt(rig: Rig) -> None:
     rig.world.settle()
     (decision,) = rig.world.decisions
     assert (told["fits"], told["stopped"]["message"]) == (0, decision.message)
-    assert told["stopped"]["nextSteps"] == ["request at most 3 cpu (free now; b has 3 in all), or add a larger node"]
+    change = "request at most 3 cpu (free now; b has 3 in all), or add a larger node"
+    assert told["stopped"]["possibleChanges"] == [change]
 
 
 def test_each_of_several_counts_on_its_node_for_the_next(rig: Rig) -> None:

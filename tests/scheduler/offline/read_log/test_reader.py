@@ -177,7 +177,7 @@ def test_unschedulable_pod_has_the_message_of_the_log() -> None:
     answer = explained(read(log_lines(logged_rejection("ns/a")))[1])
     assert answer["message"] == answer["summary"] == FIT_ERROR
     assert answer["headline"] == "No node fits. The log names the rejecting filter for 0 of 216 nodes."
-    assert (answer["nodes"]["total"], answer["nodes"]["evaluated"], answer["nextSteps"]) == (216, None, [])
+    assert (answer["nodes"]["total"], answer["nodes"]["evaluated"], answer["possibleChanges"]) == (216, None, [])
     assert answer["preemption"]["nominatedNode"] == "n3"
 
 
