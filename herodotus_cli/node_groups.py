@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import click
 
-from herodotus_cli import cluster_review
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError
@@ -69,6 +68,7 @@ def ask_about_pod(question: Json, connection: ConnectionSettings, environment: E
 
     Raises CliError if there is no answer.
     """
+    from herodotus_cli import cluster_review
     from herodotus_cli.transport import connect, open_local
 
     transport = open_local(connection, environment.environ) if local else connect(connection, environment.environ)

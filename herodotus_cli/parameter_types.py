@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -71,6 +70,8 @@ class Endpoint(click.ParamType[str]):
 
 
 def _is_url(text: str) -> bool:
+    from urllib.parse import urlsplit  # here, because few command lines have a URL
+
     try:
         url = urlsplit(text)
         port = url.port  # ValueError beyond 65535

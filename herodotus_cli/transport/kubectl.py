@@ -57,9 +57,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 KubectlResult = subprocess.CompletedProcess[bytes]
-_SERVER_ERROR = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
+# Regular expressions are compiled when they are first used, after kubectl was started.
+_SERVER_ERROR = r"(?s)Error from server(?: \((\w+)\))?: (.*)"
 # kubectl 1.32 and later, and earlier versions
-_LOGGED_BODY = re.compile(r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})')
+_LOGGED_BODY = r'"Response Body" body=("(?:[^"\\]|\\.)*")|Response Body: (\{.*\})'
 _NEEDED = {
     "get": "needed: the ClusterRole herodotus-view in the pod's namespace, for nodes and balance herodotus-nodes",
     "create": "needed: the ClusterRole herodotus-whatif in the pod's namespace, which edit and admin include",
@@ -74,10 +75,10 @@ _LOG_BODIES = "-v=10"  # below that kubectl cuts them
 _ROUTE_UNKNOWN = "the server could not find the requested resource"
 _NO_TLS = "first record does not look like a TLS handshake"  # as the API server words it
 _UNAUTHORIZED = "error: You must be logged in to the server"  # how kubectl words a 401
-_INVALID = re.compile(r"The (?:request|\S+ \".*?\") is invalid: (.*)", re.DOTALL)  # how kubectl words a 422
+_INVALID = r"(?s)The (?:request|\S+ \".*?\") is invalid: (.*)"  # how kubectl words a 422
 # What the API server or its proxy answers in place of the service. A message of the service itself has other words.
 _PROXY_REASONS = ("ServiceUnavailable", "InternalError", "Timeout", "Unknown")
-_PROXY_ERROR = re.compile(
+_PROXY_ERROR = (
     "no endpoints available|no service port|[Ee]rror trying to reach service|currently unable to handle"
     "|an error on the server|EOF"  # the former is how kubectl words a body that is no Status
 )
@@ -334,7 +335,7 @@ class KubectlTransport:
         return ServerError(reason, words)
 
     def _not_from_a_server(self, message: str) -> CliError:
-        invalid = _INVALID.match(message)
+        invalid = re.match(_INVALID, message)
         if invalid:
             return ServerError("Invalid", invalid[1].strip())
         last = _last_line(message) or "it failed without a message"
@@ -393,7 +394,7 @@ def _stderr(run: KubectlResult) -> str:
 
 def _parse_status(message: str) -> tuple[str, str]:
     """Return reason and message of the Status in kubectl's output, or two empty strings if there is none."""
-    match = _SERVER_ERROR.search(message)
+    match = re.search(_SERVER_ERROR, message)
     return (match[1] or "Unknown", match[2].strip()) if match else ("", "")
 
 
@@ -424,7 +425,7 @@ def _is_service_missing(reason: str, words: str) -> bool:
 def _parse_logged_details(log: str) -> Json:
     """Return the `details` of the last Status in kubectl's log of response bodies, or {} if it has none."""
     try:
-        bodies = [json.loads(quoted) if quoted else plain for quoted, plain in _LOGGED_BODY.findall(log)]
+        bodies = [json.loads(quoted) if quoted else plain for quoted, plain in re.findall(_LOGGED_BODY, log)]
         details = json.loads(bodies[-1])["details"]
     except (IndexError, KeyError, TypeError, ValueError):
         return {}
@@ -433,4 +434,4 @@ def _parse_logged_details(log: str) -> Json:
 
 def _is_proxy_error(reason: str, words: str) -> bool:
     """Return whether an error is from the API server's proxy and not from the service behind it."""
-    return reason in _PROXY_REASONS and _PROXY_ERROR.search(words) is not None
+    return reason in _PROXY_REASONS and re.search(_PROXY_ERROR, words) is not None

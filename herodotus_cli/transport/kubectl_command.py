@@ -16,7 +16,6 @@ three; it may be wrong, missing or unwritable.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
@@ -38,7 +37,7 @@ class KubectlCommand:
 
     def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
         self._connection = connection
-        self.program = environ.get("KUBECTL_PATH") or shutil.which("kubectl", path=environ.get("PATH")) or ""
+        self.program = environ.get("KUBECTL_PATH") or _find_on_path(environ, "kubectl")
         self.has_custom_service = connection.service.proxy_path != DEFAULT_SERVICE.proxy_path
         self._cache = RouteCache(connection, environ)
         self._route = PROXY if self.has_custom_service else self._cache.route
@@ -135,6 +134,12 @@ class RouteCache:
             except OSError:
                 continue
         return os.path.join(self._folder, f"way-{zlib.crc32(bytes(1).join(content)):08x}")
+
+
+def _find_on_path(environ: Mapping[str, str], program: str) -> str:
+    """Return the path of a program, or "" if it is not on PATH. Importing `shutil` would take 2 ms."""
+    paths = (os.path.join(folder, program) for folder in environ.get("PATH", os.defpath).split(os.pathsep))
+    return next((path for path in paths if os.access(path, os.X_OK) and os.path.isfile(path)), "")
 
 
 def start_process(
