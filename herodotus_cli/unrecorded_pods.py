@@ -1,15 +1,19 @@
-"""Answers about existing pods that no scheduler decided, or whose scheduler is not recorded.
+"""Existing pods without a decision: they have scheduling gates, had their node from the start, or are not recorded.
 
-Owns: the cause as far as the Pod object shows it, and the answer. Does not own: fetching the Pod (`not_found`), pods
-with scheduling gates (`untried_pods`), the screen.
+Owns: the cause as far as the Pod object shows it, the answer, and adding such pods to the list of pending ones. Does
+not own: fetching the Pod (`not_found`, `transport.api_server_queries`), the pending-pods document
+(`herodotus_record.pending`), screens. `herodotus_record` is imported in functions, because it takes 10 ms.
 
 Invariant: an answer states a known cause. If the cause is unknown, there is no answer, and the command fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from herodotus_record.pending import UntriedPod
 
 Json = dict[str, Any]
 OBSERVE = "kubectl apply -f deploy/observer.yaml"
@@ -22,21 +26,19 @@ def build_answer(pod: Json, is_recorded: Callable[[str], bool]) -> Json | None:
     """
     spec = pod["spec"]
     if spec.get("schedulingGates"):
-        from herodotus_cli import untried_pods  # here and below, because importing the record takes 10 ms
-
-        return untried_pods.build_answer(pod)
+        return _answer_gated(pod)
     scheduler, node = spec.get("schedulerName") or "default-scheduler", spec.get("nodeName")
     if was_created_with_node(pod):
-        said = f"On {node}: the pod was created with spec.nodeName, so no scheduler decided it."
-        return _answer(pod, "NodeName", said)
+        headline = f"On {node}: the pod was created with spec.nodeName, so no scheduler decided it."
+        return _answer(pod, "NodeName", headline)
     if is_recorded(scheduler):
         return None
     where = f"On {node}. W" if node else "Pending. W"
-    said = f"{where}hy is not known: the pod belongs to {scheduler}, whose decisions are not recorded."
+    headline = f"{where}hy is not known: the pod belongs to {scheduler}, whose decisions are not recorded."
     changes = [f"record its decisions from now on, with a read-only observer: {OBSERVE}"]
     if not node:
         changes.append("evaluate the pod now: the same command with --local")
-    return _answer(pod, "SchedulerNotRecorded", said, changes)
+    return _answer(pod, "SchedulerNotRecorded", headline, changes)
 
 
 def was_created_with_node(pod: Json) -> bool:
@@ -51,6 +53,13 @@ def was_created_with_node(pod: Json) -> bool:
         return True
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return not any(condition.get("type") == "PodScheduled" for condition in conditions)
+
+
+def add_to_pending_pods(document: Json, pods: Sequence[Json]) -> Json:
+    """Return the pending-pods document with pods added that it lacks. `pods` are Pod objects from the API server."""
+    from herodotus_record.pending import add_untried_pods
+
+    return add_untried_pods(document, [_read_pod(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")])
 
 
 def _answer(pod: Json, cause: str, headline: str, changes: list[str] | None = None) -> Json:
@@ -70,3 +79,37 @@ def _answer(pod: Json, cause: str, headline: str, changes: list[str] | None = No
         "headline": headline,
         "possibleChanges": changes or [],
     }
+
+
+def _answer_gated(pod: Json) -> Json:
+    """Return the GatedPod document about a pod that waits for its scheduling gates, from its Pod object."""
+    from herodotus_record.model import API_VERSION
+
+    gated = _read_pod(pod)
+    gates = ", ".join(gated.gates)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GatedPod",
+        "metadata": {"name": gated.pod, "namespace": gated.namespace, "uid": gated.uid},
+        "createdAt": gated.created_at,
+        "owner": gated.owner,
+        "schedulerName": gated.profile,
+        "schedulingGates": list(gated.gates),
+        "headline": f"Waits for its scheduling gates ({gates}): no scheduler tries it before they are removed.",
+    }
+
+
+def _read_pod(pod: Json) -> UntriedPod:
+    from herodotus_record.pending import UntriedPod
+
+    metadata, spec = pod["metadata"], pod["spec"]
+    owner = next((o for o in metadata.get("ownerReferences") or () if o.get("controller")), None)
+    return UntriedPod(
+        namespace=metadata["namespace"],
+        pod=metadata["name"],
+        uid=metadata["uid"],
+        owner=f"{owner['kind']}/{owner['name']}" if owner else None,
+        profile=spec.get("schedulerName") or "default-scheduler",
+        created_at=metadata["creationTimestamp"],
+        gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+    )

@@ -37,10 +37,10 @@ def clusters(ctx: click.Context, /, **_given: object) -> None:
 
 def run(connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
     """Fetch the clusters and print them, or print a sentence on stderr if there are none."""
-    answer = environment.fetch(connection, api_paths.clusters(), output, "clusters")
+    answer = environment.fetch(connection, api_paths.clusters(), output, "lists")
     if not answer["items"] and not is_document(output.format):
         print_to_stderr("No clusters with records that you may read.")
         return
-    from herodotus_cli.render import clusters as screen
+    from herodotus_cli.render import lists
 
-    environment.print_answer(answer, output, lambda view: screen.build_screen(answer, view))
+    environment.print_answer(answer, output, lambda view: lists.build_clusters(answer, view))

@@ -37,7 +37,7 @@ def explain(ctx: click.Context, /, words: tuple[str, ...], **_given: object) -> 
 
 def run(words: str, output: OutputOptions, environment: Environment) -> None:
     """Print what the named plugin does, or a list of all plugins if `words` is empty."""
-    from herodotus_cli.render import plugin_explanation
+    from herodotus_cli.render import lists
     from herodotus_record.model import API_VERSION
     from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation, find_plugins
 
@@ -48,15 +48,15 @@ def run(words: str, output: OutputOptions, environment: Environment) -> None:
             "metadata": {},
             "items": [build_plugin_explanation(plugin) for plugin in PLUGINS],
         }
-        environment.print_answer(document, output, lambda _: plugin_explanation.build_list(document))
+        environment.print_answer(document, output, lambda _: lists.build_plugins(document))
         return
-    found = find_plugins(words)
-    if not found:
+    plugins = find_plugins(words)
+    if not plugins:
         from difflib import get_close_matches
 
         names = {name.lower(): name for plugin in PLUGINS for name in (plugin.plugin, *plugin.codes)}
         close = [names[match] for match in get_close_matches(words.lower(), names, n=2)]
         hint = f"did you mean {' or '.join(close)}?" if close else "all of them: kubectl herodotus explain"
         raise click.UsageError(f"{words[:60]!r} is neither a plugin of kube-scheduler nor one of its reasons; {hint}")
-    answer = build_plugin_explanation(found[0])
-    environment.print_answer(answer, output, lambda _: plugin_explanation.build_screen(answer))
+    answer = build_plugin_explanation(plugins[0])
+    environment.print_answer(answer, output, lambda _: lists.build_plugin(answer))

@@ -138,9 +138,9 @@ def _once(
         answer = remove_deleted_pods(answer, unassigned)
         _look_up_fates(answer["gone"], connection, environment)
     if waiting:
-        from herodotus_cli import untried_pods
+        from herodotus_cli import unrecorded_pods
 
-        answer = untried_pods.add_to_pending_pods(answer, waiting)
+        answer = unrecorded_pods.add_to_pending_pods(answer, waiting)
     if arguments.sort_field:
         answer["pods"] = sort_pods(answer["pods"], arguments.sort_field)
     if answer.get("noRecords") and not answer.get("pods") and not is_document(output.format):

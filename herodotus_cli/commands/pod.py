@@ -1,6 +1,7 @@
 """`kubectl herodotus pod [NAME]`: what happened to a pod, and why; without NAME the newest decision about each pod.
 
-Owns: its options, its request, hints for a missing answer. Does not own: the screens, the list of pods (`pod_list`).
+Owns: its options, its requests, also those to the API server for what no record holds, hints for a missing answer. Does
+not own: the screens.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ from herodotus_client import api_paths
 
 if TYPE_CHECKING:
     from herodotus_cli.render.screen_elements import Block, ViewOptions
+    from herodotus_cli.transport.api_server_queries import NodePodsQuery
+    from herodotus_cli.transport.kubectl import KubectlTransport
+    from herodotus_record.holders import HeldObject
 
 _FATE_NOTES = {
     DELETED: "note: this pod no longer exists: it was deleted after this decision",
     REPLACED: "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
 }
+_LIST_LIMIT = 500  # the largest page that the service returns
 _EARLIER_NOTE = "note: an earlier pod of that name was decided (--attempts)"
-
-
 _NOT_WAITING = "error: --node-groups is about a pod that waits for a node, and this one does not"
 _OPTIONS_OF_ONE_POD = {
     "attempt": "--attempt",
@@ -141,16 +144,42 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
 
 def _list(ctx: click.Context, output: OutputOptions, environment: Environment) -> None:
     """Print the newest decision about each pod. Raises UsageError for an option that needs a pod."""
-    given = [name for name in _OPTIONS_OF_ONE_POD if ctx.params[name] not in (None, False, "")]
-    if given:
-        raise click.UsageError(f"{_OPTIONS_OF_ONE_POD[given[0]]} needs the name of a pod")
-    from herodotus_cli import pod_list  # here, because most command lines name a pod
-
+    chosen = [name for name in _OPTIONS_OF_ONE_POD if ctx.params[name] not in (None, False, "")]
+    if chosen:
+        raise click.UsageError(f"{_OPTIONS_OF_ONE_POD[chosen[0]]} needs the name of a pod")
     namespace = "" if option_values.all_namespaces(ctx) else option_values.namespace(ctx)
     connection = option_values.connection_settings(ctx, environment.environ)
     if not ctx.params["all_namespaces"]:
         namespace = environment.resolve_namespace(namespace, connection)
-    pod_list.run(namespace, ctx.params["selector"], connection, output, environment)
+    selector = api_paths.DecisionSelector(labels=ctx.params["selector"])
+    once = partial(_list_once, namespace, selector, connection, output, environment)
+    environment.run_or_watch(once, connection, output, namespace, selector)
+
+
+def keep_newest_per_pod(decisions: Json) -> Json:
+    """Return a DecisionList, which is sorted from new to old, with only the first decision about each pod."""
+    newest: dict[str, Json] = {}
+    for decision in decisions["items"]:
+        newest.setdefault(str(decision["spec"]["pod"]["uid"]), decision)
+    return decisions | {"items": list(newest.values())}
+
+
+def _list_once(
+    namespace: str,
+    selector: api_paths.DecisionSelector,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+) -> None:
+    """Print the newest decision about each pod. If `namespace` is empty, all namespaces count."""
+    path = api_paths.decisions(namespace, selector=selector, limit=_LIST_LIMIT)
+    answer = keep_newest_per_pod(environment.fetch(connection, path, output, "lists"))
+    if not answer["items"] and not is_document(output.format):
+        print_to_stderr(f"No decisions found{f' in {namespace} namespace; every namespace: -A' if namespace else ''}.")
+        return
+    from herodotus_cli.render import lists
+
+    environment.print_answer(answer, output, lambda view: lists.build_pods(answer, view, namespace))
 
 
 def run(
@@ -301,10 +330,46 @@ def _read_live_facts(
         return []
     if answer["kind"] != "PodExplanation" or answer["outcome"]["node"] is not None:
         return []
-    from herodotus_cli import live_facts  # here, because most pods are placed
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return live_facts.read_blocks(answer, KubectlTransport(connection, environment.environ))
+    return read_live_sections(answer, KubectlTransport(connection, environment.environ))
+
+
+def read_live_sections(answer: Json, transport: KubectlTransport) -> list[list[Block]]:
+    """Return the sections about a pending pod that the API server's answers to requests, all at once, are for.
+
+    They are the rights for suggestions that the user lacks, and the pods that hold what the pod lacks. Everything is
+    read with the user's rights. A request that fails leaves its lines out; if the user may not make it, a line says so.
+    """
+    from contextlib import ExitStack  # here and below, because most pods are placed
+
+    from herodotus_cli.render import suggestions
+    from herodotus_record.holders import find_held
+
+    held = find_held(answer)
+    needed = [right for suggestion in answer.get("suggestions") or () for right in suggestion["rights"]]
+    if answer.get("kind") != "PodExplanation" or (held is None and not needed):
+        return []
+    with ExitStack() as running:
+        rights = running.enter_context(transport.rights(answer["metadata"]["namespace"])) if needed else None
+        pods = running.enter_context(transport.pods_on_node(held.node)) if held else None
+        missing = suggestions.build_missing_rights(rights.find_missing(needed)) if rights else []
+        holders = _read_holders(held, pods) if held and pods else []
+    return [section for section in (missing, holders) if section]
+
+
+def _read_holders(held: HeldObject, query: NodePodsQuery) -> list[Block]:
+    from herodotus_cli.render.screen_elements import TextLine
+    from herodotus_cli.render.suggestions import build_holders
+    from herodotus_record.holders import find_holders
+
+    pods = query.pods()
+    if pods is not None:
+        return build_holders(find_holders(held, pods))
+    if not query.is_forbidden:
+        return []
+    why = "you may not list pods in all namespaces"
+    return [TextLine(f"Who holds {', '.join(held.names)} on {held.node} is not shown: {why}.", "dim")]
 
 
 class _LiveState(NamedTuple):
@@ -360,9 +425,9 @@ def _answer_unrecorded(
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
     if answer["kind"] in ("GatedPod", "UnrecordedPod"):
-        from herodotus_cli.render import unrecorded_pod
+        from herodotus_cli.render import pod as pod_screen
 
-        return unrecorded_pod.build_screen(answer, view)
+        return pod_screen.build_unrecorded_screen(answer, view)
     if arguments.history:
         from herodotus_cli.render import attempts
 
@@ -374,9 +439,7 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list
     from herodotus_cli.render import pod as pod_screen
 
     if "queue" in answer:
-        from herodotus_cli.render import batch_queues  # here, because most pods wait for neither Kueue nor Volcano
-
-        live = [*live, batch_queues.build_blocks(answer["queue"])]
+        live = [*live, pod_screen.build_queue(answer["queue"])]
     if "nodeGroups" in answer:
         from herodotus_cli.render import node_groups as group_screen  # here, because most pods are placed
 

@@ -1,7 +1,7 @@
-"""The screen of `kubectl herodotus pod NAME`: PodExplanation -> blocks.
+"""The screen of `kubectl herodotus pod NAME`: PodExplanation, GatedPod or UnrecordedPod -> blocks.
 
 Owns: the content of the screen and its order: outcome, evidence, hints. Does not own: the tables
-(`scores`, `rejections`), the screen about one node (`node_of_pod`), drawing.
+(`scores`, `rejections`), the screen about one node (`pod_on_node`), drawing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from herodotus_cli.render.screen_elements import (
     SplitLine,
     TextLine,
     ViewOptions,
+    build_table,
     headline,
     join_sections,
     labelled_rows,
@@ -336,3 +337,51 @@ def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
     hints += ["--attempts (what changed)"] if (answer["attempt"].get("attempts") or 1) > 1 else []
     hints += ["-o wide (raw scores)"] if answer["scorePlugins"] and not view.wide else []
     return [TextLine(f"more: {', '.join(hints)}", "dim")]
+
+
+def build_unrecorded_screen(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen of a pod without a decision, a GatedPod or UnrecordedPod.
+
+    They are the pod's name and age, why it has no decision, and what to do.
+    """
+    meta = answer["metadata"]
+    name = "  ".join(part for part in (f"{meta['name']} ({meta['namespace']})", answer["owner"]) if part)
+    created = f"created {format_ago(answer['createdAt'], view)}"
+    if answer["kind"] == "GatedPod":
+        created += ", never tried"
+    changes = [("SUGGESTION" if i == 0 else "", change) for i, change in enumerate(answer.get("possibleChanges", ()))]
+    lines: list[Block] = [SplitLine(name, created), TextLine(answer["headline"], "strong")]
+    lines += [labelled_rows(changes)] if changes else []
+    return [*lines, *build_queue(answer["queue"])] if "queue" in answer else lines
+
+
+def build_queue(queue: Json) -> list[Block]:
+    """Return the section about the queue of Kueue or Volcano in which a pod waits, an answer of `batch_queues`.
+
+    It has the object and its state, its place in the queue, the quota in use, and what is missing.
+    """
+    blocks: list[Block] = []
+    if queue["state"]:
+        needs = f", needs {queue['minMember']} pods" if queue.get("minMember") else ""
+        state = f"{queue['by']} {queue['object']}: {queue['state']}{needs}"
+        blocks.append(TextLine(state, "strong"))
+    rows = [("QUEUE", _describe_queue(queue)), ("POSITION", _describe_position(queue)), ("MESSAGE", queue["message"])]
+    if any(text for _, text in rows):
+        blocks.append(labelled_rows([(label, text) for label, text in rows if text]))
+    if queue["quota"]:
+        cells = [
+            (row["resource"], row["used"] or "–", row["limit"] or "–", row["flavor"] or "–") for row in queue["quota"]
+        ]
+        blocks.append(build_table(("QUOTA", "USED", "LIMIT", "FLAVOR"), cells, right=(1, 2)))
+    return [*blocks, *(TextLine(f"note: {note}", "dim") for note in queue["notes"])]
+
+
+def _describe_queue(queue: Json) -> str:
+    names = {"LocalQueue": queue["localQueue"], "ClusterQueue" if queue["by"] == "Kueue" else "Queue": queue["queue"]}
+    return ", ".join(f"{kind} {name}" for kind, name in names.items() if name)
+
+
+def _describe_position(queue: Json) -> str:
+    if queue["position"] is not None:
+        return f"{queue['position']} of {queue['waiting']} that wait in the LocalQueue"
+    return f"{queue['waiting']} groups wait in the queue" if queue["waiting"] is not None else ""

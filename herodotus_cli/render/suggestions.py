@@ -1,18 +1,25 @@
-"""The lines that say what would make a pending pod fit, with the commands to paste.
+"""The sections that say what would make a pending pod fit: suggestions, with commands to paste, and who holds what.
 
-Owns: their layout. Does not own: sentences and commands (`herodotus_record.suggestions`).
+Owns: their layout. Does not own: sentences and commands (`herodotus_record.suggestions`), finding the pods that hold
+what a pending pod lacks (`herodotus_record.holders`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from herodotus_cli.render.formatting import format_count
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
+from herodotus_record.units import format_quantity
+
+if TYPE_CHECKING:
+    from herodotus_record.holders import Holders
 
 Json = dict[str, Any]
 _INDENT = " " * 5  # less than the label SUGGESTION, because commands are long
 _NOT_CHECKED = "not checked"
+_MAX_HOLDERS = 5
 
 
 def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
@@ -22,12 +29,12 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
 
     Without any, return what the record says of the nearest node; [] if that is nothing too.
     """
-    found = answer.get("suggestions") or []
-    if not found:
+    suggestions = answer.get("suggestions") or []
+    if not suggestions:
         steps = " and ".join(answer["possibleChanges"])
         return _sentence("SUGGESTION", f"{steps} ({_NOT_CHECKED})") if steps else []
     blocks: list[Block] = []
-    for number, suggestion in enumerate(found):
+    for number, suggestion in enumerate(suggestions):
         blocks += _sentence("or" if number else "SUGGESTION", _describe(suggestion, with_commands=with_commands))
         if with_commands and suggestion["command"]:
             blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", command=True))
@@ -36,11 +43,11 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
 
 def build_missing_rights(missing: Sequence[Json]) -> list[Block]:
     """Return a line that names the rights for the commands that the reader lacks; [] if none is missing."""
-    said = dict.fromkeys(
+    rights = dict.fromkeys(
         f"{right['verb']} {right['resource']}" + (f" in {right['namespace']}" if right["namespace"] else "")
         for right in missing
     )
-    return [TextLine(f"{_INDENT}You may not {', '.join(said)}.", "bad")] if said else []
+    return [TextLine(f"{_INDENT}You may not {', '.join(rights)}.", "bad")] if rights else []
 
 
 def _sentence(label: str, text: str) -> list[Block]:
@@ -49,14 +56,52 @@ def _sentence(label: str, text: str) -> list[Block]:
 
 def _describe(suggestion: Json, *, with_commands: bool) -> str:
     """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
-    known = [_format_deletions(suggestion["deletes"])] if suggestion["deletes"] and with_commands else []
+    notes = [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] and with_commands else []
     if with_commands and not suggestion["command"]:
-        known.append(f"no command known for {suggestion['object']}")
-    known += [] if suggestion["checked"] else [_NOT_CHECKED]
-    notes = f" ({'; '.join(known)})" if known else ""
+        notes.append(f"no command known for {suggestion['object']}")
+    notes += [] if suggestion["checked"] else [_NOT_CHECKED]
     fits = "" if suggestion["object"] == f"Node/{suggestion['node']}" else f": fits {suggestion['node']}"
-    return f"{suggestion['text']}{fits}{notes}"
+    return f"{suggestion['text']}{fits}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def _format_deletions(deleted: Sequence[str]) -> str:
-    return f"deletes {', '.join(deleted)}"
+def build_holders(holders: Holders) -> list[Block]:
+    """Return the table of the holders, largest first, and a line that says which of them would be enough."""
+    held = holders.held
+    if not holders.pods:
+        return []
+    what = ", ".join(held.names) if held.kind != "pod" else "its place"
+    has_amount = held.kind == "resource" and held.names != ("pods",)
+    title = f"HOLDS {what.upper() if has_amount else what} ON {held.node}"
+    rows = [
+        (
+            holder.pod,
+            *([format_quantity(held.names[0], holder.amount)] if has_amount else []),
+            str(holder.priority),
+            holder.owner or "–",
+        )
+        for holder in holders.pods[:_MAX_HOLDERS]
+    ]
+    header = (title, *(["REQUEST"] if has_amount else []), "PRIORITY", "OWNER")
+    omitted = len(holders.pods) - len(rows)
+    table = build_table(header, rows, right=range(1, len(header) - 1))
+    more = f"… and {format_count(omitted, 'other pod')}. " if omitted else ""
+    return [table, TextLine(more + _describe_enough(holders), "dim")]
+
+
+def _describe_enough(holders: Holders) -> str:
+    held = holders.held
+    if held.kind != "resource":
+        return (
+            f"The pod fits there without {'this pod' if len(holders.pods) == 1 else 'these pods'}, as far as is known."
+        )
+    missing = format_quantity(held.names[0], held.missing, up=True)
+    wanted = f"{missing} {held.names[0]}" if held.names[0] != "pods" else format_count(held.missing, "pod")
+    if not holders.enough:
+        return f"All of them together hold less than the missing {wanted}."
+    first = holders.pods[: holders.enough]
+    alone = [h.pod for h in holders.pods if h.amount >= held.missing]
+    if alone:
+        smallest = min((h for h in holders.pods if h.amount >= held.missing), key=lambda h: (h.priority, h.amount))
+        return f"{wanted} would have to become free: {smallest.pod} alone would be enough."
+    names = ", ".join(h.pod for h in first) if len(first) <= _MAX_HOLDERS else f"the {len(first)} largest"
+    return f"{wanted} would have to become free: {names} together would be enough."

@@ -1,7 +1,7 @@
 """The screen of `kubectl herodotus whatif`: PlacementReview -> blocks.
 
 Owns: which pods and nodes are named, and of which pod the evidence is shown: the one that does not fit, else the first.
-Does not own: that evidence (`pod`, `node_of_pod`), drawing.
+Does not own: that evidence (`pod`, `pod_on_node`), drawing.
 """
 
 from __future__ import annotations

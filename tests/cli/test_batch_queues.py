@@ -8,7 +8,7 @@ import pytest
 
 from herodotus_cli.batch_queues import read_queue
 from herodotus_cli.errors import ServerError
-from herodotus_cli.render.batch_queues import build_blocks
+from herodotus_cli.render.pod import build_queue
 from herodotus_cli.render.screen_elements import TextLine
 
 Json = dict[str, Any]
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_named_in_one_line(missing: str, forbidden: tuple
     objects = {path: obj for path, obj in cluster().items() if path != missing}
     found = read_queue(pod(), Objects(objects, *forbidden).get)["queue"]
     assert found["notes"] == [says]
-    assert [b.text for b in build_blocks(found) if isinstance(b, TextLine)][-1] == f"note: {says}"
+    assert [b.text for b in build_queue(found) if isinstance(b, TextLine)][-1] == f"note: {says}"
 
 
 def test_the_workload_of_a_group_of_pods_is_found_by_its_label() -> None:

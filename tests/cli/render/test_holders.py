@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.render import holders as screen
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_cli.render.suggestions import build_holders
 from herodotus_record.holders import HeldObject, Holder, find_held, find_holders
 from tests.cli.scenes import NOW, a_pending, a_placed, explained
 
@@ -78,7 +78,7 @@ def test_what_is_no_amount_is_held_too(held: HeldObject, holder: Json) -> None:
 
 
 def drawn(held: HeldObject, *pods: Json) -> str:
-    return plain_text.draw(screen.build_blocks(find_holders(held, pods)), ViewOptions(NOW))
+    return plain_text.draw(build_holders(find_holders(held, pods)), ViewOptions(NOW))
 
 
 def test_the_screen_names_the_least_important_pod_that_alone_is_enough() -> None:

@@ -1,0 +1,90 @@
+"""The screens that are one list: of clusters, of the newest decision about each pod, of plugins and what they check.
+
+Owns: the content of these screens. Does not own: what is listed (the decisions service, `commands`), drawing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from herodotus_cli.render.formatting import format_age_or_time, format_feasible
+from herodotus_cli.render.screen_elements import (
+    Block,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+    labelled_rows,
+)
+
+Json = dict[str, Any]
+_ROOMY = 100  # columns of a terminal that hold the attempt and the number of feasible nodes too
+
+
+def build_clusters(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen of `clusters`: a row for each cluster.
+
+    A wide one names the schedulers and counts their runs. AGE is that of the cluster's latest record.
+    """
+    header = ("ID", "NAME", "AGE", "MISSING", "SCHEDULERS", *(("RUNS", "EXPLAINED") if view.wide else ()))
+    return [build_table(header, [_cluster_row(cluster, view) for cluster in answer["items"]])]
+
+
+def _cluster_row(cluster: Json, view: ViewOptions) -> list[str]:
+    names = cluster["schedulers"]
+    row = [
+        cluster["metadata"]["name"],
+        cluster["displayName"] or ("(own)" if cluster["own"] else "-"),
+        format_age_or_time(cluster["lastSeenAt"], view),
+        str(cluster["missing"]),
+        (", ".join(names) or "-") if view.wide else str(len(names)),
+    ]
+    return [*row, str(cluster["incarnations"]), str(cluster["explainedByGaps"])] if view.wide else row
+
+
+def build_pods(answer: Json, view: ViewOptions, namespace: str) -> list[Block]:
+    """Return the blocks of the screen of `pod` without a name: a row for each pod.
+
+    If `namespace` is empty, the rows name it.
+    """
+    from herodotus_record.pending import find_dominant_reason  # here, because no other list needs it
+
+    roomy = view.width is None or view.width >= _ROOMY
+    rows = []
+    for decision in answer["items"]:
+        spec, status = decision["spec"], decision["status"]
+        pod = spec["pod"]
+        name = pod["name"] if namespace else f"{pod['namespace']}/{pod['name']}"
+        row = [name, format_age_or_time(spec["times"]["startedAt"], view), status["state"], status["node"] or "–"]
+        if roomy:
+            row += [str(spec["key"]["attempt"]), format_feasible(spec["snapshot"], "nodes")]
+        rows.append([*row, find_dominant_reason(status["message"]) if status["message"] else ""])
+    header = ["POD", "TRIED", "RESULT", "NODE", *(["ATTEMPT", "FIT"] if roomy else []), "REASON"]
+    more = "… older decisions are not listed" if (answer.get("metadata") or {}).get("continue") else ""
+    hint = "more: kubectl herodotus pod NAME (why)"
+    return join_sections(
+        [
+            [build_table(header, rows, right=(4, 5) if roomy else ())],
+            [] if view.piped or not view.headers else [TextLine(text, "dim") for text in (more, hint) if text],
+        ]
+    )
+
+
+def build_plugin(answer: Json) -> list[Block]:
+    """Return the blocks of the screen of `explain` about one plugin."""
+    groups = {
+        "READS": answer["fields"],
+        "REASON": [reason["message"] for reason in answer["reasons"]],
+        "SUGGESTION": answer["possibleChanges"],
+        "MORE": [answer["documentation"]],
+    }
+    rows = [(label if i == 0 else "", text) for label, texts in groups.items() for i, text in enumerate(texts)]
+    return join_sections(
+        [[TextLine(answer["metadata"]["name"], "strong"), TextLine(answer["checks"])], [labelled_rows(rows)]]
+    )
+
+
+def build_plugins(answer: Json) -> list[Block]:
+    """Return the blocks of the screen of `explain` that lists all plugins."""
+    rows = [(plugin["metadata"]["name"], plugin["checks"]) for plugin in answer["items"]]
+    return [build_table(("PLUGIN", "WHAT IT DOES"), rows)]
