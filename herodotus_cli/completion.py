@@ -32,11 +32,11 @@ def complete(words: Sequence[str], environment: Environment) -> str:
     """
     *before, unfinished = words or [""]
     try:
-        found = ShellComplete(cli, {"obj": environment}, PROG, "").get_completions(list(before), unfinished)
+        items = ShellComplete(cli, {"obj": environment}, PROG, "").get_completions(list(before), unfinished)
     except Exception:  # a word that cannot be parsed yet, for one
         return f"{NO_FILES}\n"
-    files = any(item.type in ("file", "dir") for item in found)
-    lines = [_line(item) for item in found if item.type == "plain"]
+    files = any(item.type in ("file", "dir") for item in items)
+    lines = [_line(item) for item in items if item.type == "plain"]
     return "".join(f"{line}\n" for line in [*lines, FILES if files else NO_FILES])
 
 

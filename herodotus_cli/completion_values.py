@@ -38,8 +38,8 @@ def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str
 
 def pod_groups(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the pod groups of recently decided pods."""
-    found = (d["spec"]["pod"].get("podGroup") for d in _decisions(ctx))
-    return _matching(word, dict.fromkeys(name for name in found if name))
+    names = (d["spec"]["pod"].get("podGroup") for d in _decisions(ctx))
+    return _matching(word, dict.fromkeys(name for name in names if name))
 
 
 def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
@@ -47,14 +47,14 @@ def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> lis
 
     For a ReplicaSet, the Deployment that its name suggests is offered too.
     """
-    found = []
+    candidates = []
     for d in _decisions(ctx):
         owner = d["spec"]["pod"].get("owner")
         if owner and owner["kind"] == "ReplicaSet" and "-" in owner["name"]:
-            found.append(f"deploy/{owner['name'].rpartition('-')[0]}")
+            candidates.append(f"deploy/{owner['name'].rpartition('-')[0]}")
         if owner:
-            found.append(f"{_SHORT_KINDS.get(owner['kind'], owner['kind'].lower())}/{owner['name']}")
-    return _matching(word, found)
+            candidates.append(f"{_SHORT_KINDS.get(owner['kind'], owner['kind'].lower())}/{owner['name']}")
+    return _matching(word, candidates)
 
 
 def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
@@ -69,9 +69,9 @@ def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str
 
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the nodes that any recorded decision considered."""
-    found = _fetch(ctx, lambda connection, get: get(api_paths.node_histories()).get("items", []))
+    items = _fetch(ctx, lambda connection, get: get(api_paths.node_histories()).get("items", []))
     prefix = "node/" if word.startswith("node/") else ""
-    return _matching(word, (f"{prefix}{item['metadata']['name']}" for item in found))
+    return _matching(word, (f"{prefix}{item['metadata']['name']}" for item in items))
 
 
 def namespaces(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
@@ -90,8 +90,8 @@ def namespaces(ctx: click.Context, _parameter: click.Parameter, word: str) -> li
 
 def clusters(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the clusters that the user may read, by name, or by ID if they have no name."""
-    found = _fetch(ctx, lambda connection, get: get(api_paths.clusters()).get("items", []))
-    return _matching(word, (item["displayName"] or item["metadata"]["name"] for item in found))
+    items = _fetch(ctx, lambda connection, get: get(api_paths.clusters()).get("items", []))
+    return _matching(word, (item["displayName"] or item["metadata"]["name"] for item in items))
 
 
 def _decisions(ctx: click.Context) -> list[Json]:

@@ -90,16 +90,16 @@ def watch_decisions(
             with closing(_stream(transport, namespace, selector, version)) as events:
                 for event in events:
                     reconnect.mark_working()
-                    found = event["object"]
-                    version = str(max(int(version), int(found["metadata"].get("resourceVersion") or 0)))
+                    decision = event["object"]
+                    version = str(max(int(version), int(decision["metadata"].get("resourceVersion") or 0)))
                     if event["type"] not in ("ADDED", "MODIFIED"):
                         continue
-                    name = found["metadata"]["name"]
+                    name = decision["metadata"]["name"]
                     # A stream starts with results from just before it; most of them were listed.
-                    new = int(found["metadata"]["resourceVersion"]) > start or name in unsettled
-                    (unsettled.add if _is_binding(found) else unsettled.discard)(name)
-                    if new and (binding or not _is_binding(found)):
-                        yield found
+                    new = int(decision["metadata"]["resourceVersion"]) > start or name in unsettled
+                    (unsettled.add if _is_binding(decision) else unsettled.discard)(name)
+                    if new and (binding or not _is_binding(decision)):
+                        yield decision
             reconnect.mark_working()
         except CliError as e:
             expired = isinstance(e, ServerError) and e.reason in _EXPIRED
@@ -115,11 +115,11 @@ def watch_decisions(
         except CliError as e:
             reconnect.record_failure(e)
             continue
-        for found in reversed(page["items"]):  # results since the stream ended, which the next one will not repeat
-            name, is_binding = found["metadata"]["name"], _is_binding(found)
-            missed = expired and int(found["metadata"]["resourceVersion"]) > int(version)
+        for decision in reversed(page["items"]):  # results since the stream ended, which the next one will not repeat
+            name, is_binding = decision["metadata"]["name"], _is_binding(decision)
+            missed = expired and int(decision["metadata"]["resourceVersion"]) > int(version)
             if (missed and (binding or not is_binding)) or (name in unsettled and not is_binding):
-                yield found
+                yield decision
             if not is_binding:
                 unsettled.discard(name)
             elif missed:

@@ -91,10 +91,10 @@ def _contexts(config: Mapping[str, Any], path: str) -> list[tuple[str, str]]:
     entries = config.get("contexts") or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise CliError(f"error: kubeconfig {path}: contexts is not a list of contexts")
-    found = []
+    pairs = []
     for entry in entries:
         name, settings = str(entry.get("name")), entry.get("context") or {}
         if not isinstance(settings, dict):
             raise CliError(f"error: kubeconfig {path}: context {name} is not a mapping")
-        found.append((name, str(settings.get("namespace") or "")))
-    return found
+        pairs.append((name, str(settings.get("namespace") or "")))
+    return pairs

@@ -35,13 +35,13 @@ def read_grouped(path: str) -> tuple[Json, int]:
     The number is 0 if the file has no PodGroup, or one whose pods are independent.
     """
     every = read_all(path, with_groups=True)
-    found = [obj for obj in every if not is_pod_group(obj)]
-    if len(found) == 1:
+    objects = [obj for obj in every if not is_pod_group(obj)]
+    if len(objects) == 1:
         policies = [(group.get("spec") or {}).get("schedulingPolicy") or {} for group in every if is_pod_group(group)]
         counts = [(policy.get("gang") or {}).get("minCount") for policy in policies]
-        return found[0], next((count for count in counts if isinstance(count, int)), 0)
+        return objects[0], next((count for count in counts if isinstance(count, int)), 0)
     where = _describe(path)
-    names = ", ".join(f"{o['kind']}/{(o.get('metadata') or {}).get('name', '')}" for o in found[:5])
+    names = ", ".join(f"{o['kind']}/{(o.get('metadata') or {}).get('name', '')}" for o in objects[:5])
     raise CliError(f"error: {where}: several objects define pods", [f"put one of them into a file: {names}"])
 
 
@@ -52,14 +52,14 @@ def read_all(path: str, *, with_groups: bool = False) -> list[Json]:
     there is no Pod or workload.
     """
     every = list(_objects(read_documents(path)))
-    found = [dict(o) for o in every if is_pod_or_workload(o)]
-    if found and with_groups:
-        return [*(dict(o) for o in every if is_pod_group(o)), *found]
-    if not found:
+    objects = [dict(o) for o in every if is_pod_or_workload(o)]
+    if objects and with_groups:
+        return [*(dict(o) for o in every if is_pod_group(o)), *objects]
+    if not objects:
         kinds = ", ".join(sorted({str(o.get("kind")) for o in every if isinstance(o, dict)})) or "nothing"
-        said = f"error: {_describe(path)}: no Pod, and no workload with a template of pods"
-        raise CliError(said, [f"it holds: {kinds}"])
-    return found
+        message = f"error: {_describe(path)}: no Pod, and no workload with a template of pods"
+        raise CliError(message, [f"it holds: {kinds}"])
+    return objects
 
 
 def is_pod_group(obj: Any) -> bool:

@@ -57,10 +57,10 @@ def read_shapes(path: str) -> list[Json]:
     from herodotus_cli import manifests  # here, because YAML takes time to import
 
     documents = manifests.read_documents(path)
-    found = documents[0].get("nodeGroups") if len(documents) == 1 and isinstance(documents[0], dict) else None
-    if not isinstance(found, list) or not all(isinstance(group, dict) and group.get("name") for group in found):
+    groups = documents[0].get("nodeGroups") if len(documents) == 1 and isinstance(documents[0], dict) else None
+    if not isinstance(groups, list) or not all(isinstance(group, dict) and group.get("name") for group in groups):
         raise CliError(f"error: {path}: expected a list nodeGroups whose items have a name", FORM.splitlines())
-    return found
+    return groups
 
 
 def ask_about_pod(question: Json, connection: ConnectionSettings, environment: Environment, *, local: bool) -> Json:
@@ -73,5 +73,5 @@ def ask_about_pod(question: Json, connection: ConnectionSettings, environment: E
 
     transport = open_local(connection, environment.environ) if local else connect(connection, environment.environ)
     status = cluster_review.ask(transport, {"nodeGroups": question})["status"]
-    found: Json = status["nodeGroups"]
-    return found | {"notes": status["notes"]}
+    answer: Json = status["nodeGroups"]
+    return answer | {"notes": status["notes"]}

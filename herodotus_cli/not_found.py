@@ -124,8 +124,8 @@ def _no_records_hints(error: ServerError) -> list[str]:
 
 def _is_without_decision(error: ServerError) -> bool:
     """Return whether the error says that the service has no decision about the pod."""
-    found = error.reason == "NotFound" and error.words.startswith("no decision for pod")
-    return found and " with attempt" not in error.words
+    is_missing = error.reason == "NotFound" and error.words.startswith("no decision for pod")
+    return is_missing and " with attempt" not in error.words
 
 
 def _attempt_hints(error: ServerError) -> list[str]:
@@ -141,10 +141,10 @@ def _look_up_pod(request: PodRequest) -> PodLookup:
 
     transport = KubectlTransport(request.connection, request.environment.environ)
     try:
-        found = transport.get_from_api_server(api_paths.cluster_pod(request.namespace, request.name))
+        pod = transport.get_from_api_server(api_paths.cluster_pod(request.namespace, request.name))
     except CliError as e:
         return PodLookup(known=isinstance(e, ServerError) and e.reason == "NotFound" and e.words.startswith("pods "))
-    return PodLookup(True, found) if found.get("kind") == "Pod" else PodLookup()
+    return PodLookup(True, pod) if pod.get("kind") == "Pod" else PodLookup()
 
 
 def _is_fresh(pod: Json, now: datetime) -> bool:

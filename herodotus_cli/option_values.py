@@ -87,7 +87,7 @@ def connection_settings(ctx: click.Context, environ: Mapping[str, str]) -> Conne
 
 def connection_words(settings: ConnectionSettings) -> list[str]:
     """Return the command-line options from which `connection_settings` makes the same settings again."""
-    given = {
+    values = {
         "context": settings.context,
         "kubeconfig": settings.kubeconfig,
         "as": settings.as_user,
@@ -98,7 +98,7 @@ def connection_words(settings: ConnectionSettings) -> list[str]:
     }
     service = settings.service
     return [
-        *(f"--{name}={value}" for name, value in given.items() if value),
+        *(f"--{name}={value}" for name, value in values.items() if value),
         *(f"--as-group={group}" for group in settings.as_groups),
         f"--service={service.namespace}/{service.scheme}:{service.name}:{service.port}",
         f"--request-timeout={settings.request_timeout_s:f}",

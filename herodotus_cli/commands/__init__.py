@@ -47,5 +47,5 @@ ALIASES = {
 
 def load_command(name: str) -> click.Command:
     """Import the module of a command and return the command. `name` is one of COMMANDS."""
-    found: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
-    return found
+    command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
+    return command

@@ -71,7 +71,7 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
         obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
     question = {"object": obj, "limit": given["limit"], "namespace": namespace}
     spec = {"capacity": question | ({"groupSize": size} if size else {})}
-    asked = ReviewOptions(f"capacity for {file or f'{kind}/{name}'}", given["cluster_files"], given["every_row"])
+    review = ReviewOptions(f"capacity for {file or f'{kind}/{name}'}", given["cluster_files"], given["every_row"])
     cluster_review.run(
-        spec | {"schedulerName": given["scheduler"]}, asked, connection, option_values.output_options(ctx), environment
+        spec | {"schedulerName": given["scheduler"]}, review, connection, option_values.output_options(ctx), environment
     )

@@ -275,12 +275,12 @@ def _ask_about_groups(
     meta = answer["metadata"]
     question = (arguments.groups or {}) | {"pods": [f"{meta['namespace']}/{meta['name']}"]}
     try:
-        found = node_groups.ask_about_pod(question, connection, environment, local=is_evaluated)
+        groups = node_groups.ask_about_pod(question, connection, environment, local=is_evaluated)
     except CliError:
         if arguments.groups is not None:
             raise
         return {}
-    return {"nodeGroups": found}
+    return {"nodeGroups": groups}
 
 
 def _find_preemption(
@@ -291,10 +291,10 @@ def _find_preemption(
     age_s = (environment.now() - since).total_seconds() + 1
     try:
         path = api_paths.preemptions(meta["namespace"], since_s=age_s, victim=meta["name"])
-        found = environment.fetch(connection, path, output)["preemptions"]
+        preemptions = environment.fetch(connection, path, output)["preemptions"]
     except (CliError, KeyError):  # a hint, which an older service does not have
         return {}
-    return {"preemptedBy": found[-1]} if found else {}
+    return {"preemptedBy": preemptions[-1]} if preemptions else {}
 
 
 def _live_pod(
@@ -413,8 +413,8 @@ def _answer_unrecorded(
         selector = api_paths.DecisionSelector(labels=f"{API_GROUP}/profile={scheduler}")
         path = api_paths.decisions(request.namespace, selector=selector, limit=1)
         try:
-            found = request.environment.fetch(request.connection, path, output) if has_records else None
-            return found is None or bool(found["items"])
+            decisions = request.environment.fetch(request.connection, path, output) if has_records else None
+            return decisions is None or bool(decisions["items"])
         except CliError:  # not known
             return True
 

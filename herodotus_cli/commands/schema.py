@@ -62,8 +62,8 @@ def load_schemas() -> Json:
     """Return the JSON Schema document of all answers."""
     from importlib.resources import files  # here, because only this command needs it
 
-    found: Json = json.loads((files("herodotus_record") / "answer_schemas.json").read_text("utf-8"))
-    return found
+    schemas: Json = json.loads((files("herodotus_record") / "answer_schemas.json").read_text("utf-8"))
+    return schemas
 
 
 def select_schema(every: Json, name: str, kinds: tuple[str, ...]) -> Json:

@@ -242,10 +242,10 @@ def _changes(ctx: click.Context, _environment: Environment) -> list[Json]:
     from herodotus_cli import manifests
 
     file = ctx.params["file"]
-    found = [change for document in manifests.read_documents(file) for change in _as_list(document)]
-    if not found or not all(isinstance(change, dict) for change in found):
+    changes = [change for document in manifests.read_documents(file) for change in _as_list(document)]
+    if not changes or not all(isinstance(change, dict) for change in changes):
         raise CliError(f"error: {file}: expected a list of changes, each with its kind", ["such as: - kind: Drain"])
-    return found
+    return changes
 
 
 def _as_list(document: Any) -> list[Any]:

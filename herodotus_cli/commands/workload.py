@@ -112,5 +112,5 @@ def _zones(answer: Json, connection: ConnectionSettings, environment: Environmen
     counts = Counter[str]()
     for node, n in pods.items():
         counts[zone_of.get(node, "")] += n
-    found = [{"zone": zone, "pods": n} for zone, n in sorted(counts.items(), key=lambda c: (not c[0], -c[1], c[0]))]
-    return {"zones": found} if zone_of else {}
+    zones = [{"zone": zone, "pods": n} for zone, n in sorted(counts.items(), key=lambda c: (not c[0], -c[1], c[0]))]
+    return {"zones": zones} if zone_of else {}

@@ -60,9 +60,9 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
     for group in _group_unchanged(attempts, every=view.wide):
         a, last = group[0], group[-1]
         if a is last:
-            said = [*_describe_changes(a, first=a is attempts[0]), *_describe_repeats(a, view)]
+            words = [*_describe_changes(a, first=a is attempts[0]), *_describe_repeats(a, view)]
         else:
-            said = _describe_unchanged(group, view)
+            words = _describe_unchanged(group, view)
         facts: list[Cell | str] = [
             str(a["ordinal"]) if a is last else f"{a['ordinal']}–{last['ordinal']}",
             format_age_or_time(a["startedAt"], view),
@@ -70,7 +70,7 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
             a["node"] or "–",
             format_feasible(a["nodes"]),
         ]
-        lines = ["; ".join(said)] if view.piped else said
+        lines = ["; ".join(words)] if view.piped else words
         rows += [[*(facts if j == 0 else [""] * len(facts)), line] for j, line in enumerate(lines)]
     header = ("ATTEMPT", "AGE", "RESULT", "NODE", "FIT", "WHAT CHANGED")
     return build_table(header, rows, right=(0, 4))
@@ -109,8 +109,8 @@ def _describe_unchanged(group: list[Json], view: ViewOptions) -> list[str]:
     events = Counter(attempt["requeuedBy"]["event"] for attempt in group if attempt["requeuedBy"])
     requeued = ", ".join(f"{event} {n}" for event, n in events.most_common())
     made = len(group) + sum(attempt["repeats"]["count"] for attempt in group if attempt.get("repeats"))
-    said = f"{made} attempts, {NO_CHANGE}; the last {format_ago(_find_last_start(group[-1]), view)}"
-    return [said, *([f"requeued by {requeued}"] if requeued else [])]
+    line = f"{made} attempts, {NO_CHANGE}; the last {format_ago(_find_last_start(group[-1]), view)}"
+    return [line, *([f"requeued by {requeued}"] if requeued else [])]
 
 
 def _describe_changes(attempt: Json, *, first: bool) -> list[str]:
@@ -119,12 +119,12 @@ def _describe_changes(attempt: Json, *, first: bool) -> list[str]:
     With `first` there is no previous attempt; the texts then say which filters rejected nodes.
     """
     requeued = attempt["requeuedBy"]
-    said = (
+    words = (
         [f"requeued by {requeued['event']}{' for ' + requeued['plugin'] if requeued['plugin'] else ''}"]
         if requeued
         else []
     )
     if first:
         rejected = [f"{plugin} {n}" for plugin, n in attempt["rejectedBy"].items()]
-        return [*said, f"rejected by {', '.join(rejected)}"] if rejected else said or ["–"]
-    return [*said, *(change["text"] for change in attempt["changes"])] if attempt["changes"] else [*said, NO_CHANGE]
+        return [*words, f"rejected by {', '.join(rejected)}"] if rejected else words or ["–"]
+    return [*words, *(change["text"] for change in attempt["changes"])] if attempt["changes"] else [*words, NO_CHANGE]

@@ -103,8 +103,8 @@ def _headline(status: Json, placed: Sequence[Json], pending: Sequence[Json]) -> 
     elif total:
         why = ", ".join(f"{count} {reason}" for reason, count in Counter(map(_short, pending)).most_common(2))
         finds, stays = "finds" if len(placed) == 1 else "find", "stays" if len(pending) == 1 else "stay"
-        found = f"{len(placed)} of {format_count(total, noun)} {finds} a node"
-        parts.append(f"{found}, {len(pending)} {stays} Pending: {why}")
+        sentence = f"{len(placed)} of {format_count(total, noun)} {finds} a node"
+        parts.append(f"{sentence}, {len(pending)} {stays} Pending: {why}")
     if blocked:
         nodes = len({pod["node"] for pod in blocked})
         parts.append(f"{format_count(len(blocked), 'pod')} on {format_count(nodes, 'node')} cannot be evicted")
@@ -159,9 +159,9 @@ def _end(pod: Json) -> tuple[str, str]:
 
 def _ignored(pods: Sequence[Json]) -> list[Block]:
     counts = Counter(pod["cause"] for pod in pods)
-    said = [format_count(counts["DaemonSet"], "pod") + " of DaemonSets"] if counts["DaemonSet"] else []
-    said += [format_count(counts["Node"], "static pod")] if counts["Node"] else []
-    return [TextLine(f"Not evicted: {' and '.join(said)}.", "dim")] if said else []
+    parts = [format_count(counts["DaemonSet"], "pod") + " of DaemonSets"] if counts["DaemonSet"] else []
+    parts += [format_count(counts["Node"], "static pod")] if counts["Node"] else []
+    return [TextLine(f"Not evicted: {' and '.join(parts)}.", "dim")] if parts else []
 
 
 def _nodes(nodes: Iterable[Json], every_row: bool) -> list[Block]:
@@ -208,14 +208,14 @@ def _gibibytes(amount: int) -> str:
 
 def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
     nodes = [node for node in found["nodes"] if node["fits"]]
-    count, said = found["fits"], format_count(found["fits"], "more pod")
+    count, fits = found["fits"], format_count(found["fits"], "more pod")
     if found.get("groupSize"):
         count = found["groups"]
-        said = f"{format_count(count, 'more group')} of {format_count(found['groupSize'], 'pod')}"
-    said += " fits" if count == 1 else " fit"
-    said += f", on {format_count(len(nodes), 'node')}" if nodes else ""
-    said = f"At least {said}." if found["limited"] else f"{said}. The next one: {_first_sentence(found['message'])}"
-    sections: list[list[Block]] = [[TextLine(said)]]
+        fits = f"{format_count(count, 'more group')} of {format_count(found['groupSize'], 'pod')}"
+    fits += " fits" if count == 1 else " fit"
+    fits += f", on {format_count(len(nodes), 'node')}" if nodes else ""
+    fits = f"At least {fits}." if found["limited"] else f"{fits}. The next one: {_first_sentence(found['message'])}"
+    sections: list[list[Block]] = [[TextLine(fits)]]
     zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]
     if len(zones) > 1:
         sections.append([build_table(("ZONE", "PODS"), zones, right=(1,))])

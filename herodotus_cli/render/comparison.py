@@ -100,8 +100,8 @@ def _label_first(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
 
 def _nodes_table(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
     """Return a table with one row per node and its result for each of the two pods."""
-    said = [[row["node"], *(_node_result(of) for of in row["pods"])] for row in rows]
-    return build_table(("NODE", *(f"FOR {side['name']}" for side in sides)), said)
+    lines = [[row["node"], *(_node_result(of) for of in row["pods"])] for row in rows]
+    return build_table(("NODE", *(f"FOR {side['name']}" for side in sides)), lines)
 
 
 def _node_result(of: Json) -> str:
@@ -124,10 +124,10 @@ def _filters(answer: Json, view: ViewOptions) -> list[Block]:
         [f["plugin"], *(_verdict(word, view) for word in f["verdicts"]), _reasons(f["plugin"], names, why)]
         for f in shown
     ]
-    found: list[Block] = [build_table(("FILTER", *names, "REASON"), rows)] if rows else []
+    blocks: list[Block] = [build_table(("FILTER", *names, "REASON"), rows)] if rows else []
     others = len(answer["filters"]) - len(shown)
-    said = f"{others} other filters" if found else f"all {others} filters"
-    return [*found, TextLine(f"{said}: same verdict for both", "dim")] if others else found
+    counted = f"{others} other filters" if blocks else f"all {others} filters"
+    return [*blocks, TextLine(f"{counted}: same verdict for both", "dim")] if others else blocks
 
 
 def _why(verdict: Json) -> str:

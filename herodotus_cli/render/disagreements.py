@@ -29,9 +29,9 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     The outcomes are in order of time, newest first. Piped output has only their table.
     """
     whole = view.piped or view.wide
-    found = answer["disagreements"]
-    shown = found if whole else found[:_SHOWN]
-    left_out = len(found) - len(shown) + answer["disagreementsOmitted"]
+    disagreements = answer["disagreements"]
+    shown = disagreements if whole else disagreements[:_SHOWN]
+    left_out = len(disagreements) - len(shown) + answer["disagreementsOmitted"]
     outcomes = sum(s["outcomes"] for s in answer["schedulers"])
     over = "all" if answer["complete"] else "the newest"
     title = f"{over} {format_count(outcomes, 'outcome')} of the last {format_age(answer['since'], view.now)}"

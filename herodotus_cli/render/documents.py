@@ -29,10 +29,10 @@ def serialize_event(document: dict[str, Any], format_: str) -> str:
 
 def list_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of a document that is a list, such as its pods, or the document itself as the only one."""
-    found: Any = document
+    value: Any = document
     for key in _ROWS.get(document["kind"], ()):
-        found = found[key]
-    return [document] if found is document else list(found)
+        value = value[key]
+    return [document] if value is document else list(value)
 
 
 def _names(document: dict[str, Any]) -> list[str]:
@@ -85,5 +85,5 @@ def _yaml(document: dict[str, Any]) -> str:
     def dumped(*, allow_unicode: bool) -> str:
         return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode, width=1_000_000))
 
-    found = dumped(allow_unicode=True)
-    return found if is_safe(found) else dumped(allow_unicode=False)  # writes "\u202E" and the like as escapes
+    text = dumped(allow_unicode=True)
+    return text if is_safe(text) else dumped(allow_unicode=False)  # writes "\u202E" and the like as escapes

@@ -99,21 +99,21 @@ def _filters(answer: Json, view: ViewOptions) -> list[Block]:
     always = [] if view.piped else [f["plugin"] for f in filters if f["evaluated"] and f["passed"] == f["evaluated"]]
     never = [] if view.piped else [f["plugin"] for f in filters if not f["evaluated"]]
     shown = [f for f in filters if f["plugin"] not in (*always, *never)]
-    found: list[Block] = []
+    blocks: list[Block] = []
     if shown:
         rows = [
             (f["plugin"], format_percent(f["rate"]), str(f["passed"]), str(f["evaluated"]), _rejected_for(f))
             for f in shown
         ]
-        found.append(build_table(("FILTER", "PASSES", "PASSED", "OF", "REJECTED FOR"), rows, right=(1, 2, 3)))
+        blocks.append(build_table(("FILTER", "PASSES", "PASSED", "OF", "REJECTED FOR"), rows, right=(1, 2, 3)))
     if always or never:
-        found.append(labelled_rows([("ALWAYS PASS", ", ".join(always)), ("NOTHING TO CHECK", ", ".join(never))]))
-    return found
+        blocks.append(labelled_rows([("ALWAYS PASS", ", ".join(always)), ("NOTHING TO CHECK", ", ".join(never))]))
+    return blocks
 
 
 def _rejected_for(f: Json) -> str:
-    said = ", ".join(f"{reason['text']} {reason['count']}" for reason in f["reasons"])
-    return said or "–"
+    reasons = ", ".join(f"{reason['text']} {reason['count']}" for reason in f["reasons"])
+    return reasons or "–"
 
 
 def _scores(answer: Json) -> list[Block]:
@@ -171,15 +171,15 @@ def _won(won: Json) -> str:
 
 
 def _lost(lost: Json) -> str:
-    said = format_count(lost["count"], "time")
+    times = format_count(lost["count"], "time")
     if lost.get("meanBehind") is not None:
-        said += f", {format_number(lost['meanBehind'])} points behind on average"
+        times += f", {format_number(lost['meanBehind'])} points behind on average"
     costs = [
         f"{plugin} -{format_number(abs(points))}"
         for plugin, points in lost.get("costsMost", {}).items()
         if round(points, 1)
     ]
-    return said + (f"; lost most on {join_limited(costs, _NAMED)} (points on average)" if costs else "")
+    return times + (f"; lost most on {join_limited(costs, _NAMED)} (points on average)" if costs else "")
 
 
 def _top_workloads(answer: Json, view: ViewOptions) -> list[Block]:

@@ -46,7 +46,7 @@ def build_verdicts(pod: Json, groups: Sequence[Json], view: ViewOptions, *, ever
     verdicts = sorted(pod["groups"], key=lambda v: (_ORDER.index(v["verdict"]), natural_sort_key(v["group"])))
     fitting = [verdict["group"] for verdict in verdicts if verdict["verdict"] == "Fits"]
     total = format_count(len(verdicts), "node group")
-    said = (
+    sentence = (
         f"{len(fitting)} of {total} {'fits' if len(fitting) == 1 else 'fit'}: {join_limited(fitting, 4, '--all')}."
         if fitting
         else f"None of {total} fits with room to grow."
@@ -62,7 +62,7 @@ def build_verdicts(pod: Json, groups: Sequence[Json], view: ViewOptions, *, ever
         for verdict in shown
     ]
     table = build_table(("NODE GROUP", "NODES", "VERDICT", "REASON"), rows)
-    head: list[Block] = [TextLine(f"{pod['namespace']}/{pod['name']}: {said}", "good" if fitting else "bad")]
+    head: list[Block] = [TextLine(f"{pod['namespace']}/{pod['name']}: {sentence}", "good" if fitting else "bad")]
     sections = [head, [table, *_more(len(verdicts) - len(shown), "node group"), TextLine(DISCLAIMER, "dim")]]
     return [*sections, *_reports(pod["reports"], view, every_row)]
 
@@ -107,21 +107,23 @@ def build_scale_down(found: Json, *, every_row: bool = False) -> list[list[Block
     """Return the sections about what keeps nodes in the cluster."""
     nodes = found["nodes"]
     free = [node for node in nodes if not node["blockers"]]
-    said = f"{len(free)} of {format_count(len(nodes), 'node')} {'has' if len(free) == 1 else 'have'} no known blocker."
-    sections: list[list[Block]] = [[TextLine(said)]]
+    sentence = (
+        f"{len(free)} of {format_count(len(nodes), 'node')} {'has' if len(free) == 1 else 'have'} no known blocker."
+    )
+    sections: list[list[Block]] = [[TextLine(sentence)]]
     if free:
         rows = [(node["node"], node["group"] or "–", str(node["pods"])) for node in _cut(free, every_row)]
         table = build_table(("NO BLOCKER", "NODE GROUP", "PODS TO MOVE"), rows, right=(2,))
         sections.append([table, *_more(len(free) - len(rows), "node")])
-    kept = [node for node in nodes if node["blockers"]]
-    if kept:
+    blocked = [node for node in nodes if node["blockers"]]
+    if blocked:
         reasons = [
             (node["node"], blocker["cause"], blocker["pod"] or "the node", _explain_blocker(blocker))
-            for node in _cut(kept, every_row)
+            for node in _cut(blocked, every_row)
             for blocker in _cut(node["blockers"], every_row)
         ]
         table = build_table(("NODE", "CAUSE", "BECAUSE OF", "REASON"), reasons)
-        sections.append([table, *_more(len(kept) - len(_cut(kept, every_row)), "node")])
+        sections.append([table, *_more(len(blocked) - len(_cut(blocked, every_row)), "node")])
     return sections
 
 
@@ -233,8 +235,8 @@ def _number(value: int | None) -> str:
 
 
 def _taints(group: Json) -> str:
-    found = dict.fromkeys(taint for template in group["templates"] for taint in template["taints"])
-    return ", ".join(found) or "–"
+    taints = dict.fromkeys(taint for template in group["templates"] for taint in template["taints"])
+    return ", ".join(taints) or "–"
 
 
 def _daemons(group: Json) -> str:
@@ -255,10 +257,14 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
         (e["group"], str(e["nodes"]), _spread(e["zones"]), str(e["pods"]), str(e["left"]), e["limitedBy"] or "–")
         for e in _cut(ordered, every_row)
     ]
-    said = "Estimate for all pending pods, placed in sequence, if only this group grows:"
+    sentence = "Estimate for all pending pods, placed in sequence, if only this group grows:"
     columns = ("NODE GROUP", "NEW NODES", "BY ZONE", "PODS PLACED", "PODS LEFT", "LIMITED BY")
     return [
-        [TextLine(said), build_table(columns, rows, right=(1, 3, 4)), *_more(len(ordered) - len(rows), "node group")]
+        [
+            TextLine(sentence),
+            build_table(columns, rows, right=(1, 3, 4)),
+            *_more(len(ordered) - len(rows), "node group"),
+        ]
     ]
 
 

@@ -35,13 +35,13 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     overdue = f" {late} {'is' if late == 1 else 'are'} overdue." if late else ""
     omitted = f" {answer['podsOmitted']} are not listed." if answer["podsOmitted"] else ""
     pending = f"{format_count(waiting, 'pod')} {'is' if waiting == 1 else 'are'} pending."
-    said = f"{pending}{overdue}{omitted}{_deleted_pods_sentence(answer, view)}"
+    sentence = f"{pending}{overdue}{omitted}{_deleted_pods_sentence(answer, view)}"
     pods = answer["pods"]
     shown = pods if view.piped or view.wide else pods[:_MAX_PODS]
     left_out = len(pods) - len(shown)
     is_evaluated = answer.get("source") == "evaluated"
     sections: list[list[Block]] = [
-        [TextLine(said, "strong")],
+        [TextLine(sentence, "strong")],
         [] if view.piped or not view.headers else [_groups(answer["groups"], view)],
         [(_evaluated_pods if is_evaluated else _pods)(shown, view)] if shown else [],
         [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],

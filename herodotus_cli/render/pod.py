@@ -48,11 +48,11 @@ def build_screen(
 
     `live` has the sections on what the API server says now.
     """
-    found = build_evidence(answer, view, every_node=every_node)
+    evidence = build_evidence(answer, view, every_node=every_node)
     state, short = _state(answer, view), _state(answer, view, is_short=True)
     head: list[Block] = [SplitLine(describe_pod(answer), state, short=short), *_headline(answer, view)]
     head += suggestions.build_blocks(answer)
-    return join_sections([head, *live, *found, _hints(answer, view, every_node=every_node)])
+    return join_sections([head, *live, *evidence, _hints(answer, view, every_node=every_node)])
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
@@ -95,9 +95,9 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
         pending = f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
         return f"{'on ' + outcome['node'] if outcome['state'] == 'Bound' else pending}, evaluated now"
     if outcome.get("lost"):
-        said = f"decided {format_ago(attempt['startedAt'], view)}, result not recorded"
+        state = f"decided {format_ago(attempt['startedAt'], view)}, result not recorded"
     else:
-        said = {
+        state = {
             "Bound": f"scheduled {when}",
             "Binding": f"binding for {format_age(attempt['startedAt'], view.now)}",
             "DryRun": f"decided in a dry run {when}",
@@ -105,24 +105,24 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
             "Error": f"failed {when}",
         }.get(outcome["state"], "")
     gone = _GONE.get(answer.get("fate", ""), "")
-    if said:
-        said += f", {gone} since" if gone else ""
+    if state:
+        state += f", {gone} since" if gone else ""
     else:
-        said = gone or f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
-        said += "" if is_short else f", last tried {when}"
+        state = gone or f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
+        state += "" if is_short else f", last tried {when}"
     attempts, repeated = attempt.get("attempts") or 1, attempt.get("repeatedAttempts") or 0
     if attempts + repeated > 1 and attempt.get("ordinal") == attempts:
-        return f"{said}, {attempts + repeated} attempts (--attempts)"
+        return f"{state}, {attempts + repeated} attempts (--attempts)"
     before = attempt.get("failedBefore") or 0
     failed = f" ({before} failed before: --attempts)" if before else ""
     repeats = attempt.get("repeats")
     repeated = f", repeated {formatting.format_count(repeats['count'], 'time')}" if repeats else ""
-    return f"{said}, {formatting.attempt_label(attempt)}{repeated}{failed}"
+    return f"{state}, {formatting.attempt_label(attempt)}{repeated}{failed}"
 
 
 def _headline(answer: Json, view: ViewOptions) -> list[Block]:
     """Return a line that sums up the decision, or two lines if what became of the pod differs from it."""
-    outcome, said = answer["outcome"], answer["headline"]
+    outcome, text = answer["outcome"], answer["headline"]
     node = outcome["node"]
     first = ""
     if outcome.get("lost"):
@@ -143,17 +143,17 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
         if answer["attempt"]["source"] == "evaluated" and failed["phase"] != _POD_GROUP:
             return [
                 headline(f"The pod {answer['message']}.", None),
-                TextLine(said.replace(f"On {node}: ", f"It would go to {node}: ", 1)),
+                TextLine(text.replace(f"On {node}: ", f"It would go to {node}: ", 1)),
             ]
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:
         sign = "" if view.piped else "✓ " if node else "✗ "
-        return [headline(sign + said, node)]
+        return [headline(sign + text, node)]
     if outcome["state"] == "Unschedulable" and node:
         undone = outcome["phases"][-1]["message"] if outcome["phases"] else ""
         first = f"Fits {node}, but its pod group was not placed: {undone}".removesuffix(": ")
     placed = node if outcome["state"] not in ("Failed", "Error", "Unschedulable") else None
-    return [headline(first, placed), TextLine(said.replace(f"On {node}: ", f"Why {node}: ", 1))]
+    return [headline(first, placed), TextLine(text.replace(f"On {node}: ", f"Why {node}: ", 1))]
 
 
 def _nodes_with_inputs(answer: Json, view: ViewOptions, *, every_node: bool) -> Sequence[Json]:
@@ -189,15 +189,15 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
         ("POD GROUP", _pod_group(answer)),
-        *(("DEVICES", said) for said in _devices(answer)),
-        *(("PREEMPTION", said) for said in _preemption(answer)),
+        *(("DEVICES", text) for text in _devices(answer)),
+        *(("PREEMPTION", text) for text in _preemption(answer)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy"))),
         ("NEXT TRY", _next_try(answer, view)),
         *_origins(answer),
         ("ARCHIVE", f"decision of {answer['archive']['day']}" if "archive" in answer else ""),
         *(("NOTE", note) for note in answer["notes"]),
     ]
-    return [(label, said) for label, said in labelled if said]
+    return [(label, text) for label, text in labelled if text]
 
 
 def _pod_group(answer: Json) -> str:
@@ -260,13 +260,13 @@ def _seed(tie: Json) -> str:
 
 def _preemption(answer: Json) -> list[str]:
     """Return sentences on which pods preemption evicts, or on why preemption does not help."""
-    found = answer.get("preemption")
-    if found and found["nominatedNode"]:
-        best = found["candidates"][0]
+    preemption = answer.get("preemption")
+    if preemption and preemption["nominatedNode"]:
+        best = preemption["candidates"][0]
         victims = join_limited(best["victims"], _VICTIMS_NAMED, "-o json")
-        refused = sum(bool(c.get("rejectedBy")) for c in found["candidates"])
-        others = len(found["candidates"]) - refused + found["candidatesOmitted"] - 1
-        verb = "evicted" if found["evicted"] else "dry run, nothing evicted; preemption would evict"
+        refused = sum(bool(c.get("rejectedBy")) for c in preemption["candidates"])
+        others = len(preemption["candidates"]) - refused + preemption["candidatesOmitted"] - 1
+        verb = "evicted" if preemption["evicted"] else "dry run, nothing evicted; preemption would evict"
         return [
             f"{verb} {victims} from {best['node']}"
             + (f", against {format_count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")
@@ -275,8 +275,8 @@ def _preemption(answer: Json) -> list[str]:
             *(p["message"] for p in answer["outcome"]["phases"] if p["phase"] == "Evict" and p["status"] != "Success"),
         ]
     # DynamicResources' part of the message says nothing about pods without claims
-    said = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]
-    return [_explain_no_preemption(v, before_filters=bool(answer["preFilters"])) for v in said]
+    verdicts = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]
+    return [_explain_no_preemption(v, before_filters=bool(answer["preFilters"])) for v in verdicts]
 
 
 def _explain_no_preemption(verdict: Json, *, before_filters: bool) -> str:
@@ -295,14 +295,14 @@ def _requeued_by(event: Json | None) -> str:
 def _next_try(answer: Json, view: ViewOptions) -> str:
     """Return when the scheduler tries the pod again, such as `in 8s`; "" if later attempts exist or it is unknown."""
     attempt = answer["attempt"]
-    said = attempt.get("retry")
+    retry = attempt.get("retry")
     was_followed = (attempt.get("ordinal") or 0) < (attempt.get("attempts") or 0)
-    if not said or (was_followed and attempt.get("ordinal")):
+    if not retry or (was_followed and attempt.get("ordinal")):
         return ""
-    earliest = format_time_until(said["notBefore"], view.now)
-    if said["latest"] is None:
+    earliest = format_time_until(retry["notBefore"], view.now)
+    if retry["latest"] is None:
         return f"in {earliest}" if earliest else "as soon as the scheduler reaches it"
-    latest = format_time_until(said["latest"], view.now)
+    latest = format_time_until(retry["latest"], view.now)
     if not latest:
         return "overdue: the scheduler does not run, or the pod was deleted"
     return f"on an event that may help{f', after {earliest}' if earliest else ''}, or in {latest}"
@@ -313,14 +313,16 @@ def _origins(answer: Json) -> list[tuple[str, str]]:
 
     The sentences say in what the two records differ.
     """
-    found = answer.get("origins")
-    if not found:
+    origins = answer.get("origins")
+    if not origins:
         return []
-    differ = [f"{part['text']} ({part['overruled']})" for part in found["parts"] if part["overruled"]]
-    said = f": it differs in {join_limited(differ, _DIFFERENCES_NAMED, '-o json')}" if differ else ""
+    differ = [f"{part['text']} ({part['overruled']})" for part in origins["parts"] if part["overruled"]]
+    differences = f": it differs in {join_limited(differ, _DIFFERENCES_NAMED, '-o json')}" if differ else ""
     disagrees = answer["reconstruction"] and answer["reconstruction"]["agreement"] == "disagree"
-    evaluated = [("EVALUATED", found["evaluation"])] if disagrees and found["evaluation"] != answer["headline"] else []
-    return [("SOURCES", f"an observer and the scheduler's log, which takes precedence{said}"), *evaluated]
+    evaluated = (
+        [("EVALUATED", origins["evaluation"])] if disagrees and origins["evaluation"] != answer["headline"] else []
+    )
+    return [("SOURCES", f"an observer and the scheduler's log, which takes precedence{differences}"), *evaluated]
 
 
 def _event(answer: Json) -> list[Block]:

@@ -74,8 +74,8 @@ def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:
 
 
 def _not_run(f: Json, node: Json) -> bool:
-    said = f["plugin"] in node["passed"] or any(v["plugin"] == f["plugin"] for v in node["rejectedBy"])
-    return not said and not f["skipped"]
+    ran = f["plugin"] in node["passed"] or any(v["plugin"] == f["plugin"] for v in node["rejectedBy"])
+    return not ran and not f["skipped"]
 
 
 def _rejecting(answer: Json, node: Json) -> list[Block]:
@@ -85,15 +85,15 @@ def _rejecting(answer: Json, node: Json) -> list[Block]:
     skipped = sum(f["skipped"] for f in others)
     passed = sum(f["plugin"] in node["passed"] for f in others)
     not_run = len(others) - skipped - passed
-    said = [
+    counts = [
         f"{format_count(passed, 'other')} passed" if rejected else f"{format_count(passed, 'filter')} passed",
         f"{skipped} had nothing to check",
         f"{not_run} did not run",
     ]
-    line = ", ".join(words for words, n in zip(said, (passed, skipped, not_run), strict=True) if n)
-    found = _filters(answer | {"filters": [f for f in answer["filters"] if f["plugin"] in rejected]}, node)
+    line = ", ".join(words for words, n in zip(counts, (passed, skipped, not_run), strict=True) if n)
+    tables = _filters(answer | {"filters": [f for f in answer["filters"] if f["plugin"] in rejected]}, node)
     mark = PASS if passed else NOTHING
-    return [*found, build_table((), [(mark, f"{line} (--all)")])] if line else found
+    return [*tables, build_table((), [(mark, f"{line} (--all)")])] if line else tables
 
 
 def _filters(answer: Json, node: Json) -> list[Block]:
@@ -127,11 +127,11 @@ def _scores(answer: Json, node: Json, view: ViewOptions) -> list[Block]:
         return [full]
     short = short_plugin_names(list(names))
     layouts = [_score_table(node, other, plugins, its, (*_BRIEF, "OTHER")) for its in (names, short)]
-    found = next((layout for layout in layouts if _width(layout) <= view.width), layouts[-1])
-    if _width(found) > view.width and not view.wide:
-        found = _drop_columns(found, "RAW", "NORM")
+    table = next((layout for layout in layouts if _width(layout) <= view.width), layouts[-1])
+    if _width(table) > view.width and not view.wide:
+        table = _drop_columns(table, "RAW", "NORM")
     note = f"OTHER: {other['node']}, rank {other['rank']}" if other else ""
-    return [found, *([TextLine(note, "dim")] if note else [])]
+    return [table, *([TextLine(note, "dim")] if note else [])]
 
 
 def _best_other_node(answer: Json, node: Json) -> list[Json]:
@@ -159,15 +159,15 @@ def _score_table(
     total: list[Cell | str] = ["total", "", "", "", Cell(str(node["total"]), "strong")]
     rows.append([*total, *_difference_cells(node["total"], other["total"])] if other else total)
     columns = [*ours, theirs, difference] if other else ours
-    found = build_table(columns, rows, right=range(1, len(columns)))
-    known = any(score["raw"] is not None for score in node["scores"].values())
-    return found if known else _drop_columns(found, "RAW")
+    table = build_table(columns, rows, right=range(1, len(columns)))
+    has_raw = any(score["raw"] is not None for score in node["scores"].values())
+    return table if has_raw else _drop_columns(table, "RAW")
 
 
 def _drop_columns(block: Table, *headers: str) -> Table:
-    kept = [i for i, title in enumerate(block.header) if title not in headers]
-    rows = [[row[i] for i in kept] for row in block.rows]
-    return build_table([block.header[i] for i in kept], rows, right=range(1, len(kept)))
+    columns = [i for i, title in enumerate(block.header) if title not in headers]
+    rows = [[row[i] for i in columns] for row in block.rows]
+    return build_table([block.header[i] for i in columns], rows, right=range(1, len(columns)))
 
 
 def _width(block: Table) -> int:

@@ -46,8 +46,8 @@ def describe_eviction(found: Json, view: ViewOptions) -> str:
     pod = found["preemptor"]
     at = format_ago(found["at"], view)
     verb = "Evicted" if found["evicted"] else "By the observer's evaluation, evicted"
-    said = f"{verb} from {found['node']} {at} to make room for {describe_preemptor(found)}"
-    return f"{said}: kubectl herodotus pod {pod['decision']} -n {pod['namespace']}" if pod else f"{said}."
+    sentence = f"{verb} from {found['node']} {at} to make room for {describe_preemptor(found)}"
+    return f"{sentence}: kubectl herodotus pod {pod['decision']} -n {pod['namespace']}" if pod else f"{sentence}."
 
 
 def _name(victim: Json) -> str:

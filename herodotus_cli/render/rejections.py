@@ -27,8 +27,8 @@ def build_groups(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
     groups = answer["rejections"]
     if not groups:
         return []
-    said = [_group_reason(group, name_nodes=name_nodes, rest=omitted_hint(answer)) for group in groups]
-    rows = [(Cell(str(g["count"])), Cell(g["plugin"]), Cell(why)) for g, why in zip(groups, said, strict=True)]
+    texts = [_group_reason(group, name_nodes=name_nodes, rest=omitted_hint(answer)) for group in groups]
+    rows = [(Cell(str(g["count"])), Cell(g["plugin"]), Cell(why)) for g, why in zip(groups, texts, strict=True)]
     return [build_table((title, "FILTER", "REASON"), rows, right=(0,))]
 
 
@@ -68,8 +68,8 @@ def build_verdict_matrix(answer: Json, view: ViewOptions) -> list[Block]:
     telling = [f["plugin"] for f in ran if f["rejected"] or view.piped]
     names = {p: p for p in telling} if view.piped else short_plugin_names(telling)
     rows = [[node["node"], *(_verdict(node, plugin, view) for plugin in telling)] for node in nodes]
-    found: list[Block] = [build_table(("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling)), rows)]
-    return [*found, labelled_rows(_uniform(answer))] if any(words for _, words in _uniform(answer)) else found
+    blocks: list[Block] = [build_table(("FILTERS" if not view.piped else "NODE", *(names[p] for p in telling)), rows)]
+    return [*blocks, labelled_rows(_uniform(answer))] if any(words for _, words in _uniform(answer)) else blocks
 
 
 def _uniform(answer: Json) -> list[tuple[str, str]]:
@@ -126,9 +126,9 @@ def _other_filters(group: Json) -> str:
     """Return a text on the other filters that reject nodes of the group too, with the number of these nodes."""
     others = _count_other_filters(group)
     every = [plugin for plugin, nodes in others.items() if nodes == group["count"]]
-    said = [f"also rejected by {', '.join(every)}"] if every else []
+    notes = [f"also rejected by {', '.join(every)}"] if every else []
     some = sorted(((n, plugin) for plugin, n in others.items() if plugin not in every), key=lambda s: (-s[0], s[1]))
-    return "; ".join([*said, *(f"{n} of them also rejected by {plugin}" for n, plugin in some)])
+    return "; ".join([*notes, *(f"{n} of them also rejected by {plugin}" for n, plugin in some)])
 
 
 def _count_other_filters(group: Json) -> Mapping[str, int]:

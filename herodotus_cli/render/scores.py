@@ -72,8 +72,8 @@ def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -
 
 def _scoring_plugins(ranking: Sequence[Json], plugins: list[Json]) -> list[Json]:
     """Return the plugins that gave points to any node, or all plugins if none did."""
-    given = [s for s in plugins if any(_is_nonzero(row["scores"][s["plugin"]]) for row in ranking)]
-    return given or plugins
+    nonzero = [s for s in plugins if any(_is_nonzero(row["scores"][s["plugin"]]) for row in ranking)]
+    return nonzero or plugins
 
 
 def _is_nonzero(score: Json) -> bool:
@@ -112,12 +112,12 @@ def _choose_layout(
     if _width([c for c, _ in telling]) <= room:
         return [c for c, _ in telling], notes
     by_spread = sorted(telling, key=lambda t: min(t[0].points) - max(t[0].points))
-    kept = by_spread
-    while kept and _width([*(c for c, _ in kept), _sum([c for c, _ in by_spread[len(kept) :]])]) > room:
-        kept = kept[:-1]
-    rest = by_spread[len(kept) :]
+    shown = by_spread
+    while shown and _width([*(c for c, _ in shown), _sum([c for c, _ in by_spread[len(shown) :]])]) > room:
+        shown = shown[:-1]
+    rest = by_spread[len(shown) :]
     notes.append(f"others: {', '.join(plugin for _, plugin in rest)} (separately: -o wide)")
-    return [*(c for c, plugin in telling if (c, plugin) in kept), _sum([c for c, _ in rest])], notes
+    return [*(c for c, plugin in telling if (c, plugin) in shown), _sum([c for c, _ in rest])], notes
 
 
 def _column(ranking: Sequence[Json], plugin: Json, name: str) -> Column:
@@ -138,8 +138,8 @@ def _full_table(ranking: Sequence[Json], plugins: Sequence[Json], view: ViewOpti
 
     The raw score is left out if no node has one.
     """
-    known = any(row["scores"][s["plugin"]]["raw"] is not None for row in ranking for s in plugins)
-    amounts = (("raw", "RAW"),) * known + (("normalized", "NORM"), ("weighted", "POINTS"))
+    has_raw = any(row["scores"][s["plugin"]]["raw"] is not None for row in ranking for s in plugins)
+    amounts = (("raw", "RAW"),) * has_raw + (("normalized", "NORM"), ("weighted", "POINTS"))
     rows: list[list[Cell | str]] = []
     for row in ranking:
         mark = "" if view.piped or not row["chosen"] else f" {_CHOSEN}"

@@ -40,8 +40,7 @@ class WatchFormatter:
 
     def __init__(self, *, terminal: int | None, color: bool) -> None:
         self._width, self._color = terminal, color
-        given = next(columns for least, columns in _WIDTHS if terminal is None or terminal >= least)
-        self._columns = given
+        self._columns = next(columns for least, columns in _WIDTHS if terminal is None or terminal >= least)
 
     def header(self) -> str:
         return self._format_line({name: name for name in self._columns})

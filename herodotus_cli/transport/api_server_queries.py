@@ -69,12 +69,12 @@ class LivePodQuery(ConcurrentQuery):
 
         REPLACED means that another pod has its name now.
         """
-        found = self._document(_TIMEOUT_S)
+        pod = self._document(_TIMEOUT_S)
         if self._error.startswith(_NO_SUCH_POD):
             return DELETED
-        self.pod = found or None
+        self.pod = pod or None
         try:
-            uid, recorded = found["metadata"]["uid"], answer["metadata"]["uid"]
+            uid, recorded = pod["metadata"]["uid"], answer["metadata"]["uid"]
         except (KeyError, TypeError):
             return ""
         return REPLACED if uid and recorded and uid != recorded else ""
@@ -83,7 +83,7 @@ class LivePodQuery(ConcurrentQuery):
 class UnassignedPodsQuery(ConcurrentQuery):
     """A running request to the API server for the pods without a node, with or without scheduling gates."""
 
-    _found: list[dict[str, Any]] | None = None
+    _pods: list[dict[str, Any]] | None = None
     _is_complete = False
 
     def uids(self) -> frozenset[str] | None:
@@ -93,15 +93,17 @@ class UnassignedPodsQuery(ConcurrentQuery):
 
     def pods(self) -> list[dict[str, Any]]:
         """Return the Pod objects; [] if the request failed."""
-        if self._found is None:
-            found = self._document(_LIST_TIMEOUT_S)
+        if self._pods is None:
+            document = self._document(_LIST_TIMEOUT_S)
             try:
-                self._found = [pod for pod in found["items"] if pod["metadata"].get("uid") and pod["spec"] is not None]
-                more = (found.get("metadata") or {}).get("continue")
-                self._is_complete = not more and len(self._found) == len(found["items"])
+                self._pods = [
+                    pod for pod in document["items"] if pod["metadata"].get("uid") and pod["spec"] is not None
+                ]
+                more = (document.get("metadata") or {}).get("continue")
+                self._is_complete = not more and len(self._pods) == len(document["items"])
             except (KeyError, TypeError, AttributeError):
-                self._found = []
-        return self._found
+                self._pods = []
+        return self._pods
 
 
 class NodePodsQuery(ConcurrentQuery):
@@ -109,9 +111,9 @@ class NodePodsQuery(ConcurrentQuery):
 
     def pods(self) -> list[dict[str, Any]] | None:
         """Return the Pod objects, or None if the request failed."""
-        found = self._document(_LIST_TIMEOUT_S)
+        document = self._document(_LIST_TIMEOUT_S)
         try:
-            return [pod for pod in found["items"] if pod["metadata"].get("namespace") and pod["spec"] is not None]
+            return [pod for pod in document["items"] if pod["metadata"].get("namespace") and pod["spec"] is not None]
         except (KeyError, TypeError, AttributeError):
             return None
 
@@ -152,9 +154,9 @@ class NodeZonesQuery(ConcurrentQuery):
 
     def zones(self) -> dict[str, str]:
         """Return the zone of each node that has a zone label, by node name; {} if the request failed."""
-        found = self._document(_LIST_TIMEOUT_S)
+        document = self._document(_LIST_TIMEOUT_S)
         try:
-            labelled = [(item["metadata"]["name"], item["metadata"].get("labels") or {}) for item in found["items"]]
+            labelled = [(item["metadata"]["name"], item["metadata"].get("labels") or {}) for item in document["items"]]
             return {name: labels[_ZONE] for name, labels in labelled if labels.get(_ZONE)}
         except (KeyError, TypeError, AttributeError):
             return {}

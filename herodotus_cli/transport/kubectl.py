@@ -128,8 +128,8 @@ class KubectlTransport:
         if not isinstance(failure, ServerError) or not failure.words.startswith("services "):
             return False
         service = self._connection.service
-        found = self._run(f"/api/v1/namespaces/{service.namespace}/services/{service.name}")
-        reason, words = _parse_status(_stderr(found))
+        service_run = self._run(f"/api/v1/namespaces/{service.namespace}/services/{service.name}")
+        reason, words = _parse_status(_stderr(service_run))
         return reason == "Forbidden" or _is_service_missing(reason, words)
 
     def _answer_locally(self, failure: CliError, ask: Callable[[Transport], Json]) -> Json:

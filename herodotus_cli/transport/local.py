@@ -131,13 +131,13 @@ class LocalTransport:
         reader = stack.enter_context(ClusterReader(fetch, progress.report))  # reads while the rest is imported
         from herodotus_local.service import LocalService
 
-        found = find_configuration(fetch, self._connection.scheduler_config, self._connection.kubernetes_version)
+        choice = find_configuration(fetch, self._connection.scheduler_config, self._connection.kubernetes_version)
         if self._because:
             print_to_stderr(
                 "you may not reach a decisions service in this cluster, if there is one", f"  {self._because}"
             )
-        print_to_stderr(f"{HEADER.format(rules=found.rules)}; {found.origin}", *found.notes)
-        return stack.enter_context(LocalService(reader, found.configuration, _note, progress.report_decided))
+        print_to_stderr(f"{HEADER.format(rules=choice.rules)}; {choice.origin}", *choice.notes)
+        return stack.enter_context(LocalService(reader, choice.configuration, _note, progress.report_decided))
 
 
 def review_files(paths: Sequence[str], connection: ConnectionSettings, document: Json) -> Json:
