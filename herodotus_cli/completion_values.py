@@ -106,8 +106,7 @@ def _fetch(ctx: click.Context, fetch: Callable[[ConnectionSettings, Callable[[st
     """Call `fetch` with the connection settings and the transport's `get`, and return its list, or [] if it fails."""
     environ = environment_of(ctx).environ
     try:
-        connection = option_values.connection_settings(ctx, environ)
-        connection.request_timeout_s = TIMEOUT_S
+        connection = option_values.connection_settings(ctx, environ)._replace(request_timeout_s=TIMEOUT_S)
         return fetch(connection, connect(connection, environ).get)
     except (CliError, click.ClickException, KeyError, TypeError):
         return []

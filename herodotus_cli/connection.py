@@ -1,21 +1,23 @@
 """The settings of a connection to the decisions service, which every layer of the plugin uses.
 
 Owns: these values and their defaults. Does not own: the options that they come from (`option_values`).
-
-They are plain classes, because importing `typing` or `dataclasses` takes as long as starting Python.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 # An API server or service that is silent for this long will not answer; kubectl itself would wait for ever.
 REQUEST_TIMEOUT_S = 30.0
 
 
-class ServiceAddress:
+class ServiceAddress(NamedTuple):
     """The address of the Kubernetes Service that the API server's proxy forwards requests to."""
 
-    def __init__(self, namespace: str, scheme: str, name: str, port: str) -> None:
-        self.namespace, self.scheme, self.name, self.port = namespace, scheme, name, port
+    namespace: str
+    scheme: str
+    name: str
+    port: str
 
     @property
     def proxy_path(self) -> str:
@@ -28,7 +30,7 @@ DEFAULT_SERVICE = ServiceAddress("herodotus", "https", "herodotus-endpoint", "80
 PLAIN_HTTP_SERVICE = ServiceAddress("herodotus", "http", "herodotus-endpoint", "plain-http")
 
 
-class ConnectionSettings:
+class ConnectionSettings(NamedTuple):
     """The settings with which the plugin reaches the decisions service.
 
     The service is at the URL `endpoint`. If that is empty, it is reached with kubectl through the API server.
@@ -38,27 +40,17 @@ class ConnectionSettings:
     own.
     """
 
-    def __init__(
-        self,
-        context: str = "",
-        kubeconfig: str = "",
-        endpoint: str = "",
-        service: ServiceAddress = DEFAULT_SERVICE,
-        request_timeout_s: float = REQUEST_TIMEOUT_S,
-        as_user: str = "",
-        as_groups: tuple[str, ...] = (),
-        local: bool = False,
-        scheduler_config: str = "",
-        cluster: str = "",
-        kubernetes_version: str = "",
-    ) -> None:
-        self.context, self.kubeconfig = context, kubeconfig
-        self.endpoint, self.service = endpoint, service
-        self.request_timeout_s = request_timeout_s
-        self.as_user, self.as_groups = as_user, as_groups
-        self.local, self.scheduler_config = local, scheduler_config
-        self.cluster = cluster
-        self.kubernetes_version = kubernetes_version
+    context: str = ""
+    kubeconfig: str = ""
+    endpoint: str = ""
+    service: ServiceAddress = DEFAULT_SERVICE
+    request_timeout_s: float = REQUEST_TIMEOUT_S
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+    local: bool = False
+    scheduler_config: str = ""
+    cluster: str = ""
+    kubernetes_version: str = ""
 
     @property
     def reaches_cluster(self) -> bool:

@@ -9,13 +9,10 @@ Invariant: reads, never writes; of several files the first that sets a value win
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from herodotus_cli.errors import CliError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 DEFAULT_NAMESPACE = "default"
 
