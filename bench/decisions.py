@@ -99,7 +99,7 @@ def _batches(spool: Path) -> Iterator[bytes]:
     for incarnation in list_incarnations(spool):
         while batch := incarnation.next_batch():
             bases = incarnation.find_delta_bases(batch.frames)
-            yield b"".join(deltas.downgrade_frames(bases, batch.frames, codec.VERSION))
+            yield b"".join(deltas.insert_bases(bases, batch.frames))
             incarnation.acknowledge(batch, len(batch.frames))
 
 

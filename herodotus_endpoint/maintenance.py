@@ -79,10 +79,6 @@ def _check(url: str) -> int:
     finally:
         store.close()
     print(", ".join(f"{table}: {pluralize(number, 'row')}" for table, number in report.rows.items()))
-    if report.without_checksum:
-        print(
-            f"{pluralize(report.without_checksum, 'row')} without a checksum, stored by an early version: only decoded"
-        )
     print(f"{report.damage} damaged" if report.damage else "no damage found")
     return 1 if report.damage else 0
 

@@ -99,12 +99,12 @@ def blueprint(store: Store, settings: ServiceSettings, metrics: EndpointMetrics)
     routes = build_blueprint("ingest", (frames,))
 
     @routes.after_request
-    def reads(response: Response) -> Response:
-        """Set the response's Accept header to the frame versions that this service reads.
+    def state_frame_version(response: Response) -> Response:
+        """Set the response's Accept header to the frame version that this service reads.
 
-        A newer shipper then writes one of these versions.
+        Shippers recognize by it that a refusal is the service's own, and not that of a proxy in between.
         """
-        response.headers["Accept"] = codec.format_accept()
+        response.headers["Accept"] = f"{codec.CONTENT_TYPE};version={codec.VERSION}"
         return response
 
     return routes

@@ -44,10 +44,9 @@ _NOT_IN_FRAME: Final = {
 
 @dataclass
 class CheckReport:
-    """The counts of a database check: rows read by table name, rows without a checksum, and damages found."""
+    """The counts of a database check: rows read by table name, and damages found."""
 
     rows: dict[str, int] = field(default_factory=dict)
-    without_checksum: int = 0
     damage: int = 0
 
 
@@ -100,7 +99,6 @@ def _check_table(
             with store.snapshot() as connection:
                 rows = connection.execute(statement).all()
                 for row in rows:
-                    report.without_checksum += getattr(row, "checksum", 0) is None
                     lines += _examine_row(connection, table, keys, row, examine)
         except Exception as e:  # the file is damaged, and the rows that follow cannot be read
             yield from lines
@@ -151,16 +149,13 @@ def _check_decision(connection: sa.Connection, row: Any) -> None:
 
 
 def _compare_columns(row: Any, decision: Decision) -> None:
-    """Raise DamagedError if a column of `row` differs from `decision`, which was decoded from the frame in the row.
-
-    A column that is null is not compared, because the row was stored before the column existed.
-    """
+    """Raise DamagedError if a column of `row` differs from `decision`, which was decoded from the frame in the row."""
     expected = build_decision_row(row.incarnation_id, decision, row.node, row.ingested_us)
     for name in integrity.DECISION.columns:
         value = getattr(row, name)
         wanted = expected[name].replace("\0", "\ufffd") if isinstance(expected[name], str) else expected[name]
         stored = value.replace("\0", "\ufffd") if isinstance(value, str) else value
-        if name not in _NOT_IN_FRAME and stored is not None and stored != wanted:
+        if name not in _NOT_IN_FRAME and stored != wanted:
             raise DamagedError(f"its column {name} differs from its frame")
 
 
@@ -181,7 +176,7 @@ def _check_node_row(_connection: sa.Connection, row: Any) -> None:
 
 def _check_rollup(_connection: sa.Connection, row: Any) -> None:
     rollup = Rollup.unpack(row.counters)
-    if row.part >= 0 and (row.nodes, row.chosen) != (len(rollup.nodes), rollup.chosen):
+    if (row.nodes, row.chosen) != (len(rollup.nodes), rollup.chosen):
         raise DamagedError("the sums in its row differ from its blob")
 
 

@@ -5,8 +5,7 @@ own: where blobs are stored (`writer`, `record_loader`), when chains are deleted
 
 The blob of a key frame is a zstd frame. The blob of a delta is the first DIGEST_BYTES of the digest of its key frame,
 then a zstd frame with the key frame as dictionary: decisions of one pod template differ in a few entries of a few
-columns. To read a delta, its key frame is needed and no other delta. Blobs that were stored before chains existed are
-compressed wire frames.
+columns. To read a delta, its key frame is needed and no other delta.
 
 Invariant: `decode_decision(decompress_blob(...))` returns what was packed, including fields that this version does not
 know. A chain has one incarnation, source, namespace and pod template, and so one cluster and profile. It has at most
@@ -26,7 +25,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from herodotus_record import codec
-from herodotus_record.codec import CodecError, field_names
+from herodotus_record.codec import DECISION, CodecError
 from herodotus_record.codec.deltas import DecisionFields, EncodedFrame
 from herodotus_record.lru import Lru
 from herodotus_record.model import Decision
@@ -41,8 +40,6 @@ MAX_CONTENT_BYTES: Final = codec.MAX_FRAME_BYTES + 64
 DIGEST_BYTES: Final = 8  # detects a wrong key frame; zstd's checksum detects damage
 MAX_RANGE: Final = 1 << 20  # largest range of totals for which ranks are counted instead of sorted
 _MAGIC: Final = b"HR\x01"  # a stored decision, version 1
-_WIRE: Final = b"HF"
-_DECISION: Final = 1
 _PACKED_RANK: Final = b"p"  # in addition to the codec's type codes: one bit per slot, whether it is feasible
 
 Json = dict[str, Any]
@@ -146,12 +143,9 @@ def decompress_blob(blob: bytes, base: Callable[[], bytes] | None) -> bytes:
 
 def decode_decision(content: bytes) -> Decision:
     """Decode a decision from the uncompressed content of its blob. Raises CodecError if it is not a decision."""
-    if content[: len(_WIRE)] == _WIRE:
-        decision = codec.decode(content)
-    elif content[: len(_MAGIC)] == _MAGIC:
-        decision = codec.decode_payload(_DECISION, _restore_payload(content))
-    else:
+    if content[: len(_MAGIC)] != _MAGIC:
         raise CodecError(f"a stored decision of an unknown format: {content[:3]!r}")
+    decision = codec.decode_payload(DECISION, _restore_payload(content))
     assert isinstance(decision, Decision)
     return decision
 
@@ -161,7 +155,7 @@ def encode_wire_frame(content: bytes) -> bytes:
 
     The frame includes fields that this version does not know.
     """
-    return content if content[: len(_WIRE)] == _WIRE else codec.build_decision_frame(_restore_payload(content))
+    return codec.build_frame(DECISION, _restore_payload(content))
 
 
 def _from_delta(blob: bytes, base: bytes) -> bytes:
@@ -194,8 +188,8 @@ def _compressor(dictionary: bytes = b"") -> zstandard.ZstdCompressor:
 def _strip_derived(raw: EncodedFrame, decision: Decision, feasible: NDArray[np.bool_]) -> bytes:
     """Return the content to store for a decision: the payload of its frame without values that can be derived.
 
-    These are ranks that follow from the totals, and normalized scores that equal the raw scores. Fields have the names
-    of frame version 2 (`codec.STORED`). `raw` is the frame as it was sent.
+    These are ranks that follow from the totals, and normalized scores that equal the raw scores. `raw` is the frame as
+    it was sent.
     """
     if isinstance(raw, DecisionFields):
         document, scores, omitted = dict(raw.fields), raw.fields["scores"], codec.encode_column(codec.DERIVED)
@@ -210,7 +204,7 @@ def _strip_derived(raw: EncodedFrame, decision: Decision, feasible: NDArray[np.b
     document["scores"] = [
         score | {"normalized": None} if score["normalized"] in (omitted, score["raw"]) else score for score in scores
     ]
-    return _MAGIC + _encoder.encode(field_names.rename_to_former(document))
+    return _MAGIC + _encoder.encode(document)
 
 
 def _restore_payload(content: bytes) -> bytes:

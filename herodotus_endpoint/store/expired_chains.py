@@ -29,38 +29,34 @@ CHAINS_PER_STEP: Final = 8  # per transaction: at most 256 decisions
 class StoredChain:
     """A stored chain (a key frame with its deltas): decisions that retention deletes or summarises together.
 
-    `base` is the sequence number of the key frame, or None for a single decision that was stored before chains existed.
+    `base` is the sequence number of the key frame.
     """
 
     id: int  # of its oldest member
     incarnation_id: int
     tier: int
-    base: int | None
+    base: int
 
     @property
     def members(self) -> sa.ColumnElement[bool]:
         """The SQL condition that selects the chain's rows of `decisions`."""
         row = DECISIONS.c
-        if self.base is None:
-            return row.id == self.id
         return sa.and_(row.incarnation_id == self.incarnation_id, row.tier == self.tier, row.base == self.base)
 
     @property
     def others(self) -> sa.ColumnElement[bool]:
         """The SQL condition that selects all rows of `decisions` that do not belong to the chain."""
         row = DECISIONS.c
-        if self.base is None:
-            return row.id != self.id
-        same_chain = (row.incarnation_id == self.incarnation_id, row.tier == self.tier)
-        return sa.not_(sa.and_(*same_chain, sa.func.coalesce(row.base, -1) == self.base))
+        same_chain = (row.incarnation_id == self.incarnation_id, row.tier == self.tier, row.base == self.base)
+        return sa.not_(sa.and_(*same_chain))
 
 
 @dataclass(frozen=True)
 class ExpiredChainQuery:
     """Which chains of the tier `tier` have expired: those whose decisions were all ingested before `before_us`.
 
-    Only rows of `decisions` that meet `where` are searched. Rows with an ingest time after `now_us`, which a wrong
-    clock stored in an earlier version, are ignored. Times are in microseconds since 1970.
+    Only rows of `decisions` that meet `where` are searched. Rows with an ingest time after `now_us`, when a
+    clock was wrong, are ignored. Times are in microseconds since 1970.
     """
 
     tier: int
@@ -82,11 +78,10 @@ def find_expired_chains(
     statement = statement.where(row.tier == query.tier, row.id > after, query.where, row.ingested_us <= newest_us)
     statement = statement.order_by(row.id).limit(ROWS_PER_STEP)
     rows = connection.execute(statement).all()
-    chains: dict[tuple[object, ...], StoredChain] = {}
+    chains: dict[tuple[int, int], StoredChain] = {}
     for d in rows:
-        if d.ingested_us < query.before_us and (d.base is None or _ends_us(d.ingested_us) <= query.before_us):
-            key = (d.incarnation_id, d.base) if d.base is not None else (d.id,)
-            chains.setdefault(key, StoredChain(d.id, d.incarnation_id, d.tier, d.base))
+        if d.ingested_us < query.before_us and _ends_us(d.ingested_us) <= query.before_us:
+            chains.setdefault((d.incarnation_id, d.base), StoredChain(d.id, d.incarnation_id, d.tier, d.base))
     return list(chains.values())[:CHAINS_PER_STEP], rows[0].id - 1 if rows else after
 
 

@@ -3,9 +3,8 @@
 Owns: which columns a checksum covers, computing and comparing checksums, reporting damage. Does not own: checksums of
 blobs, which zstd adds (`delta_chains`, `rollups`), checking a complete database (`database_check`).
 
-A checksum covers the columns that never change, because a service of an earlier version updates rows and does not know
-checksums. The state of a decision changes with its outcome; `database_check` compares it with the stored outcomes. Rows
-without a checksum (null) were stored before checksums existed.
+A checksum covers the columns that never change, so that updates need not compute it again. The state of a decision and
+the number of its repeats change with its outcomes, with which `database_check` compares them.
 
 Invariant: no answer contains a row that does not match its checksum. Reading it raises DamagedError, or the row is left
 out of a list that reports the damage.
@@ -30,10 +29,8 @@ from herodotus_endpoint.store.schema import DECISIONS, GAPS, NODE_ROWS, NODES, O
 STATES: Final = frozenset({*UNSUCCESSFUL, "Binding", "Bound", "DryRun"})  # all results of `explain.derive_state`
 _SEPARATOR: Final = "\x1f"
 _NUL: Final = "\N{REPLACEMENT CHARACTER}"  # PostgreSQL cannot store NUL in text
-# Services before 0016, 0018 and 0019 compute checksums without these columns. Frames repeat them.
-_LATER_COLUMNS: Final = {"pod_group", "group_cycle", "group_position", "victims", "repeats"}
-_NOT_COVERED: Final = {  # by table: columns that are updated or assigned by the database
-    DECISIONS.name: {"id", "state", "base", "frame", "tier", "frame_bytes", *_LATER_COLUMNS},
+_NOT_COVERED: Final = {  # by table: columns that are updated, assigned by the database, or not read by lists (victims)
+    DECISIONS.name: {"id", "state", "repeats", "base", "frame", "tier", "frame_bytes", "victims"},
     OUTCOMES.name: {"tier"},
     NODES.name: {"id", "considered"},
 }
@@ -65,9 +62,7 @@ class ChecksummedTable:
         return _checksum(self._values_of_mapping(row), row[self._blob] if self._blob else b"")
 
     def is_intact(self, row: Any) -> bool:
-        """Return whether a stored row matches its checksum or has none. The row must have the covered columns."""
-        if row.checksum is None:
-            return True
+        """Return whether a stored row matches its checksum. The row must have the covered columns."""
         blob = getattr(row, self._blob) if self._blob else b""
         return isinstance(blob, bytes) and _checksum(self._values_of_row(row), blob) == row.checksum
 

@@ -35,11 +35,11 @@ class LabelCondition:
         """
         column = DECISIONS.c.labels
         found = sa.or_(sa.false(), *(sa.func.replace(column, part, "") != column for part in self._parts()))
-        return sa.or_(column.is_(None), sa.not_(found)) if self.negated else sa.and_(column.is_not(None), found)
+        return sa.not_(found) if self.negated else found
 
     def selects(self, row: Any, _state: str) -> bool:
         """Return whether a row of `decisions` meets the condition. The state of the decision does not matter."""
-        return any(part in (row.labels or "") for part in self._parts()) is not self.negated
+        return any(part in row.labels for part in self._parts()) is not self.negated
 
     def _parts(self) -> list[str]:
         if self.values is None:
@@ -53,6 +53,6 @@ def format_labels(labels: Mapping[str, str]) -> str:
     return "\n".join(("", *lines, "")) if lines else ""
 
 
-def parse_labels(text: str | None) -> dict[str, str]:
-    """Return the labels in a text that `format_labels` made, or an empty dict if the text is None."""
-    return dict(line.split("=", 1) for line in (text or "").split("\n") if line)
+def parse_labels(text: str) -> dict[str, str]:
+    """Return the labels in a text that `format_labels` made."""
+    return dict(line.split("=", 1) for line in text.split("\n") if line)

@@ -20,7 +20,7 @@ from herodotus_endpoint.store.database import Snapshot
 from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.labels import LabelCondition
 from herodotus_endpoint.store.retention_clock import RetentionClock
-from herodotus_endpoint.store.rollups import ALL_NODES_PART, Rollup, part_of
+from herodotus_endpoint.store.rollups import Rollup, part_of
 from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS, UNSUCCESSFUL
 
 UNSETTLED: Final = "Binding"  # the only state that outcomes change, see `explain.derive_state`
@@ -187,7 +187,7 @@ class Listing:
             index = {name: i for i, name in enumerate(wanted)}
             index_of = {row.id: index[row.name] for row in connection.execute(ids)}
             sums = np.zeros((len(wanted), len(COUNTED)), np.int64)
-            parts = {ALL_NODES_PART, *map(part_of, index_of)}
+            parts = {*map(part_of, index_of)}
             statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket, ROLLUPS.c.part.in_(parts))
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
                 _add_rollup(sums, index_of, Rollup.unpack(blob))

@@ -42,7 +42,7 @@ from herodotus_endpoint.store.query_results import (
     StoreSizes,
 )
 from herodotus_endpoint.store.record_loader import RecordLoader, load_decision, load_outcomes
-from herodotus_endpoint.store.rollups import ALL_NODES_PART, NodeSums, part_of
+from herodotus_endpoint.store.rollups import NodeSums, part_of
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     GAPS,
@@ -212,7 +212,7 @@ class Reader:
             if not ids:
                 return None
             statement = sa.select(ROLLUPS.c.bucket, ROLLUPS.c.counters)
-            parts = {ALL_NODES_PART, *map(part_of, ids)}
+            parts = {*map(part_of, ids)}
             statement = statement.where(ROLLUPS.c.part.in_(parts), ROLLUPS.c.bucket >= from_bucket)
             if cluster:
                 statement = statement.where(ROLLUPS.c.cluster == cluster)

@@ -133,4 +133,4 @@ def _content(connection: sa.Connection, row: Row, base: bytes | None) -> bytes:
         frame: bytes = connection.execute(sa.select(DECISIONS.c.frame).where(*key)).scalar_one()
         return frame
 
-    return decompress_blob(row.frame, None if row.base in (None, row.sequence) else key_frame)
+    return decompress_blob(row.frame, None if row.base == row.sequence else key_frame)

@@ -386,20 +386,18 @@ def _find_oldest_full_record(connection: sa.Connection, incarnation_id: int) -> 
     key frame, because chains begin with one, and an index finds it.
     """
     row = DECISIONS.c
-    of_it = (row.incarnation_id == incarnation_id, row.tier.in_((FULL, KEPT_LONGER)))
-    alone = sa.select(sa.func.min(row.sequence)).where(*of_it, row.base.is_(None))
     firsts = [
         connection.scalar(
             sa.select(sa.func.min(row.base)).where(row.incarnation_id == incarnation_id, row.tier == tier)
         )
         for tier in (FULL, KEPT_LONGER)
     ]
-    found = [first for first in (*firsts, connection.scalar(alone)) if first is not None]
-    if found:
-        at = (row.incarnation_id == incarnation_id, row.sequence == min(found))
-        return min(found), connection.execute(sa.select(row.generation).where(*at)).scalars().first() or 0
-    known = sa.select(INCARNATIONS.c.highest, INCARNATIONS.c.rows_generation)
-    highest, generation = connection.execute(known.where(INCARNATIONS.c.id == incarnation_id)).one()
+    oldest = min((first for first in firsts if first is not None), default=None)
+    if oldest is not None:
+        at = (row.incarnation_id == incarnation_id, row.sequence == oldest)
+        return oldest, connection.execute(sa.select(row.generation).where(*at)).scalars().first() or 0
+    latest = sa.select(INCARNATIONS.c.highest, INCARNATIONS.c.rows_generation)
+    highest, generation = connection.execute(latest.where(INCARNATIONS.c.id == incarnation_id)).one()
     return highest, generation
 
 

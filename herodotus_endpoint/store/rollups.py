@@ -34,7 +34,6 @@ from herodotus_record.placements import PlacementCount
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
 PART_NODES: Final = 256  # ids in one part: a month of one node is 720 blobs, read in 0.1 s
-ALL_NODES_PART: Final = -1  # the part with all nodes, stored before parts existed
 MAX_COUNTERS: Final = 2_000  # a hundred plugins with twenty counters each; with more, a plugin invents names
 MAX_WORKLOADS: Final = 1_000  # workloads counted by name in a bucket; others are counted as "other"
 MAX_CACHED_BYTES: Final = 4 << 20  # of blobs whose rollups are cached, which take about thirty times as much
@@ -49,9 +48,7 @@ class PackedRollup(msgspec.Struct):
     nodes: bytes
     counters: list[tuple[str, str, str, str, bytes]]  # counter, plugin, detail, type code, column
     workloads: dict[str, dict[int, int]]
-    decided: dict[
-        str, dict[str, dict[int, PlacementCount]]
-    ] = {}  # workload -> deciding factor -> node id; missing in old blobs
+    decided: dict[str, dict[str, dict[int, PlacementCount]]]  # workload -> deciding factor -> node id
 
 
 @dataclass

@@ -158,27 +158,21 @@ DECISIONS: Final = sa.Table(
     sa.Column("nodes_evaluated", sa.Integer, nullable=False),
     sa.Column("nodes_feasible", sa.Integer, nullable=False),
     sa.Column("message", sa.String, nullable=False),
-    sa.Column(
-        "message_names_nobody", sa.Boolean, nullable=True
-    ),  # see `disclosure`; null: stored before the column existed
+    sa.Column("message_names_nobody", sa.Boolean, nullable=True),  # see `disclosure`
     sa.Column(
         "agreement", sa.String, nullable=True
     ),  # whether another scheduler's outcome agrees with the reconstruction
     sa.Column("cause", sa.String, nullable=True),  # why they disagree
     sa.Column("frame", sa.LargeBinary, nullable=False),  # see `delta_chains`
-    sa.Column("base", sa.BigInteger, nullable=True),  # sequence of its key frame; null: stored before chains existed
+    sa.Column("base", sa.BigInteger, nullable=True),  # sequence of its key frame
     sa.Column("tier", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("frame_bytes", sa.Integer, nullable=True),  # length of `frame`; null: stored before tiers existed
-    sa.Column(
-        "labels", sa.String, nullable=True
-    ),  # the pod's, see `labels.format_labels`; null: stored before the column existed
+    sa.Column("frame_bytes", sa.Integer, nullable=True),  # length of `frame`
+    sa.Column("labels", sa.String, nullable=True),  # the pod's, see `labels.format_labels`
     sa.Column("checksum", sa.BigInteger, nullable=True),  # see `integrity`
-    sa.Column("pod_group", sa.String, nullable=True),  # name of the pod's PodGroup; null: none, or stored before
+    sa.Column("pod_group", sa.String, nullable=True),  # name of the pod's PodGroup
     sa.Column("group_cycle", sa.BigInteger, nullable=True),  # number of the group's cycle in the incarnation
     sa.Column("group_position", sa.BigInteger, nullable=True),  # position of the pod in the cycle
-    sa.Column(
-        "victims", sa.String, nullable=True
-    ),  # pods that it evicted, as ",NAMESPACE/POD,NAMESPACE/POD,"; null: none, or stored before the column existed
+    sa.Column("victims", sa.String, nullable=True),  # pods that it evicted, as ",NAMESPACE/POD,NAMESPACE/POD,"
     sa.Column(
         "repeats", sa.BigInteger, nullable=False, server_default="0"
     ),  # later attempts that equal it and have no row; outcomes update it
@@ -246,7 +240,7 @@ ROLLUPS: Final = sa.Table(
     sa.Column("bucket", sa.BigInteger, primary_key=True),  # hours since the epoch, of the decisions' start
     sa.Column("cluster", sa.String, primary_key=True),
     sa.Column("profile", sa.String, primary_key=True),
-    sa.Column("part", sa.Integer, primary_key=True),  # part of the nodes; -1: all nodes, stored before parts existed
+    sa.Column("part", sa.Integer, primary_key=True),  # part of the nodes
     sa.Column("ingested_us", sa.BigInteger, nullable=False),  # ingest of the newest decision in it
     sa.Column("counters", sa.LargeBinary, nullable=False),
     sa.Column("nodes", sa.Integer, nullable=False, server_default="0"),  # number of nodes in the blob

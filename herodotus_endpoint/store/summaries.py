@@ -92,7 +92,7 @@ def encode_summary(record: DecisionRecord) -> bytes:
     """Encode a summary (decision, node table, outcomes) as bytes, without compression."""
     d = record.decision
     parts: list[Frame] = [d, record.table.rows(d.key.cluster, d.key.incarnation), *record.outcomes]
-    return join_frames([codec.encode_for_older_release(frame) for frame in parts])
+    return join_frames([codec.encode(frame) for frame in parts])
 
 
 def join_frames(frames: Sequence[bytes]) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.rollups import ALL_NODES_PART, PART_NODES, node_ids_in
+from herodotus_endpoint.store.rollups import PART_NODES, node_ids_in
 from herodotus_endpoint.store.schema import INCARNATIONS, NODE_ROWS, NODES, ROLLUPS
 
 
@@ -25,7 +25,7 @@ def find_unused_nodes(connection: sa.Connection, part: int) -> set[int]:
     unused = set(connection.scalars(sa.select(row.id).where(*within)))
     unused -= _select_used(connection, unused)
     if unused:
-        blobs = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.part.in_((part, ALL_NODES_PART)))
+        blobs = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.part == part)
         for blob in connection.execute(blobs.execution_options(yield_per=100)).scalars():
             unused -= node_ids_in(blob)
     return unused

@@ -10,15 +10,11 @@ A frame is a 12-byte header and a payload::
 The payload is MessagePack of the model's dataclass by field name. A column is one byte of type code and little-endian
 entries. Frames follow each other without padding, so a spool segment and an uncompressed batch are the same bytes.
 
-Versions: readers ignore unknown fields, so that a reader one version behind can continue; a new field needs a default.
-A new kind of frame, and any change that older readers would misread, needs a new version and a step in `_DOWNGRADES`,
-which expresses a frame in the previous version or raises. The header does not change, so a frame of any version can be
-found, forwarded and set aside. A service states the versions that it reads (`format_accept`), and a shipper converts
-its frames to them (`downgrade_frame`). A frame is written in the oldest version that can express it.
+A column of type "=" is derived from others (`columns.fill_derived`). Frames of kind DELTA are decoded in `deltas`.
 
-1. Every column is written.
-2. A column of type "=" is derived from others (`columns.fill_derived`). Frames of kind DELTA (`deltas`) exist.
-3. Some fields of a decision have other names (`field_names`).
+Readers ignore unknown fields; a new field needs a default. A new kind of frame, and any change that readers would
+misread, needs a new version, which readers of other versions refuse by its number (`read_version`). The header does not
+change, so a frame of any version can be found, forwarded and set aside.
 
 Invariant: what `decode` returns satisfies `validate`; it refuses anything else with the reason, and before it takes
 more memory than `decoded_size` allows.
@@ -26,7 +22,6 @@ more memory than `decoded_size` allows.
 
 from __future__ import annotations
 
-import re
 import struct
 import sys
 import threading
@@ -39,7 +34,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 import zstandard
 
-from herodotus_record.codec import field_names
 from herodotus_record.codec.columns import DERIVED as DERIVED
 from herodotus_record.codec.columns import SMALL_COLUMN as SMALL_COLUMN
 from herodotus_record.codec.columns import TYPECODES, fill_derived_in_place
@@ -63,9 +57,7 @@ from herodotus_record.model import (
     Source,
 )
 
-OLDEST: Final = 1  # version that is read
-VERSION: Final = 3  # newest version that is written and read
-STORED: Final = 2  # version in which stores keep records: the newest that the release before this one reads
+VERSION: Final = 1  # that is written and read
 NEWEST_EVER: Final = 255  # version that the header can hold
 CONTENT_TYPE: Final = "application/vnd.herodotus.frames"
 MAX_FRAME_BYTES: Final = 64 << 20  # a 15,000-node decision with 10 score plugins in 64-bit columns is 3 MB
@@ -78,16 +70,12 @@ ZSTD_LEVEL: Final = 1  # on these columns higher levels save 3% of the size and 
 
 _HEADER: Final = struct.Struct("<2sBBII")
 HEADER_BYTES: Final = _HEADER.size
+DECISION: Final = 1  # the kind of frame with a whole decision
 DELTA: Final = 6  # the kind of frame that is decoded together with its base
 KIND_AT: Final = 3  # byte of the header
 VERSION_AT: Final = 2
 _MAGIC: Final = b"HF"
-# By version: a function that expresses its frame in the previous version, or raises UnknownVersionError.
-_DOWNGRADES: Final[dict[int, Callable[[Frame], Frame]]] = {
-    2: lambda frame: frame,  # decoding has filled in derived columns
-    3: lambda frame: frame,  # encoding writes the names of the version
-}
-_KINDS: Final[dict[int, type[Frame]]] = {1: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
+_KINDS: Final[dict[int, type[Frame]]] = {DECISION: Decision, 2: Outcome, 3: Gap, 4: NodeRows, 5: HighWater}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 _CODES: Final = {code.encode(): code for code in TYPECODES}
 _CODE_OF: Final = {code: name for name, code in _CODES.items()}
@@ -105,7 +93,7 @@ class CodecError(ValueError):
 
 
 class UnknownVersionError(CodecError):
-    """The frame has a format version that this code does not read, or cannot be expressed in the requested version."""
+    """The frame has a format version that this code does not read."""
 
 
 class TruncatedError(CodecError):
@@ -117,73 +105,19 @@ def encode(frame: Frame) -> bytes:
 
     Raises CodecError if fields of the record contradict each other.
     """
-    return _encode_as(frame, _oldest_version_for(frame))
-
-
-def encode_for_older_release(frame: Frame) -> bytes:
-    """Return a record encoded as `encode` does, in a version that the release before this one reads.
-
-    Stores keep records in this version, so that the service can be rolled back to that release. The scheduler answers
-    reviews in it, because it does not know the version of the service that reads the answer.
-    """
-    return _encode_as(frame, min(_oldest_version_for(frame), STORED))
-
-
-def _oldest_version_for(frame: Frame) -> int:
-    """Return the oldest format version that can express the record."""
-    return field_names.SINCE if isinstance(frame, Decision) else 1
-
-
-def _encode_as(frame: Frame, version: int) -> bytes:
     validate(frame)
     payload = _encoder.encode(frame)
-    if isinstance(frame, Decision) and version < field_names.SINCE:
-        payload = field_names.to_former_names(payload)
     if len(payload) > MAX_FRAME_BYTES:
         raise CodecError(f"frame of {len(payload)} bytes is over the limit of {MAX_FRAME_BYTES}")
-    return build_frame(_KIND_OF[type(frame)], payload, version)
+    return build_frame(_KIND_OF[type(frame)], payload)
 
 
-def build_frame(kind: int, payload: bytes, version: int = OLDEST) -> bytes:
+def build_frame(kind: int, payload: bytes) -> bytes:
     """Return a complete frame: a header for the payload, followed by the payload.
 
     It is for stores that keep payloads in another form and restore them without loss.
     """
-    return _HEADER.pack(_MAGIC, version, kind, len(payload), zlib.crc32(payload)) + payload
-
-
-def build_decision_frame(payload: bytes) -> bytes:
-    """Return a complete frame for the payload of a whole decision, of the version whose names the payload has."""
-    former = field_names.has_former_names(payload)
-    return build_frame(_KIND_OF[Decision], payload, OLDEST if former else field_names.SINCE)
-
-
-def format_accept() -> str:
-    """Return the HTTP `Accept` header that states the newest frame version that this code reads."""
-    return f"{CONTENT_TYPE};version={VERSION}"
-
-
-def parse_accept(accept: str) -> int | None:
-    """Return the newest frame version that an HTTP `Accept` header names, or None if it names none."""
-    match = re.search(rf"{re.escape(CONTENT_TYPE)}\s*;\s*version=(\d{{1,3}})\b", accept)
-    return int(match[1]) if match else None
-
-
-def downgrade_frame(frame: bytes, version: int) -> bytes:
-    """Return the frame re-encoded for a reader that knows no format version newer than `version`.
-
-    A frame that such a reader can read already is returned unchanged. Raises UnknownVersionError if that version cannot
-    express the frame, or if the frame is newer than this code.
-    """
-    written = frame[VERSION_AT]
-    if written <= version:
-        return frame
-    decoded = decode(frame)
-    for newer in range(written, version, -1):
-        if newer not in _DOWNGRADES:
-            raise UnknownVersionError(f"this frame of version {newer} cannot be expressed in version {newer - 1}")
-        decoded = _DOWNGRADES[newer](decoded)
-    return _encode_as(decoded, version)
+    return _HEADER.pack(_MAGIC, VERSION, kind, len(payload), zlib.crc32(payload)) + payload
 
 
 def split_frames(data: bytes | memoryview, offset: int = 0) -> Iterator[tuple[int, memoryview]]:
@@ -251,7 +185,7 @@ def decode(frame: bytes | memoryview) -> Frame:
 def read_version(frame: memoryview) -> int:
     """Return the format version in a frame's header; raise UnknownVersionError if this code does not read it."""
     version = frame[VERSION_AT]
-    if not OLDEST <= version <= VERSION:
+    if version != VERSION:
         raise UnknownVersionError(f"frame version {version} is not known to version {VERSION}")
     return version
 
@@ -271,8 +205,6 @@ def decode_payload(kind: int, payload: bytes | memoryview) -> Frame:
     """
     try:
         check_decoded_size(payload)
-        if kind == _KIND_OF[Decision] and field_names.has_former_names(payload):
-            payload = field_names.to_present_names(payload)
         decoded = _decoders[kind].decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OversizedError) as e:  # msgspec lets two through
         raise CodecError(f"{_KINDS[kind].__name__}: {e}") from e

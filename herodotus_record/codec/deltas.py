@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import codec
-from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, CodecError, UnknownVersionError, as_numpy, field_names
+from herodotus_record.codec import DECISION, DELTA, HEADER_BYTES, KIND_AT, CodecError, as_numpy
 from herodotus_record.codec.columns import (
     DERIVED,
     SMALL_COLUMN,
@@ -49,8 +49,6 @@ MAX_EXPANDED_BYTES: Final = 8 << 30  # of the decisions that deltas of one batch
 MAX_SIZE_RATIO: Final = 1 / 2  # the largest length of a delta, relative to its base
 NAME_BYTES: Final = 8
 
-_DECISION: Final = 1
-_VERSION: Final = field_names.SINCE  # the version that is written; readers of 2 know deltas with other names
 _NAME_AT: Final = slice(4, 12)  # in a header: length and checksum
 _PATCH: Final = b"~"
 _LENGTH: Final = struct.Struct("<I")
@@ -142,7 +140,7 @@ class DeltaWriter:
             if len(payload) < base.size * MAX_SIZE_RATIO:
                 base.deltas += 1
                 base.last, base.last_changes = decision, changes
-                return codec.build_frame(DELTA, payload, _VERSION)
+                return codec.build_frame(DELTA, payload)
         whole = codec.encode(decision)
         written = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
         if len(whole) <= MAX_BASE_BYTES:
@@ -166,7 +164,7 @@ class DecisionFields:
     fields: Mapping[str, Any]
 
     def __bytes__(self) -> bytes:
-        return codec.build_frame(_DECISION, _encoder.encode(self.fields), _VERSION)
+        return codec.build_frame(DECISION, _encoder.encode(self.fields))
 
 
 EncodedFrame = bytes | memoryview | DecisionFields
@@ -223,8 +221,7 @@ class _DecodedBase:
         payload = codec.verify_payload(frame)
         try:
             self.size = measure_decoded_size(payload)
-            document: Json = _decoder.decode(payload)
-            self._document = field_names.rename_to_present(document)
+            self._document: Json = _decoder.decode(payload)
             parts = [part for kind in _PARTS for part in self._document[kind]]
             encoded = [v for part in (self._document, *parts) for v in part.values() if isinstance(v, bytes)]
             self._patched_bytes = 0  # at most, of the columns that the present delta patches
@@ -244,7 +241,7 @@ class _DecodedBase:
         self._patched_bytes = 0
         try:
             check_decoded_size(changes)
-            changed = field_names.rename_to_present(_deltas.decode(changes))
+            changed: Json = _deltas.decode(changes)
             shared: Json = {}
             for name in _COLUMNS:
                 if name in changed:
@@ -313,7 +310,7 @@ def _scatter(column: Column, slots: NDArray[Any], entries: NDArray[Any]) -> Colu
 
 def read_base_name(frame: bytes | memoryview) -> bytes | None:
     """Return the 8-byte name by which deltas refer to this frame, or None if the frame is not a whole decision."""
-    return bytes(frame[_NAME_AT]) if frame[KIND_AT] == _DECISION else None
+    return bytes(frame[_NAME_AT]) if frame[KIND_AT] == DECISION else None
 
 
 def find_base_name(frame: bytes | memoryview) -> bytes | None:
@@ -329,28 +326,10 @@ def decode_all(data: bytes) -> Iterator[Frame]:
         yield fill_derived_in_place(decoded) if isinstance(decoded, Decision) else decoded
 
 
-def downgrade_frames(bases: Iterable[bytes], batch: Sequence[bytes], version: int) -> list[bytes]:
-    """Return the frames of a batch, converted for a reader that knows no frame version newer than `version`.
-
-    `bases` are the whole decisions to which deltas of the batch refer; they are included for readers of these deltas. A
-    reader of an older version gets whole frames. Raises UnknownVersionError if that version cannot express a
-    frame.
-    """
-    if version >= _VERSION:
-        first = next((i for i, frame in enumerate(batch) if frame[KIND_AT] == DELTA), len(batch))
-        return [codec.downgrade_frame(frame, version) for frame in (*batch[:first], *bases, *batch[first:])]
-    reader = DeltaReader()
-    for frame in (*bases, *batch):
-        if read_base_name(frame) is not None:
-            reader.add_base(frame)
-    return [_downgrade(reader, frame, version) for frame in batch]
-
-
-def _downgrade(reader: DeltaReader, frame: bytes, version: int) -> bytes:
-    try:
-        return codec.downgrade_frame(bytes(reader.read(frame)[1]) if frame[KIND_AT] == DELTA else frame, version)
-    except UnknownBaseError as e:
-        raise UnknownVersionError(f"cannot be expressed in version {version}: {e}") from e
+def insert_bases(bases: Iterable[bytes], batch: Sequence[bytes]) -> list[bytes]:
+    """Return the frames of a batch with `bases`, the decisions to which its deltas refer, before the first delta."""
+    first = next((i for i, frame in enumerate(batch) if frame[KIND_AT] == DELTA), len(batch))
+    return [*batch[:first], *bases, *batch[first:]]
 
 
 # --- encoding ---------------------------------------------------------------------------------------------------

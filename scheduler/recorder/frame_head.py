@@ -86,7 +86,7 @@ def read_head(frame: memoryview, newest: int = codec.VERSION) -> FrameHead | Non
     checksum does not cover the header: a changed kind is detected because the fields do not match.
     """
     version = frame[VERSION_AT]
-    if not codec.OLDEST <= version <= newest:
+    if not codec.VERSION <= version <= newest:
         raise codec.CodecError(f"frame version {version} is not known")
     try:
         return _read(frame)

@@ -75,9 +75,6 @@ class Shipper:
         self._directory = directory
         self._connection = ServiceConnection(endpoint, TIMEOUT_S, transport)
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/frames"
-        self._accepted_version = (
-            codec.NEWEST_EVER
-        )  # of frames' versions, by the service: until it says so, it is sent what there is
         self._reported_s = -PROGRESS_INTERVAL_S
         self._spools: dict[str, IncarnationSpool] = {}
         self._reached: dict[str, int | None] = {}  # what was delivered of each, also while its directory is deleted
@@ -93,7 +90,7 @@ class Shipper:
             if spool.reached is None:
                 spool.reached = self._reached.get(spool.name)
             alive = spool.has_writer()  # asked before reading: what a live writer still writes is read in the next pass
-            while self._deliver_take_sequence(spool):
+            while self._deliver_next_batch(spool):
                 any_sent = True
                 if alive and spool.is_in_last_segment and spool.count_waiting_bytes() < MIN_BATCH_BYTES:
                     break  # what was written meanwhile goes with the next pass: small batches cost the service more
@@ -145,7 +142,7 @@ class Shipper:
         """Close the connection to the service."""
         self._connection.close()
 
-    def _deliver_take_sequence(self, spool: IncarnationSpool) -> bool:
+    def _deliver_next_batch(self, spool: IncarnationSpool) -> bool:
         batch = spool.next_batch()
         if batch is None:
             return False
@@ -163,10 +160,7 @@ class Shipper:
         If the service refuses a frame for good, halve the batch until that frame is alone, and set it aside. Raise
         NotDeliveredError if the service may accept the frames later.
         """
-        try:
-            code, message = self._send_compatible(spool, batch.frames[start:end])
-        except codec.CodecError as e:  # as the service would say
-            code, message = 415 if isinstance(e, codec.UnknownVersionError) else 400, str(e)
+        code, message = self._send_with_context(spool, batch.frames[start:end])
         if code < 300:
             self._report_progress(delivered=self.progress.delivered + end - start)
             spool.acknowledge(batch, end)
@@ -180,23 +174,19 @@ class Shipper:
             self._set_aside(batch.frames[start], f"{code}: {message}")
             spool.acknowledge(batch, end)
 
-    def _send_compatible(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
-        """Send frames in a version that the service reads, and with the node table if the service lacks it.
+    def _send_with_context(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
+        """Send frames with the bases of their deltas, and again with the node table if the service lacks it.
 
-        Return the HTTP status and the message of the service's response. The bases of the frames' deltas are sent too;
-        the service skips those that it has. Raise UnknownVersionError if a frame cannot be written in the service's
-        version, CodecError if one is damaged.
+        Return the HTTP status and the message of the service's response. The service skips bases that it has.
         """
-        known, bases = self._accepted_version, spool.find_delta_bases(frames)
+        bases = spool.find_delta_bases(frames)
         code, message = self._send(bases, frames)
-        if code == 415 and self._accepted_version < known:
-            code, message = self._send(bases, frames)
         if code == 409 and (table := spool.rebuild_node_table()) is not None:
             code, message = self._send(bases, (table, *frames))
         return code, message
 
     def _send(self, bases: Sequence[bytes], frames: Sequence[bytes]) -> tuple[int, str]:
-        body = b"".join(deltas.downgrade_frames(bases, frames, self._accepted_version))
+        body = b"".join(deltas.insert_bases(bases, frames))
         headers = {"Content-Type": codec.CONTENT_TYPE, "Content-Encoding": "zstd"}
         try:
             response = self._connection.send("POST", self._url, content=codec.compress(body), headers=headers)
@@ -206,12 +196,7 @@ class Shipper:
             raise UnreachableError(str(e) or type(e).__name__) from e
         except httpx.HTTPError as e:
             raise NotDeliveredError(str(e) or type(e).__name__) from e
-        reads = codec.parse_accept(response.headers.get("Accept", ""))
-        if reads is not None and reads != self._accepted_version:
-            self._accepted_version = reads
-            if reads < codec.VERSION:
-                klog.info(0, "The decisions service reads older records, ours are said so", reads=reads)
-        if response.status_code == 415 and reads is None:
+        if response.status_code == 415 and not response.headers.get("Accept", "").startswith(codec.CONTENT_TYPE):
             raise NotDeliveredError(f"415, and not from the decisions service: {_parse_message(response)}")
         if response.status_code in _RETRY_LATER:
             after = response.headers.get("Retry-After", "")

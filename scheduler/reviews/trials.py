@@ -128,8 +128,7 @@ def decode_cluster_answer(answer: bytes) -> ClusterReviewStatus:
 def place_pods(state: ReviewedState, question: bytes, classes: bytes, origin: Origin) -> bytes:
     """Place the pods of a question one after the other and return the records as compressed frames.
 
-    `classes` is the API server's list of PriorityClasses. The service reads the frames without negotiating a version,
-    and it may be of the release before this one. Raise RefusedQuestionError for an invalid pod.
+    `classes` is the API server's list of PriorityClasses. Raise RefusedQuestionError for an invalid pod.
     """
     asked = _decode(question, _PlacementQuestion)
     t = asked.template
@@ -144,7 +143,7 @@ def place_pods(state: ReviewedState, question: bytes, classes: bytes, origin: Or
     framework.extenders = Extenders(state.extenders())
     copy = CopiedCluster(cluster.cache.columns, cluster.objects)
     frames = place(framework, copy, pods, origin, random.getrandbits(31))
-    return _compress(map(codec.encode_for_older_release, frames))
+    return _compress(map(codec.encode, frames))
 
 
 def answer_cluster_review(

@@ -387,8 +387,8 @@ def record() -> str:
         " -o json --full`, `kubectl get decisions -o json` and [exports](records.md#export). Lists omit the fields with"
         f" an entry per node. {AGAIN} With an APIService, `kubectl explain decisions` prints the same.",
         f"Documents have the version `herodotus.dev/v1alpha1`; frames on the wire and in the spool have version"
-        f" {codec.VERSION}. Every field exists since the first version. What may change, and when:"
-        " [versioning.md](versioning.md). Readers ignore fields that they do not know.",
+        f" {codec.VERSION}. What may change, and when:"
+        " [upgrade.md](upgrade.md#what-a-version-promises). Readers ignore fields that they do not know.",
         "Times are UTC, RFC 3339 with microseconds (metadata: seconds). Durations are seconds of the monotonic clock."
         " Amounts are integers in base units: cpu in thousandths of a core, memory and storage in bytes, all else in"
         " pieces. Null means that there is no value, or that the record does not know it; `unknown` then names the"

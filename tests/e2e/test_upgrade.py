@@ -1,7 +1,8 @@
 """Upgrades and rollbacks of scheduler and service in either order, under load, lose nothing.
 
-A short sequence on the simulated API server is in every run. `make upgrade` (HERODOTUS_UPGRADES=rounds) runs a longer
-one, also on a real API server, on PostgreSQL, and from an older version.
+The versions are this one and a later one that the tests make (`versions`). A short sequence on the simulated API server
+is in every run. `make upgrade` (HERODOTUS_UPGRADES=rounds) runs a longer one, also on a real API server and on
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests import postgresql
-from tests.e2e import versions
 from tests.e2e.cluster import Cluster
 from tests.e2e.rollout import rollout
-from tests.e2e.versions import BEFORE, LONG_BEFORE, THIS, Earlier, Version
+from tests.e2e.versions import THIS, Version, make_later
 
 ROUNDS = int(os.environ.get("HERODOTUS_UPGRADES", "0"))
 SIMULATED = pytest.mark.parametrize("api_server", ["simulated"], indirect=True)
@@ -30,19 +30,8 @@ pytestmark = pytest.mark.timeout(300 + 300 * ROUNDS)
 
 
 @pytest.fixture(scope="session")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Version:
-    return an(BEFORE, tmp_path_factory.mktemp("before"))
-
-
-@pytest.fixture(scope="session")
-def long_before(tmp_path_factory: pytest.TempPathFactory) -> Version:
-    return an(LONG_BEFORE, tmp_path_factory.mktemp("long-before"))
-
-
-def an(earlier: Earlier, folder: Path) -> Version:
-    if why := versions.reason_missing(earlier):
-        pytest.skip(why)
-    return versions.unpack(earlier, folder)
+def later(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    return make_later(tmp_path_factory.mktemp("later"))
 
 
 @pytest.fixture
@@ -57,64 +46,50 @@ def database_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 
 @SIMULATED
-def test_nothing_is_lost(cluster: Cluster, namespace: str, before: Version, tmp_path: Path) -> None:
+def test_nothing_is_lost(cluster: Cluster, namespace: str, later: Version, tmp_path: Path) -> None:
     """Either part is the newer one for a while, then both change at once."""
-    with rollout(cluster, namespace, tmp_path, before) as running:
+    with rollout(cluster, namespace, tmp_path, THIS) as running:
+        running.endpoint(later)
+        running.scheduler(later)
         running.endpoint(THIS)
         running.scheduler(THIS)
-        running.endpoint(before)
-        running.scheduler(before)
-        running.both(THIS)
+        running.both(later)
         running.check_nothing_is_lost()
 
 
 @LONG
 def test_nothing_is_lost_in_any_order(
-    cluster: Cluster, namespace: str, before: Version, tmp_path: Path, database_url: str | None
+    cluster: Cluster, namespace: str, later: Version, tmp_path: Path, database_url: str | None
 ) -> None:
     """The service changes first, then the scheduler, then both at once, over several rounds."""
-    with rollout(cluster, namespace, tmp_path, before, database_url) as running:
+    with rollout(cluster, namespace, tmp_path, THIS, database_url) as running:
         for _ in range(ROUNDS):
-            running.endpoint(THIS)
-            running.scheduler(THIS)
-            running.scheduler(before)
-            running.endpoint(before)
-
+            running.endpoint(later)
+            running.scheduler(later)
             running.scheduler(THIS)
             running.endpoint(THIS)
-            running.endpoint(before)
-            running.scheduler(before)
 
-            running.both(THIS)
-            running.both_back(before)
+            running.scheduler(later)
+            running.endpoint(later)
+            running.endpoint(THIS)
+            running.scheduler(THIS)
+
+            running.both(later)
+            running.both_back(THIS)
         print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.check_nothing_is_lost()}")
 
 
 @REPLICAS
 def test_nothing_is_lost_while_replicas_of_two_versions_share_a_database(
-    cluster: Cluster, namespace: str, before: Version, tmp_path: Path, database_url: str
+    cluster: Cluster, namespace: str, later: Version, tmp_path: Path, database_url: str
 ) -> None:
     """The newer replica extends the schema while the older one continues, as in a rolling update and its rollback."""
-    with rollout(cluster, namespace, tmp_path, before, database_url) as running:
+    with rollout(cluster, namespace, tmp_path, THIS, database_url) as running:
         for _ in range(ROUNDS):
+            with running.replica(later):
+                running.scheduler(later)
+                running.endpoint(later)
             with running.replica(THIS):
                 running.scheduler(THIS)
                 running.endpoint(THIS)
-            with running.replica(before):
-                running.scheduler(before)
-                running.endpoint(before)
         print(f"\n{cluster.kind}, PostgreSQL, replicas: {running.check_nothing_is_lost()}")
-
-
-@LONG
-def test_a_service_that_predates_rollbacks_rejects_the_database_and_nothing_is_lost(
-    cluster: Cluster, namespace: str, long_before: Version, tmp_path: Path, database_url: str | None
-) -> None:
-    """The older scheduler still works with this version's service."""
-    with rollout(cluster, namespace, tmp_path, long_before, database_url) as running:
-        running.scheduler(THIS)
-        running.endpoint(THIS)
-        running.scheduler(long_before)
-        running.check_refused(long_before, "cannot use .*: Can't locate revision")
-        running.both(THIS)
-        print(f"\n{cluster.kind}, {'PostgreSQL' if database_url else 'SQLite'}: {running.check_nothing_is_lost()}")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from herodotus_record.version import __version__
-from tests.e2e.versions import BEFORE
 from tests.processes import ROOT
 
 NUMBER = r"(\d+\.\d+\.\d+[\w.-]*)"
@@ -46,22 +45,6 @@ def test_every_place_has_the_same_version() -> None:
 
 def test_the_changelog_has_the_version() -> None:
     assert re.search(rf"^## .*{re.escape(__version__)}", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-
-
-def test_upgrades_are_tested_from_the_last_release() -> None:
-    """Skipped before the first release, and in a folder without git tags."""
-    tags = [
-        "tag",
-        "--merged",
-        "HEAD",
-        "--sort=-v:refname",
-        "--format=%(refname:short) %(objectname) %(*objectname)",
-        "v*",
-    ]
-    done = subprocess.run(["git", "-C", str(ROOT), *tags], capture_output=True, text=True, timeout=100, check=False)
-    released = [line.split() for line in done.stdout.splitlines()]
-    before = [(tag.removeprefix("v"), found[-1]) for tag, *found in released if tag != f"v{__version__}"]
-    assert not before or (BEFORE.number, BEFORE.commit) == before[0]
 
 
 @pytest.mark.parametrize("version", ["1.20.3", "2.0.0-rc.1"])

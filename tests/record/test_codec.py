@@ -189,8 +189,9 @@ PAYLOAD = FRAME[12:]
     ("data", "message"),
     [
         (b"XX" + FRAME[2:], "at byte 0: no frame starts here"),
-        (framed(PAYLOAD, version=4), "frame version 4 is not known to version 3"),
-        (framed(PAYLOAD, kind=9), "frame version 3 has no kind 9"),
+        (framed(PAYLOAD, version=2), "frame version 2 is not known to version 1"),
+        (framed(PAYLOAD, version=0), "frame version 0 is not known to version 1"),
+        (framed(PAYLOAD, kind=9), "frame version 1 has no kind 9"),
         (framed(PAYLOAD, kind=codec.DELTA), "a delta cannot be decoded without its base"),
         (
             FRAME[:4] + b"\xff\xff\xff\xff" + FRAME[8:],

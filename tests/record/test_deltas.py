@@ -8,7 +8,6 @@ import zlib
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -16,10 +15,9 @@ import pytest
 
 from herodotus_record import codec
 from herodotus_record.codec import DERIVED, CodecError, UnknownVersionError, deltas, fill_derived
-from herodotus_record.model import SUCCESS, Decision, DecisionPath, FilterColumn, Outcome, ScoreColumn
-from tests.builders import CORDONED, INSUFFICIENT_CPU, a_decision, a_table, bound
+from herodotus_record.model import SUCCESS, Decision, DecisionPath, FilterColumn, ScoreColumn
+from tests.builders import CORDONED, INSUFFICIENT_CPU, a_decision, a_table
 
-STORED = Path(__file__).parent / "stored"
 NODES = 400
 TABLE = a_table([f"worker-{i}" for i in range(NODES)])
 
@@ -166,7 +164,7 @@ def test_an_unknown_field_is_kept() -> None:
     document = msgspec.msgpack.decode(frames[1][codec.HEADER_BYTES + 8 :])
     document["scores"][0]["ofTomorrow"] = "there"
     payload = frames[1][12:20] + msgspec.msgpack.encode(document | {"new": 1})
-    _, raw = reader_with_bases(frames[0]).read(codec.build_frame(codec.DELTA, payload, 2))
+    _, raw = reader_with_bases(frames[0]).read(codec.build_frame(codec.DELTA, payload))
     kept = msgspec.msgpack.decode(bytes(raw)[codec.HEADER_BYTES :])
     assert (kept["new"], kept["scores"][0]["ofTomorrow"]) == (1, "there")
 
@@ -186,12 +184,11 @@ def test_a_delta_without_its_base_is_refused() -> None:
         codec.decode(delta)
 
 
-def test_a_service_of_the_previous_version_refuses_deltas_by_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    frames = encoded(decisions_of_one_template(2))
-    monkeypatch.setattr(codec, "VERSION", 1)
-    for frame in frames:
-        with pytest.raises(UnknownVersionError, match="frame version 3 is not known to version 1"):
-            deltas.DeltaReader().read(frame)
+def test_a_delta_of_another_version_is_refused_by_its_number() -> None:
+    base, delta = encoded(decisions_of_one_template(2))
+    newer = delta[: codec.VERSION_AT] + bytes([codec.VERSION + 1]) + delta[codec.VERSION_AT + 1 :]
+    with pytest.raises(UnknownVersionError, match="frame version 2 is not known to version 1"):
+        reader_with_bases(base).read(newer)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +213,7 @@ def test_a_delta_that_does_not_fit_its_base_is_refused(changes: object) -> None:
     base = encoded([a_first()])[0]
     payload = base[4:12] + (changes if isinstance(changes, bytes) else msgspec.msgpack.encode(changes))
     with pytest.raises(CodecError):
-        reader_with_bases(base).read(codec.build_frame(codec.DELTA, payload, 2))
+        reader_with_bases(base).read(codec.build_frame(codec.DELTA, payload))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +225,7 @@ def test_a_base_that_is_not_a_decision_is_refused(document: object) -> None:
     payload = document if isinstance(document, bytes) else msgspec.msgpack.encode(document)
     base = codec.build_frame(1, payload)
     with pytest.raises(CodecError, match="base of a delta"):
-        reader_with_bases(base).read(codec.build_frame(codec.DELTA, base[4:12] + msgspec.msgpack.encode({}), 2))
+        reader_with_bases(base).read(codec.build_frame(codec.DELTA, base[4:12] + msgspec.msgpack.encode({})))
 
 
 def test_decisions_with_one_base_share_unchanged_parts() -> None:
@@ -252,36 +249,12 @@ def damaged(frame: bytes) -> bytes:
     return frame[:-1] + bytes([frame[-1] ^ 1])
 
 
-def test_an_older_reader_gets_whole_frames_without_extra_bases() -> None:
-    decisions = decisions_of_one_template(4)
-    frames = encoded(decisions)
-    outcome = codec.encode(bound(a_decision(), a_table(["worker-1", "worker-2", "worker-3"])))
-    downgraded = deltas.downgrade_frames(frames[:1], [*frames[2:], outcome], 1)
-    assert [frame[2] for frame in downgraded] == [1, 1, 1]
-    assert [codec.decode(frame) for frame in downgraded[:2]] == [fill_derived(d) for d in decisions[2:]]
-    assert isinstance(codec.decode(downgraded[2]), Outcome)
-    with_rows = [codec.encode(TABLE.rows("cluster", "incarnation")), *frames[2:]]
-    expected = [with_rows[0], frames[0], *frames[2:]]
-    assert deltas.downgrade_frames(frames[:1], with_rows, codec.NEWEST_EVER) == expected, (
-        "rows come before all decisions"
-    )
-    with pytest.raises(UnknownVersionError, match="cannot be expressed in version 1"):
-        deltas.downgrade_frames([], frames[2:], 1)
-
-
-def test_stored_frames_of_version_2_are_decoded() -> None:
-    """stored/version-2.segment: a whole decision and two that differ from it."""
-    read = list(deltas.decode_all((STORED / "version-2.segment").read_bytes()))
-    assert read == [fill_derived(decision) for decision in frames_of_version_2()]
-
-
-def frames_of_version_2() -> list[Decision]:
-    """Return the decisions of stored/version-2.segment: a whole one and two deltas."""
-    made = [replace(a_first(), scores=(), totals=array("B", [i % 100 for i in range(NODES)]))]
-    for slot, total in ((3, 200), (5, 40_000)):
-        totals = codec.column_from_numpy(np.array([*made[-1].totals[:slot], total, *made[-1].totals[slot + 1 :]]))
-        made.append(replace(made[-1], sequence=slot, totals=totals))
-    return made
+def test_bases_are_inserted_before_the_first_delta() -> None:
+    """Node rows stay in front, because a decision needs the rows before it."""
+    base, *changed = encoded(decisions_of_one_template(3))
+    rows = codec.encode(TABLE.rows("cluster", "incarnation"))
+    assert deltas.insert_bases([base], [rows, *changed]) == [rows, base, *changed]
+    assert deltas.insert_bases([], [rows]) == [rows]
 
 
 def test_the_checksum_covers_the_whole_payload() -> None:

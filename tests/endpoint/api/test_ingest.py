@@ -57,7 +57,7 @@ def test_acknowledges_an_empty_batch(service: Service) -> None:
 
 def nested(kind: int, name: bytes = b"") -> bytes:
     """A frame whose payload is MessagePack maps nested deeper than a decoder follows."""
-    return codec.build_frame(kind, name + b"\x81\xa1x" * 100_000 + b"\xc0", 2)
+    return codec.build_frame(kind, name + b"\x81\xa1x" * 100_000 + b"\xc0")
 
 
 def flipped(frame: bytes) -> bytes:
@@ -116,7 +116,7 @@ def test_malformed_batch_stores_nothing(service: Service, body: bytes, said: str
 
 def test_frame_that_would_take_too_much_memory_is_refused_and_others_are_stored(service: Service) -> None:
     strings = b"\x82\xadrestricted_by\x90\xaatext_notes\xdd" + (60_000_000).to_bytes(4, "big") + b"\xa0" * 60_000_000
-    sent = codec.compress(GOOD + codec.build_frame(1, strings, 3))
+    sent = codec.compress(GOOD + codec.build_frame(1, strings))
     assert len(sent) < 3_000
     status = envelope(service.post(sent, headers={"Content-Encoding": "zstd"}))
     assert status["code"] == 400

@@ -115,10 +115,6 @@ def test_a_damaged_delta_is_refused(damage: Callable[[bytes], bytes], said: str)
         decompress_blob(damage(shelf.blobs[2]), lambda: shelf.blobs[1])
 
 
-def test_a_decision_stored_before_chains_existed_is_read() -> None:
-    assert decode_decision(decompress_blob(codec.compress(codec.encode(a_decision())), None)) == a_decision()
-
-
 def test_fields_of_a_newer_writer_are_kept() -> None:
     """A later version of the service can read these fields from what this version stored."""
     document = msgspec.msgpack.decode(codec.encode(a_decision())[codec.HEADER_BYTES :])

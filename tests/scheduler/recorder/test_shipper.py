@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,7 +29,6 @@ from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint, endpoint
 from scheduler.recorder.progress import Progress, count_waiting_bytes
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
-from tests.builders import a_decision
 from tests.processes import ROOT, eventually
 from tests.support.recorder_frames import ME, TABLE, encoded_gap
 
@@ -298,18 +296,16 @@ def test_damaged_bytes_cost_no_frame_behind_them(tmp_path: Path, service: Servic
     assert service.stored == [1, 2, 3]
 
 
-def test_a_frame_that_an_older_service_cannot_be_sent_is_set_aside(
+def test_a_frame_of_a_version_that_the_service_does_not_read_is_set_aside(
     tmp_path: Path, service: Service, shipper: Shipper
 ) -> None:
-    spool = write(tmp_path, 1)
-    frame = codec.encode(replace(a_decision(sequence=2), rank=codec.DERIVED))
-    payload = frame[codec.HEADER_BYTES :].replace(b"rank", b"rink")
-    spool.append(codec.build_frame(frame[codec.KIND_AT], payload, frame[codec.VERSION_AT]))
-    spool.append(encoded_gap(3))
-    older = {"Accept": f"{codec.CONTENT_TYPE};version=1"}
-    service.answers = [httpx.Response(415, headers=older, json={"message": "frame version 2 is not known"})]
+    write(tmp_path, 1, 2, 3)
+    reads = {"Accept": f"{codec.CONTENT_TYPE};version=9"}
+    refusal = httpx.Response(415, headers=reads, json={"message": "frame version 1 is not known to version 9"})
+    service.answers = [refusal, httpx.Response(200), refusal, refusal, httpx.Response(200)]
     shipper.deliver_pending()
-    assert (service.stored, shipper.progress.refused) == ([1, 3], 1)
+    assert shipper.progress.refused == 1
+    assert (tmp_path / "refused.frames").exists()
 
 
 def test_before_it_ends_it_delivers_what_is_there(tmp_path: Path, service: Service, shipper: Shipper) -> None:

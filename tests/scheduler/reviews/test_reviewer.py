@@ -19,7 +19,6 @@ import sqlalchemy as sa
 from herodotus_endpoint.store.schema import REVIEWS as REVIEW_ROWS
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.http import ApiServer
-from herodotus_record import codec
 from herodotus_record.cluster_reviews import ClusterReviewStatus
 from herodotus_record.model import Code
 from herodotus_record.reviews import REVIEWED
@@ -185,12 +184,6 @@ def test_victims_are_named_and_stay(rig: Rig) -> None:
     assert told["preemption"]["candidates"][0]["victims"] == ["default/low"]
     rig.world.settle()
     assert [said for said in rig.world.writes.sent if said[0] in ("evicted", "preempted")] == []
-
-
-def test_a_service_of_the_release_before_reads_the_answer(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "VERSION", codec.STORED)
-    rig.world.start(node("a", "2"))
-    assert status(rig.ask(wanted("1")))["fits"] == 1
 
 
 def test_existing_pod_is_reviewed_as_if_it_were_absent(rig: Rig) -> None:
