@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.processes import ROOT
 WORKFLOWS = {path.stem: path for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))}
 ACTION = re.compile(r"^[\w-]+/[\w-]+@[0-9a-f]{40}$")
 RUNNERS_OWN = {
+    "awk",
     "sudo",
     "docker",
     "helm",
@@ -117,3 +120,38 @@ def test_programs_and_targets_of_steps_exist() -> None:
             assert (ROOT / Path(words[0])).exists(), line
         elif not words[0].startswith(("--", "./*", ".venv/bin/uv")):
             assert words[0] in RUNNERS_OWN | {"apt-get", "debootstrap"}, line
+
+
+CHANGES = """# Changelog
+
+## [0.2.0] - 2027-01-02
+
+### Added
+
+- Two.
+
+## [0.2.0-rc.1] - 2026-12-01
+
+- A candidate.
+
+## [0.1.0] - 2026-11-01
+
+- One.
+"""
+
+
+@pytest.mark.parametrize(
+    ("tag", "notes"),
+    [("v0.2.0", "### Added\n\n- Two."), ("v0.2.0-rc.1", "- A candidate."), ("v0.1.0", "- One."), ("v0.2", None)],
+)
+def test_release_notes_are_the_section_of_the_release(tag: str, notes: str | None, tmp_path: Path) -> None:
+    """A tag without a section ends the release."""
+    (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    (step,) = (
+        s for s in jobs("release")["release"]["steps"] if s.get("name") == "The release's section of the changelog"
+    )
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=os.environ | {"GITHUB_REF_NAME": tag}, check=False
+    )
+    assert (done.returncode == 0) == (notes is not None)
+    assert (tmp_path / "notes.md").read_text().strip() == (notes or "")
