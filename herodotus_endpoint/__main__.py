@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from herodotus_endpoint import certificate, deployment_modes, maintenance, options
-from herodotus_endpoint.archive.problems import ArchiveError
+from herodotus_endpoint.archive import ArchiveError
 from herodotus_endpoint.delegation import resolve_delegation
 from herodotus_endpoint.deployment_modes import DeploymentModeError
 from herodotus_endpoint.extras import MissingExtraError, require_extra

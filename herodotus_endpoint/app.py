@@ -40,7 +40,7 @@ from herodotus_endpoint.readiness import Readiness, describe_failed
 from herodotus_endpoint.resources import PREFIX, SERVICE_VERSION
 from herodotus_endpoint.routing import TEXT, Access, PoolKind, Route, build_blueprint, declare, list_routes
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store import Store, StoreUnavailableError, integrity, reads
+from herodotus_endpoint.store import Store, StoreUnavailableError, integrity, replicas
 from herodotus_record import codec
 from herodotus_record.model import API_VERSION
 from herodotus_record.version import __version__
@@ -174,7 +174,7 @@ def _install_response_hooks(app: Flask, metrics: EndpointMetrics) -> None:
     def begin() -> None:
         g.began = time.perf_counter()
         g.damage = integrity.collect_damage()
-        g.reads = reads.track_reads()
+        g.reads = replicas.track_reads()
 
     @app.after_request
     def end(response: Response) -> Response:

@@ -12,7 +12,7 @@ import threading
 from typing import Any, Final
 
 from herodotus_endpoint import options
-from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError
+from herodotus_endpoint.archive import ArchiveError, ArchiveUnavailableError
 from herodotus_endpoint.extras import require_extra
 from herodotus_endpoint.store import Store, StoreUnavailableError, database_from_url
 from herodotus_endpoint.store.retention_limits import DAY_S

@@ -17,7 +17,7 @@ import msgspec
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
-from herodotus_endpoint.archive.problems import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
+from herodotus_endpoint.archive import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_endpoint.store.read_budget import BudgetExceededError, QuestionAbandonedError
 from herodotus_record.pruned import PrunedError

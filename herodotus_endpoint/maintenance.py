@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from herodotus_endpoint import archive_command, options
-from herodotus_endpoint.archive.problems import ArchiveError
+from herodotus_endpoint.archive import ArchiveError
 from herodotus_endpoint.exchange import command as exchange
 from herodotus_endpoint.exchange.atomic_files import FileRefusedError
 from herodotus_endpoint.extras import MissingExtraError

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from herodotus_endpoint.store import IngestReceipt, PruneResult, StoreSizes
-from herodotus_endpoint.store.reads import RequestReads
+from herodotus_endpoint.store.replicas import RequestReads
 
 MULTIPROCESS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"  # defined by prometheus_client
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

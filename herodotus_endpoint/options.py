@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from herodotus_endpoint.archive.problems import ArchiveError
+from herodotus_endpoint.archive import ArchiveError
 from herodotus_endpoint.archive.urls import ArchiveUrl
 from herodotus_endpoint.delegation import DelegationOptions
 from herodotus_endpoint.deployment_modes import DeploymentMode

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_endpoint.archive.problems import ArchiveError
+from herodotus_endpoint.archive import ArchiveError
 from herodotus_endpoint.delegation import DelegationOptions, open_delegation
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Pruner, PruningThread, Store

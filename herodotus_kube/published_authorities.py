@@ -35,7 +35,7 @@ FIRST_RETRY_S: Final = 1.0  # an API server that has just started publishes clie
 FRONT_PROXY_RETRY_S: Final = 5.0  # the settings that are known stay
 SERVICE_CA_KEY: Final = "ca.crt"
 UNPUBLISHED_EVERY_S: Final = 1.0  # a new installation's first record waits for this, and it is one small request
-PUBLISHED_EVERY_S: Final = 10.0  # as often as connections look at their files (recorder.connection)
+PUBLISHED_EVERY_S: Final = 10.0  # as often as connections look at their files (recorder.endpoint)
 _log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")

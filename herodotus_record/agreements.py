@@ -74,7 +74,7 @@ def build_agreements(
         "since": format_timestamp(time.since_us),
         "until": format_timestamp(time.until_us),
         "complete": time.complete,
-        "schedulers": [_scheduler(name, found) for name, found in sorted(by_scheduler.items())],
+        "schedulers": [_scheduler(name, decisions) for name, decisions in sorted(by_scheduler.items())],
         "causes": [
             {"cause": cause, "outcomes": n, "text": CAUSES[Cause(cause)]} for cause, n in _causes(outcomes).items()
         ],

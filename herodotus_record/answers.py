@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from herodotus_record import notes, reasons, score_inputs, suggestions
+from herodotus_record import notes, reasons, suggestions
 from herodotus_record.devices import build_device_shortage, build_devices
 from herodotus_record.document import (
     build_group_cycle,
@@ -44,12 +44,18 @@ from herodotus_record.model import (
     Code,
     Decision,
     Evaluation,
+    Inputs,
     NodeTable,
     Outcome,
     PluginVerdict,
     SchedulerInfo,
 )
-from herodotus_record.node_results import build_reason_detail, list_possible_node_changes, list_verdicts
+from herodotus_record.node_results import (
+    build_reason_detail,
+    is_evaluated,
+    list_possible_node_changes,
+    list_verdicts,
+)
 from herodotus_record.pruned import build_pruned, describe_kept, find_slot
 from herodotus_record.units import format_quantities, format_timestamp, natural_sort_key
 
@@ -108,7 +114,7 @@ def build_pod_explanation(
         "restrictedBy": list(decision.restricted_by),
         "filters": _filters(decision),
         "scorePlugins": [{"plugin": s.plugin, "weight": s.weight, "skipped": s.skipped} for s in decision.scores],
-        "inputs": score_inputs.list_sources(decision),
+        "inputs": list_sources(decision),
         "ranking": [_ranked(decision, table, slot) for slot in shown],
         "rankingOmitted": len(order) - len(shown) + (decision.nodes_feasible - len(order) if decision.summary else 0),
         "rejections": group_rejections(decision, table, named=None if every_node else MAX_NAMED),
@@ -223,10 +229,10 @@ def find_node_groups(outcomes: Sequence[Outcome]) -> Json | None:
     if not recorded:
         return None
     newest = max(recorded, key=lambda o: o.at_us)
-    found = read_node_groups(newest) or {}
+    groups = read_node_groups(newest) or {}
     try:
-        more = {"notes": found["notes"], "omittedGroups": found["omitted"]}
-        return {**found["review"], **more, "recordedAt": format_timestamp(newest.at_us)}
+        more = {"notes": groups["notes"], "omittedGroups": groups["omitted"]}
+        return {**groups["review"], **more, "recordedAt": format_timestamp(newest.at_us)}
     except (KeyError, TypeError):
         return None
 
@@ -241,18 +247,18 @@ def _not_evaluated(decision: Decision) -> Json:
 
 
 def _preemption(decision: Decision) -> Json | None:
-    found = decision.preemption
-    if found is None:
+    preemption = decision.preemption
+    if preemption is None:
         return None
 
     def nearest(c: Candidate) -> tuple[bool, bool, object]:
-        return c.node != found.nominated_node, bool(c.rejected_by), natural_sort_key(c.node)
+        return c.node != preemption.nominated_node, bool(c.rejected_by), natural_sort_key(c.node)
 
     return {
-        "nominatedNode": found.nominated_node or None,
-        "evicted": found.evicted,
-        "candidates": [_candidate(c) for c in sorted(found.candidates, key=nearest)[:MAX_NAMED]],
-        "candidatesOmitted": max(0, len(found.candidates) - MAX_NAMED),
+        "nominatedNode": preemption.nominated_node or None,
+        "evicted": preemption.evicted,
+        "candidates": [_candidate(c) for c in sorted(preemption.candidates, key=nearest)[:MAX_NAMED]],
+        "candidatesOmitted": max(0, len(preemption.candidates) - MAX_NAMED),
     }
 
 
@@ -307,7 +313,7 @@ def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
         for s in decision.scores
         if not s.skipped and len(s.normalized)
     }
-    return row | score_inputs.build_node_inputs(decision, slot)
+    return row | build_node_inputs(decision, slot)
 
 
 def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
@@ -318,7 +324,7 @@ def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
     verdicts = list_verdicts(decision, slot)
     name = table.names[slot]
     candidates = decision.preemption.candidates if decision.preemption else ()
-    unranked = {"node": name, "chosen": False} | score_inputs.build_node_inputs(decision, slot)
+    unranked = {"node": name, "chosen": False} | build_node_inputs(decision, slot)
     answer = _ranked(decision, table, slot) if decision.rank[slot] else unranked
     answer |= {
         "headline": format_node_headline(decision, table, slot),
@@ -347,4 +353,36 @@ def _plugin_verdict(v: PluginVerdict, scheduler: SchedulerInfo) -> Json:
         "plugin": v.plugin,
         "code": v.verdict.code.label,
         "reasons": [reasons.format_reason(reason, version) for reason in v.verdict.reasons],
+    }
+
+
+def list_sources(decision: Decision) -> list[Json]:
+    """Return the sources of each plugin's measurements, with the names and units of what was measured, as JSON."""
+    return [
+        {
+            "plugin": inputs.plugin,
+            "source": inputs.source,
+            "numbers": [{"name": n.name, "unit": n.unit, "digits": n.digits} for n in inputs.numbers],
+        }
+        for inputs in decision.inputs
+    ]
+
+
+def build_node_inputs(decision: Decision, slot: int) -> Json:
+    """Return a node's measurements as the JSON field `inputs`: one entry for each source, ordered as `list_sources`.
+
+    Returns an empty dict if the decision has no measurements or the node was not evaluated.
+    """
+    if not decision.inputs or not is_evaluated(decision, slot):
+        return {}
+    return {"inputs": [_node_entry(inputs, slot) for inputs in decision.inputs]}
+
+
+def _node_entry(inputs: Inputs, slot: int) -> Json:
+    measured_s = inputs.measured_s(slot)
+    return {
+        "plugin": inputs.plugin,
+        "values": {number.name: number.value_at(slot) for number in inputs.numbers},
+        "measuredAt": format_timestamp(measured_s * 1_000_000) if measured_s else None,
+        "stale": bool(len(inputs.stale) and inputs.stale[slot]),
     }

@@ -56,8 +56,8 @@ def group_by_attempt(records: Iterable[Record]) -> list[AttemptRecords]:
     by_pod: dict[tuple[str, str, str], list[Record]] = {}
     for record in sorted(records, key=_start_order):
         by_pod.setdefault((record.cluster, record.namespace, record.pod), []).append(record)
-    found = [attempt for pod_records in by_pod.values() for attempt in _match_records(pod_records)]
-    return sorted(found, key=lambda attempt: _start_order(attempt.record))
+    attempts = [attempt for pod_records in by_pod.values() for attempt in _match_records(pod_records)]
+    return sorted(attempts, key=lambda attempt: _start_order(attempt.record))
 
 
 def _match_records(records: Sequence[Record]) -> Iterable[AttemptRecords]:
@@ -146,10 +146,10 @@ def _follow(links: list[int], place: int) -> int:
 def _group_unmatched(
     records: Iterable[Record], key: Callable[[Record], tuple[str | None, str | None]]
 ) -> dict[tuple[str | None, str | None], _UnmatchedRecords]:
-    found: dict[tuple[str | None, str | None], _UnmatchedRecords] = {}
+    unmatched: dict[tuple[str | None, str | None], _UnmatchedRecords] = {}
     for record in records:
-        found.setdefault(key(record), _UnmatchedRecords()).append(record)
-    return found
+        unmatched.setdefault(key(record), _UnmatchedRecords()).append(record)
+    return unmatched
 
 
 def _find_reconstructions(records: Sequence[Record]) -> dict[int, Record]:
@@ -158,14 +158,14 @@ def _find_reconstructions(records: Sequence[Record]) -> dict[int, Record]:
     A reconstruction matches the record of the same pod and node whose start is nearest, at most SKEW_US apart. A record
     matches one reconstruction, because the observer may miss an attempt but sees none twice.
     """
-    found: dict[int, Record] = {}
+    reconstructions: dict[int, Record] = {}
     recorded = _group_unmatched((r for r in records if r.source == Source.SCHEDULER.value), _pod_key)
     for seen in (record for record in records if record.source == Source.RECONSTRUCTED.value):
         candidates = recorded.get(_pod_key(seen))
         place = candidates.nearest(seen.started_us) if candidates else None
         if candidates and place is not None and abs(candidates.start(place) - seen.started_us) <= SKEW_US:
-            found[candidates.take(place).id] = seen
-    return found
+            reconstructions[candidates.take(place).id] = seen
+    return reconstructions
 
 
 def _take_log_record(seen: Record, logged: Mapping[tuple[str | None, str | None], _UnmatchedRecords]) -> Record | None:

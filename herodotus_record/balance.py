@@ -133,20 +133,20 @@ def _reweigh(d: Decision, weights: Mapping[str, int]) -> _Reweighed:
 
 def _find_plugins(sample: Iterable[RecordedDecision]) -> dict[str, int]:
     """Return the plugins that scored any decision, with their weight in the newest of them, in the profile's order."""
-    found: dict[str, int] = {}
+    weights: dict[str, int] = {}
     for r in sample:
         for s in r.decision.scores:
             if not s.skipped:
-                found.setdefault(s.plugin, s.weight)
-    return found
+                weights.setdefault(s.plugin, s.weight)
+    return weights
 
 
 def _count_wins(sample: Iterable[RecordedDecision]) -> dict[str, Counter[str]]:
     """Return, for each chosen node, how often each factor (a plugin, or a tie) decided for it."""
-    found: dict[str, Counter[str]] = {}
+    wins: dict[str, Counter[str]] = {}
     for r in sample:
-        found.setdefault(_chosen(r), Counter())[find_deciding_factor(r.decision).by] += 1
-    return found
+        wins.setdefault(_chosen(r), Counter())[find_deciding_factor(r.decision).by] += 1
+    return wins
 
 
 def _expect_wins(sample: Iterable[RecordedDecision]) -> dict[str, float]:
@@ -154,21 +154,21 @@ def _expect_wins(sample: Iterable[RecordedDecision]) -> dict[str, float]:
 
     A node that was never feasible has 0.
     """
-    found: dict[str, float] = {}
+    expected: dict[str, float] = {}
     for r in sample:
         names, rank = r.table.names, r.decision.rank
         share = 1 / r.decision.nodes_feasible
         for slot, name in enumerate(names[: len(rank)]):
             if name:
-                found[name] = found.get(name, 0.0) + (share if rank[slot] else 0.0)
-    return found
+                expected[name] = expected.get(name, 0.0) + (share if rank[slot] else 0.0)
+    return expected
 
 
 def _count_fits(sample: Iterable[RecordedDecision]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    fits: Counter[str] = Counter()
     for r in sample:
-        found.update(r.table.names[slot] for slot, rank in enumerate(r.decision.rank) if rank)
-    return found
+        fits.update(r.table.names[slot] for slot, rank in enumerate(r.decision.rank) if rank)
+    return fits
 
 
 def _count_reweighed_wins(sample: Iterable[RecordedDecision], reweighed: Iterable[_Reweighed]) -> dict[str, float]:
@@ -177,12 +177,12 @@ def _count_reweighed_wins(sample: Iterable[RecordedDecision], reweighed: Iterabl
     A decision whose recorded winner is still among the best counts for that node. Otherwise, the best nodes share it
     evenly.
     """
-    found: dict[str, float] = {}
+    wins: dict[str, float] = {}
     for r, w in zip(sample, reweighed, strict=False):
         winners = [_chosen(r)] if w.stays else [r.table.names[slot] for slot in w.best]
         for name in winners:
-            found[name] = found.get(name, 0.0) + 1 / len(winners)
-    return found
+            wins[name] = wins.get(name, 0.0) + 1 / len(winners)
+    return wins
 
 
 def _count_moves_without(sample: Iterable[RecordedDecision], plugin: str) -> int:

@@ -81,23 +81,23 @@ def classify_nodes(recorded: RecordedDecision) -> dict[str, str]:
 
 def _compare_pods(before: Decision, after: Decision) -> list[Json]:
     then, now = before.pod, after.pod
-    found = []
+    differences = []
     for resource in sorted(then.requests.keys() | now.requests.keys()):
         was, has = then.requests.get(resource, 0), now.requests.get(resource, 0)
         if was != has:
             text = f"requests {resource} {format_quantity(resource, was)} → {format_quantity(resource, has)}"
-            found.append({"what": "requests", "resource": resource, "before": was, "after": has, "text": text})
+            differences.append({"what": "requests", "resource": resource, "before": was, "after": has, "text": text})
     if then.priority != now.priority:
         text = f"priority {then.priority} → {now.priority}"
-        found.append({"what": "priority", "before": then.priority, "after": now.priority, "text": text})
-    if then.digest != now.digest and not found:
-        found.append({"what": "pod", "text": "labels, affinity or other fields that scheduling reads"})
+        differences.append({"what": "priority", "before": then.priority, "after": now.priority, "text": text})
+    if then.digest != now.digest and not differences:
+        differences.append({"what": "pod", "text": "labels, affinity or other fields that scheduling reads"})
     if then.nominated_node != now.nominated_node and now.nominated_node:
         text = f"{now.nominated_node} is nominated: pods were evicted there"
-        found.append({"what": "nominated", "node": now.nominated_node, "text": text})
+        differences.append({"what": "nominated", "node": now.nominated_node, "text": text})
     if before.key.incarnation != after.key.incarnation:
-        found.append({"what": "scheduler", "text": "another scheduler process"})
-    return found
+        differences.append({"what": "scheduler", "text": "another scheduler process"})
+    return differences
 
 
 def _compare_node_sets(what: str, names: Iterable[str], word: str) -> list[Json]:
@@ -124,8 +124,8 @@ def _verdict_change(was: str, now: str, names: Sequence[str]) -> Json:
     which = join_names(names)
     s, were = ("s", "was") if len(names) == 1 else ("", "were")
     if NOT_EVALUATED in (was, now):
-        known = f"fit{s}" if FITS in (was, now) else f"rejected by {was if now == NOT_EVALUATED else now}"
-        text = f"{which} {were} evaluated: {known}" if was == NOT_EVALUATED else f"{which} {were} no longer evaluated"
+        change = f"fit{s}" if FITS in (was, now) else f"rejected by {was if now == NOT_EVALUATED else now}"
+        text = f"{which} {were} evaluated: {change}" if was == NOT_EVALUATED else f"{which} {were} no longer evaluated"
         return _node_change("looked-at" if was == NOT_EVALUATED else "not-looked-at", names, text) | {
             "filter": now or None
         }
@@ -141,13 +141,13 @@ def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Jso
 
     A resource is left out if a node had enough of it both before and after.
     """
-    found = []
+    differences = []
     for resource, requested in sorted(after.decision.pod.requests.items()):
         then, now = _find_most_free(before, resource), _find_most_free(after, resource)
         if then and now and then[0] != now[0] and min(then[0], now[0]) < requested:
             amounts = f"{format_quantity(resource, then[0])} → {format_quantity(resource, now[0])}"
             text = f"most {resource} free on a node: {amounts} ({now[1]})"
-            found.append(
+            differences.append(
                 {
                     "what": "room",
                     "resource": resource,
@@ -158,7 +158,7 @@ def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Jso
                     "text": text,
                 }
             )
-    return found
+    return differences
 
 
 def _find_most_free(recorded: RecordedDecision, resource: str) -> tuple[int, str] | None:

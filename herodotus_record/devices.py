@@ -47,17 +47,17 @@ def build_device_shortage(decision: Decision, table: NodeTable) -> Json | None:
     The request is the one that most nodes lack devices for. A node that an earlier filter rejects does not count.
     Devices that several nodes reach count on each of them.
     """
-    found: dict[tuple[str, str, int], list[_NodeDevices]] = {}
+    nodes_by_request: dict[tuple[str, str, int], list[_NodeDevices]] = {}
     for node, reason in _list_shortages(decision, table):
         params = reason.params
         if not {"claim", "request", "needed", "usable", "devices"} <= params.keys():
             continue  # one of too many different explanations, of which only the code is kept
         key = (params["claim"], params["request"], int(params["needed"]))
-        found.setdefault(key, []).append(_NodeDevices(node, int(params["usable"]), int(params["devices"])))
-    if not found or decision.chosen is not None:
+        nodes_by_request.setdefault(key, []).append(_NodeDevices(node, int(params["usable"]), int(params["devices"])))
+    if not nodes_by_request or decision.chosen is not None:
         return None
-    claim, request, needed = max(found, key=lambda key: (len(found[key]), key))
-    nodes = found[claim, request, needed]
+    claim, request, needed = max(nodes_by_request, key=lambda key: (len(nodes_by_request[key]), key))
+    nodes = nodes_by_request[claim, request, needed]
     usable = sorted((n for n in nodes if n.usable), key=lambda n: (-n.usable, natural_sort_key(n.node)))
     total, most = sum(n.usable for n in nodes), max(n.usable for n in nodes)
     text = (

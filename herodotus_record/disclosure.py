@@ -145,10 +145,10 @@ def is_message_public(decision: Decision) -> bool:
 
 def list_named_namespaces(decision: Decision, outcomes: Iterable[Outcome] = ()) -> frozenset[str]:
     """Return the namespaces of the decision's pod and of every other pod that the decision or its outcomes name."""
-    found = {decision.pod.namespace}
+    namespaces = {decision.pod.namespace}
     for part in (decision, *outcomes):
-        found.update(name.partition("/")[0] for name in _pods(part))
-    return frozenset(found)
+        namespaces.update(name.partition("/")[0] for name in _pods(part))
+    return frozenset(namespaces)
 
 
 def _pods(part: Any) -> Iterator[str]:
@@ -219,8 +219,8 @@ class _View:
         return replace(value, **shown) if shown else value
 
     def _parts(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        found = tuple(self.part(value) for value in values if not isinstance(value, InputColumn) or _is_known(value))
-        return values if len(found) == len(values) and all(map(_is, found, values)) else found
+        visible = tuple(self.part(value) for value in values if not isinstance(value, InputColumn) or _is_known(value))
+        return values if len(visible) == len(values) and all(map(_is, visible, values)) else visible
 
     def _reason(self, reason: Reason) -> Reason:
         """Return the reason with masked parameters; if its code is unknown, a reason with a fixed text instead."""

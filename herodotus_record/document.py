@@ -200,10 +200,10 @@ def count_repeats(outcomes: Sequence[Outcome]) -> int:
 def read_node_groups(outcome: Outcome) -> Json | None:
     """Return the verdicts of node groups that the outcome holds, or None if it holds none that can be read."""
     try:
-        found = json.loads(outcome.node_groups or "null")
+        groups = json.loads(outcome.node_groups or "null")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return groups if isinstance(groups, dict) else None
 
 
 def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
@@ -216,8 +216,8 @@ def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
         *parents, last = path.split(".")
         holders: list[Any] = [document]
         for name in parents:
-            found = (holder.get(name) for holder in holders)
-            holders = [h for f in found for h in (f if isinstance(f, list) else [f]) if isinstance(h, dict)]
+            values = (holder.get(name) for holder in holders)
+            holders = [h for f in values for h in (f if isinstance(f, list) else [f]) if isinstance(h, dict)]
         for holder in holders:
             if last in holder:
                 holder[last] = None

@@ -111,13 +111,13 @@ def rank_slots(decision: Decision) -> list[int]:
 
 def _first_two(decision: Decision) -> list[int]:
     """Return the slots of the best two nodes, as `rank_slots` orders them, without sorting the others."""
-    rank, found = decision.rank, list[int]()
+    rank, slots = decision.rank, list[int]()
     for level in heapq.nsmallest(2, {*rank} - {0}):
         equals = [slot for slot, r in enumerate(rank) if r == level] if rank.count(level) > 1 else [rank.index(level)]
-        found += sorted(equals, key=lambda slot: slot != decision.chosen)
-        if len(found) > 1:
+        slots += sorted(equals, key=lambda slot: slot != decision.chosen)
+        if len(slots) > 1:
             break
-    return found[:2]
+    return slots[:2]
 
 
 def count_tied(decision: Decision) -> int:
@@ -184,10 +184,10 @@ def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> 
         by_filter.setdefault(position, []).extend(slots)
     largest = sorted(by_filter.items(), key=lambda item: (-len(item[1]), item[0]))[:most]
     least = _find_least_effort(decision, table)
-    found = [] if least is None else [least]
+    nearest = [] if least is None else [least]
     for _, slots in largest:
-        found += select_nearest(decision, table, slots, 1)
-    return list(dict.fromkeys(found))
+        nearest += select_nearest(decision, table, slots, 1)
+    return list(dict.fromkeys(nearest))
 
 
 def group_rejections(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
@@ -226,8 +226,8 @@ def _list_rejecting_filters(decision: Decision) -> list[tuple[int, Column, list[
     The tuple holds the filter's index, its column of verdict numbers by node slot, and for each number whether that
     verdict rejects.
     """
-    found = ((position, f.ids, [v.rejects_node for v in f.verdicts]) for position, f in enumerate(decision.filters))
-    return [(position, ids, rejects) for position, ids, rejects in found if len(ids) and any(rejects)]
+    filters = ((position, f.ids, [v.rejects_node for v in f.verdicts]) for position, f in enumerate(decision.filters))
+    return [(position, ids, rejects) for position, ids, rejects in filters if len(ids) and any(rejects)]
 
 
 @_memoized
@@ -236,10 +236,10 @@ def find_first_rejections(decision: Decision) -> dict[tuple[int, int], list[int]
 
     A key is the index of the filter in `decision.filters` and the index of the verdict in its `verdicts`.
     """
-    found: dict[tuple[int, int], list[int]] = {}
+    slots_by_verdict: dict[tuple[int, int], list[int]] = {}
     for position, number, slots in _group_by_verdicts(decision):
-        found.setdefault((position, number), []).extend(slots)
-    return {verdict: sorted(slots) for verdict, slots in found.items()}
+        slots_by_verdict.setdefault((position, number), []).extend(slots)
+    return {verdict: sorted(slots) for verdict, slots in slots_by_verdict.items()}
 
 
 @_memoized
@@ -255,13 +255,13 @@ def _group_by_verdicts(decision: Decision) -> list[tuple[int, int, list[int]]]:
     for slot, (evaluation, way) in enumerate(zip(decision.evaluation, given, strict=False)):
         if evaluation == Evaluation.EVALUATED:
             ways.setdefault(way, []).append(slot)
-    found = []
+    groups = []
     for way, slots in ways.items():
         against = ((p, number) for (p, _, rejects), number in zip(rejecting, way, strict=True) if rejects[number])
         first = next(against, None)
         if first:
-            found.append((*first, slots))
-    return found
+            groups.append((*first, slots))
+    return groups
 
 
 def count_evaluations(decision: Decision) -> Mapping[str, int]:
@@ -372,15 +372,15 @@ def _compute_shortfalls(decision: Decision, table: NodeTable, slots: Sequence[in
     For each requested resource the shortfall is (requested - free) / requested. The result is the largest of them, at
     most 0 if every request fits.
     """
-    known = _memoized_shortfalls(decision, table)
-    unknown = [slot for slot in slots if slot not in known]
+    memoized = _memoized_shortfalls(decision, table)
+    unknown = [slot for slot in slots if slot not in memoized]
     missing = [
         [(requested - free) / requested for free in table.free_amounts(unknown, resource)]
         for resource, requested in decision.pod.requests.items()
         if requested > 0
     ]
-    known |= zip(unknown, map(max, zip(*missing, strict=True)) if missing else repeat(0.0), strict=False)
-    return [known[slot] for slot in slots]
+    memoized |= zip(unknown, map(max, zip(*missing, strict=True)) if missing else repeat(0.0), strict=False)
+    return [memoized[slot] for slot in slots]
 
 
 @_memoized

@@ -185,9 +185,9 @@ def _list_scarce_resources(decision: Decision, position: int) -> list[str]:
     `position` is the filter's index.
     """
     verdicts = [number for first, number in find_first_rejections(decision) if first == position]
-    found = [reason for number in verdicts for reason in decision.filters[position].verdicts[number].reasons]
-    scarce = list(dict.fromkeys(find_resource(reason) for reason in found if reason.code == "insufficient"))
-    return scarce if all(reason.code == "insufficient" for reason in found) else []
+    reasons = [reason for number in verdicts for reason in decision.filters[position].verdicts[number].reasons]
+    scarce = list(dict.fromkeys(find_resource(reason) for reason in reasons if reason.code == "insufficient"))
+    return scarce if all(reason.code == "insufficient" for reason in reasons) else []
 
 
 def _numeric(details: Sequence[Json]) -> bool:

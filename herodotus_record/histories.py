@@ -72,7 +72,7 @@ def count_rejected_by_plugin(recorded: RecordedDecision) -> Json:
     """
     if recorded.decision.pre_filters:
         return {recorded.decision.pre_filters[-1].plugin: recorded.decision.nodes_total}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for position, nodes in count_rejected_by_filter(recorded.decision).items():
-        found[recorded.decision.filters[position].plugin] += nodes
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        counts[recorded.decision.filters[position].plugin] += nodes
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -71,16 +71,16 @@ def find_held(answer: Json) -> HeldObject | None:
 def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     """Return which of the pods, those on the node, hold it."""
     amounts = ((pod, _held(held, pod)) for pod in pods)
-    found = [Holder(_full_name(pod), amount, _priority(pod), _owner(pod)) for pod, amount in amounts if amount]
-    found.sort(key=lambda h: (-h.amount, h.priority, natural_sort_key(h.pod)))
+    holders = [Holder(_full_name(pod), amount, _priority(pod), _owner(pod)) for pod, amount in amounts if amount]
+    holders.sort(key=lambda h: (-h.amount, h.priority, natural_sort_key(h.pod)))
     if held.kind != _RESOURCE:
-        return Holders(held, tuple(h._replace(amount=0) for h in found), len(found))
+        return Holders(held, tuple(h._replace(amount=0) for h in holders), len(holders))
     together = 0
-    for number, holder in enumerate(found, 1):
+    for number, holder in enumerate(holders, 1):
         together += holder.amount
         if together >= held.missing:
-            return Holders(held, tuple(found), number)
-    return Holders(held, tuple(found), 0)
+            return Holders(held, tuple(holders), number)
+    return Holders(held, tuple(holders), 0)
 
 
 def _rejections(answer: Json) -> Iterable[tuple[str, Sequence[Json]]]:

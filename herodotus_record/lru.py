@@ -38,15 +38,15 @@ class Lru(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the cached value of a key and mark it as used, or return None if the key is not cached."""
-        found = self._entries.get(key)
-        if found is not None:
+        entry = self._entries.get(key)
+        if entry is not None:
             self._entries.move_to_end(key)
-        return found
+        return entry
 
     def get_or_create(self, key: K, create: Callable[[], V]) -> V:
         """Return the value of a key and mark it as used; if it is not cached, create and cache it."""
-        found = self.get(key)
-        return self.put(key, create()) if found is None else found
+        value = self.get(key)
+        return self.put(key, create()) if value is None else value
 
     def peek(self, key: K) -> V | None:
         """Return the cached value of a key without marking it as used, or None if the key is not cached."""

@@ -173,8 +173,8 @@ def _values_from_log(ours: Decision, theirs: Decision, parts: dict[str, tuple[bo
 
 
 def _scheduler(ours: Decision, theirs: Decision) -> Any:
-    known = "scheduler.version" not in theirs.unknown
-    return replace(ours.scheduler, version=theirs.scheduler.version) if known else ours.scheduler
+    has_version = "scheduler.version" not in theirs.unknown
+    return replace(ours.scheduler, version=theirs.scheduler.version) if has_version else ours.scheduler
 
 
 def _preemption(ours: Preemption | None, theirs: Preemption) -> tuple[Preemption, int]:

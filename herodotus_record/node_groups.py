@@ -234,9 +234,9 @@ def bound_node_groups(review: NodeGroupReview, notes: list[str]) -> RecordedNode
     order = (FITS, FITS_AT_LIMIT, SHAPE_UNKNOWN, DOES_NOT_FIT)
     pods, names = list[PodGroupVerdicts](), set[str]()
     for pod in review.pods[:1]:
-        kept = sorted(pod.groups, key=lambda verdict: order.index(verdict.verdict))[:MAX_RECORDED]
-        names = {verdict.group for verdict in kept}
-        pods.append(msgspec.structs.replace(pod, groups=kept, reports=pod.reports[:MAX_REPORTS]))
+        recorded = sorted(pod.groups, key=lambda verdict: order.index(verdict.verdict))[:MAX_RECORDED]
+        names = {verdict.group for verdict in recorded}
+        pods.append(msgspec.structs.replace(pod, groups=recorded, reports=pod.reports[:MAX_REPORTS]))
     groups = [
         msgspec.structs.replace(group, templates=[], conditions=[]) for group in review.groups if group.name in names
     ]

@@ -94,9 +94,9 @@ def list_obstacles(decision: Decision, slot: int) -> list[Reason]:
 
     The taint of a cordoned node is left out, because it disappears when the node is uncordoned.
     """
-    found = [reason for _, verdict in list_rejections(decision, slot) for reason in verdict.reasons]
-    cordoned = any(reason.code == "unschedulable" for reason in found)
-    return [r for r in found if not (cordoned and _taints(r.params) == [_CORDON_TAINT])]
+    reasons = [reason for _, verdict in list_rejections(decision, slot) for reason in verdict.reasons]
+    cordoned = any(reason.code == "unschedulable" for reason in reasons)
+    return [r for r in reasons if not (cordoned and _taints(r.params) == [_CORDON_TAINT])]
 
 
 def pluralize(n: int, noun: str) -> str:

@@ -85,14 +85,14 @@ def format_note(note: Reason) -> str:
     return template.format_map(_Params(note.params))
 
 
-def format_notes(found: Iterable[Reason]) -> list[str]:
+def format_notes(notes: Iterable[Reason]) -> list[str]:
     """Return the notes as sentences."""
-    return [format_note(note) for note in found]
+    return [format_note(note) for note in notes]
 
 
-def list_missing_rules(found: Iterable[Reason]) -> list[str]:
+def list_missing_rules(notes: Iterable[Reason]) -> list[str]:
     """Return the sentences of those notes that name a change of a version that is not built."""
-    return [format_note(note) for note in found if note.code == NOT_BUILT]
+    return [format_note(note) for note in notes if note.code == NOT_BUILT]
 
 
 def format_decision_notes(decision: Decision) -> list[str]:

@@ -143,21 +143,21 @@ def add_untried_pods(document: Json, pods: Sequence[UntriedPod]) -> Json:
     Pods that the document lists already are not added again. A pod without gates is added only if the document lists
     all recorded pods, and if the pod is old enough that an attempt would be recorded.
     """
-    known = {pod["uid"] for pod in document["pods"]}
+    uids = {pod["uid"] for pod in document["pods"]}
     is_complete = not (document["podsOmitted"] or document.get("noRecords") or document.get("source"))
     rows = [(pod, _untried(pod)) for pod in sorted(pods, key=lambda p: (not p.gates, p.created_at, p.namespace, p.pod))]
-    found = [
+    untried = [
         row
         for pod, row in rows
-        if pod.uid not in known and (pod.gates or (is_complete and _is_older(row, document["at"])))
+        if pod.uid not in uids and (pod.gates or (is_complete and _is_older(row, document["at"])))
     ]
     groups: dict[str, list[Json]] = {}
-    for pod in found:
+    for pod in untried:
         groups.setdefault(pod["reason"], []).append(pod)
     return document | {
-        "count": document["count"] + len(found),
+        "count": document["count"] + len(untried),
         "groups": [*document["groups"], *(_group(reason, False, members) for reason, members in groups.items())],
-        "pods": [*document["pods"], *found],
+        "pods": [*document["pods"], *untried],
     }
 
 

@@ -50,8 +50,8 @@ class PlacementCount(NamedTuple):
 
     def add(self, other: PlacementCount) -> PlacementCount:
         """Return the sum of both counts."""
-        known = [points for points in (self.points, other.points) if points is not None]
-        return PlacementCount(self.times + other.times, sum(known) if known else None)
+        points_of_both = [points for points in (self.points, other.points) if points is not None]
+        return PlacementCount(self.times + other.times, sum(points_of_both) if points_of_both else None)
 
 
 @dataclass(frozen=True)

@@ -359,8 +359,8 @@ def find_plugins(words: str) -> list[PluginReference]:
     named = [plugin for plugin in PLUGINS if plugin.plugin.lower() == wanted]
     if named:
         return named
-    found = reasons.parse_reason(words.strip()).code
-    return [plugin for plugin in PLUGINS if wanted in plugin.codes or (found != "text" and found in plugin.codes)]
+    code = reasons.parse_reason(words.strip()).code
+    return [plugin for plugin in PLUGINS if wanted in plugin.codes or (code != "text" and code in plugin.codes)]
 
 
 def build_plugin_explanation(plugin: PluginReference) -> Json:

@@ -200,11 +200,11 @@ def _closest(record: MemberRecord) -> Json | None:
 
 def _rejection(record: MemberRecord, slot: int) -> str:
     """Return why the decision rejected a node, by the filter that rejected it first, or "" if it did not."""
-    found = list_rejections(record.decision, slot)
-    if not found:
+    rejections = list_rejections(record.decision, slot)
+    if not rejections:
         return ""
-    details = [build_reason_detail(record.decision, record.table, slot, reason) for reason in found[0][1].reasons]
-    return ", ".join(d["text"] for d in details) or found[0][0]
+    details = [build_reason_detail(record.decision, record.table, slot, reason) for reason in rejections[0][1].reasons]
+    return ", ".join(d["text"] for d in details) or rejections[0][0]
 
 
 def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> Json:

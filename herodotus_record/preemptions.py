@@ -23,8 +23,8 @@ def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_p
 
     Unless `shows_preemptor`, the entry does not name the pod that the decision is about.
     """
-    found, taken = decision.preemption, _find_taken(decision)
-    if found is None or taken is None:
+    preemption, taken = decision.preemption, _find_taken(decision)
+    if preemption is None or taken is None:
         return None
     results = {o.reason.params.get("victim"): o for o in outcomes if o.phase == "Evict" and o.reason is not None}
     pod = decision.pod
@@ -39,8 +39,8 @@ def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_p
     }
     return {
         "at": format_timestamp(decision.times.started_us),
-        "node": found.nominated_node,
-        "evicted": found.evicted,
+        "node": preemption.nominated_node,
+        "evicted": preemption.evicted,
         "source": decision.key.source.value,
         "profile": decision.scheduler.profile,
         "preemptor": preemptor if shows_preemptor else None,
@@ -57,11 +57,11 @@ def list_victims(decision: Decision) -> Sequence[str]:
 
 def _find_taken(decision: Decision) -> Candidate | None:
     """Return the nominated node with its victims, or None if the decision evicted no pod."""
-    found = decision.preemption
+    preemption = decision.preemption
     is_reconstructed = decision.key.source is Source.RECONSTRUCTED
-    if found is None or not found.nominated_node or not (found.evicted or is_reconstructed):
+    if preemption is None or not preemption.nominated_node or not (preemption.evicted or is_reconstructed):
         return None
-    taken = next((c for c in found.candidates if c.node == found.nominated_node), None)
+    taken = next((c for c in preemption.candidates if c.node == preemption.nominated_node), None)
     return taken if taken and taken.victims else None
 
 

@@ -82,7 +82,7 @@ def build_suggestions(decision: Decision) -> list[Json]:
 
 def build_hypothetical_suggestions(decision: Decision) -> list[Json]:
     """Return the suggestions for a pod that does not exist: commands would change objects that do not exist either."""
-    return [found | {"command": None, "deletes": [], "rights": []} for found in build_suggestions(decision)]
+    return [suggestion | {"command": None, "deletes": [], "rights": []} for suggestion in build_suggestions(decision)]
 
 
 def _build(pod: RecordedPod, suggestion: Suggestion) -> Json:
@@ -170,20 +170,20 @@ def build_command(pod: RecordedPod, suggestion: Suggestion) -> tuple[str | None,
 
 def _list_rights(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, deletes: Sequence[str]) -> list[Json]:
     """Return the rights that the command needs, as verb, resource with group, and namespace ("" for nodes)."""
-    found = []
+    rights = []
     if any(change.code in _NODE_CHANGES for change in suggestion.changes):
-        found.append(("patch", "nodes", ""))
+        rights.append(("patch", "nodes", ""))
     if not suggestion.patch:
         tolerated = any(change.code == "add-toleration" for change in suggestion.changes)
-        found += [("patch", "pods", pod.namespace)] if tolerated else []
+        rights += [("patch", "pods", pod.namespace)] if tolerated else []
     elif owner.kind in _TEMPLATES:
         group = "" if owner.kind == "ReplicationController" else ".apps"
-        found.append(("patch", f"{_TEMPLATES[owner.kind]}s{group}", pod.namespace))
-        found += [("delete", "pods", pod.namespace)] if deletes else []
+        rights.append(("patch", f"{_TEMPLATES[owner.kind]}s{group}", pod.namespace))
+        rights += [("delete", "pods", pod.namespace)] if deletes else []
     else:
         resource = "pods" if owner.kind == "Pod" else "jobs.batch"
-        found += [("delete", resource, pod.namespace), ("create", resource, pod.namespace)]
-    return [{"verb": verb, "resource": resource, "namespace": namespace} for verb, resource, namespace in found]
+        rights += [("delete", resource, pod.namespace), ("create", resource, pod.namespace)]
+    return [{"verb": verb, "resource": resource, "namespace": namespace} for verb, resource, namespace in rights]
 
 
 def _join(commands: Sequence[str]) -> str:

@@ -102,9 +102,9 @@ def _name(metadata: Mapping[str, Any]) -> str:
 
 
 def _mapping(parent: Mapping[str, Any], field: str, where: str, *, required: bool = True) -> Mapping[str, Any]:
-    found = parent.get(field)
-    if found is None and not required:
+    value = parent.get(field)
+    if value is None and not required:
         return {}
-    if not isinstance(found, Mapping):
-        raise PodTemplateError(f"{where}{field}: {'required' if found is None else 'expected an object'}")
-    return found
+    if not isinstance(value, Mapping):
+        raise PodTemplateError(f"{where}{field}: {'required' if value is None else 'expected an object'}")
+    return value

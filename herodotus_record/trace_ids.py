@@ -16,10 +16,10 @@ def derive_trace_id(pod_uid: str, pod: str) -> int:
     The digest is of the UID, or of `pod`, which names the pod in its cluster, if the UID is not known.
     """
     try:
-        found = uuid.UUID(pod_uid).int
+        number = uuid.UUID(pod_uid).int
     except ValueError:
-        found = int.from_bytes(blake2b((pod_uid or pod).encode(), digest_size=16).digest(), "big")
-    return found or 1  # the ID 0 is invalid
+        number = int.from_bytes(blake2b((pod_uid or pod).encode(), digest_size=16).digest(), "big")
+    return number or 1  # the ID 0 is invalid
 
 
 def format_trace_id(pod_uid: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs
 
-from herodotus_endpoint.archive.problems import ArchiveError, ArchiveUnavailableError
+from herodotus_endpoint.archive import ArchiveError, ArchiveUnavailableError
 from herodotus_endpoint.archive.urls import ArchiveUrl
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -65,14 +65,14 @@ class ArchiveLocation:
         """Return the paths of all objects in a folder, sorted. Raises ArchiveUnavailableError."""
         wanted = fs.FileSelector(self.full_path(folder), allow_not_found=True, recursive=recursive)
         with translate_errors(f"cannot list {folder}"):
-            found = self.filesystem.get_file_info(wanted)
-        return sorted(i.path.removeprefix(f"{self.root}/") for i in found if i.type == fs.FileType.File)
+            infos = self.filesystem.get_file_info(wanted)
+        return sorted(i.path.removeprefix(f"{self.root}/") for i in infos if i.type == fs.FileType.File)
 
     def list_folders(self, folder: str) -> list[str]:
         """Return the names of the folders in a folder, sorted. Raises ArchiveUnavailableError."""
         with translate_errors(f"cannot list {folder}"):
-            found = self.filesystem.get_file_info(fs.FileSelector(self.full_path(folder), allow_not_found=True))
-        return sorted(i.base_name for i in found if i.type == fs.FileType.Directory)
+            infos = self.filesystem.get_file_info(fs.FileSelector(self.full_path(folder), allow_not_found=True))
+        return sorted(i.base_name for i in infos if i.type == fs.FileType.Directory)
 
     def delete(self, path: str) -> None:
         """Delete an object; one that does not exist is no error. Raises ArchiveUnavailableError."""

@@ -21,8 +21,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from herodotus_endpoint.archive import ArchiveUnavailableError
 from herodotus_endpoint.archive.location import ArchiveLocation
-from herodotus_endpoint.archive.problems import ArchiveUnavailableError
 
 VERSION: Final = 1
 FOLDER: Final = "manifests"
@@ -85,12 +85,12 @@ def read_manifest(location: ArchiveLocation, cluster: str, day: str) -> Manifest
     if content is None:
         return None
     try:
-        found = _decoder.decode(content)
+        manifest = _decoder.decode(content)
     except msgspec.MsgspecError as e:
         raise ArchiveUnavailableError(f"{path} of the archive is damaged: {e}") from e
-    if found.version > VERSION:
-        raise ArchiveUnavailableError(f"{path} of the archive has version {found.version}, expected {VERSION}")
-    return found
+    if manifest.version > VERSION:
+        raise ArchiveUnavailableError(f"{path} of the archive has version {manifest.version}, expected {VERSION}")
+    return manifest
 
 
 def write_manifest(location: ArchiveLocation, manifest: Manifest) -> None:

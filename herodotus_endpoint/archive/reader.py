@@ -29,11 +29,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
-from herodotus_endpoint.archive import manifests
+from herodotus_endpoint.archive import ArchiveBusyError, ArchiveTimeoutError, ArchiveUnavailableError, manifests
 from herodotus_endpoint.archive.conditions import build_clause
 from herodotus_endpoint.archive.location import ArchiveLocation, translate_errors
 from herodotus_endpoint.archive.manifests import ArchivedFile, Manifest, format_day, parse_day
-from herodotus_endpoint.archive.problems import ArchiveBusyError, ArchiveTimeoutError, ArchiveUnavailableError
 from herodotus_endpoint.archive.tables import ARCHIVED
 from herodotus_endpoint.fair_queue import FairQueue, TurnRefusedError
 from herodotus_endpoint.store import StoredAttempt
@@ -169,10 +168,10 @@ class ArchiveReader:
                 files = [f for f in files if f.day >= format_day(max(0, made_us - DAY_US))][::-1]
             conditions = [ColumnCondition("namespace", (namespace,)), ColumnCondition("decision_id", (decision_id,))]
             for group in _groups(files):
-                found = question.select(group, conditions, 1)
-                if found:
-                    attempts = self._find_attempts(question, PodIdentity(namespace, found[0].pod, cluster))
-                    mine = next((a for a in attempts if found[0].id in a.ids and decision_id in _ids(a)), None)
+                rows = question.select(group, conditions, 1)
+                if rows:
+                    attempts = self._find_attempts(question, PodIdentity(namespace, rows[0].pod, cluster))
+                    mine = next((a for a in attempts if rows[0].id in a.ids and decision_id in _ids(a)), None)
                     if mine is None:  # older than the newest MAX_ROWS of this name
                         return None
                     same = AttemptSeries(a for a in attempts if a.uid == mine.uid)
@@ -186,9 +185,9 @@ class ArchiveReader:
         archive does not have that attempt. Raises ArchiveUnavailableError and ArchiveBusyError.
         """
         with self._question() as question:
-            known = self._find_attempts(question, pod)
-            uid = pod.uid or (known[-1].uid if known else "")
-            same = AttemptSeries(each for each in known if each.uid == uid)
+            attempts = self._find_attempts(question, pod)
+            uid = pod.uid or (attempts[-1].uid if attempts else "")
+            same = AttemptSeries(each for each in attempts if each.uid == uid)
             end = len(same) if attempt is None else attempt
             if not 0 < end <= len(same):
                 return []
@@ -211,15 +210,15 @@ class ArchiveReader:
                 if len(rows) == limit:
                     return ArchivePage(rows, ArchivePosition(each.day, upto))
                 try:
-                    found = question.select([each], conditions, limit - len(rows), upto)
-                    records = question.load([(each, row) for row in found])
+                    page = question.select([each], conditions, limit - len(rows), upto)
+                    records = question.load([(each, row) for row in page])
                 except ArchiveTimeoutError:
                     if each is files[0]:
                         raise
                     return ArchivePage(rows, ArchivePosition(each.day, upto))
-                rows += [_as_row(record, row) for record, row in zip(records, found, strict=True)]
+                rows += [_as_row(record, row) for record, row in zip(records, page, strict=True)]
                 if len(rows) == limit:
-                    return ArchivePage(rows, ArchivePosition(each.day, found[-1].id))
+                    return ArchivePage(rows, ArchivePosition(each.day, page[-1].id))
         return ArchivePage(rows, None)
 
     @contextmanager
@@ -234,12 +233,12 @@ class ArchiveReader:
     def _find_attempts(self, question: _Question, pod: PodIdentity) -> list[AttemptRecords]:
         """Return the attempts of a pod's name, ordered by start. Only those of the pod's UID are complete."""
         conditions = [ColumnCondition("namespace", (pod.namespace,)), ColumnCondition("pod", (pod.name,))]
-        found: list[Any] = []
+        rows: list[Any] = []
         for group in _groups(self._list_files(pod.cluster)):
-            found += question.select(group, conditions, MAX_ROWS - len(found))
-            if len(found) >= MAX_ROWS or (found and _is_older_than_pod(group[-1].day, found, pod.uid)):
+            rows += question.select(group, conditions, MAX_ROWS - len(rows))
+            if len(rows) >= MAX_ROWS or (rows and _is_older_than_pod(group[-1].day, rows, pod.uid)):
                 break
-        return group_by_attempt(found)
+        return group_by_attempt(rows)
 
     def _load(self, question: _Question, same: AttemptSeries, positions: Collection[int]) -> list[StoredAttempt]:
         """Return the attempts of one pod at some positions. `same` holds all of its attempts, ordered by start."""
@@ -345,16 +344,16 @@ class _Question:
         files = {each.file.path: each for each, _ in wanted}
         for each, row in wanted:
             by_file.setdefault(each.file.path, []).append(row)
-        found: dict[tuple[int, int], DecisionRecord] = {}
+        records: dict[tuple[int, int], DecisionRecord] = {}
         for path, rows in by_file.items():
             self._require_time(files[path].day)
             contents = self._read_records(files[path], rows)
             for row in rows:
                 try:
-                    found[_key(row)] = decode_summary(contents[row.id])
+                    records[_key(row)] = decode_summary(contents[row.id])
                 except (KeyError, CodecError) as e:
                     raise ArchiveUnavailableError(f"the record {row.decision_id} in {path} is damaged: {e!r}") from e
-        return [found[_key(row)] for _, row in wanted]
+        return [records[_key(row)] for _, row in wanted]
 
     def _read_records(self, file: _DayFile, rows: Sequence[Any]) -> dict[int, bytes]:
         """Return the encoded records of rows of one file, by row."""
@@ -396,23 +395,23 @@ def _groups(files: Sequence[_DayFile]) -> Iterator[Sequence[_DayFile]]:
         yield files[first : first + GROUP_FILES]
 
 
-def _is_older_than_pod(day: str, found: Sequence[Any], uid: str) -> bool:
+def _is_older_than_pod(day: str, rows: Sequence[Any], uid: str) -> bool:
     """Return whether a day is over a day before the creation of the pod whose records were found.
 
     Without `uid`, it is the pod of the latest record.
     """
-    uid = uid or max(found, key=lambda row: row.started_us).pod_uid
-    created = [row.created_us for row in found if row.pod_uid == uid]
+    uid = uid or max(rows, key=lambda row: row.started_us).pod_uid
+    created = [row.created_us for row in rows if row.pod_uid == uid]
     return bool(created) and None not in created and parse_day(day) < min(created) - DAY_US
 
 
 def _read_time(decision_id: str) -> int | None:
     """Return the time in the ID of a decision in microseconds, or None if it is not a UUIDv7."""
     try:
-        found = UUID(decision_id)
+        uuid = UUID(decision_id)
     except ValueError:
         return None
-    return (found.int >> 80) * 1000 if found.version == 7 else None
+    return (uuid.int >> 80) * 1000 if uuid.version == 7 else None
 
 
 def _key(row: Any) -> tuple[int, int]:

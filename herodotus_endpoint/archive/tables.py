@@ -48,9 +48,13 @@ class TableBuffer:
         self._scores: list[Any] = []
         self.decisions = 0
 
-    def add(self, found: DayRecord, record: DecisionRecord, *, scores: bool) -> None:
-        """Add the summary `record` of the decision in `found` as a row, and with `scores` the rows of its scores."""
-        extra = {"ingested": time_from_us(found.ingested_us), "row": found.row, "record": encode_summary(record)}
+    def add(self, day_record: DayRecord, record: DecisionRecord, *, scores: bool) -> None:
+        """Add the summary `record` of a decision of the day as a row, and with `scores` the rows of its scores."""
+        extra = {
+            "ingested": time_from_us(day_record.ingested_us),
+            "row": day_record.row,
+            "record": encode_summary(record),
+        }
         self._rows.append(build_row(record) | extra)
         self.decisions += 1
         if scores:

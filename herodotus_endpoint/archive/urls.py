@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from herodotus_endpoint.archive.problems import ArchiveError
+from herodotus_endpoint.archive import ArchiveError
 
 _OPTIONS: Final = ("region", "endpoint")
 _EXPECTED: Final = "s3://BUCKET/PREFIX?region=REGION&endpoint=URL and directories are supported"

@@ -64,9 +64,9 @@ class DayWriter:
         first = None
         # the end of the day, whenever it is archived: a repeated run writes the same bytes
         summarised_us = parse_day(self.manifest.day) + DAY_US
-        for found in records:
-            buffer.add(found, summarise_record(found.record, summarised_us), scores=self._scores)
-            first, after = first or found.row, found.row
+        for record in records:
+            buffer.add(record, summarise_record(record.record, summarised_us), scores=self._scores)
+            first, after = first or record.row, record.row
             if buffer.decisions >= FILE_DECISIONS:
                 self._put(buffer, first, after)
                 buffer, first = TableBuffer(), None

@@ -80,9 +80,9 @@ def run(url: str, arguments: argparse.Namespace) -> None:
 
     Raises FileRefusedError, MissingExtraError, StoreError or StoreUnavailableError if the command fails.
     """
-    found = database_from_url(url)
-    if arguments.command == "export" and isinstance(found, Sqlite):
-        found.require_file()
+    database = database_from_url(url)
+    if arguments.command == "export" and isinstance(database, Sqlite):
+        database.require_file()
     store = Store(url)
     try:
         if arguments.command == "export":
@@ -96,28 +96,28 @@ def run(url: str, arguments: argparse.Namespace) -> None:
 def _export(store: Store, arguments: argparse.Namespace) -> None:
     selection = ExportSelection(arguments.since, arguments.until, arguments.namespace, arguments.cluster)
     progress = _Progress("exported")
-    found = _with_progress(export_decisions(store, selection), progress)
+    decisions = _with_progress(export_decisions(store, selection), progress)
     try:
         if arguments.format == "parquet":
-            _write_parquet(found, arguments.output)
+            _write_parquet(decisions, arguments.output)
         else:
             writing = LineWriter()
             with atomic_files.create_file(arguments.output) as file:
-                for each in found:
+                for each in decisions:
                     file.write(writing.line(each))
     except BrokenPipeError as e:
         raise FileRefusedError("standard output was closed") from e
     progress.done()
 
 
-def _write_parquet(found: Iterator[ExportedDecision], to: Path | None) -> None:
+def _write_parquet(decisions: Iterator[ExportedDecision], to: Path | None) -> None:
     if to is None:
         raise FileRefusedError("--format parquet needs -o DIRECTORY: it writes more than one file")
     require_extra("parquet", "--format parquet")
     from herodotus_endpoint.exchange import parquet
 
     with atomic_files.create_directory(to) as directory:
-        parquet.write(found, directory)
+        parquet.write(decisions, directory)
 
 
 def _import(store: Store, file: Path) -> None:
@@ -130,8 +130,8 @@ def _import(store: Store, file: Path) -> None:
                     read, new = read + lines, new + stored
                     progress.show(read)
         except LineError as e:
-            kept = f"{new} decisions of the lines before it were imported and stay" if new else "nothing was imported"
-            raise FileRefusedError(f"cannot import {file}: {e}; {kept}") from e
+            stays = f"{new} decisions of the lines before it were imported and stay" if new else "nothing was imported"
+            raise FileRefusedError(f"cannot import {file}: {e}; {stays}") from e
     progress.end()
     print(f"{pluralize(new, 'decision')} imported, {read - new} stored already")
 
@@ -173,8 +173,8 @@ def _store_batch(store: Store, batch: Sequence[ImportLine]) -> Iterator[tuple[in
         yield from _store_batch(store, [line])
 
 
-def _with_progress(found: Iterator[ExportedDecision], progress: _Progress) -> Iterator[ExportedDecision]:
-    for number, each in enumerate(found, 1):
+def _with_progress(decisions: Iterator[ExportedDecision], progress: _Progress) -> Iterator[ExportedDecision]:
+    for number, each in enumerate(decisions, 1):
         yield each
         progress.show(number, each)
 
@@ -190,14 +190,14 @@ class _Progress:
         self._number = 0
         self._next_s = time.monotonic() + PROGRESS_S if sys.stderr.isatty() else None
 
-    def show(self, number: int, found: ExportedDecision | None = None) -> None:
-        """Show `number`, the decisions processed so far, and the start time of the latest one, `found`, if it is given.
+    def show(self, number: int, decision: ExportedDecision | None = None) -> None:
+        """Show `number`, the decisions processed so far, and the start time of the latest one, `decision`.
 
         The line is updated at most every PROGRESS_S.
         """
         self._number = number
         if self._next_s is not None and time.monotonic() >= self._next_s:
-            upto = f", up to {format_timestamp(found.record.decision.times.started_us)[:19]}Z" if found else ""
+            upto = f", up to {format_timestamp(decision.record.decision.times.started_us)[:19]}Z" if decision else ""
             print(f"\r{number} decisions {self._done}{upto} ", end="", file=sys.stderr, flush=True)
             self._next_s = time.monotonic() + PROGRESS_S
 

@@ -60,12 +60,12 @@ class LineWriter:
     def __init__(self) -> None:
         self._written: dict[str, _WrittenRows] = {}
 
-    def line(self, found: ExportedDecision) -> bytes:
+    def line(self, exported: ExportedDecision) -> bytes:
         """Return a decision with its outcomes and node table as one line of JSON, with the line end."""
-        d, table = found.record.decision, found.record.table
+        d, table = exported.record.decision, exported.record.table
         rows_after, rows = (None, []) if d.summary else self._collect_rows(d, table)
-        document = build_decision_document(d, found.record.outcomes, table)
-        document["import"] = {"rowsAfter": rows_after, "frames": [*map(codec.encode, rows), *found.frames]}
+        document = build_decision_document(d, exported.record.outcomes, table)
+        document["import"] = {"rowsAfter": rows_after, "frames": [*map(codec.encode, rows), *exported.frames]}
         return _encoder.encode(document) + b"\n"
 
     def _collect_rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
@@ -153,8 +153,8 @@ class LineReader:
             raise LineError(f"longer than {MAX_LINE_BYTES} bytes")
         document = _decoder.decode(raw)
         if (document.api_version, document.kind) != (API_VERSION, "Decision"):
-            found = f"{document.api_version} {document.kind}"
-            raise LineError(f"a document of {found!r}, expected '{API_VERSION} Decision'")
+            kind = f"{document.api_version} {document.kind}"
+            raise LineError(f"a document of {kind!r}, expected '{API_VERSION} Decision'")
         if document.content is None:
             raise LineError("there is nothing to import: it was not written by `export`")
         encoded = bytes(document.content.frames)

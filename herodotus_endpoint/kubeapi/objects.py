@@ -14,7 +14,7 @@ from typing import Any, Final
 from herodotus_endpoint.api.node_history import HistoryWindow, build_window_document
 from herodotus_endpoint.kubeapi.representations import TableColumn, format_age
 from herodotus_endpoint.resources import LABELS
-from herodotus_endpoint.store import labels
+from herodotus_endpoint.store.labels import parse_labels
 from herodotus_endpoint.store.listing import COUNTED, NodeCounts
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
@@ -66,7 +66,7 @@ def build_decision_metadata(row: Any) -> Json:
         "uid": row.decision_id,
         "resourceVersion": str(row.id),
         "creationTimestamp": f"{format_timestamp(row.started_us)[:19]}Z",  # metav1.Time has seconds
-        "labels": labels.parse_labels(row.labels)
+        "labels": parse_labels(row.labels)
         | _valid_labels({label: getattr(row, column) for label, column in LABELS.items()}),
     }
 

@@ -62,23 +62,23 @@ class AttemptLookup:
         start.
         """
         newest = self._newest(row.namespace, row.pod, row.cluster)
-        known = self._pods[row.cluster, row.namespace, row.pod]
-        holder = next((each for each in (newest, *known) if row.id in each.places), None)
+        rows = self._pods[row.cluster, row.namespace, row.pod]
+        holder = next((each for each in (newest, *rows) if row.id in each.places), None)
         if holder is None:
             older = _rows(
                 self._connection, row.namespace, row.pod, row.cluster, DECISIONS.c.started_us <= row.started_us
             )
             holder = _PodAttempts(group_by_attempt(older))
-            known.append(holder)
+            rows.append(holder)
         uid, ordinal = holder.places[row.id]
         return holder.series(uid), ordinal
 
     def _newest(self, namespace: str, pod: str, cluster: str) -> _PodAttempts:
-        known = self._pods.get((cluster, namespace, pod))
-        if known is None:
-            known = [_PodAttempts(group_by_attempt(_rows(self._connection, namespace, pod, cluster)))]
-            self._pods[cluster, namespace, pod] = known
-        return known[0]
+        rows = self._pods.get((cluster, namespace, pod))
+        if rows is None:
+            rows = [_PodAttempts(group_by_attempt(_rows(self._connection, namespace, pod, cluster)))]
+            self._pods[cluster, namespace, pod] = rows
+        return rows[0]
 
 
 class _PodAttempts:

@@ -40,8 +40,8 @@ def find_first_ingest(store: Store) -> int | None:
     """Return the ingest time of the oldest decision in microseconds, or None if there is no decision."""
     d = DECISIONS.c
     with store.snapshot() as connection:
-        found = connection.execute(sa.select(d.ingested_us).order_by(d.id).limit(1)).scalar()
-        return None if found is None else int(found)
+        first_us = connection.execute(sa.select(d.ingested_us).order_by(d.id).limit(1)).scalar()
+        return None if first_us is None else int(first_us)
 
 
 def list_clusters_of_day(store: Store, start_us: int) -> list[str]:
@@ -63,16 +63,16 @@ def read_day(store: Store, cluster: str, start_us: int, after: int = 0) -> Itera
         with store.snapshot() as connection:
             statement = sa.select(DECISIONS).where(within, DECISIONS.c.id > after)
             rows = connection.execute(statement.order_by(DECISIONS.c.id).limit(PAGE)).all()
-            found = []
+            records = []
             for row in rows:
                 try:
-                    found.append(DayRecord(row.id, row.ingested_us, store.records.load(connection, row)))
+                    records.append(DayRecord(row.id, row.ingested_us, store.records.load(connection, row)))
                 except DamagedError as e:
                     report_damage(str(e))
         if not rows:
             return
         after = rows[-1].id
-        yield from found
+        yield from records
 
 
 def _rows_of_day(connection: sa.Connection, start_us: int) -> sa.ColumnElement[bool]:

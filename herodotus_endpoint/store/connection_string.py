@@ -37,10 +37,10 @@ class ConnectionString:
         Raises StoreError if the text is neither.
         """
         try:
-            found = conninfo_to_dict(text.replace("postgresql+psycopg:", "postgresql:", 1))
+            settings = conninfo_to_dict(text.replace("postgresql+psycopg:", "postgresql:", 1))
         except ProgrammingError as e:  # its message may quote any part of the text
             raise StoreError("the database URL is not one of PostgreSQL: postgresql://USER@HOST/DATABASE") from e
-        parameters = {name: str(value) for name, value in found.items() if value is not None}
+        parameters = {name: str(value) for name, value in settings.items() if value is not None}
         ports = parameters.get("port", "").split(",")
         if not all(port == "" or port.isdecimal() for port in ports) or "@" in parameters.get("host", ""):
             raise StoreError("the database URL has no valid host and port: write / : @ in a password as %2F %3A %40")
@@ -62,7 +62,7 @@ class ConnectionString:
     def split_hosts(self) -> list[ConnectionString]:
         """Return a connection string for each host."""
         count = self._host_count()
-        found = []
+        addresses = []
         for i in range(count):
             parameters = dict(self._parameters)
             for key in ("host", "hostaddr", "port"):
@@ -71,8 +71,8 @@ class ConnectionString:
                     parameters[key] = value
                 else:
                     parameters.pop(key, None)
-            found.append(ConnectionString(parameters))
-        return found
+            addresses.append(ConnectionString(parameters))
+        return addresses
 
     def connection_parameters(self, role: str, options: str) -> dict[str, str]:
         """Return the keyword arguments of a connection to the server with a role.

@@ -165,8 +165,8 @@ class _DecisionRun:
         if decision.evaluation is not last.evaluation:
             evaluation = as_numpy(decision.evaluation)
             changed |= evaluation != present.evaluation
-        for place, (f, known) in enumerate(zip(decision.filters, last.filters, strict=True)):
-            if f is not known and (len(f.ids) or len(known.ids)):
+        for place, (f, previous) in enumerate(zip(decision.filters, last.filters, strict=True)):
+            if f is not previous and (len(f.ids) or len(previous.ids)):
                 before, now = filters[place], self._number(place, f)
                 changed |= (0 if now is None else now) != (0 if before is None else before)
                 filters = (*filters[:place], now, *filters[place + 1 :])
@@ -186,8 +186,8 @@ class _DecisionRun:
         left = old.feasible.astype(np.int64) - feasible
         totals = self.totals.sum_rows(rows)
         normalized = {plugin: sums.sum_rows(rows) for plugin, sums in self.normalized.items()} if left.any() else {}
-        kept = (left, totals, normalized, self.chosen_totals, dict(self.chosen_points))
-        self.changes.append(_Changes(rows, self.decisions - self.since[rows], old, *kept))
+        former = (left, totals, normalized, self.chosen_totals, dict(self.chosen_points))
+        self.changes.append(_Changes(rows, self.decisions - self.since[rows], old, *former))
         self.since[rows] = self.decisions
         self.changed_rows += len(rows)
 
@@ -402,15 +402,15 @@ class DecisionCounts:
                 if run.contest:
                     self._add(CounterName("cost", s.plugin), rows, (points - sums.chosen_points[s.plugin]) * times)
 
-    def _count_results(self, run: _DecisionRun, rows: Ints | None, decisions: Ints, found: _NodeResults) -> None:
+    def _count_results(self, run: _DecisionRun, rows: Ints | None, decisions: Ints, node_results: _NodeResults) -> None:
         """Count evaluations, the results of each filter and the reasons of its rejections, by node.
 
-        `rows` are the node slots, or None for all, `found` their results, and `decisions` how many decisions of the run
-        had them.
+        `rows` are the node slots, or None for all, `node_results` their results, and `decisions` how many decisions of
+        the run had them.
         """
-        every = decisions * (found.evaluation == Evaluation.EVALUATED)
-        feasible = decisions * found.feasible
-        self._add(CounterName("considered"), rows, decisions * (found.evaluation != Evaluation.ABSENT))
+        every = decisions * (node_results.evaluation == Evaluation.EVALUATED)
+        feasible = decisions * node_results.feasible
+        self._add(CounterName("considered"), rows, decisions * (node_results.evaluation != Evaluation.ABSENT))
         self._add(CounterName("evaluated"), rows, every)
         self._add(CounterName("feasible"), rows, feasible)
         if len(run.last.totals):
@@ -418,7 +418,7 @@ class DecisionCounts:
             if run.contest:
                 self._add(CounterName("lost"), rows, feasible)
         reached = every
-        for f, ids, results in zip(run.last.filters, found.filters, run.results, strict=True):
+        for f, ids, results in zip(run.last.filters, node_results.filters, run.results, strict=True):
             self._add(CounterName("filter_reached", f.plugin), rows, reached)
             if f.skipped:
                 continue

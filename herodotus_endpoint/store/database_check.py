@@ -181,13 +181,13 @@ def _check_rollup(_connection: sa.Connection, row: Any) -> None:
 
 
 def _check_incarnation(connection: sa.Connection, row: Any) -> None:
-    known = load(connection, row.incarnation, None, row.last_us)
+    incarnation = load(connection, row.incarnation, None, row.last_us)
     stored = sa.select(sa.func.max(DECISIONS.c.sequence)).where(DECISIONS.c.incarnation_id == row.id)
     highest = connection.scalar(stored)
-    if highest is not None and highest > known.sequences.highest:
-        raise DamagedError(f"its highest sequence is {known.sequences.highest}, and {highest} is stored")
+    if highest is not None and highest > incarnation.sequences.highest:
+        raise DamagedError(f"its highest sequence is {incarnation.sequences.highest}, and {highest} is stored")
     last = -1
-    for hole in known.sequences.holes:
-        if hole.first <= last or hole.last < hole.first or hole.last > known.sequences.highest:
+    for hole in incarnation.sequences.holes:
+        if hole.first <= last or hole.last < hole.first or hole.last > incarnation.sequences.highest:
             raise DamagedError(f"its holes contradict each other at {hole.first}")
         last = hole.last

@@ -69,8 +69,9 @@ class _OpenChain:
 
 
 class OpenChains:
-    """The chains to which the writer can still add decisions. A chain is a stored key frame with its deltas.
+    """The chains to which the writer can still add decisions.
 
+    A chain is a key frame, which is a decision stored whole, with the decisions that are stored as deltas against it.
     Discard the object after a rollback, because its key frames may then not be stored.
     """
 
@@ -78,11 +79,14 @@ class OpenChains:
         self._open: Lru[_ChainKey, _OpenChain] = Lru(MAX_KEY_FRAME_BYTES, lambda chain: chain.size)
 
     def base_sequences(self, incarnation_id: int) -> set[int]:
-        """Return the sequence numbers of the key frames of a scheduler incarnation's open chains."""
+        """Return the sequence numbers of the decisions that are key frames of an incarnation's open chains."""
         return {chain.base for _, chain in self._chains_of(incarnation_id)}
 
     def keep_only(self, incarnation_id: int, bases: Collection[int]) -> None:
-        """Close an incarnation's open chains, except those whose key frames have a sequence number in `bases`."""
+        """Close an incarnation's open chains whose key frames are no longer stored, so that nothing is added to them.
+
+        `bases` has the sequence numbers of the key frames that are still stored.
+        """
         for key, chain in self._chains_of(incarnation_id):
             if chain.base not in bases:
                 self._open.discard(key)

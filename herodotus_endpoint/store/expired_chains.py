@@ -116,11 +116,11 @@ def summarise_chain(
     """
     rows = connection.execute(sa.select(DECISIONS).where(chain.members).order_by(DECISIONS.c.sequence)).all()
     key = next((row.frame for row in rows if row.sequence == chain.base), None)
-    found = [records.load(connection, row, key) for row in rows]
-    blobs = compress_chain([summaries.encode_summary(summaries.summarise_record(whole, now_us)) for whole in found])
-    size = sum(len(row.frame) for row in rows) + sum(OUTCOME_BYTES * len(whole.outcomes) for whole in found)
+    members = [records.load(connection, row, key) for row in rows]
+    blobs = compress_chain([summaries.encode_summary(summaries.summarise_record(whole, now_us)) for whole in members])
+    size = sum(len(row.frame) for row in rows) + sum(OUTCOME_BYTES * len(whole.outcomes) for whole in members)
     frames = dict(zip((row.id for row in rows), blobs, strict=True))
-    return SummarisedChain(chain, frames, size - sum(map(len, blobs)), sum(len(whole.outcomes) for whole in found))
+    return SummarisedChain(chain, frames, size - sum(map(len, blobs)), sum(len(whole.outcomes) for whole in members))
 
 
 def replace_with_summaries(connection: sa.Connection, database: Database, prepared: SummarisedChain) -> int:

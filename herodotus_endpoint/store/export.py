@@ -63,7 +63,7 @@ def export_decisions(store: Store, selection: ExportSelection) -> Iterator[Expor
     after, upto = 0, store.listing.id_range()[1]
     while page := _read_page(store, selection, after, upto):
         after = page[-1][0]
-        yield from (found for _, found in page if found is not None)
+        yield from (decision for _, decision in page if decision is not None)
 
 
 def _read_page(

@@ -1,5 +1,8 @@
 """The state of scheduler incarnations, which the writer loads and saves with each batch.
 
+An incarnation is one run of a scheduler process. It numbers its records without omissions, so the service knows which
+ones did not arrive: a hole is a range of numbers that is missing below the highest one (`sequences`).
+
 Owns: the rows of `incarnations`, `incarnation_profiles` and `holes`. Does not own: changes of the state (`writer`),
 counting sequence numbers (`sequences`).
 

@@ -81,9 +81,9 @@ def collect_damage() -> list[str]:
 
     The list belongs to the current context (`contextvars`).
     """
-    found: list[str] = []
-    _reported.set(found)
-    return found
+    damages: list[str] = []
+    _reported.set(damages)
+    return damages
 
 
 def report_damage(damage: str) -> None:
@@ -92,20 +92,20 @@ def report_damage(damage: str) -> None:
     The caller leaves the damaged record out of its result.
     """
     _log.error("%s; left out; `python -m herodotus_endpoint check` lists all damage", damage)
-    found = _reported.get()
-    if found is not None:
-        found.append(damage)
+    damages = _reported.get()
+    if damages is not None:
+        damages.append(damage)
 
 
 def intact_decisions(rows: Iterable[Any]) -> list[Any]:
     """Return those rows of `decisions` that are intact, and report each other row as damaged."""
-    found = []
+    intact = []
     for row in rows:
         if DECISION.is_intact(row) and row.state in STATES:
-            found.append(row)
+            intact.append(row)
         else:
             report_damage(f"the stored decision in row {row.id} is damaged")
-    return found
+    return intact
 
 
 def require_intact(covered: ChecksummedTable, rows: Sequence[Any]) -> None:

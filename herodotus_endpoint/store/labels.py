@@ -34,8 +34,8 @@ class LabelCondition:
         It uses REPLACE, which is case-sensitive on both databases; LIKE is not.
         """
         column = DECISIONS.c.labels
-        found = sa.or_(sa.false(), *(sa.func.replace(column, part, "") != column for part in self._parts()))
-        return sa.not_(found) if self.negated else found
+        has_label = sa.or_(sa.false(), *(sa.func.replace(column, part, "") != column for part in self._parts()))
+        return sa.not_(has_label) if self.negated else has_label
 
     def selects(self, row: Any, _state: str) -> bool:
         """Return whether a row of `decisions` meets the condition. The state of the decision does not matter."""

@@ -1,10 +1,12 @@
 """Storing and reading the node tables of incarnations, row by row.
 
-Owns: statements on node rows, the store's node ids, the check that no rows are missing. Does not own: which frames are
-stored (`writer`), building a table from rows (`node_table_cache`).
+Owns: statements on node rows, the store's node ids, finding and deleting ids that nothing contains any more, the check
+that no rows are missing. Does not own: which frames are stored (`writer`), when ids are deleted (`retention`), building
+a table from rows (`node_table_cache`).
 
 Invariant: rows are only added, so the table at a generation never changes once its rows are stored. A node id denotes
-one (cluster, name, UID) permanently, in any slot.
+one (cluster, name, UID) permanently, in any slot. It stays as long as a node table or a history contains it; the
+highest id always stays, so that no id is assigned twice.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import sqlalchemy as sa
 from herodotus_endpoint.store import integrity
 from herodotus_endpoint.store.counters import Ints
 from herodotus_endpoint.store.packed_node_table import pack_amounts
-from herodotus_endpoint.store.schema import NODE_ROWS, NODES
+from herodotus_endpoint.store.rollups import PART_NODES, node_ids_in
+from herodotus_endpoint.store.schema import INCARNATIONS, NODE_ROWS, NODES, ROLLUPS
 from herodotus_record.model import NodeRows
 
 MAX_NAMES_IN_QUERY: Final = 500  # nodes in one query; with more, reading all nodes is as fast
@@ -88,35 +91,35 @@ class NodeRegistry:
 
     def ids(self, connection: sa.Connection, cluster: str, nodes: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return the known node ids of a cluster by (name, UID); nodes of `nodes` without an id are inserted."""
-        known = self._ids.setdefault(cluster, {})
-        if any(node not in known for node in nodes):  # another process may have stored them
-            self._load(connection, cluster, known, nodes)
-            fresh = [node for node in dict.fromkeys(nodes) if node not in known]
+        ids_by_node = self._ids.setdefault(cluster, {})
+        if any(node not in ids_by_node for node in nodes):  # another process may have stored them
+            self._load(connection, cluster, ids_by_node, nodes)
+            fresh = [node for node in dict.fromkeys(nodes) if node not in ids_by_node]
             if fresh:
                 rows: list[Row] = [{"cluster": cluster, "name": n, "uid": uid, "considered": False} for n, uid in fresh]
                 for row in rows:
                     row["checksum"] = integrity.NODE.checksum(row)
                 connection.execute(NODES.insert(), rows)
-                self._load(connection, cluster, known, fresh)
-        return known
+                self._load(connection, cluster, ids_by_node, fresh)
+        return ids_by_node
 
     def _load(
         self,
         connection: sa.Connection,
         cluster: str,
-        known: dict[tuple[str, str], int],
+        ids_by_node: dict[tuple[str, str], int],
         nodes: Sequence[tuple[str, str]],
     ) -> None:
-        """Read the ids of those `nodes` that `known` lacks from the database into `known`.
+        """Read the ids of those `nodes` that `ids_by_node` lacks from the database into `ids_by_node`.
 
         If many are missing, all nodes of the cluster are read, which is as fast.
         """
         statement = sa.select(NODES.c.id, NODES.c.name, NODES.c.uid).where(NODES.c.cluster == cluster)
-        missing = {name for name, uid in nodes if (name, uid) not in known}
+        missing = {name for name, uid in nodes if (name, uid) not in ids_by_node}
         if len(missing) <= MAX_NAMES_IN_QUERY:
             statement = statement.where(NODES.c.name.in_(missing))
         for row in connection.execute(statement):
-            known[row.name, row.uid] = row.id
+            ids_by_node[row.name, row.uid] = row.id
             self._names[row.id] = row.name
 
 
@@ -149,15 +152,15 @@ def load_slot_map(connection: sa.Connection, incarnation_id: int, generation: in
     slots = connection.scalar(
         sa.select(sa.func.max(NODE_ROWS.c.slot)).where(NODE_ROWS.c.incarnation_id == incarnation_id)
     )
-    found = SlotMap(generation, -1, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    slot_map = SlotMap(generation, -1, np.zeros(0, np.int64), np.zeros(0, np.int64))
     if slots is None:
-        return found
-    found.grow(slots + 1)
+        return slot_map
+    slot_map.grow(slots + 1)
     for row in connection.execute(_rows_at(incarnation_id, generation, slots + 1)):
-        found.node_ids[row.slot] = row.node_id or 0
-        found.row_since[row.slot] = row.since
-    found.since = int(found.row_since.max())
-    return found
+        slot_map.node_ids[row.slot] = row.node_id or 0
+        slot_map.row_since[row.slot] = row.since
+    slot_map.since = int(slot_map.row_since.max())
+    return slot_map
 
 
 def load_rows(
@@ -168,9 +171,9 @@ def load_rows(
     The first `slots` slots are read, or only those in `only` if it is not empty. Slots without a row are left out.
     Raises DamagedError if a row is damaged.
     """
-    found = connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
-    integrity.require_intact(integrity.NODE_ROW, found)
-    return found
+    rows = connection.execute(_rows_at(incarnation_id, generation, slots, only)).all() if slots else ()
+    integrity.require_intact(integrity.NODE_ROW, rows)
+    return rows
 
 
 class NodeNames:
@@ -186,14 +189,14 @@ class NodeNames:
             if len(self._known) + len(missing) > MAX_CACHED_NAMES:
                 self._known = {}
                 missing = list(node_ids)
-            found = sa.select(NODES)
-            found = found.where(
+            statement = sa.select(NODES)
+            statement = statement.where(
                 NODES.c.id.in_(missing) if len(missing) <= MAX_NAMES_IN_QUERY else NODES.c.id >= min(missing)
             )
-            rows = connection.execute(found.where(NODES.c.id <= max(missing))).all()
+            rows = connection.execute(statement.where(NODES.c.id <= max(missing))).all()
             integrity.require_intact(integrity.NODE, rows)
-            known = {row.id: (row.name, row.uid) for row in rows}
-            self._known = self._known | known
+            names = {row.id: (row.name, row.uid) for row in rows}
+            self._known = self._known | names
         return self._known
 
 
@@ -302,3 +305,42 @@ def _update_slot_map(slot_map: SlotMap, rows: NodeRows, node_ids: list[int]) -> 
         slot_map.row_since[slot] = since
         if changed:
             slot_map.put(slot, node_id, since)
+
+
+def find_unused_nodes(connection: sa.Connection, part: int) -> set[int]:
+    """Return the node ids that no node table and no node history contains, within one range of ids.
+
+    `part` is the number of the range, see `rollups.part_of`. The highest id always counts as used.
+    """
+    row = NODES.c
+    highest = sa.select(sa.func.max(row.id)).scalar_subquery()
+    within = (row.id >= part * PART_NODES, row.id < (part + 1) * PART_NODES, row.id < highest)
+    unused = set(connection.scalars(sa.select(row.id).where(*within)))
+    unused -= _select_used(connection, unused)
+    if unused:
+        blobs = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.part == part)
+        for blob in connection.execute(blobs.execution_options(yield_per=100)).scalars():
+            unused -= node_ids_in(blob)
+    return unused
+
+
+def delete_nodes(connection: sa.Connection, ids: set[int]) -> int:
+    """Delete nodes that no node table contains from the table `nodes`, and return how many were deleted.
+
+    `ids` are the candidates; a node table may contain some of them by now.
+    """
+    deleted = ids - _select_used(connection, ids)
+    connection.execute(NODES.delete().where(NODES.c.id.in_(deleted)))
+    return len(deleted)
+
+
+def count_parts(connection: sa.Connection) -> int:
+    """Return the number of ranges into which node ids are divided, see `rollups.part_of`."""
+    return int(connection.scalar(sa.select(sa.func.max(NODES.c.id))) or 0) // PART_NODES + 1
+
+
+def _select_used(connection: sa.Connection, ids: set[int]) -> set[int]:
+    """Return those of `ids` that a node table contains. The join by incarnation lets the database use an index."""
+    on_ids = sa.and_(NODE_ROWS.c.incarnation_id == INCARNATIONS.c.id, NODE_ROWS.c.node_id.in_(ids))
+    used = sa.select(NODE_ROWS.c.node_id).select_from(INCARNATIONS).join(NODE_ROWS, on_ids).distinct()
+    return {node_id for node_id in connection.scalars(used) if node_id}

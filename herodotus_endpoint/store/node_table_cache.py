@@ -50,13 +50,13 @@ class NodeTableCache:
         """
         at = _TableKey(incarnation_id, generation, slots)
         with self._lock:
-            found = self._tables.get(at)
-            nearest = None if found else self._nearest(at)
-        if not found:
-            found = self._derive(nearest, connection, at) if nearest else None
-            found = found or self.read(connection, at)
-            self._add(at, found)
-        return found.copied(generation, slots)
+            table = self._tables.get(at)
+            nearest = None if table else self._nearest(at)
+        if not table:
+            table = self._derive(nearest, connection, at) if nearest else None
+            table = table or self.read(connection, at)
+            self._add(at, table)
+        return table.copied(generation, slots)
 
     def read(self, connection: sa.Connection, at: tuple[int, int, int]) -> PackedTable:
         """Read a node table from the database, without the cache.
@@ -86,12 +86,14 @@ class NodeTableCache:
 
         Returns None if more than MAX_CHANGED_SLOTS rows changed.
         """
-        found = find_changed_slots(connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS)
+        changed_slots = find_changed_slots(
+            connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS
+        )
         added = range(len(base.names), at.slots)
-        if found is None or len(found) + len(added) > MAX_CHANGED_SLOTS:
+        if changed_slots is None or len(changed_slots) + len(added) > MAX_CHANGED_SLOTS:
             return None
         table = base.copied(at.generation, at.slots)
-        changed = {slot for slot in (*found, *added) if slot < at.slots}
+        changed = {slot for slot in (*changed_slots, *added) if slot < at.slots}
         table.put_all((slot, -1, "", "", NO_AMOUNTS) for slot in changed)
         if changed:
             self._fill(connection, at, table, sorted(changed))

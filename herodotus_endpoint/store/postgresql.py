@@ -4,6 +4,12 @@ Owns: connections and their timeouts, the lock that lets one replica write at a 
 Does not own: statements that both databases share, connection strings (`connection_string`), reading from replicas of
 the server (`replicas`).
 
+A server that is stopped, or that waits for a synchronous standby which never answers, keeps its TCP connections alive
+and never answers a statement. PostgreSQL's own timeouts do not end such a wait: the server does not run, or it has
+committed already and must not say so. `ConnectionWatchdog` ends it by shutting down the socket, which wakes the thread
+that waits for it. The transaction then counts as failed, although the server may have committed it; a sender repeats
+it, and the store recognizes what it has.
+
 The connection string may name several servers. Connections go to the primary among them, and after a failover to the
 new primary.
 
@@ -15,6 +21,11 @@ partition frees its space without vacuum.
 
 from __future__ import annotations
 
+import logging
+import os
+import socket
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +34,9 @@ from typing import Any, Final
 import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from herodotus_endpoint.store.connection_string import ConnectionString
-from herodotus_endpoint.store.connection_watchdog import ConnectionWatchdog
 from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, READERS, Row
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.query_results import TierSize
@@ -206,9 +217,12 @@ class Postgresql:
 
         Empty partitions before it are dropped too, and partitions with more than `most` decisions are skipped.
         """
-        found = self._partitions(connection)
+        partitions = self._partitions(connection)
         ended = [
-            (_bounds(tier, n)[1], tier, n) for tier in tiers for n in found[tier] if _bounds(tier, n)[1] <= before_us
+            (_bounds(tier, n)[1], tier, n)
+            for tier in tiers
+            for n in partitions[tier]
+            if _bounds(tier, n)[1] <= before_us
         ]
         for _, tier, number in sorted(ended):
             if dropped := self._drop(connection, tier, number, most):
@@ -270,11 +284,11 @@ class Postgresql:
 
         A partition's number is its start time divided by its width.
         """
-        found: dict[int, list[int]] = {tier: [] for tier in _NAMES}
+        numbers_by_tier: dict[int, list[int]] = {tier: [] for tier in _NAMES}
         for name in connection.exec_driver_sql(_PARTITIONS_OF.format(DECISIONS.name)).scalars():
             tier_name, _, number = name.removeprefix(DECISIONS.name).rpartition("_p")
-            found[_TIERS[tier_name]].append(int(number))
-        return {tier: sorted(numbers) for tier, numbers in found.items()}
+            numbers_by_tier[_TIERS[tier_name]].append(int(number))
+        return {tier: sorted(numbers) for tier, numbers in numbers_by_tier.items()}
 
     def _tier_bytes(self, connection: sa.Connection) -> dict[int, int]:
         size = dict.fromkeys(_NAMES, 0)
@@ -334,3 +348,89 @@ def _bounds(tier: int, number: int) -> tuple[int, int]:
 
 def _storable(value: Any) -> Any:
     return value.replace("\0", _NUL) if type(value) is str and "\0" in value else value
+
+
+PING_TIMEOUT_S: Final = 5.0  # a pooled connection that does not answer by then is replaced
+IDLE_S: Final = 60.0  # after which the thread ends; the next limit starts another one
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ConnectionWatchdog:
+    """Shuts down connections that are in use for longer than their limit. Thread-safe.
+
+    It has a thread only while connections have limits, and for IDLE_S seconds afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._deadlines: dict[ConnectionPoolEntry, float] = {}  # monotonic seconds
+        self._changed = threading.Condition()
+        self._wakes_at = float("inf")  # when the thread looks again
+        self._thread: threading.Thread | None = None
+
+    def watch(self, engine: sa.Engine, limit_s: float | None) -> None:
+        """Make an engine test each pooled connection before use, and limit how long a connection is in use.
+
+        A connection that does not answer the test within PING_TIMEOUT_S seconds is replaced by a new one. If `limit_s`
+        is None, only the test has a limit.
+        """
+
+        def checked_out(dbapi_connection: Any, entry: ConnectionPoolEntry, _proxy: object) -> None:
+            if entry.info.setdefault("used", False):  # a new connection needs no test
+                self._set(entry, PING_TIMEOUT_S)
+                try:
+                    engine.dialect.do_ping(dbapi_connection)
+                except engine.dialect.loaded_dbapi.Error as e:
+                    raise sa.exc.InvalidatePoolError(str(e)) from e  # the pool connects again
+                finally:
+                    self._clear(entry)
+            entry.info["used"] = True
+            if limit_s is not None:
+                self._set(entry, limit_s)
+
+        def checked_in(_dbapi_connection: Any, entry: ConnectionPoolEntry) -> None:
+            self._clear(entry)
+
+        sa.event.listen(engine, "checkout", checked_out)
+        sa.event.listen(engine, "checkin", checked_in)
+
+    def _set(self, entry: ConnectionPoolEntry, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        with self._changed:
+            self._deadlines[entry] = deadline
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="connection-watchdog", daemon=True)
+                self._thread.start()
+            elif deadline < self._wakes_at:
+                self._changed.notify()
+
+    def _clear(self, entry: ConnectionPoolEntry) -> None:
+        with self._changed:
+            self._deadlines.pop(entry, None)
+
+    def _run(self) -> None:
+        with self._changed:
+            idle_since = time.monotonic()
+            while True:
+                now = time.monotonic()
+                for entry in [entry for entry, deadline in self._deadlines.items() if deadline <= now]:
+                    del self._deadlines[entry]
+                    _shut_down(entry)
+                if self._deadlines:
+                    idle_since = now
+                elif now - idle_since >= IDLE_S:
+                    self._thread = None
+                    return
+                self._wakes_at = min(self._deadlines.values(), default=now + IDLE_S)
+                self._changed.wait(self._wakes_at - now)
+
+
+def _shut_down(entry: ConnectionPoolEntry) -> None:
+    """Shut down the socket of a connection, so that the thread that waits for the server gets an error."""
+    connection: Any = entry.dbapi_connection
+    try:
+        with socket.socket(fileno=os.dup(connection.fileno())) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+    except Exception:  # the driver's errors and those of the socket: it was closed meanwhile
+        return
+    _log.warning("the database has not answered for too long: the connection was closed")

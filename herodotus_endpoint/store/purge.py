@@ -52,9 +52,9 @@ def _purge_step(writer: Writer, selection: PurgeSelection) -> int:
     row = DECISIONS.c
     wanted = {row.namespace: selection.namespace, row.pod_uid: selection.pod_uid, row.cluster: selection.cluster}
     matching = sa.and_(*(column == value for column, value in wanted.items() if value))
-    found = sa.select(row.id, row.incarnation_id, row.sequence, row.base, row.tier).where(matching).order_by(row.id)
+    statement = sa.select(row.id, row.incarnation_id, row.sequence, row.base, row.tier).where(matching).order_by(row.id)
     with writer.transaction() as connection:
-        deleted_rows = connection.execute(found.limit(DECISIONS_PER_STEP)).all()
+        deleted_rows = connection.execute(statement.limit(DECISIONS_PER_STEP)).all()
         for d in deleted_rows:
             if d.base == d.sequence:
                 _recompress_others(connection, d, {g.id for g in deleted_rows})

@@ -93,22 +93,24 @@ class Reader:
 
     def has_records(self, cluster: str = "") -> bool:
         """Return whether any scheduler has ever sent records; if `cluster` is given, a scheduler of this cluster."""
-        known = sa.select(INCARNATIONS.c.id).where(*_cluster_condition(INCARNATIONS.c.cluster, cluster)).limit(1)
+        any_incarnation = (
+            sa.select(INCARNATIONS.c.id).where(*_cluster_condition(INCARNATIONS.c.cluster, cluster)).limit(1)
+        )
         with self._snapshot() as connection:
-            return connection.scalar(known) is not None
+            return connection.scalar(any_incarnation) is not None
 
     def list_cluster_ids(self) -> list[str]:
         """Return the ids of the clusters whose schedulers sent records, at most CLUSTERS_NAMED."""
-        known = sa.select(INCARNATIONS.c.cluster).where(INCARNATIONS.c.cluster != "").distinct()
+        clusters = sa.select(INCARNATIONS.c.cluster).where(INCARNATIONS.c.cluster != "").distinct()
         with self._snapshot() as connection:
-            return list(connection.scalars(known.order_by(INCARNATIONS.c.cluster).limit(CLUSTERS_NAMED)))
+            return list(connection.scalars(clusters.order_by(INCARNATIONS.c.cluster).limit(CLUSTERS_NAMED)))
 
     def decision_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
     ) -> StoredAttempt | None:
         """Return one scheduling attempt of a pod as `decisions_of_pod` does, or None if it is not stored."""
-        found = self.decisions_of_pod(PodIdentity(namespace, pod, cluster, uid), attempt=attempt)
-        return found[0] if found else None
+        decisions = self.decisions_of_pod(PodIdentity(namespace, pod, cluster, uid), attempt=attempt)
+        return decisions[0] if decisions else None
 
     def decisions_of_pod(self, pod: PodIdentity, *, attempt: int | None = None, last: int = 1) -> list[StoredAttempt]:
         """Return the `last` scheduling attempts of a pod that end with number `attempt`, ordered by start.
@@ -136,15 +138,15 @@ class Reader:
         """Return the scheduling attempts as `decision_by_id` does, for pairs of a namespace and a decision id."""
         d = DECISIONS.c
         columns = [d.id, d.namespace, d.pod, d.cluster, d.started_us]
-        found: list[StoredAttempt | None] = []
+        loaded: list[StoredAttempt | None] = []
         with self._snapshot() as connection:
             attempts = AttemptLookup(connection)
             for namespace, decision_id in wanted:
                 at = (d.decision_id == decision_id, d.namespace == namespace, *_cluster_condition(d.cluster, cluster))
                 row = connection.execute(sa.select(*columns).where(*at).order_by(d.id).limit(1)).one_or_none()
                 held = None if row is None else attempts.find_including(row)
-                found.append(None if held is None else self._load_stored_attempt(connection, *held))
-        return found
+                loaded.append(None if held is None else self._load_stored_attempt(connection, *held))
+        return loaded
 
     def find_origin(self, incarnation: str, sequence: int) -> AttemptOrigin | None:
         """Return cluster, source and pod of the decision with this sequence number, or None if it is not stored."""
@@ -164,9 +166,9 @@ class Reader:
         `ids` are row ids of `decisions`. Node tables are not read, because they are most of the work of loading a
         decision.
         """
-        found = sa.select(DECISIONS).where(DECISIONS.c.id.in_(ids))
+        statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(ids))
         with self._snapshot() as connection:
-            rows = intact_decisions(connection.execute(found))
+            rows = intact_decisions(connection.execute(statement))
             read = ((row.id, load_decision(connection, row)) for row in rows)
             return {row_id: PodWait(d.times.created_us, d.retry) for row_id, d in read}
 
@@ -315,13 +317,13 @@ class Reader:
         row, hole = INCARNATIONS.c, HOLES.c
         named = [row.cluster != "", *_cluster_condition(row.cluster, cluster)]
         last_us = sa.func.max(row.last_us)
-        known = sa.select(row.cluster, last_us, sa.func.count()).where(*named).group_by(row.cluster)
+        statement = sa.select(row.cluster, last_us, sa.func.count()).where(*named).group_by(row.cluster)
         profiles = sa.select(row.cluster, PROFILES.c.profile).where(*named).distinct()
         lost = sa.select(row.cluster, hole.explained, sa.func.sum(hole.last - hole.first + 1)).where(*named)
         lost = lost.join(HOLES, hole.incarnation_id == row.id).where(~hole.left_out)
         names: dict[str, list[str]] = {}
         with self._snapshot() as connection:
-            found = connection.execute(known.order_by(last_us.desc()).limit(CLUSTERS_SHOWN)).all()
+            rows = connection.execute(statement.order_by(last_us.desc()).limit(CLUSTERS_SHOWN)).all()
             for id, profile in connection.execute(profiles.join(PROFILES, PROFILES.c.incarnation_id == row.id)):
                 names.setdefault(id, []).append(profile)
             lost_of = {
@@ -337,7 +339,7 @@ class Reader:
                 lost_of.get((id, False), 0),
                 lost_of.get((id, True), 0),
             )
-            for id, seen_us, incarnations in sorted(map(tuple, found))
+            for id, seen_us, incarnations in sorted(map(tuple, rows))
         ]
 
     def _load_incarnation(self, connection: sa.Connection, row: sa.Row[Any]) -> IncarnationStatus:
@@ -366,10 +368,10 @@ class Reader:
         """
         same_prefix = names.where(column >= name[:3], column < name[:3] + "\U0010ffff")
         with self._snapshot() as connection:
-            found = set(connection.scalars(same_prefix.limit(MAX_CANDIDATES)))
-            found |= set(connection.scalars(names.order_by(age.desc()).limit(MAX_CANDIDATES)))
-        begins = sorted(n for n in found if n.startswith(name))[:MAX_SIMILAR]
-        close = get_close_matches(name, sorted(found - set(begins)), n=MAX_SIMILAR, cutoff=0.5)
+            candidates = set(connection.scalars(same_prefix.limit(MAX_CANDIDATES)))
+            candidates |= set(connection.scalars(names.order_by(age.desc()).limit(MAX_CANDIDATES)))
+        begins = sorted(n for n in candidates if n.startswith(name))[:MAX_SIMILAR]
+        close = get_close_matches(name, sorted(candidates - set(begins)), n=MAX_SIMILAR, cutoff=0.5)
         return [*begins, *close][:MAX_SIMILAR]
 
     def _nodes(self, connection: sa.Connection, node: str, cluster: str) -> list[sa.Row[Any]]:

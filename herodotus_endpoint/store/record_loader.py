@@ -48,16 +48,16 @@ class RecordLoader:
         content = _content(connection, row, base)
         later = load_outcomes(connection, row)
         if content[: len(summaries.MAGIC)] == summaries.MAGIC:
-            found = summaries.decode_summary(content)
-            known = {o.sequence for o in found.outcomes}
-            later = tuple(o for o in later if o.sequence not in known)
-            _require_same_decision(row, found.decision)
-            return DecisionRecord(found.decision, (*found.outcomes, *later), found.table)
-        found_decision = decode_decision(content)
-        _require_same_decision(row, found_decision)
+            summary = summaries.decode_summary(content)
+            in_summary = {o.sequence for o in summary.outcomes}
+            later = tuple(o for o in later if o.sequence not in in_summary)
+            _require_same_decision(row, summary.decision)
+            return DecisionRecord(summary.decision, (*summary.outcomes, *later), summary.table)
+        decision = decode_decision(content)
+        _require_same_decision(row, decision)
         if row.state in STATES_WITH_RESULT and not any(outcome.final for outcome in later):
             raise DamagedError(f"its state is {row.state}, and its result is not stored")
-        return DecisionRecord(found_decision, later, self._table(connection, row, found_decision))
+        return DecisionRecord(decision, later, self._table(connection, row, decision))
 
     def load_frames(self, connection: sa.Connection, row: Row) -> list[bytes]:
         """Return the encoded frames of a row of `decisions`: the decision, then its outcomes.

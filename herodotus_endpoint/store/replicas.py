@@ -6,8 +6,8 @@ a replica applies commits in order. The staleness of a snapshot is therefore at 
 this process' monotonic clock alone: the clocks of the servers do not count, nor does an idle primary look like a lag,
 nor a replica that follows a former primary like a current one.
 
-Owns: heartbeats, and which replicas are used. Does not own: connections (`postgresql`), what a request has read
-(`reads`).
+Owns: heartbeats, which replicas are used, and what a request has read. Does not own: connections (`postgresql`), the
+header of the response (`app`).
 
 Invariant: a snapshot from a replica is verified before it is used. Within a request, a later snapshot is never older
 than an earlier one. Without a usable replica the primary is read.
@@ -30,12 +30,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from herodotus_endpoint.store.database import Snapshot, StoreUnavailableError, translate_errors
-from herodotus_endpoint.store.reads import RequestReads, current_reads
 from herodotus_endpoint.store.schema import HEARTBEAT
 
 if TYPE_CHECKING:
     from herodotus_endpoint.store.connection_string import ConnectionString
     from herodotus_endpoint.store.postgresql import Postgresql
+from contextvars import ContextVar
 
 MAX_STALENESS_S: Final = 5.0  # of an answer from a replica
 BEAT_INTERVAL_S: Final = 1.0  # a replica without any lag therefore counts as up to a second behind
@@ -126,11 +126,11 @@ class Replicas:
         connections, reads = self._connections, current_reads()
         try:
             with ExitStack() as opened:
-                found = None if reads.primary else self._open(reads, opened)
-                if found is None:
+                replica = None if reads.primary else self._open(reads, opened)
+                if replica is None:
                     reads.primary = True  # for the rest of the request: no replica may be as current
-                    found = opened.enter_context(self._primary())
-                yield found
+                    replica = opened.enter_context(self._primary())
+                yield replica
         finally:
             if connections != self._connections:  # what was read may be of the former primary
                 self._on_new_primary()
@@ -212,3 +212,31 @@ def _snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
 def _read_beat(connection: sa.Connection) -> int:
     """Return the newest heartbeat in a snapshot, or 0 if it has none."""
     return connection.scalar(sa.select(HEARTBEAT.c.beat).where(HEARTBEAT.c.id == ROW)) or 0
+
+
+@dataclass
+class RequestReads:
+    """The snapshots that one HTTP request has read: the newest heartbeat in them, and where they came from.
+
+    `staleness_s` is the largest staleness of a snapshot of a replica in seconds, or None if there was none. `primary`
+    is whether the request has read the primary because no replica was usable.
+    """
+
+    beat: int = 0
+    staleness_s: float | None = None
+    primary: bool = False
+
+
+_request: ContextVar[RequestReads | None] = ContextVar("reads", default=None)
+
+
+def track_reads() -> RequestReads:
+    """Start to note the reads of the current HTTP request, and return the object that will contain them."""
+    reads = RequestReads()
+    _request.set(reads)
+    return reads
+
+
+def current_reads() -> RequestReads:
+    """Return the object of `track_reads` for the current HTTP request, or a new one outside of a request."""
+    return _request.get() or RequestReads()

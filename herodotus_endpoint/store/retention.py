@@ -18,13 +18,12 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import expired_chains, unused_nodes
+from herodotus_endpoint.store import expired_chains, node_rows
 from herodotus_endpoint.store.database import StoreUnavailableError
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_endpoint.store.node_rows import latest_since
-from herodotus_endpoint.store.retention_limits import RetentionLimits, build_scopes
-from herodotus_endpoint.store.retention_quota import RetentionQuota
+from herodotus_endpoint.store.retention_limits import RetentionLimits, RetentionQuota, build_scopes
 from herodotus_endpoint.store.schema import (
     DECISIONS,
     FULL,
@@ -336,11 +335,11 @@ class Pruner:
     def _prune_names(self) -> None:
         """Delete unused nodes from the table `nodes`. Each call searches the next range of node ids."""
         with self._store.snapshot() as connection:
-            self._last_part = (self._last_part + 1) % unused_nodes.count_parts(connection)
-            unused = unused_nodes.find_unused_nodes(connection, self._last_part)
+            self._last_part = (self._last_part + 1) % node_rows.count_parts(connection)
+            unused = node_rows.find_unused_nodes(connection, self._last_part)
         if unused:
             with self._writer.transaction() as connection:
-                unused_nodes.delete_nodes(connection, unused)
+                node_rows.delete_nodes(connection, unused)
                 self._writer.clear_caches()
 
 

@@ -109,9 +109,9 @@ class ReviewStore:
         """Return the schedulers that registered within the last `within_s` seconds, ordered by name."""
         row = REVIEWERS.c
         heard = row.seen_us >= self._now_us() - int(within_s * 1e6)
-        found = sa.select(row.cluster, row.scheduler).where(heard).order_by(row.scheduler, row.cluster)
+        statement = sa.select(row.cluster, row.scheduler).where(heard).order_by(row.scheduler, row.cluster)
         with translate_errors(), self._reading.begin() as connection:
-            return [ReviewingScheduler(r.cluster, r.scheduler) for r in connection.execute(found)]
+            return [ReviewingScheduler(r.cluster, r.scheduler) for r in connection.execute(statement)]
 
     def add_question(self, question: ReviewQuestion, most: int) -> bool:
         """Store a question and return True, or return False if `most` questions wait for the scheduler already."""
@@ -140,11 +140,11 @@ class ReviewStore:
             if connection.execute(first).first() is None:
                 return None
         with self._writer.transaction() as connection:
-            found = connection.execute(first).first()
-            if found is None:
+            question = connection.execute(first).first()
+            if question is None:
                 return None
-            connection.execute(REVIEWS.update().where(row.id == found.id).values(taken=True, question=b""))
-        return ReviewQuestion(found.id, ReviewingScheduler(cluster, found.scheduler), found.question)
+            connection.execute(REVIEWS.update().where(row.id == question.id).values(taken=True, question=b""))
+        return ReviewQuestion(question.id, ReviewingScheduler(cluster, question.scheduler), question.question)
 
     def store_answer(self, id: str, cluster: str, answer: ReviewAnswer) -> bool:
         """Store the answer to the question `id` and return True, or return False if no client waits for it."""
@@ -170,14 +170,14 @@ class ReviewStore:
         row = REVIEWS.c
         with self._writer.transaction() as connection:
             connection.execute(REVIEWS.update().where(row.id == id).values(asked_us=self._now_us()))
-            found = connection.execute(sa.select(row.cluster, row.scheduler).where(row.id == id)).first()
-        return None if found is None else ReviewingScheduler(found.cluster, found.scheduler)
+            review = connection.execute(sa.select(row.cluster, row.scheduler).where(row.id == id)).first()
+        return None if review is None else ReviewingScheduler(review.cluster, review.scheduler)
 
     def read_answer(self, id: str) -> ReviewAnswer | None:
         """Return the answer to the question `id`, or None if it is not stored yet."""
-        found = sa.select(REVIEWS.c.answer, REVIEWS.c.answer_type).where(REVIEWS.c.id == id)
+        statement = sa.select(REVIEWS.c.answer, REVIEWS.c.answer_type).where(REVIEWS.c.id == id)
         with translate_errors(), self._reading.begin() as connection:
-            row = connection.execute(found).first()
+            row = connection.execute(statement).first()
         return None if row is None or row.answer is None else ReviewAnswer(row.answer, row.answer_type)
 
     def is_claimed(self, id: str) -> bool:

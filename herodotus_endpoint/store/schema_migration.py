@@ -79,14 +79,14 @@ def _newer_and_usable(connection: sa.Connection, scripts: ScriptDirectory) -> bo
     table `usable_from` names the oldest revision that can use the schema. Raises _UnusableError if this version is
     older.
     """
-    known = {script.revision for script in scripts.walk_revisions()}
+    own_revisions = {script.revision for script in scripts.walk_revisions()}
     revision = MigrationContext.configure(connection).get_current_revision()
-    if revision is None or revision in known:
+    if revision is None or revision in own_revisions:
         return False
     usable = None
     if sa.inspect(connection).has_table(USABLE_FROM.name):
         usable = connection.scalar(sa.select(USABLE_FROM.c.revision))
-    if usable not in known:
+    if usable not in own_revisions:
         raise _UnusableError(
             f"a newer version of the service has changed its schema to {revision}, which services of schema"
             f" {usable or revision} and later can use; this one's is {scripts.get_current_head()}"

@@ -153,20 +153,20 @@ class Sqlite:
     def _stat_file(self) -> tuple[int, int] | None:
         """Return the device and inode of the database file, or None if no file has its name."""
         try:
-            found = os.stat(self.file)
+            status = os.stat(self.file)
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _require_same_file(self) -> None:
         """Raise StoreUnavailableError if the file was deleted or replaced since it was prepared."""
         if self._opened is None:
             return
-        found = self._stat_file()
-        if found == self._opened:
+        status = self._stat_file()
+        if status == self._opened:
             self._is_lost = False
             return
-        what = "is gone" if found is None else "was replaced by another file"
+        what = "is gone" if status is None else "was replaced by another file"
         if not self._is_lost:
             _log.critical(
                 "the database %s %s while the service runs: nothing is stored or answered until it is put back;"
@@ -234,8 +234,8 @@ class Sqlite:
 
     def find_damaged_pages(self, connection: sa.Connection) -> list[str]:
         """Return the first hundred results of `PRAGMA integrity_check`, which compares each index with its table."""
-        found = connection.exec_driver_sql("PRAGMA integrity_check(100)").scalars().all()
-        return [f"page check: {line}" for line in found if line != "ok"]
+        lines = connection.exec_driver_sql("PRAGMA integrity_check(100)").scalars().all()
+        return [f"page check: {line}" for line in lines if line != "ok"]
 
     def live_bytes(self, connection: sa.Connection) -> int:
         """Return the bytes of pages in use, without the free pages of the file."""
@@ -258,8 +258,8 @@ class Sqlite:
 
     def file_bytes(self) -> int:
         """Return the size of the database file in bytes, including the write-ahead log and its index."""
-        found = (self.file.with_name(self.file.name + suffix) for suffix in ("", "-wal", "-shm"))
-        return sum(f.stat().st_size for f in found if f.exists())
+        files = (self.file.with_name(self.file.name + suffix) for suffix in ("", "-wal", "-shm"))
+        return sum(f.stat().st_size for f in files if f.exists())
 
     def release_space(self, connection: sa.Connection) -> None:
         """Return up to VACUUM_PAGES free pages of the file to the file system.

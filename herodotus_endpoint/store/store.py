@@ -72,9 +72,9 @@ def prepare_database(url: str) -> Database:
 
     Raises StoreError if the database cannot be used.
     """
-    found = database_from_url(url)
-    found.prepare()
-    return found
+    database = database_from_url(url)
+    database.prepare()
+    return database
 
 
 class Store:
@@ -122,11 +122,11 @@ class Store:
         if not isinstance(self.database, Postgresql):
             raise StoreError("replicas can only be read of a PostgreSQL database")
         records = RecordLoader()
-        found = Replicas(self.database, ConnectionString.parse(url), self.snapshot, records.clear)
-        self.replica_reader = Reader(self.database, found.snapshot, records, identity)
-        self.replica_listing = Listing(found.snapshot, self.clock)
-        found.start()
-        return found
+        replicas = Replicas(self.database, ConnectionString.parse(url), self.snapshot, records.clear)
+        self.replica_reader = Reader(self.database, replicas.snapshot, records, identity)
+        self.replica_listing = Listing(replicas.snapshot, self.clock)
+        replicas.start()
+        return replicas
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:

@@ -62,28 +62,28 @@ def summarise_record(record: DecisionRecord, now_us: int) -> DecisionRecord:
     d = record.decision
     if d.summary:
         return record
-    kept = _select_slots(record)
-    at = {slot: place for place, slot in enumerate(kept)}
+    slots = _select_slots(record)
+    at = {slot: place for place, slot in enumerate(slots)}
     decision = replace(
         d,
-        slots=len(kept),
+        slots=len(slots),
         chosen=None if d.chosen is None else at[d.chosen],
-        evaluation=_select(d.evaluation, kept),
-        rank=_select(d.rank, kept),
-        totals=_select(d.totals, kept),
-        filters=tuple(_filter(f, kept) for f in d.filters),
-        scores=tuple(_score(s, kept) for s in d.scores),
-        inputs=tuple(_inputs(i, kept) for i in d.inputs),
+        evaluation=_select(d.evaluation, slots),
+        rank=_select(d.rank, slots),
+        totals=_select(d.totals, slots),
+        filters=tuple(_filter(f, slots) for f in d.filters),
+        scores=tuple(_score(s, slots) for s in d.scores),
+        inputs=tuple(_inputs(i, slots) for i in d.inputs),
         summary=_build_summary(d, now_us),
     )
     t = record.table
     table = NodeTable(
         generation=t.generation,
-        names=[t.names[slot] for slot in kept],
-        uids=[t.uids[slot] for slot in kept],
-        since=[t.since[slot] for slot in kept],
-        allocatable=[t.allocatable[slot] for slot in kept],
-        requested=[t.requested[slot] for slot in kept],
+        names=[t.names[slot] for slot in slots],
+        uids=[t.uids[slot] for slot in slots],
+        since=[t.since[slot] for slot in slots],
+        allocatable=[t.allocatable[slot] for slot in slots],
+        requested=[t.requested[slot] for slot in slots],
     )
     return DecisionRecord(decision, record.outcomes, table)
 
@@ -162,7 +162,7 @@ def _first_rejections(d: Decision, evaluated: NDArray[np.bool_], columns: Sequen
         np.array([v.rejects_node for v in f.verdicts])[ids] for f, ids in zip(d.filters, columns, strict=True)
     ]
     left = evaluated.copy()
-    found = []
+    first_rejections = []
     for position, (ids, rejects) in enumerate(zip(columns, rejections, strict=True)):
         first = left & rejects
         left &= ~rejects
@@ -171,30 +171,30 @@ def _first_rejections(d: Decision, evaluated: NDArray[np.bool_], columns: Sequen
             later = zip(d.filters[position + 1 :], rejections[position + 1 :], strict=True)
             also = {f.plugin: int((nodes & rejected).sum()) for f, rejected in later}
             counted = {plugin: n for plugin, n in also.items() if n}
-            found.append(FirstRejection(position, int(number), int(nodes.sum()), counted))
-    return tuple(found)
+            first_rejections.append(FirstRejection(position, int(number), int(nodes.sum()), counted))
+    return tuple(first_rejections)
 
 
 def _ids(f: FilterColumn, slots: int) -> Ints:
     return as_numpy(f.ids) if len(f.ids) else np.zeros(slots, np.uint8)
 
 
-def _filter(f: FilterColumn, kept: Sequence[int]) -> FilterColumn:
-    return replace(f, ids=_select(f.ids, kept))
+def _filter(f: FilterColumn, slots: Sequence[int]) -> FilterColumn:
+    return replace(f, ids=_select(f.ids, slots))
 
 
-def _score(s: ScoreColumn, kept: Sequence[int]) -> ScoreColumn:
-    return replace(s, raw=_select(s.raw, kept), normalized=_select(s.normalized, kept))
+def _score(s: ScoreColumn, slots: Sequence[int]) -> ScoreColumn:
+    return replace(s, raw=_select(s.raw, slots), normalized=_select(s.normalized, slots))
 
 
-def _inputs(i: Inputs, kept: Sequence[int]) -> Inputs:
-    numbers = [replace(n, values=_select(n.values, kept), lacking=_select(n.lacking, kept)) for n in i.numbers]
-    measured = _select(i.measured, kept) if len(i.measured) > 1 else i.measured  # one entry applies to all nodes
-    return replace(i, numbers=tuple(numbers), measured=measured, stale=_select(i.stale, kept))
+def _inputs(i: Inputs, slots: Sequence[int]) -> Inputs:
+    numbers = [replace(n, values=_select(n.values, slots), lacking=_select(n.lacking, slots)) for n in i.numbers]
+    measured = _select(i.measured, slots) if len(i.measured) > 1 else i.measured  # one entry applies to all nodes
+    return replace(i, numbers=tuple(numbers), measured=measured, stale=_select(i.stale, slots))
 
 
-def _select(column: Column, kept: Sequence[int]) -> Column:
-    return codec.column_from_numpy(as_numpy(column)[kept]) if len(column) else column
+def _select(column: Column, slots: Sequence[int]) -> Column:
+    return codec.column_from_numpy(as_numpy(column)[slots]) if len(column) else column
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

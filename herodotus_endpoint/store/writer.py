@@ -434,8 +434,8 @@ class Writer:
                 row["state"] = to
         for key in batch.repeats.keys() & batch.decisions.keys():
             batch.decisions[key]["repeats"] += batch.repeats.pop(key)
-        if known := late_outcomes.select_found_later(connection, earlier.keys() - batch.found_later):
-            batch.outcomes = [o for o in batch.outcomes if not o["state"] or _decision_key(o) not in known]
+        if found_later := late_outcomes.select_found_later(connection, earlier.keys() - batch.found_later):
+            batch.outcomes = [o for o in batch.outcomes if not o["state"] or _decision_key(o) not in found_later]
         late_outcomes.set_tiers(connection, self._database, batch.outcomes, batch.decisions, batch.now_us)
         decisions = list(batch.decisions.values())
         for table, rows in ((DECISIONS, decisions), (OUTCOMES, batch.outcomes), (GAPS, batch.gaps)):
@@ -536,9 +536,11 @@ def _is_stored(connection: sa.Connection, batch: _Batch, incarnation: Incarnatio
     at = [columns.incarnation_id == incarnation.id, columns.sequence == key.sequence]
     if key.decision_sequence is not None:  # the primary key begins with it
         at.append(columns.decision_sequence == key.decision_sequence)
-    known = (incarnation.id, key.sequence) in batch.looked_up or connection.scalar(sa.select(sa.exists().where(*at)))
+    is_stored = (incarnation.id, key.sequence) in batch.looked_up or connection.scalar(
+        sa.select(sa.exists().where(*at))
+    )
     batch.looked_up.add((incarnation.id, key.sequence))
-    return bool(known)
+    return bool(is_stored)
 
 
 def _decision_key(outcome: Row) -> tuple[int, int]:

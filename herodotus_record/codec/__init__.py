@@ -268,37 +268,38 @@ def find_unpacked_size(data: bytes) -> int | None:
     return size if size >= 0 else None
 
 
-def validate(frame: Frame, known: Decision | None = None) -> None:
+def validate(frame: Frame, validated: Decision | None = None) -> None:
     """Raise CodecError if fields of the record contradict each other; the message names the first such field.
 
-    `known` is a decision that was already validated. Parts that both share as the same objects are not validated again.
+    `validated` is a decision that was validated before. Parts that both share as the same objects are not validated
+    again.
     """
     if isinstance(frame, Decision):
-        _validate_decision(frame, known)
+        _validate_decision(frame, validated)
     elif isinstance(frame, NodeRows):
         _validate_rows(frame)
     elif isinstance(frame, Gap) and frame.first > frame.last:
         raise CodecError("gap.first is after gap.last")
 
 
-def _validate_decision(d: Decision, known: Decision | None) -> None:
+def _validate_decision(d: Decision, validated: Decision | None) -> None:
     slots = d.slots
     if not 0 <= slots <= MAX_SLOTS:
         raise CodecError(f"slots is {slots}, expected 0 to {MAX_SLOTS}")
-    if known is not None and known.slots != slots:
-        known = None
-    if known is None or d.evaluation is not known.evaluation:
+    if validated is not None and validated.slots != slots:
+        validated = None
+    if validated is None or d.evaluation is not validated.evaluation:
         _check_length(len(d.evaluation) == slots, "evaluation", d.evaluation, slots)
         if slots and not _is_within(d.evaluation, len(Evaluation)):
             raise CodecError("evaluation holds an unknown value")
-    for f in _not_in(d.filters, known.filters if known else ()):
+    for f in _not_in(d.filters, validated.filters if validated else ()):
         if not f.verdicts or f.verdicts[0].code != 0:
             raise CodecError(f"filters[{f.plugin}].verdicts does not start with Success")
         if f.ids:  # empty for most filters: every node passes
             _check_length(len(f.ids) == slots, "filters[{}].ids", f.ids, slots, f.plugin)
             if not _is_within(f.ids, len(f.verdicts)):
                 raise CodecError(f"filters[{f.plugin}].ids names a verdict that is not there")
-    for s in _not_in(d.scores, known.scores if known else ()):
+    for s in _not_in(d.scores, validated.scores if validated else ()):
         if s.raw:
             _check_length(len(s.raw) == slots, "scores[{}].raw", s.raw, slots, s.plugin)
         if s.normalized:
@@ -317,14 +318,14 @@ def _validate_decision(d: Decision, known: Decision | None) -> None:
         raise CodecError("node counts are not in order")
 
 
-def _not_in(parts: tuple[Part, ...], known: tuple[Part, ...]) -> Sequence[Part]:
-    """Return the parts that are not the same object as the part in the same position of `known`.
+def _not_in(parts: tuple[Part, ...], validated: tuple[Part, ...]) -> Sequence[Part]:
+    """Return the parts that are not the same object as the part in the same position of `validated`.
 
     The parts are the filter or score columns of two decisions. If their numbers differ, all parts are returned.
     """
-    if len(parts) != len(known):
+    if len(parts) != len(validated):
         return parts
-    return [part for part, same in zip(parts, known, strict=True) if part is not same]
+    return [part for part, same in zip(parts, validated, strict=True) if part is not same]
 
 
 def _validate_inputs(i: Inputs, slots: int) -> None:

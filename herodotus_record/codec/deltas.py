@@ -265,8 +265,8 @@ class _DecodedBase:
     def _column(self, kind: type, value: object) -> Column:
         if isinstance(value, array):  # from `_patched`
             return value
-        known = self._columns.get(id(value))
-        return codec.decode_column(kind, value) if known is None else known
+        column = self._columns.get(id(value))
+        return codec.decode_column(kind, value) if column is None else column
 
     def _patched(self, base: Any, change: Any) -> Any:
         """Return a field's value after a delta's change; a change that is no patch replaces the value.
@@ -345,20 +345,20 @@ def _diff(base: _Base, decision: Decision) -> Json | None:
         return None
     changes: Json = {}
     for name in _FIELDS:
-        value, known = now[name], before[name]
-        if value is known:
+        value, base_value = now[name], before[name]
+        if value is base_value:
             continue
         if value is last[name]:
             if name in base.last_changes:
                 changes[name] = base.last_changes[name]
         elif name in _PARTS:
-            parts = _diff_parts(known, value, last[name], base.last_changes.get(name, {}))
+            parts = _diff_parts(base_value, value, last[name], base.last_changes.get(name, {}))
             if parts is None:
                 return None
             if parts:
                 changes[name] = parts
         else:
-            _add_difference(changes, name, known, value)
+            _add_difference(changes, name, base_value, value)
     codec.validate(decision, base.last)
     return changes
 
@@ -374,10 +374,10 @@ def _diff_parts(
     if len(base) != len(parts):
         return None
     changes = {}
-    for i, (before, part, known) in enumerate(zip(base, parts, last, strict=True)):
+    for i, (before, part, last_part) in enumerate(zip(base, parts, last, strict=True)):
         if part is before:
             continue
-        if part is known:
+        if part is last_part:
             changed = last_changes.get(i)
         elif part.plugin != before.plugin:
             return None

@@ -21,9 +21,8 @@ from prometheus_client.registry import Collector
 
 from herodotus_kube.lease import LeaderElector
 from scheduler.recorder.metrics import collect_metrics
-from scheduler.recorder.progress import Progress
 from scheduler.recorder.recorder import Recorder
-from scheduler.recorder.supervisor import Supervisor
+from scheduler.recorder.supervisor import Progress, Supervisor
 from scheduler.reviews.node_group_recorder import NodeGroupRecorder
 from scheduler.serving.health import PING, HealthCheck
 

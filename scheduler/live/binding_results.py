@@ -30,8 +30,7 @@ from herodotus_record import klog
 from herodotus_record.model import FOUND_LATER, Code, Outcome
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod, PodAnnotations, PodMetadata
-from scheduler.recorder.connection import ServiceConnection
-from scheduler.recorder.endpoint import ServiceEndpoint
+from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 
 DECISION_ANNOTATION: Final = "herodotus.dev/decision"  # of a bound pod: the id of the decision that bound it

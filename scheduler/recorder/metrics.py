@@ -10,9 +10,8 @@ from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from scheduler.recorder.progress import Progress, count_waiting_bytes
 from scheduler.recorder.recorder import Recorder
-from scheduler.recorder.supervisor import Supervisor
+from scheduler.recorder.supervisor import Progress, Supervisor, count_waiting_bytes
 
 
 def collect_metrics(

@@ -283,13 +283,13 @@ class Recorder:
 
     def _get_scheduler_info(self, profile: str) -> SchedulerInfo:
         """Return the profile's SchedulerInfo, always the same object for one profile."""
-        known = self._schedulers.get(profile)
-        if known is None:
-            known = replace(
+        scheduler = self._schedulers.get(profile)
+        if scheduler is None:
+            scheduler = replace(
                 build.describe_scheduler(profile, self._origin.identity, self._origin.rules), version=self._version
             )
-            self._schedulers[profile] = known
-        return known
+            self._schedulers[profile] = scheduler
+        return scheduler
 
     def _next_sequence(self) -> int:
         """Return the next record's sequence number, which is used when the record is written or lost.

@@ -25,10 +25,9 @@ import httpx
 
 from herodotus_record import codec, klog
 from herodotus_record.codec import deltas
-from scheduler.recorder.connection import ServiceConnection
-from scheduler.recorder.endpoint import ServiceEndpoint
-from scheduler.recorder.progress import Progress
+from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 from scheduler.recorder.spool_reader import Batch, IncarnationSpool, list_incarnations
+from scheduler.recorder.supervisor import Progress
 
 POLL_S: Final = 0.2  # how long a decision may wait in the spool while the service is up and decisions are few
 BUSY_POLL_S: Final = 1.0  # the same while they are many: larger batches cost the service less for each decision
@@ -85,7 +84,7 @@ class Shipper:
         Also delete the directories of ended schedulers. Raise NotDeliveredError if the service does not accept a batch.
         """
         any_sent = False
-        self._spools = {found.name: self._spools.get(found.name, found) for found in list_incarnations(self._directory)}
+        self._spools = {each.name: self._spools.get(each.name, each) for each in list_incarnations(self._directory)}
         for spool in [*self._spools.values()]:
             if spool.reached is None:
                 spool.reached = self._reached.get(spool.name)
@@ -210,12 +209,12 @@ class Shipper:
 
         Nothing is appended once that file is full.
         """
-        kept = False
+        has_room = False
         with contextlib.suppress(OSError), (self._directory / "refused.frames").open("ab") as f:
-            kept = f.tell() + len(frame) <= REFUSED_LIMIT_BYTES
-            if kept:
+            has_room = f.tell() + len(frame) <= REFUSED_LIMIT_BYTES
+            if has_room:
                 f.write(frame)
-        where = "refused.frames" if kept else "nowhere: refused.frames is full"
+        where = "refused.frames" if has_room else "nowhere: refused.frames is full"
         klog.error(why, "The decisions service refuses a frame, setting it aside", file=where)
         self._report_progress(refused=self.progress.refused + 1)
 
@@ -224,9 +223,9 @@ class Shipper:
 
         The file is written at most once per interval, but at once when an error begins or ends.
         """
-        known, self.progress = self.progress.error, replace(self.progress, **changes)
+        last_error, self.progress = self.progress.error, replace(self.progress, **changes)
         now = time.monotonic()
-        if now - self._reported_s < PROGRESS_INTERVAL_S and known == self.progress.error:
+        if now - self._reported_s < PROGRESS_INTERVAL_S and last_error == self.progress.error:
             return
         self._reported_s = now
         with contextlib.suppress(OSError):  # a full disk: it is told once there is room

@@ -412,15 +412,15 @@ class _SegmentScan:
 
     def _check_readable(self, head: FrameHead) -> None:
         """Raise CodecError if the frame refers to a decision or node rows that are damaged or missing."""
-        known, needs = self._segment_index, head.needs
+        index, needs = self._segment_index, head.needs
         if head.base is not None:
-            if head.base not in self._intact and known.read_decision(head.base) is None:
+            if head.base not in self._intact and index.read_decision(head.base) is None:
                 raise codec.CodecError("a delta whose base is damaged")
             self._intact.add(head.base)
-            needs = known.full_decisions[head.base].generation if needs is None else needs
-        if known.damaged and needs is not None and needs > known.generation:
+            needs = index.full_decisions[head.base].generation if needs is None else needs
+        if index.damaged and needs is not None and needs > index.generation:
             raise codec.CodecError(f"a decision on generation {needs} of a damaged node table")
-        if known.damaged and head.rows is not None and head.rows[0] > known.generation:
+        if index.damaged and head.rows is not None and head.rows[0] > index.generation:
             raise codec.CodecError(f"node rows after generation {head.rows[0]} of a damaged node table")
 
     def _index_frame(self, frame: memoryview, head: FrameHead, begin: int, end: int) -> None:
@@ -434,6 +434,8 @@ class _SegmentScan:
 
 def list_incarnations(directory: Path) -> Iterator[IncarnationSpool]:
     """Yield a reader for the directory of each incarnation (run of a scheduler process) in the spool, oldest first."""
-    found = [d for d in directory.iterdir() if d.is_dir() and not d.name.startswith(".")] if directory.is_dir() else []
-    for each in sorted(found, key=lambda d: (d.stat().st_ctime_ns, d.name)):
+    directories = (
+        [d for d in directory.iterdir() if d.is_dir() and not d.name.startswith(".")] if directory.is_dir() else []
+    )
+    for each in sorted(directories, key=lambda d: (d.stat().st_ctime_ns, d.name)):
         yield IncarnationSpool(each)

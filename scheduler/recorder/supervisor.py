@@ -1,16 +1,23 @@
-"""The supervisor runs the shipper's process and restarts it whenever it ends."""
+"""The shipper's process as the scheduler sees it: running and restarting it, and its progress.
+
+The shipper reports its progress in one small file of the spool directory. Does not own: delivery (`shipper`), metrics
+and health checks made from the progress.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from herodotus_record import klog
 from scheduler.recorder.endpoint import ServiceEndpoint
+from scheduler.recorder.spool_reader import list_incarnations
 
 RESTART_S: Final = (0.5, 30.0)  # first and longest pause before a shipper that ended is started again
 STOP_S: Final = 8.0  # longer than it drains
@@ -82,3 +89,39 @@ class Supervisor:
             # its standard input is a pipe that we hold: it ends when we do, however we end
             self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
             return self._process
+
+
+FILE: Final = "shipper.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The shipper's counters since its process began, and its present error.
+
+    They are not synced to disk, because a crash makes them worthless.
+    """
+
+    delivered: int = 0  # frames that the service acknowledged
+    refused: int = 0  # frames that it refuses for good
+    lost: int = 0  # records that were damaged or deleted in the spool
+    caught_up_s: float = 0.0  # Unix time when nothing was left to deliver; 0: never yet
+    error: str = ""  # what keeps it from delivering now
+
+    def write(self, directory: Path) -> None:
+        """Replace the progress file in the spool directory. Raise OSError if it cannot be written."""
+        new = directory / f"{FILE}.new"
+        new.write_text(json.dumps(asdict(self)))
+        new.replace(directory / FILE)
+
+    @classmethod
+    def read(cls, directory: Path) -> Progress:
+        """Return the progress that was last written to the spool directory, or zeros if the file cannot be read."""
+        try:
+            return cls(**json.loads((directory / FILE).read_text()))
+        except (OSError, ValueError, TypeError):
+            return cls()
+
+
+def count_waiting_bytes(directory: Path) -> int:
+    """Return the number of bytes in the spool directory that the decisions service has not acknowledged."""
+    return sum(spool.count_waiting_bytes() for spool in list_incarnations(directory))

@@ -17,8 +17,7 @@ import httpx
 import msgspec
 
 from herodotus_record import cluster_reviews, codec
-from scheduler.recorder.connection import ServiceConnection
-from scheduler.recorder.endpoint import ServiceEndpoint
+from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 
 WAIT_S: Final = 20.0  # how long the service may hold a request for the next review
 PATIENCE_S: Final = WAIT_S + 10.0

@@ -13,10 +13,16 @@ from pyarrow import parquet as pq
 
 from herodotus_endpoint import __main__ as program
 from herodotus_endpoint import maintenance
-from herodotus_endpoint.archive import manifests, reader, writer
+from herodotus_endpoint.archive import (
+    ArchiveError,
+    ArchiveTimeoutError,
+    ArchiveUnavailableError,
+    manifests,
+    reader,
+    writer,
+)
 from herodotus_endpoint.archive.location import ArchiveLocation
 from herodotus_endpoint.archive.manifests import format_day, parse_day
-from herodotus_endpoint.archive.problems import ArchiveError, ArchiveTimeoutError, ArchiveUnavailableError
 from herodotus_endpoint.archive.reader import ArchiveReader
 from herodotus_endpoint.archive.tables import ARCHIVED
 from herodotus_endpoint.archive.writer import ArchiveOptions, archive_days, delete_expired_days

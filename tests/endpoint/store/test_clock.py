@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from herodotus_endpoint.store import Pruner, PruneResult, RetentionLimits, Store, retention_quota, sqlite_url
+from herodotus_endpoint.store import Pruner, PruneResult, RetentionLimits, Store, retention_limits, sqlite_url
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_record import codec
 from herodotus_record.model import Frame
@@ -213,7 +213,7 @@ def test_shortened_ages_delete_a_limited_share_per_day(
 ) -> None:
     """At most a twentieth is deleted per pass and a quarter per day, until an operator lifts the quota."""
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr(retention_quota, "FLOOR", 16)
+    monkeypatch.setattr(retention_limits, "FLOOR", 16)
     store = machine.start()
     for first in range(1, 400, 4):  # 100 batches of an hour each, 400 decisions
         put(store, first, first + 3)

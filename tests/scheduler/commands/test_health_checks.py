@@ -12,8 +12,8 @@ import pytest
 
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.live.metrics import SchedulerMetrics
-from scheduler.recorder.progress import Progress
 from scheduler.recorder.spool import Spool
+from scheduler.recorder.supervisor import Progress
 from scheduler.serving.health import build_summary
 from tests.support.clock import Clock
 from tests.support.recorder_frames import TABLE

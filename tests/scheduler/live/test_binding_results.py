@@ -14,8 +14,7 @@ from herodotus_record.model import FOUND_LATER, Code, Outcome
 from scheduler.engine.records.build import Origin
 from scheduler.live import binding_results
 from scheduler.live.binding_results import ABANDONED_S, EarlierBindings
-from scheduler.recorder.connection import ServiceConnection
-from scheduler.recorder.endpoint import ServiceEndpoint
+from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.kube.servers import Script, api_of, status

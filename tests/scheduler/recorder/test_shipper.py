@@ -24,11 +24,10 @@ from herodotus_record.model import NodeRows
 from herodotus_serving.certificates import create_self_signed
 from scheduler.commands import main as app
 from scheduler.recorder import shipper as module
-from scheduler.recorder.connection import ServiceConnection
-from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint, endpoint_from_arguments
-from scheduler.recorder.progress import Progress, count_waiting_bytes
+from scheduler.recorder.endpoint import EndpointError, ServiceConnection, ServiceEndpoint, endpoint_from_arguments
 from scheduler.recorder.shipper import NotDeliveredError, Shipper
 from scheduler.recorder.spool import Spool
+from scheduler.recorder.supervisor import Progress, count_waiting_bytes
 from tests.processes import ROOT, eventually
 from tests.support.recorder_frames import ME, TABLE, encoded_gap
 
