@@ -147,10 +147,7 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
 
 
 def _taints(p: Any) -> list[str]:
-    """Return the untolerated taints in a reason's parameters `p`, in the form of `kubectl taint`.
-
-    Records of earlier versions hold only the first taint of a node.
-    """
+    """Return the untolerated taints in a reason's parameters `p`, in the form of `kubectl taint`."""
     first = f"{p.get('key', '')}{'=' + p['value'] if p.get('value') else ''}:{p.get('effect', '')}"
     return [first, *filter(None, p.get("others", "").split(", "))]
 

@@ -279,7 +279,7 @@ class Sqlite:
         self._copy(self.file, to)
 
     def restore(self, backup: Path) -> None:
-        """Create the database from a backup, also of an earlier version.
+        """Create the database from a backup, also of an earlier release.
 
         The copy gets its name when it is migrated and on disk, so that a failure leaves nothing behind. Raises
         StoreError if the backup is not a database of this service, or if the database exists.

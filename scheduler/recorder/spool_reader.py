@@ -272,7 +272,7 @@ class IncarnationSpool:
     def _read_delivered(self) -> int | None:
         try:
             return int((self.directory / DELIVERED).read_text())
-        except (FileNotFoundError, ValueError):  # of an earlier version, or of a directory that was deleted
+        except (FileNotFoundError, ValueError):  # nothing was delivered yet, or the directory was deleted
             return None
 
     def _advance(self, segment: int, to: Position) -> None:
