@@ -11,78 +11,41 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from herodotus_record import notes
 from herodotus_record.model import SUCCESS, Code, DecisionPath, Outcome, Reason, Verdict
-from scheduler.engine.framework.verdicts import Pending, Wait, error
+from scheduler.engine.framework.verdicts import error
 from scheduler.engine.framework.waiting import WaitingPod
 from scheduler.live.binding_cycle import DRY_RUN_MESSAGE, NOT_LEADING
 from scheduler.live.in_flight import INITIAL_IN_FLIGHT
 from scheduler.live.metrics import SCHEDULED
 from tests.scheduler import spools
-from tests.scheduler.builders import PodBuilder, make_node, make_pod
-from tests.scheduler.live.test_loop import World, waiting
-
-
-class Permits:
-    """Asks to wait."""
-
-    def __init__(self, name: str = "Gate", timeout_s: float = 60.0) -> None:
-        self.name, self._timeout_s = name, timeout_s
-
-    def permit(self, state: Any, pod: Any, node: str) -> Verdict | Wait:
-        return Wait(self._timeout_s)
-
-
-class PreBinds:
-    """Is pending until `said` is set."""
-
-    name = "Slow"
-
-    def __init__(self, timeout_s: float = 60.0) -> None:
-        self.said: Verdict | None = None
-        self._timeout_s = timeout_s
-
-    def pre_bind(self, state: Any, pod: Any, node: str) -> Verdict | Pending:
-        return Pending(lambda: self.said, self._timeout_s, error("too late"), "the tide")
+from tests.scheduler.builders import make_node, make_pod
+from tests.support.scheduling_loop import (
+    LoopWorld,
+    Permits,
+    PreBinds,
+    messages,
+    phases,
+    ran,
+    the_waiting,
+    waiting,
+    with_plugins,
+)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "spool")
+def world(tmp_path: Path) -> Iterator[LoopWorld]:
+    made = LoopWorld(tmp_path / "spool")
     yield made
     made.loop.binder.close()
 
 
-def with_plugins(world: World, **points: Any) -> None:
-    for point, plugin in points.items():
-        object.__setattr__(world.framework.profile, point, (plugin,))
-
-
-def the_waiting(world: World, name: str = "p") -> WaitingPod:
-    found = world.shared.waiting.get(f"uid-{name}")
-    assert found is not None
-    return found
-
-
-def phases(world: World) -> list[tuple[str, Code, bool]]:
-    return [(o.phase, o.status, o.final) for o in spools.of(Outcome, world.spool)]
-
-
-def messages(world: World) -> list[str]:
-    return [notes.format_outcome_message(o) for o in spools.of(Outcome, world.spool)]
-
-
-def ran(name: str, cpu: str, priority: int = 0, node: str = "n") -> PodBuilder:
-    return waiting(name, cpu).priority(priority).node(node)
-
-
 class TestPermit:
-    def start(self, world: World) -> None:
+    def start(self, world: LoopWorld) -> None:
         with_plugins(world, permit=Permits())
         world.start(pods=[waiting()])
         world.until(lambda: len(world.shared.waiting))
 
-    def test_a_waiting_pod_is_listed_and_keeps_its_resources_without_a_thread(self, world: World) -> None:
+    def test_a_waiting_pod_is_listed_and_keeps_its_resources_without_a_thread(self, world: LoopWorld) -> None:
         with_plugins(world, permit=Permits())
         world.start(make_node("n"), pods=[waiting(f"p{i}", "100m") for i in range(8)])  # of two threads
         world.until(lambda: len(world.shared.waiting) == 8)
@@ -95,7 +58,7 @@ class TestPermit:
         world.pod("ADDED", waiting("free", "100m"))
         world.until(lambda: world.writes.bound == [("uid-free", "n")])
 
-    def test_an_allowed_pod_is_bound(self, world: World) -> None:
+    def test_an_allowed_pod_is_bound(self, world: LoopWorld) -> None:
         self.start(world)
         the_waiting(world).allow("Gate")
         world.until(lambda: world.writes.bound == [("uid-p", "n")])
@@ -106,7 +69,7 @@ class TestPermit:
             ("Bind", Code.SUCCESS, True),
         ]
 
-    def test_rejected_pod_gets_the_reason_and_waits_for_the_plugin(self, world: World) -> None:
+    def test_rejected_pod_gets_the_reason_and_waits_for_the_plugin(self, world: LoopWorld) -> None:
         self.start(world)
         assert the_waiting(world).reject("Gate", "not today")
         assert not the_waiting(world).reject("Gate", "again")
@@ -114,13 +77,13 @@ class TestPermit:
         assert (world.requested, len(world.shared.waiting)) == ({"n": 0}, 0)
         assert phases(world)[-1] == ("Permit", Code.UNSCHEDULABLE, True)
 
-    def test_a_waiting_pod_is_rejected_after_its_timeout(self, world: World) -> None:
+    def test_a_waiting_pod_is_rejected_after_its_timeout(self, world: LoopWorld) -> None:
         with_plugins(world, permit=Permits(timeout_s=0.01))
         world.start(pods=[waiting()])
         words = "rejected due to timeout after waiting 10ms at plugin Gate"
         world.until(lambda: ("Unschedulable", "p", f"0/1 nodes are available: 1 {words}.") in world.writes.sent)
 
-    def test_deleted_pod_frees_its_resources_without_an_event(self, world: World) -> None:
+    def test_deleted_pod_frees_its_resources_without_an_event(self, world: LoopWorld) -> None:
         self.start(world)
         world.pod("DELETED", waiting())
         world.until(lambda: not world.loop.scheduler.in_flight)
@@ -129,12 +92,12 @@ class TestPermit:
 
 
 class TestPreBindThatWaits:
-    def start(self, world: World, plugin: PreBinds) -> None:
+    def start(self, world: LoopWorld, plugin: PreBinds) -> None:
         with_plugins(world, pre_bind=plugin)
         world.start(pods=[waiting()])
         world.until(lambda: world.loop._cycles.parked)
 
-    def test_permit_plugin_is_run_until_it_allows(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_permit_plugin_is_run_until_it_allows(self, world: LoopWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scheduler.live.binding_cycle.POLL_S", 0.01)
         slow = PreBinds()
         self.start(world, slow)
@@ -153,7 +116,7 @@ class TestPreBindThatWaits:
         ("timeout_s", "said", "words"), [(60.0, error("ebb"), "ebb"), (0.0, None, "too late")], ids=["failed", "late"]
     )
     def test_a_failing_permit_plugin_fails_the_attempt(
-        self, world: World, monkeypatch: pytest.MonkeyPatch, timeout_s: float, said: Verdict | None, words: str
+        self, world: LoopWorld, monkeypatch: pytest.MonkeyPatch, timeout_s: float, said: Verdict | None, words: str
     ) -> None:
         monkeypatch.setattr("scheduler.live.binding_cycle.POLL_S", 0.01)
         slow = PreBinds(timeout_s)
@@ -163,7 +126,7 @@ class TestPreBindThatWaits:
         world.until(lambda: failed in world.writes.sent)
         assert world.writes.bound == []
 
-    def test_deleting_a_waiting_pod_ends_its_wait(self, world: World) -> None:
+    def test_deleting_a_waiting_pod_ends_its_wait(self, world: LoopWorld) -> None:
         self.start(world, PreBinds())
         world.pod("DELETED", waiting())
         world.until(lambda: not world.loop.scheduler.in_flight)
@@ -174,14 +137,14 @@ class TestPreBindThatWaits:
 class TestUnknownResult:
     """The request to bind ended without a result: nothing about the pod is final until there is one."""
 
-    def start(self, world: World, pods: int) -> None:
+    def start(self, world: LoopWorld, pods: int) -> None:
         world.writes.hold = threading.Event()
         world.start(make_node("n"), pods=[waiting(f"p{i}", "10m") for i in range(pods)])
         world.until(lambda: len(world.writes.bind_requests) == min(pods, INITIAL_IN_FLIGHT))
         for uid in world.writes.bind_requests:
             world.loop.scheduler.requests.mark_unknown(uid, "504")
 
-    def test_the_decision_stays_open_until_the_result_is_known(self, world: World) -> None:
+    def test_the_decision_stays_open_until_the_result_is_known(self, world: LoopWorld) -> None:
         self.start(world, 1)
         world.loop.step(0.01)
         assert phases(world) == [("Bind", Code.WAIT, False)]
@@ -193,7 +156,7 @@ class TestUnknownResult:
         assert phases(world) == [("Bind", Code.WAIT, False), ("Bind", Code.SUCCESS, True)]
         assert world.writes.sent == [("scheduled", "p0", "n")]
 
-    def test_a_binding_with_an_unknown_result_does_not_block_other_bindings(self, world: World) -> None:
+    def test_a_binding_with_an_unknown_result_does_not_block_other_bindings(self, world: LoopWorld) -> None:
         self.start(world, INITIAL_IN_FLIGHT + 1)
         world.until(lambda: len(world.writes.bind_requests) == INITIAL_IN_FLIGHT + 1)
         assert world.writes.hold is not None
@@ -203,7 +166,7 @@ class TestUnknownResult:
         assert world.loop.scheduler.requests._counted == 0
 
     def test_no_more_is_decided_while_too_many_results_are_unknown(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, world: LoopWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("scheduler.live.in_flight.MOST_UNKNOWN", 1)
         self.start(world, 1)
@@ -217,7 +180,7 @@ class TestUnknownResult:
 
 
 class TestNominatedPods:
-    def test_nominated_pods_count_for_pods_of_lower_priority(self, world: World) -> None:
+    def test_nominated_pods_count_for_pods_of_lower_priority(self, world: LoopWorld) -> None:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("low", "2")])
         world.settle()
@@ -225,13 +188,13 @@ class TestNominatedPods:
         assert "1 Insufficient cpu" in world.decisions[0].message
         assert world.decisions[0].notes == (Reason("nominated-pods", {"node": "n", "nominated": "default/hopeful"}),)
 
-    def test_nominated_pods_do_not_count_for_pods_of_higher_priority(self, world: World) -> None:
+    def test_nominated_pods_do_not_count_for_pods_of_higher_priority(self, world: LoopWorld) -> None:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("high", "2").priority(11)])
         world.settle()
         assert world.writes.bound == [("uid-high", "n")]
 
-    def test_nominated_pods_do_not_satisfy_required_affinity(self, world: World) -> None:
+    def test_nominated_pods_do_not_satisfy_required_affinity(self, world: LoopWorld) -> None:
         """Affinity to a pod that is only nominated: the second pass, without it, decides."""
         hopeful = waiting("hopeful", "1").priority(10).label("app", "db").nominated("n").gate("wait")
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
@@ -241,7 +204,7 @@ class TestNominatedPods:
         world.settle()
         assert world.writes.bound == []
 
-    def test_deleted_nominated_pods_free_their_resources(self, world: World) -> None:
+    def test_deleted_nominated_pods_free_their_resources(self, world: LoopWorld) -> None:
         hopeful = waiting("hopeful", "3").priority(10).nominated("n").gate("wait")
         world.start(pods=[hopeful, waiting("low", "2")])
         world.settle()
@@ -250,7 +213,7 @@ class TestNominatedPods:
 
 
 class TestPreemption:
-    def test_victims_are_evicted_and_the_preemptor_is_nominated(self, world: World) -> None:
+    def test_victims_are_evicted_and_the_preemptor_is_nominated(self, world: LoopWorld) -> None:
         high = waiting("high", "3").priority(10)
         world.start(pods=[ran("a", "2"), ran("b", "1500m", 1), high])
         world.until(lambda: ("preempted", "a", "high") in world.writes.sent)
@@ -271,7 +234,7 @@ class TestPreemption:
         world.until(lambda: world.writes.bound)
         assert world.writes.bound == [("uid-high", "n")]
 
-    def test_preemptor_stays_out_of_the_active_queue_until_evictions_end(self, world: World) -> None:
+    def test_preemptor_stays_out_of_the_active_queue_until_evictions_end(self, world: LoopWorld) -> None:
         hold, told = threading.Event(), threading.Event()
 
         def evict(victim: Any, preemptor: Any, node: str) -> None:
@@ -287,7 +250,7 @@ class TestPreemption:
         hold.set()
         world.until(lambda: world.writes.bound == [("uid-high", "n")])
 
-    def test_a_deleted_preemptor_frees_its_nomination(self, world: World) -> None:
+    def test_a_deleted_preemptor_frees_its_nomination(self, world: LoopWorld) -> None:
         hold, told = threading.Event(), threading.Event()
 
         def evict(victim: Any, preemptor: Any, node: str) -> None:
@@ -307,7 +270,7 @@ class TestPreemption:
         world.until(lambda: not world.shared.preempting)
         assert world.shared.nominator.node_of("uid-high") == ""
 
-    def test_victim_that_never_terminates_is_reported_once(self, world: World) -> None:
+    def test_victim_that_never_terminates_is_reported_once(self, world: LoopWorld) -> None:
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.until(lambda: ("preempted", "a", "high") in world.writes.sent)
         world.pod("MODIFIED", ran("a", "3").terminating())  # a finalizer keeps it
@@ -320,20 +283,20 @@ class TestPreemption:
         world.pod("DELETED", ran("a", "3"))
         world.until(lambda: world.writes.bound == [("uid-high", "n")])
 
-    def test_a_failed_eviction_requeues_the_preemptor_at_once(self, world: World) -> None:
+    def test_a_failed_eviction_requeues_the_preemptor_at_once(self, world: LoopWorld) -> None:
         world.writes.refuse = ["server is tired"]
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.until(lambda: ("evicted", "a", "n") in world.writes.sent)
         assert [d.key.attempt for d in world.decisions] == [1]  # the second is equal and counts on its record
         assert "default/a not evicted: server is tired" in messages(world)
 
-    def test_terminating_victims_are_not_evicted_again(self, world: World) -> None:
+    def test_terminating_victims_are_not_evicted_again(self, world: LoopWorld) -> None:
         world.start(pods=[ran("a", "3").terminating(), waiting("high", "3").priority(10)])
         world.settle()
         assert not [said for said in world.writes.sent if said[0] == "evicted"]
         assert world.shared.nominator.node_of("uid-high") == "n"
 
-    def test_a_victim_that_waits_on_permit_is_requeued(self, world: World) -> None:
+    def test_a_victim_that_waits_on_permit_is_requeued(self, world: LoopWorld) -> None:
         with_plugins(world, permit=Permits())
         world.start(pods=[waiting("low", "3")])
         world.until(lambda: len(world.shared.waiting))
@@ -343,20 +306,20 @@ class TestPreemption:
         assert ("SchedulerError", "low", "preempted") in world.writes.sent
         assert not [said for said in world.writes.sent if said[0] == "evicted"]
 
-    def test_a_victim_in_pre_bind_is_requeued(self, world: World) -> None:
+    def test_a_victim_in_pre_bind_is_requeued(self, world: LoopWorld) -> None:
         with_plugins(world, pre_bind=PreBinds())
         world.start(pods=[waiting("low", "3")])
         world.until(lambda: world.loop._cycles.parked)
         world.pod("ADDED", waiting("high", "3").priority(10))
         world.until(lambda: ("SchedulerError", "low", "preempted by DefaultPreemption") in world.writes.sent)
 
-    def test_nominations_of_lower_priority_on_the_node_are_cleared(self, world: World) -> None:
+    def test_nominations_of_lower_priority_on_the_node_are_cleared(self, world: LoopWorld) -> None:
         hopeful = waiting("hopeful", "3").priority(5).nominated("n").gate("wait")
         world.start(pods=[ran("a", "3"), hopeful, waiting("high", "3").priority(10)])
         world.until(lambda: ("nominated", "hopeful", "") in world.writes.sent)
 
     def test_disabled_feature_is_reported(self, tmp_path: Path) -> None:
-        world = World(tmp_path / "off", preempts=False)
+        world = LoopWorld(tmp_path / "off", preempts=False)
         world.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         world.settle()
         off = "no new claims to deallocate, preemption: switched off by --disable-preemption."
@@ -366,12 +329,12 @@ class TestPreemption:
 
 class TestDryRun:
     @pytest.fixture
-    def dry(self, tmp_path: Path) -> Iterator[World]:
-        made = World(tmp_path / "spool", dry_run=True)
+    def dry(self, tmp_path: Path) -> Iterator[LoopWorld]:
+        made = LoopWorld(tmp_path / "spool", dry_run=True)
         yield made
         made.loop.binder.close()
 
-    def test_pods_are_decided_once_and_count_but_nothing_is_bound(self, dry: World) -> None:
+    def test_pods_are_decided_once_and_count_but_nothing_is_bound(self, dry: LoopWorld) -> None:
         dry.start(pods=[waiting("a", "3"), waiting("b", "3")])
         dry.settle()
         dry.settle()
@@ -381,14 +344,14 @@ class TestDryRun:
             ("DryRun", Code.SKIP, DRY_RUN_MESSAGE, True)
         ]
 
-    def test_a_pod_that_is_not_bound_has_no_attempt_under_way(self, dry: World) -> None:
+    def test_a_pod_that_is_not_bound_has_no_attempt_under_way(self, dry: LoopWorld) -> None:
         dry.start(pods=[waiting("a", "3")])
         dry.settle()
         metrics = dry.loop.scheduler.metrics
         metrics.ended(dry.decisions[0].pod.uid, SCHEDULED, dry.decisions[0].scheduler.profile)
         assert "scheduler_schedule_attempts_total{" not in generate_latest(metrics.registry).decode()
 
-    def test_a_pod_that_changes_is_decided_again(self, dry: World) -> None:
+    def test_a_pod_that_changes_is_decided_again(self, dry: LoopWorld) -> None:
         dry.start(pods=[waiting("a", "3")])
         dry.settle()
         dry.pod("MODIFIED", waiting("a", "3"))
@@ -398,7 +361,7 @@ class TestDryRun:
         dry.settle()
         assert (len(dry.decisions), dry.requested) == (2, {"n": 3000})
 
-    def test_a_pod_that_another_bound_or_deleted_leaves_the_dry_run(self, dry: World) -> None:
+    def test_a_pod_that_another_bound_or_deleted_leaves_the_dry_run(self, dry: LoopWorld) -> None:
         dry.start(make_node("n"), make_node("m"), pods=[waiting("a", "3"), waiting("b", "3")])
         dry.settle()
         dry.pod("MODIFIED", waiting("a", "3").node("m"))
@@ -406,7 +369,7 @@ class TestDryRun:
         dry.settle()
         assert dry.requested == {"n": 0, "m": 3000}
 
-    def test_victims_are_named_and_stay(self, dry: World) -> None:
+    def test_victims_are_named_and_stay(self, dry: LoopWorld) -> None:
         dry.start(pods=[ran("a", "3"), waiting("high", "3").priority(10)])
         dry.settle()
         found = dry.decisions[0].preemption
@@ -415,7 +378,7 @@ class TestDryRun:
         assert not [said for said in dry.writes.sent if said[0] in ("evicted", "preempted")]
 
 
-def test_without_the_lease_nothing_is_bound(world: World) -> None:
+def test_without_the_lease_nothing_is_bound(world: LoopWorld) -> None:
     world.leading = False
     world.start(pods=[waiting()])
     world.until(lambda: ("SchedulerError", "p", NOT_LEADING) in world.writes.sent)

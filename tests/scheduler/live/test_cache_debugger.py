@@ -19,7 +19,7 @@ from scheduler.live.cache_debugger import CacheDebugger, CacheDump, NodeDump, co
 from tests.kube.servers import api_of, status
 from tests.processes import eventually
 from tests.scheduler.builders import PROFILE, make_node, make_pod
-from tests.scheduler.live.test_loop import World
+from tests.support.scheduling_loop import LoopWorld
 
 SELECTOR = {"fieldSelector": "status.phase!=Failed"}
 
@@ -77,7 +77,7 @@ def lines(log: io.StringIO) -> list[str]:
     return re.findall(r'\] "([^"]*)"', log.getvalue())
 
 
-def in_the_loop_s_thread(world: World, run: Any) -> None:
+def in_the_loop_s_thread(world: LoopWorld, run: Any) -> None:
     """Run, while the loop goes round."""
     thread = threading.Thread(target=run)
     thread.start()
@@ -86,8 +86,8 @@ def in_the_loop_s_thread(world: World, run: Any) -> None:
     thread.join()
 
 
-def a_world(tmp_path: Path) -> World:
-    world = World(tmp_path)
+def a_world(tmp_path: Path) -> LoopWorld:
+    world = LoopWorld(tmp_path)
     world.nodes(make_node("a"))
     world.pods(make_pod("on-a").node("a"), make_pod("waits").scheduler(PROFILE).gate("g"))
     world.loop.step(0.0)

@@ -12,20 +12,13 @@ from scheduler.live import events
 from scheduler.live.event_explanations import BURST, MAX_BYTES, RATE, EventExplainer
 from tests.builders import a_decision
 from tests.scheduler.builders import make_node
-from tests.scheduler.live.test_loop import World, waiting
+from tests.support.clock import Clock
+from tests.support.scheduling_loop import LoopWorld, waiting
 
 LOWER = Suggestion("n1", (Reason("set-request", {"resource": "cpu", "from": "8", "to": "4", "container": "main"}),))
 UNCORDON = Suggestion("n1", (Reason("uncordon"),))
 SELECT = Suggestion("n1", (Reason("set-node-selector", {"key": "zone", "from": "a", "to": "b"}),))
 COMMAND = "Decision: kubectl herodotus pod web-0 -n shop"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def decision(*suggestions: Suggestion) -> Decision:
@@ -51,12 +44,12 @@ def test_what_only_readers_of_nodes_may_see_is_left_out(hidden: Suggestion) -> N
 
 
 def test_texts_are_rare() -> None:
-    clock = Clock()
+    clock = Clock(50.0)
     explainer = EventExplainer(clock=clock)
     found = decision(LOWER)
     assert all(explainer.explain(found) for _ in range(int(BURST)))
     assert explainer.explain(found) == ""
-    clock.now += 2 / RATE
+    clock.now_s += 2 / RATE
     assert [bool(explainer.explain(found)) for _ in range(3)] == [True, True, False]
 
 
@@ -76,7 +69,7 @@ def test_a_long_fix_is_left_out() -> None:
 def test_the_loop_explains_events_only_where_asked(tmp_path: Path) -> None:
     sent = {}
     for explains in (False, True):
-        world = World(tmp_path / f"spool-{explains}", explains=explains)
+        world = LoopWorld(tmp_path / f"spool-{explains}", explains=explains)
         world.start(make_node("n").allocatable(cpu="2", pods="9"), pods=[waiting(cpu="4")])
         world.settle()
         (sent[explains],) = (s for s in world.writes.sent if s[0] == "Unschedulable")

@@ -7,13 +7,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scheduler.engine.framework.reserve_and_bind import ReserveAndBindPlugins
-from tests.scheduler.live.test_binding_cycle import Permits, PreBinds, messages, phases, ran, the_waiting, with_plugins
-from tests.scheduler.live.test_loop import World, waiting
+from tests.support.scheduling_loop import (
+    LoopWorld,
+    Permits,
+    PreBinds,
+    messages,
+    phases,
+    ran,
+    the_waiting,
+    waiting,
+    with_plugins,
+)
 
 
 @contextmanager
-def world_with(directory: Path, **gates: bool) -> Iterator[World]:
-    made = World(directory / "spool", gates=gates)
+def world_with(directory: Path, **gates: bool) -> Iterator[LoopWorld]:
+    made = LoopWorld(directory / "spool", gates=gates)
     yield made
     made.loop.binder.close()
 

@@ -14,21 +14,11 @@ from scheduler.engine.objects import pod as pod_module
 from scheduler.engine.plugins.inter_pod_affinity import terms
 from scheduler.live import gradual_preparation
 from tests.scheduler.builders import PodBuilder, make_node
-from tests.scheduler.live.test_loop import World, waiting
+from tests.support.clock import Clock
+from tests.support.scheduling_loop import LoopWorld, waiting
 
 HOST = "kubernetes.io/hostname"
 COUNTED = "herodotus_gradual_preparations_total"
-
-
-class Clock:
-    """A clock that advances by a quarter of a slice whenever it is read, so that a slice counts a few terms."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += gradual_preparation.SLICE_S / 4
-        return self.now
 
 
 @pytest.fixture
@@ -50,9 +40,9 @@ def with_terms(name: str, count: int) -> PodBuilder:
     return made
 
 
-def built(spool: Path) -> World:
-    world = World(spool)
-    world.loop._gradual._clock = Clock()
+def built(spool: Path) -> LoopWorld:
+    world = LoopWorld(spool)
+    world.loop._gradual._clock = Clock(0.0, step_s=gradual_preparation.SLICE_S / 4)
     nodes = [make_node(name).label(HOST, name) for name in ("a", "b")]
     running = [waiting(f"r{i}").label("app", f"a{i}").node("ab"[i % 2]) for i in range(3)]
     world.start(*nodes, pods=running)
@@ -60,7 +50,7 @@ def built(spool: Path) -> World:
     return world
 
 
-def counted(world: World) -> float:
+def counted(world: LoopWorld) -> float:
     value = world.loop.scheduler.metrics.registry.get_sample_value(COUNTED)
     assert value is not None
     return value
@@ -70,7 +60,7 @@ def facts(decision: Decision) -> tuple[Any, ...]:
     return decision.path, decision.chosen, decision.filters, decision.scores, decision.totals, decision.message
 
 
-def decide(world: World, *pods: PodBuilder) -> dict[str, Decision]:
+def decide(world: LoopWorld, *pods: PodBuilder) -> dict[str, Decision]:
     for pod in pods:
         world.pod("ADDED", pod)
     world.settle()

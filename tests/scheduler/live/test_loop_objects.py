@@ -30,8 +30,8 @@ from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from tests.scheduler import spools
 from tests.scheduler.builders import PROFILE, NodeBuilder, make_node
-from tests.scheduler.live.test_loop import SentWrites
 from tests.scheduler.storage import claim, claiming, storage_class, volume
+from tests.support.scheduling_loop import SentWrites
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
 

@@ -18,8 +18,8 @@ from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
 from tests.scheduler.builders import Json, PodBuilder, make_node
 from tests.scheduler.engine.dra.builders import claim, device, device_class, exactly, slice_on
-from tests.scheduler.live.test_loop import World, waiting
-from tests.scheduler.live.test_pod_group_cycle import GATES, a_group
+from tests.support.pod_group_loop import GATES, a_group
+from tests.support.scheduling_loop import LoopWorld, waiting
 
 GROUP_CLAIMS = {**GATES, "DRAWorkloadResourceClaims": True}
 
@@ -75,7 +75,7 @@ class StoredClaims(NoWrites):
         write(self)
 
 
-class ClaimWorld(World):
+class ClaimWorld(LoopWorld):
     """A loop with pod groups and devices, whose claims are stored by `claims`."""
 
     def __init__(self, spool: Path, gates: dict[str, bool]) -> None:

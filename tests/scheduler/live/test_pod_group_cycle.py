@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from herodotus_kube.watch import ListResult, WatchEvent
 from herodotus_record.model import SUCCESS, Code, Outcome, PodGroupCycle, Verdict
 from scheduler.engine.framework.verdicts import error
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.pod_groups import PodGroup
 from tests.scheduler import spools
-from tests.scheduler.builders import PROFILE, Json, PodBuilder, make_node
-from tests.scheduler.live.test_binding_cycle import messages, ran, with_plugins
-from tests.scheduler.live.test_loop import World, waiting
+from tests.scheduler.builders import PROFILE, make_node
+from tests.support.pod_group_loop import GroupWorld, bound, member
+from tests.support.scheduling_loop import LoopWorld, messages, ran, waiting, with_plugins
 
-GATES = {"GenericWorkload": True, "GangScheduling": True}
 WAITS = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled,"
     " one or more plugins asked to wait and no plugin rejected pod"
@@ -41,64 +36,11 @@ class Breaks:
         pass
 
 
-class GroupWorld(World):
-    """A loop with the gates of pod groups on, and `gates`."""
-
-    def __init__(self, spool: Path, gates: dict[str, bool] | None = None, **options: Any) -> None:
-        super().__init__(spool, gates={**GATES, **(gates or {})}, **options)
-        self.spec: Json = {}  # of groups, besides the policy
-        self.conditions: list[tuple[str, str, str, str]] = []
-        self.writes.set_pod_group_condition = self._set_condition  # type: ignore[method-assign]
-        self.writes.bind = self._bind  # type: ignore[method-assign]
-
-    def _bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        """Bind without reading the spool, to which the attempts of other members are written meanwhile."""
-        self.writes.bound.append((pod.uid, node))
-        done(None)
-
-    def _set_condition(self, group: PodGroup, condition: Any, *, changes_status: bool) -> None:
-        self.conditions.append((group.metadata.name, *condition))
-        self.group(group.metadata.name, group.min_count, conditions=[("PodGroupScheduled", *condition)])
-
-    def group(self, name: str, min_count: int, change: str = "MODIFIED", conditions: Any = ()) -> None:
-        self.loop.inbox.put(WatchEvent("podgroups", change, a_group(name, min_count, conditions, self.spec)))
-
-    def groups(self, **min_counts: int) -> None:
-        listed = [a_group(name, count, (), self.spec) for name, count in min_counts.items()]
-        self.loop.inbox.put(ListResult("podgroups", listed))
-
-    def reasons(self, name: str) -> list[str]:
-        """The messages of the pod's failed attempts."""
-        return [
-            said[2] for said in self.writes.sent if said[0] in ("Unschedulable", "SchedulerError") and said[1] == name
-        ]
-
-
-def a_group(name: str, min_count: int, conditions: Any = (), spec: Any = None) -> PodGroup:
-    """A PodGroup with the gang policy, or with the basic policy if `min_count` is 0, and other fields of `spec`."""
-    policy: Json = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
-    keys = ("type", "status", "reason", "message")
-    document = {
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1},
-        "spec": {"schedulingPolicy": policy, **(spec or {})},
-        "status": {"conditions": [dict(zip(keys, c, strict=True)) for c in conditions]},
-    }
-    return msgspec.convert(document, PodGroup)
-
-
-def member(name: str, cpu: str = "1", group: str = "g") -> PodBuilder:
-    return waiting(name, cpu).with_spec(schedulingGroup={"podGroupName": group})
-
-
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[GroupWorld]:
     made = GroupWorld(tmp_path / "spool")
     yield made
     made.loop.binder.close()
-
-
-def bound(world: World) -> list[str]:
-    return sorted(uid.removeprefix("uid-") for uid, _ in world.writes.bound)
 
 
 class TestRecord:
@@ -270,7 +212,7 @@ class TestGated:
         world.until(lambda: bound(world) == ["a", "b"])
 
     def test_without_the_gates_a_member_is_refused(self, tmp_path: Path) -> None:
-        world = World(tmp_path / "off")
+        world = LoopWorld(tmp_path / "off")
         world.start(make_node("n"), pods=[member("a")])
         world.settle()
         assert "does not support gang scheduling" in world.writes.sent[0][2]

@@ -13,8 +13,8 @@ from herodotus_kube.watch import ListResult
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from tests.scheduler.builders import PodBuilder, make_node
-from tests.scheduler.live.test_binding_cycle import messages, ran
-from tests.scheduler.live.test_pod_group_cycle import GroupWorld, a_group, bound, member
+from tests.support.pod_group_loop import GroupWorld, a_group, bound, member
+from tests.support.scheduling_loop import messages, ran
 
 GATES = {"WorkloadAwarePreemption": True}
 UNSCHEDULABLE = "pod group is unschedulable"

@@ -19,8 +19,8 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.plugins.topology_placement import TopologyPlacementGenerator
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, columns_of, make_node
-from tests.scheduler.live.test_binding_cycle import ran
-from tests.scheduler.live.test_pod_group_cycle import GroupWorld, bound, member
+from tests.support.pod_group_loop import GroupWorld, bound, member
+from tests.support.scheduling_loop import ran
 
 GATES = {"TopologyAwareWorkloadScheduling": True}
 UNPLACED = "0/2 placements are available, first placement status: pod group is unschedulable"

@@ -18,12 +18,12 @@ import pytest
 from scheduler.reviews import forked_copies as copies
 from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, RefusedQuestionError
 from tests.scheduler.builders import make_node, make_pod
-from tests.scheduler.live.test_loop import World
+from tests.support.scheduling_loop import LoopWorld
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "spool")
+def world(tmp_path: Path) -> Iterator[LoopWorld]:
+    made = LoopWorld(tmp_path / "spool")
     made.start(make_node("n").allocatable(cpu="4", pods="9"))
     made.settle()
     yield made
@@ -44,7 +44,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def run(world: World, trial: Callable[[], bytes], deadline_s: float = 20.0) -> bytes:
+def run(world: LoopWorld, trial: Callable[[], bytes], deadline_s: float = 20.0) -> bytes:
     """Return the trial's answer, while the loop runs."""
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(ForkedCopies(world.loop).run, lambda _: trial(), deadline_s)
@@ -53,7 +53,7 @@ def run(world: World, trial: Callable[[], bytes], deadline_s: float = 20.0) -> b
         return answer.result()
 
 
-def test_a_trial_changes_the_copy_and_nothing_else(world: World) -> None:
+def test_a_trial_changes_the_copy_and_nothing_else(world: LoopWorld) -> None:
     columns = world.loop.cache.columns
 
     def trial() -> bytes:
@@ -65,17 +65,17 @@ def test_a_trial_changes_the_copy_and_nothing_else(world: World) -> None:
     assert world.requested == {"n": 0}
 
 
-def test_the_copy_has_the_present_state(world: World) -> None:
+def test_the_copy_has_the_present_state(world: LoopWorld) -> None:
     columns = world.loop.cache.columns
     world.node("ADDED", make_node("m").allocatable(cpu="4", pods="9"))
     assert run(world, lambda: ",".join(columns.index).encode()) == b"n,m"
 
 
-def test_an_answer_may_be_larger_than_a_pipe(world: World) -> None:
+def test_an_answer_may_be_larger_than_a_pipe(world: LoopWorld) -> None:
     assert run(world, lambda: b"x" * (1 << 22)) == b"x" * (1 << 22)
 
 
-def test_the_copy_has_nothing_open_but_its_answer(world: World, tmp_path: Path) -> None:
+def test_the_copy_has_nothing_open_but_its_answer(world: LoopWorld, tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
         opened = int(run(world, lambda: str(len(os.listdir("/proc/self/fd"))).encode()))
         assert os.fstat(file.fileno())
@@ -116,7 +116,7 @@ def killed() -> bytes:
     ],
 )
 def test_failed_dry_run_is_an_error_and_its_process_has_ended(
-    world: World, forked: list[int], trial: Callable[[], bytes], deadline_s: float, says: str
+    world: LoopWorld, forked: list[int], trial: Callable[[], bytes], deadline_s: float, says: str
 ) -> None:
     with pytest.raises(ForkedCopyError, match=says):
         run(world, trial, deadline_s)
@@ -157,7 +157,7 @@ def busy() -> bytes:
     ],
 )
 def test_a_question_beyond_the_limits_ends_only_the_copy(
-    world: World, trial: Callable[[], bytes], deadline_s: float, says: str
+    world: LoopWorld, trial: Callable[[], bytes], deadline_s: float, says: str
 ) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(RefusedQuestionError, match=says):
@@ -166,14 +166,14 @@ def test_a_question_beyond_the_limits_ends_only_the_copy(
     assert run(world, lambda: b"the next answer") == b"the next answer"
 
 
-def test_processor_time_is_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_time_is_limited(world: LoopWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = copies._limit_resources
     monkeypatch.setattr(copies, "_limit_resources", lambda _deadline_s: limit(1.0))
     with pytest.raises(RefusedQuestionError, match="more processor time than a review may use"):
         run(world, busy, 60.0)
 
 
-def test_forks_take_a_bounded_share_of_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forks_take_a_bounded_share_of_the_loop(world: LoopWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     fork, starts = os.fork, list[float]()
 
     def slow() -> int:
@@ -189,21 +189,21 @@ def test_forks_take_a_bounded_share_of_the_loop(world: World, monkeypatch: pytes
     assert min(b - a for a, b in itertools.pairwise(starts)) >= 0.4, "20 ms of the loop in 0.4 s"
 
 
-def test_an_answer_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_bounded(world: LoopWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "MAX_ANSWER_BYTES", 1 << 10)
     with pytest.raises(RefusedQuestionError, match="ask about fewer pods"):
         run(world, lambda: b"x" * (1 << 22))
 
 
 def test_a_loop_that_has_not_seen_the_cluster_is_not_copied(tmp_path: Path) -> None:
-    world = World(tmp_path / "spool")
+    world = LoopWorld(tmp_path / "spool")
     with pytest.raises(ForkedCopyError, match="the whole cluster has not been listed yet"):
         run(world, lambda: b"")
     world.loop.binder.close()
 
 
 def test_a_loop_that_does_not_answer_is_not_waited_for(
-    world: World, forked: list[int], monkeypatch: pytest.MonkeyPatch
+    world: LoopWorld, forked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copies, "START_S", 0.01)
     with pytest.raises(ForkedCopyError, match="too busy to copy its state"):

@@ -39,7 +39,7 @@ from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service, envelope
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
-from tests.scheduler.live.test_loop import World
+from tests.support.scheduling_loop import LoopWorld
 
 REVIEWS = f"{API}/namespaces/default/placementreviews"
 URGENT = {"metadata": {"name": "urgent"}, "value": 1000}
@@ -49,7 +49,7 @@ URGENT = {"metadata": {"name": "urgent"}, "value": 1000}
 class Rig:
     """Everything that a review passes through."""
 
-    world: World
+    world: LoopWorld
     service: Service
     answers: list[httpx.Response] = field(default_factory=list)  # of the API server, instead of its classes
     autoscaling: dict[str, list[Any]] = field(default_factory=dict)  # objects by path; absent: not served
@@ -111,7 +111,7 @@ class Rig:
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     monkeypatch.setattr("scheduler.reviews.review_client.WAIT_S", 0)
-    world = World(tmp_path / "spool")
+    world = LoopWorld(tmp_path / "spool")
     made = Rig(world, a_service(tmp_path))
     yield made
     world.loop.binder.close()
