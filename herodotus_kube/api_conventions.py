@@ -42,7 +42,7 @@ class ApiError(Exception):
         return f"{self.request}: the API server {outcome}: {self}"
 
 
-class Metadata(msgspec.Struct, rename="camel", gc=False, frozen=True):
+class ListMetadata(msgspec.Struct, rename="camel", gc=False, frozen=True):
     """The metadata of a list or an object, with what listing and watching need."""
 
     resource_version: str = ""
@@ -52,7 +52,7 @@ class Metadata(msgspec.Struct, rename="camel", gc=False, frozen=True):
 class Page(msgspec.Struct, gc=False, frozen=True):
     """One page of a list, with its objects as JSON."""
 
-    metadata: Metadata = Metadata()
+    metadata: ListMetadata = ListMetadata()
     items: list[msgspec.Raw] | None = None
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from herodotus_kube.api_conventions import ApiError, Metadata, read_pages
+from herodotus_kube.api_conventions import ApiError, ListMetadata, read_pages
 from herodotus_kube.http import ApiServer
 from herodotus_record import klog
 
@@ -77,7 +77,7 @@ class _Event(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Bookmark(msgspec.Struct, gc=False, frozen=True):
-    metadata: Metadata = Metadata()
+    metadata: ListMetadata = ListMetadata()
 
 
 class _Status(msgspec.Struct, gc=False, frozen=True):
