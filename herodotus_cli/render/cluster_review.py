@@ -21,13 +21,14 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
+from herodotus_record.reasons import CATALOGUE
 
 Json = dict[str, Any]
 
 _ROWS = 20  # of each table: a screen's worth
 _NOTHING = "nothing is changed"
-_CORDONED = "node(s) were unschedulable"
-_TAKEN_BACK = "pod group is unschedulable"  # the message of a pod that fits, but whose group does not
+_CORDONED = CATALOGUE["unschedulable"]
+_TAKEN_BACK = CATALOGUE["group-unschedulable"]  # the message of a pod that fits, but whose group does not
 _CAUSES = {
     "Terminating": "was being deleted already",
     "NoController": "has no controller that replaces it",

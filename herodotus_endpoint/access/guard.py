@@ -42,7 +42,7 @@ from herodotus_record.model import API_GROUP, API_VERSION
 
 _FORM_TYPES: Final = ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded")
 MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden
-ACCESS_LOG: Final = "herodotus_endpoint.access.audit_log"  # logger; operators filter by its name
+ACCESS_LOG: Final = "herodotus_endpoint.access"  # logger; operators filter by its name
 _log: Final = logging.getLogger(ACCESS_LOG)
 
 

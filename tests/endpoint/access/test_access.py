@@ -137,7 +137,7 @@ def test_cluster_wide_requests_are_logged(
 ) -> None:
     assert row.right is not None
     reviewer.allowed = {("ada", *row.right)}
-    caplog.set_level("INFO", "herodotus_endpoint.access.audit_log")
+    caplog.set_level("INFO", "herodotus_endpoint.access")
     for headers in (bearer("ada's"), bearer("bob's"), bearer("expired")):
         guarded.client.open(row.path, method=row.method, headers=headers)
     verb, resource, namespace = row.right
