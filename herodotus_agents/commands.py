@@ -40,7 +40,7 @@ from herodotus_agents.registry import load_agents
 from herodotus_agents.rewards import Rewards
 from herodotus_agents.settings import SettingsError
 from herodotus_kube.credentials import find_credentials
-from herodotus_kube.http import ApiError, ApiServer
+from herodotus_kube.http import NO_ANSWER, ApiError, ApiServer
 from herodotus_kube.watch import ListWatch, Reflector
 from herodotus_record.escaping import escape
 from herodotus_serving.sockets import Address
@@ -239,7 +239,7 @@ def _start_node_cache(arguments: argparse.Namespace) -> NodeCache:
     cache = NodeCache()
     Reflector(_kube_client(arguments), ListWatch(NODES, "Node", NodeView), cache.update).start()
     if not cache.listed.wait(30.0):
-        raise ApiError(0, "NoAnswer", "the API server did not list nodes within 30 s")
+        raise ApiError(0, NO_ANSWER, "the API server did not list nodes within 30 s")
     return cache
 
 

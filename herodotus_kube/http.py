@@ -32,6 +32,7 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 TIMEOUT_S: Final = 10.0  # of a request and its repetitions; a binding must not land under a later leader
 CONNECT_TIMEOUT_S: Final = 5.0
 NOT_SENT: Final = "NotSent"  # an ApiError's reason: nothing can have come of the request
+NO_ANSWER: Final = "NoAnswer"  # an ApiError's reason: the request may have been carried out, or still be
 HEADER_TTL_S: Final = 1.0  # how long headers are used again: asking for a token takes as long as a request's own head
 RETRYABLE_CODES: Final = (429, 503)  # with Retry-After: nothing was done; client-go repeats every method too
 
@@ -133,7 +134,7 @@ class ApiServer:
         path, body = f"/apis/{group}/v1/{kind.lower()}s", {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
         status = _parse_object(f"POST {path}", self.post(path, body)).get("status")
         if not isinstance(status, dict):
-            raise ApiError(0, "NoAnswer", f"not a {kind}", request=f"POST {path}")
+            raise ApiError(0, NO_ANSWER, f"not a {kind}", request=f"POST {path}")
         return status
 
     def post(self, path: str, body: Json, timeout_s: float = TIMEOUT_S) -> bytes:
@@ -320,16 +321,16 @@ def _parse_object(request: str, body: bytes) -> Json:
     except ValueError as e:
         raise _no_answer(request, e) from e
     if not isinstance(document, dict):
-        raise ApiError(0, "NoAnswer", "not a JSON object", request=request)
+        raise ApiError(0, NO_ANSWER, "not a JSON object", request=request)
     return document
 
 
 def _no_answer(request: str, error: Exception) -> ApiError:
-    return ApiError(0, "NoAnswer", str(error) or type(error).__name__, request=request)
+    return ApiError(0, NO_ANSWER, str(error) or type(error).__name__, request=request)
 
 
 def _closed_error() -> ApiError:
-    return ApiError(0, "NoAnswer", "the connection is closed")
+    return ApiError(0, NO_ANSWER, "the connection is closed")
 
 
 def _uses_proxy(url: str) -> bool:
@@ -343,7 +344,7 @@ def _to_api_error(answer: ApiResponse | OSError) -> ApiError | None:
     if isinstance(answer, NotSentError):
         return ApiError(0, NOT_SENT, str(answer))
     if isinstance(answer, OSError):
-        return ApiError(0, "NoAnswer", str(answer) or type(answer).__name__)
+        return ApiError(0, NO_ANSWER, str(answer) or type(answer).__name__)
     if answer.status < 400:
         return None
     return _build_error(answer.status, answer.reason, answer.body, answer.headers.get("retry-after", ""))

@@ -1,4 +1,4 @@
-"""Define reason codes and kube-scheduler's sentences for them; no other module contains these sentences.
+"""Define reason codes and kube-scheduler's sentences for them, which no other module declares.
 
 Owns: the catalogue, `format_reason` (code to sentence) and `parse_reason` (sentence to code). Does not own: which
 plugin returns which reason. The sentences are from kube-scheduler v1.36, pkg/scheduler/framework/plugins/*, and from

@@ -25,7 +25,7 @@ from bench.reliability.journal import (
     replay_history,
     reserving_pods,
 )
-from scheduler.live.binding_results import DECISION_ANNOTATION
+from scheduler.live.unknown_bindings import DECISION_ANNOTATION
 from scheduler.offline.evaluate import CaseError, evaluate_lines
 
 Json = dict[str, Any]

@@ -49,7 +49,6 @@ from scheduler.extenders.client import HttpExtender, build_extenders
 from scheduler.extenders.manifests import KeptManifests
 from scheduler.extenders.transport import ExtenderTlsError
 from scheduler.live.api_writes import ApiWrites
-from scheduler.live.binding_results import EarlierBindings
 from scheduler.live.cache_debugger import CacheDebugger
 from scheduler.live.event_explanations import EventExplainer
 from scheduler.live.events import EventSender
@@ -60,6 +59,7 @@ from scheduler.live.metrics import SchedulerMetrics
 from scheduler.live.node_series import NodeSeries
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence
+from scheduler.live.unknown_bindings import EarlierBindings
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder

@@ -2,7 +2,7 @@
 
 Owns: the only path from loop, plugins and preemption to the API server; the exact objects, as kube-scheduler writes
 them; the log lines about writes; which failures are ignored. Does not own: the content of events (`events`), what
-follows from a failure.
+follows from a failure, finding out a binding's result after a time-out (`unknown_bindings`).
 
 Invariants: each request takes the API server from `ApiWrites._api`, which checks that the process still leads. A
 binding ends, here and in the server, before another leader can begin. A binding's result is reported when it is proved,
@@ -39,10 +39,10 @@ from scheduler.engine.objects.preemptor import Preemptor, find_scheduler_name, n
 from scheduler.engine.objects.resource_api import FINALIZER, ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.engine.objects.types import Object
-from scheduler.live.binding_results import DECISION_ANNOTATION, Binding, BindingReconciler
 from scheduler.live.events import EventSender, build_failed_event, build_preempted_event, build_scheduled_event
 from scheduler.live.in_flight import BindRequests
 from scheduler.live.scheduler import BackgroundThreads, WriteFence
+from scheduler.live.unknown_bindings import DECISION_ANNOTATION, Binding, BindingReconciler
 
 FINISH_S: Final = 15.0  # half of the time that a graceful shutdown may take
 GONE: Final = (404, 409, 422)  # the pod is gone, or another one has its name
@@ -195,7 +195,8 @@ class ApiWrites:
                 done(str(failure))
             else:
                 # A filter in front of the handler sends 504; the handler may still run, as after no answer at all.
-                ends = now + (fence.bind_timeout_s if failure.code in (0, 504) else 0.0)
+                may_still_run = failure.code in (0, 504)  # 0: no answer
+                ends = now + (fence.bind_timeout_s if may_still_run else 0.0)
                 self._requests.mark_unknown(binding.pod.uid, str(failure))
                 self._reconciler.reconcile(binding, failure, ends, done)
 

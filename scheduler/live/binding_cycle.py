@@ -6,7 +6,7 @@
 
 Owns: the order of these phases, their outcomes in the record, undoing a failed binding, and what `--dry-run-binding`
 does instead. Does not own: the queue's rules, the requests in flight and their limit (`in_flight`), sending
-(`api_writes`), results that are unknown (`binding_results`). `Binder` runs PreBind, Bind and PostBind in background
+(`api_writes`), results that are unknown (`unknown_bindings`). `Binder` runs PreBind, Bind and PostBind in background
 threads. Only the loop's thread calls the other classes, and it never waits here.
 
 Source: pkg/scheduler/schedule_one.go v1.36 (prepareForBindingCycle, bindingCycle, handleBindingCycleError).

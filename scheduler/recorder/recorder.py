@@ -1,8 +1,8 @@
 """The recorder: numbers records and appends them to the spool in order.
 
 Owns: the incarnation, the sequence numbers, gap records, and the high-water mark, from which a successor knows how many
-records this process wrote. Does not own: the scheduling cycle, the spool's files, publishing the high-water mark
-(`scheduler.commands.run` writes it into the Lease).
+records this process wrote. Does not own: building a record (`engine.records.build`), the spool's
+files, publishing the high-water mark (`scheduler.commands.run` writes it into the Lease).
 
 Invariant: sequence numbers are contiguous. A record that could not be written lies within the range of a Gap, which is
 written before the next record. No method raises into scheduling: lost history is stated as lost.

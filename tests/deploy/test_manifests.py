@@ -134,7 +134,7 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("herodotus_kube/watch.py", "_watch", "stream"): [],  # the same
     ("scheduler/offline/snapshots/taking.py", "items", "list_objects"): None,  # likewise
     ("scheduler/live/api_writes.py", "_send_binding", "send"): [Right("create", "pods/binding")],
-    ("scheduler/live/binding_results.py", "read_result", "get"): [Right("get", "pods")],
+    ("scheduler/live/unknown_bindings.py", "read_result", "get"): [Right("get", "pods")],
     ("scheduler/live/api_writes.py", "evict", "delete"): [Right("delete", "pods")],
     ("scheduler/live/api_writes.py", "bind_volume", "patch"): [Right("patch", "persistentvolumes")],
     ("scheduler/live/api_writes.py", "select_node", "patch"): [Right("patch", "persistentvolumeclaims")],

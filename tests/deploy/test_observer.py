@@ -14,7 +14,7 @@ from tests.deploy import test_manifests as base
 from tests.deploy.test_manifests import DEPLOY, REQUESTS, read
 
 MANIFEST = read(DEPLOY / "observer.yaml")
-BINDS = ("scheduler/live/api_writes.py", "scheduler/live/binding_results.py")
+BINDS = ("scheduler/live/api_writes.py", "scheduler/live/unknown_bindings.py")
 WRITES_OR_LEADS = (*BINDS, "scheduler/live/events.py", "herodotus_kube/lease.py")
 NOT_ITS_OWN = (*WRITES_OR_LEADS, "scheduler/live/cache_debugger.py")
 

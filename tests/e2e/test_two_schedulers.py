@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from scheduler.live.binding_results import DECISION_ANNOTATION
+from scheduler.live.unknown_bindings import DECISION_ANNOTATION
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus, Json, node, placements, pod
 from tests.processes import eventually
 

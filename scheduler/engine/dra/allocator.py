@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from herodotus_record.reasons import CATALOGUE
 from scheduler.engine.dra import capacity, results
 from scheduler.engine.dra.allocated import AllocatedDevices, ConsumedCapacity, add_capacity, remove_capacity
 from scheduler.engine.dra.constraints import AttributeConstraint, build_constraint
@@ -46,7 +47,7 @@ class InvalidPoolError(Exception):
     """The error of a node where no devices were found and one of its pools is invalid."""
 
     def __init__(self) -> None:
-        super().__init__("invalid resource pools were encountered")
+        super().__init__(CATALOGUE["invalid-pools"])
 
 
 class _TooManyDevicesError(Exception):

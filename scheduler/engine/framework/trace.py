@@ -1,4 +1,7 @@
-"""The trace of one cycle: the framework writes it phase by phase, and the recorder reads it. Plugins have no access."""
+"""The trace of one cycle: the framework writes it phase by phase, `records.build` makes the record from it.
+
+Plugins have no access.
+"""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from herodotus_sim import SimulatedCluster
 from herodotus_sim.fault_plan import FaultPlan, FaultRule
 from scheduler.engine.objects.types import Pod
 from scheduler.live.api_writes import ApiWrites
-from scheduler.live.binding_results import DECISION_ANNOTATION
 from scheduler.live.events import EventSender, build_failed_event
 from scheduler.live.in_flight import BindRequests
 from scheduler.live.scheduler import BackgroundThreads, WriteFence
+from scheduler.live.unknown_bindings import DECISION_ANNOTATION
 from tests.processes import eventually
 from tests.scheduler.builders import make_pod
 from tests.sim.client import a_pod

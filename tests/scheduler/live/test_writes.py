@@ -14,12 +14,12 @@ from herodotus_kube.http import ApiError
 from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.writes import PodGroupCondition
 from scheduler.engine.objects.pod_groups import PodGroup, PodGroupMetadata
-from scheduler.live import binding_results, events
+from scheduler.live import events, unknown_bindings
 from scheduler.live.api_writes import ApiWrites, NotLeadingError
-from scheduler.live.binding_results import CONFIRM_S
 from scheduler.live.events import EventSender
 from scheduler.live.in_flight import BindRequests
 from scheduler.live.scheduler import BackgroundThreads, WriteFence
+from scheduler.live.unknown_bindings import CONFIRM_S
 from tests.kube.servers import Json, Script, api_of, status
 from tests.processes import eventually
 from tests.scheduler.builders import PodBuilder, make_pod
@@ -176,8 +176,8 @@ def test_an_unbound_pod_is_read_twice_before_its_binding_fails(answer: httpx.Res
 
 def test_the_pod_is_read_until_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """A binding that is taken for failed would give its room to another pod."""
-    monkeypatch.setattr(binding_results, "UNAVAILABLE_PAUSE_S", (0.001, 0.002))
-    monkeypatch.setattr(binding_results, "REFUSED_PAUSE_S", 0.01)
+    monkeypatch.setattr(unknown_bindings, "UNAVAILABLE_PAUSE_S", (0.001, 0.002))
+    monkeypatch.setattr(unknown_bindings, "REFUSED_PAUSE_S", 0.01)
     kinds: list[httpx.Response | Exception] = [httpx.ConnectError("refused"), *map(status, (503, 504, 500, 403))]
     away = kinds * 8
     server = Script(httpx.ReadTimeout("slow"), *away, shown())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 from herodotus_record.model import Reason, Verdict
+from herodotus_record.reasons import CATALOGUE
 from scheduler.engine.framework.verdicts import error, unresolvable
 from scheduler.engine.objects import csi_migration
 from scheduler.engine.objects.cluster import ClusterObjects
@@ -74,7 +75,7 @@ class VolumeLookup:
                 volumes.add(_inline(volume, migrated))
                 continue
             if not name:
-                raise UncountableError(error("PersistentVolumeClaim had no name"))
+                raise UncountableError(error(CATALOGUE["claim-unnamed"]))
             claim = self._get(PersistentVolumeClaim, name, pod.namespace)
             if claim is None:
                 if incoming:

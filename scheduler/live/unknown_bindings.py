@@ -39,7 +39,7 @@ REFUSED_PAUSE_S: Final = 10.0  # after an error that concerns this pod alone
 # An unbound pod is read twice, this far apart, before its binding counts as failed: a write that etcd received just
 # before it stalled is carried out within milliseconds of the first read that succeeds again.
 CONFIRM_S: Final = 1.0
-TIMEOUT_S: Final = 30.0  # of a request to the decisions service
+SERVICE_TIMEOUT_S: Final = 30.0  # of a request to the decisions service
 CLOSE_S: Final = 1.0
 OFTEN_S: Final = 2.0  # poll interval at first: an earlier shipper delivers within seconds
 OFTEN_FOR_S: Final = 60.0
@@ -277,7 +277,7 @@ class EarlierBindings:
 
         `elected` says that leader election makes this process the only scheduler of these profiles.
         """
-        self._connection = ServiceConnection(endpoint, TIMEOUT_S)
+        self._connection = ServiceConnection(endpoint, SERVICE_TIMEOUT_S)
         self._url = f"{endpoint.url.rstrip('/')}/ingest/v1/open-decisions"
         self._api = api
         self._recorder = recorder

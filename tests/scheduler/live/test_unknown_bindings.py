@@ -12,8 +12,8 @@ import pytest
 
 from herodotus_record.model import FOUND_LATER, Code, Outcome
 from scheduler.engine.records.build import Origin
-from scheduler.live import binding_results
-from scheduler.live.binding_results import ABANDONED_S, EarlierBindings
+from scheduler.live import unknown_bindings
+from scheduler.live.unknown_bindings import ABANDONED_S, EarlierBindings
 from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
@@ -63,7 +63,7 @@ class World:
         def connection(endpoint: ServiceEndpoint, timeout_s: float) -> ServiceConnection:
             return ServiceConnection(endpoint, timeout_s, httpx.MockTransport(service))
 
-        monkeypatch.setattr(binding_results, "ServiceConnection", connection)
+        monkeypatch.setattr(unknown_bindings, "ServiceConnection", connection)
         self.recorder = Recorder(lambda incarnation: Spool(spool, incarnation), Origin("c1", "me"), "0")
         self.earlier = EarlierBindings(
             ServiceEndpoint("http://service"),
@@ -129,7 +129,7 @@ def test_the_pod_proves_that_it_did_not(world: World, pod: httpx.Response, messa
 
 
 def test_an_unbound_pod_is_read_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binding_results, "CONFIRM_S", 0.2)
+    monkeypatch.setattr(unknown_bindings, "CONFIRM_S", 0.2)
     assert world.settle(shown()) == []
     time.sleep(0.2)
     ((code, message),) = world.settle(shown())
@@ -139,7 +139,7 @@ def test_an_unbound_pod_is_read_twice(world: World, monkeypatch: pytest.MonkeyPa
 def test_without_leader_election_the_other_scheduler_may_be_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binding_results, "CONFIRM_S", 0.0)
+    monkeypatch.setattr(unknown_bindings, "CONFIRM_S", 0.0)
     world = World(tmp_path, monkeypatch, elected=False)
     assert world.settle(shown()) == []
     world.open = [left_open(ABANDONED_S + 1)]
