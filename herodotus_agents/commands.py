@@ -33,7 +33,7 @@ from herodotus_agents.annotators.controller import (
 )
 from herodotus_agents.app import create_app
 from herodotus_agents.monitor import Monitor
-from herodotus_agents.nodes import NodeCache
+from herodotus_agents.nodes import LONGEST_PAUSE_S, NodeCache
 from herodotus_agents.objects import NodeView
 from herodotus_agents.policy import PolicyError
 from herodotus_agents.registry import load_agents
@@ -237,7 +237,8 @@ def _kube_client(arguments: argparse.Namespace) -> ApiServer:
 def _start_node_cache(arguments: argparse.Namespace) -> NodeCache:
     """Return a cache of all nodes that a watch keeps current. Raises ApiError if the first list takes over 30 s."""
     cache = NodeCache()
-    Reflector(_kube_client(arguments), ListWatch(NODES, "Node", NodeView), cache.update).start()
+    target = ListWatch(NODES, "Node", NodeView)
+    Reflector(_kube_client(arguments), target, cache.update, longest_pause_s=LONGEST_PAUSE_S).start()
     if not cache.listed.wait(30.0):
         raise ApiError(0, NO_ANSWER, "the API server did not list nodes within 30 s")
     return cache

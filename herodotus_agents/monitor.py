@@ -18,6 +18,7 @@ from typing import Final
 
 from herodotus_agents import outcomes
 from herodotus_agents.annotators.controller import annotate_node
+from herodotus_agents.nodes import LONGEST_PAUSE_S
 from herodotus_agents.objects import PodView
 from herodotus_agents.rewards import Rewards, RewardsError
 from herodotus_kube.http import ApiError, ApiServer
@@ -44,7 +45,7 @@ class Monitor:
     def start(self, namespace: str) -> None:
         """Start a thread that learns from the pods of a namespace ("" for all namespaces) by list and watch."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-        Reflector(self._api, ListWatch(path, "Pod", PodView), self.update).start()
+        Reflector(self._api, ListWatch(path, "Pod", PodView), self.update, longest_pause_s=LONGEST_PAUSE_S).start()
 
     def update(self, message: ListResult[PodView] | WatchEvent[PodView]) -> None:
         """Update the rewards of pod types on nodes from the complete list of pods, or from the change of one pod.

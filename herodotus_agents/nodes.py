@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Final
 
 from herodotus_agents.objects import NodeView
 from herodotus_kube.watch import ListResult, WatchEvent
 from scheduler.engine.columns import NodeObjectColumns
 from scheduler.engine.objects.types import NodeMetadata
+
+LONGEST_PAUSE_S: Final = 5.0  # between two tries to list or watch: an agent that starts waits at most 30 s for nodes
 
 
 class NodeCache:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from herodotus_endpoint.access.authentication import ReaderAuthenticator, SenderAuthenticator
 from herodotus_kube.credentials import KubeconfigError, find_credentials
 from herodotus_kube.delegated_auth import FrontProxy, ReviewCache
+from herodotus_kube.discovery import fetch_cluster_id
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_kube.published_authorities import read_front_proxy, watch_front_proxy
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 USER_AGENT = "herodotus-endpoint"
 MAX_CONNECTIONS = 16
 REVIEW_TIMEOUT_S = 5.0  # a review takes milliseconds; this bounds how long a reader waits
-KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # its UID names the cluster in every record
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def resolve_delegation(delegation: DelegationOptions) -> DelegationOptions:
         return delegation
     api = _connect(delegation)
     try:
-        own_cluster = str(api.get_object(KUBE_SYSTEM)["metadata"]["uid"])
+        own_cluster = fetch_cluster_id(api)
         senders = {name: cluster or own_cluster for name, cluster in delegation.senders.items()}
         front_proxy = read_front_proxy(api) if delegation.aggregated_api else FrontProxy()
     except (ApiError, KeyError, TypeError) as e:

@@ -43,16 +43,16 @@ class ApiError(Exception):
 
 
 class ListMetadata(msgspec.Struct, rename="camel", gc=False, frozen=True):
-    """The metadata of a list or an object, with what listing and watching need."""
+    """What listing and watching need of the metadata of a list, or of a bookmark's object."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
 
 class Page(msgspec.Struct, gc=False, frozen=True):
-    """One page of a list, with its objects as JSON."""
+    """One page of a list, with its objects as JSON. A response without metadata is no list."""
 
-    metadata: ListMetadata = ListMetadata()
+    metadata: ListMetadata
     items: list[msgspec.Raw] | None = None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
@@ -11,6 +10,7 @@ from herodotus_record import klog
 
 OLDEST, NEWEST = (1, 30), (1, 37)  # minor versions that the tests or the references cover; others get a warning
 EVENTS: Final = "events.k8s.io/v1"
+KUBE_SYSTEM: Final = "/api/v1/namespaces/kube-system"
 LEASES: Final = "coordination.k8s.io/v1"
 
 # What is switched off where a group is absent.
@@ -19,7 +19,7 @@ NEEDED_FOR: Final = {EVENTS: "events about pods", LEASES: "leader election"}
 
 def fetch_server_version(api: ApiServer) -> str:
     """Return the API server's version (gitVersion). Log a warning if it is outside the supported range."""
-    answer = json.loads(api.get("/version"))
+    answer = api.get_object("/version")
     major, minor = (int(re.sub(r"\D.*", "", str(answer.get(k, "0"))) or 0) for k in ("major", "minor"))
     if not OLDEST <= (major, minor) <= NEWEST:
         supported = f"v{OLDEST[0]}.{OLDEST[1]} to v{NEWEST[0]}.{NEWEST[1]}"
@@ -28,8 +28,8 @@ def fetch_server_version(api: ApiServer) -> str:
 
 
 def fetch_cluster_id(api: ApiServer) -> str:
-    """Return the UID of the namespace kube-system, which identifies the cluster."""
-    return str(json.loads(api.get("/api/v1/namespaces/kube-system"))["metadata"]["uid"])
+    """Return the UID of the namespace kube-system, which identifies the cluster in every record."""
+    return str(api.get_object(KUBE_SYSTEM)["metadata"]["uid"])
 
 
 def find_absent_groups(api: ApiServer) -> dict[str, str]:

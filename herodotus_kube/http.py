@@ -1,4 +1,4 @@
-"""Requests to the API server: JSON in, bytes out, errors as `ApiError`.
+"""Requests to the API server, with bodies and responses in JSON, and errors as `ApiError`.
 
 Owns: the HTTP client, timeouts, decoding errors, and retries after Retry-After. Does not own: any other retry, since
 only the caller knows what may be repeated; the connections of `ApiServer.send` (`connection_pool`).
@@ -99,7 +99,7 @@ class ApiServer:
         self._host, self._prefix = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
         self._client = httpx.Client(
             base_url=credentials.url,
-            verify=credentials.tls if credentials.tls is not None else False,
+            verify=credentials.tls or not credentials.url.startswith("http://"),
             timeout=_build_timeout(timeout_s),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             headers={"User-Agent": user_agent, "Accept": "application/json"},

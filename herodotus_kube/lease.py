@@ -13,7 +13,6 @@ Invariant: what others wrote into the Lease's metadata (labels, annotations, own
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
@@ -183,12 +182,11 @@ class LeaderElector:
 
     def _get(self) -> Json | None:
         try:
-            lease: Json = json.loads(self._api.get(self._path))
+            return self._api.get_object(self._path)
         except ApiError as e:
             if e.code == 404:
                 return None
             raise
-        return lease
 
     def _new(self) -> Json:
         return {

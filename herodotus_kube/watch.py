@@ -6,7 +6,7 @@ thread updates.
 Invariant: a reflector waits between two requests, except after a watch that lasted and ended regularly.
 
 A reflector calls its sink with a `ListResult` after each list and with a `WatchEvent` for every later event. The sink
-runs in the reflector's thread and must only enqueue. Source: k8s.io/client-go/tools/cache/reflector.go.
+runs in the reflector's thread; the scheduler's only enqueues. Source: k8s.io/client-go/tools/cache/reflector.go.
 """
 
 from __future__ import annotations
@@ -125,12 +125,19 @@ class Reflector(Generic[T]):
     """Lists and watches one kind of object in a thread, and passes lists and events to a sink function."""
 
     def __init__(
-        self, api: ApiServer, target: ListWatch[T], sink: Sink, on_interrupted: Callable[[], None] = lambda: None
+        self,
+        api: ApiServer,
+        target: ListWatch[T],
+        sink: Sink,
+        on_interrupted: Callable[[], None] = lambda: None,
+        longest_pause_s: float = BACKOFF_S[1],
     ) -> None:
         """Prepare the thread without starting it.
 
-        `on_interrupted` is called in the thread when the connection to the API server fails.
+        `on_interrupted` is called in the thread when the connection to the API server fails. `longest_pause_s` bounds
+        the pause after a failure, which doubles each time.
         """
+        self._longest_pause_s = longest_pause_s
         self._on_interrupted = on_interrupted
         self._api = api
         self._target = target
@@ -170,7 +177,8 @@ class Reflector(Generic[T]):
             except (ApiError, msgspec.MsgspecError) as e:
                 if self._stop.is_set():
                     return
-                klog.error(e, "Failed to watch, trying again", kind=self._kind)
+                problem = e.describe() if isinstance(e, ApiError) else str(e)
+                klog.error(problem, "Failed to watch, trying again", kind=self._kind)
                 self._on_interrupted()
                 if isinstance(e, msgspec.MsgspecError):
                     self._version = ""
@@ -182,7 +190,7 @@ class Reflector(Generic[T]):
         Jitter keeps replicas from retrying together.
         """
         wait(self._stop, max(self._pause_s * random.uniform(1, 2), at_least_s))
-        self._pause_s = min(self._pause_s * 2, BACKOFF_S[1])
+        self._pause_s = min(self._pause_s * 2, self._longest_pause_s)
 
     def _list(self) -> None:
         """List all objects page by page and pass them to the sink.

@@ -55,7 +55,7 @@ class ServingCertificate:
         self._pair, self._authorities, self._report, self._clock = pair, authorities, report, clock
         self._lock = threading.Lock()
         self._checked_at = clock()
-        self._reported_error = ""
+        self._read_error = ""  # the last one, which is reported once
         try:
             self._inputs = self._read()
             self._context = build_server_context(pair, self._inputs[-1])
@@ -89,15 +89,21 @@ class ServingCertificate:
     def _reload(self) -> None:
         try:
             inputs = self._read()
-            if inputs != self._inputs:
-                self._inputs = inputs  # inputs that fail to build are not tried again until they change
-                self._context = build_server_context(self._pair, inputs[-1])
-                self._reported_error = ""
-                self._report(None)
         except (OSError, ValueError) as e:
-            if str(e) != self._reported_error:
-                self._reported_error = str(e)
+            if str(e) != self._read_error:
+                self._read_error = str(e)
                 self._report(e)
+            return
+        self._read_error = ""
+        if inputs == self._inputs:
+            return
+        self._inputs = inputs  # inputs that fail to build are not tried again until they change
+        try:
+            self._context = build_server_context(self._pair, inputs[-1])
+        except (OSError, ValueError) as e:
+            self._report(e)
+        else:
+            self._report(None)
 
 
 def build_server_context(pair: KeyPair, authorities: str) -> ssl.SSLContext:

@@ -3,8 +3,9 @@
 Owns: the rows that were read lately. Does not own: the statements (`listing`), the state of a watch
 (`kubeapi.watches`).
 
-Invariant: a read returns what the database had at most SHARED_S earlier. A row is kept for about KEPT_S, so that
-retention and purges take effect soon.
+Invariant: a read returns every row that the database had SHARED_S before the caller asked. A row, with the state that
+it had when it was read, is kept for about KEPT_S, so that retention and purges take effect soon; `list_settled` returns
+the states that changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.database import Snapshot
+from herodotus_endpoint.store.database import Snapshot, StoreUnavailableError
 from herodotus_endpoint.store.listing import UNSETTLED, Listing
 from herodotus_endpoint.store.retention_clock import RetentionClock
 
@@ -47,6 +48,7 @@ class WatchedListing(Listing):
         self._followed: dict[int, None] = {}  # ids of decisions without a result, oldest first
         self._settled: dict[int, tuple[float, sa.Row[Any]]] = {}  # by id: when it was read, and the row
         self._is_outdated = False
+        self._failure: tuple[float, StoreUnavailableError] | None = None  # of the last read: its end, and the error
 
     def forget_rows(self) -> None:
         """Read every row again, since another server may use their ids for other decisions."""
@@ -54,8 +56,9 @@ class WatchedListing(Listing):
 
     def list_after(self, after: int, limit: int) -> list[sa.Row[Any]]:
         """Return at most `limit` rows of `decisions` with ids above `after`, oldest first."""
+        asked_at = self._monotonic()
         with self._lock:
-            self._read()
+            self._read(asked_at)
             if after >= self._after:
                 first = bisect_right(self._newest, after, key=lambda row: int(row.id))
                 return self._newest[first : first + limit]
@@ -63,31 +66,48 @@ class WatchedListing(Listing):
 
     def list_settled(self, ids: Collection[int]) -> list[sa.Row[Any]]:
         """Return the rows of `decisions` that have one of these ids and a result, oldest first."""
+        asked_at = self._monotonic()
         with self._lock:
-            self._read()
+            self._read(asked_at)
             if unknown := [i for i in ids if i not in self._followed and i not in self._settled]:
                 self._follow(unknown)
                 self._settle(unknown)
             return [self._settled[i][1] for i in sorted(self._settled.keys() & set(ids))]
 
-    def _read(self) -> None:
-        """Read what is new, unless that was done SHARED_S ago or later."""
-        now = self._monotonic()
-        if now - self._read_at < SHARED_S:
+    def _read(self, asked_at: float) -> None:
+        """Read what is new, unless a read began after `asked_at`, or SHARED_S before it or later.
+
+        Those who waited for a read share its error, too. Raises StoreUnavailableError.
+        """
+        if self._failure is not None and asked_at <= self._failure[0]:
+            raise self._failure[1]
+        if self._read_at >= asked_at - SHARED_S:
             return
+        try:
+            self._read_new_rows()
+            self._failure = None
+        except StoreUnavailableError as e:
+            self._failure = self._monotonic(), e
+            self._is_outdated = True
+            raise
+
+    def _read_new_rows(self) -> None:
+        now = self._monotonic()
         if self._is_outdated or now - self._read_at > KEPT_S:  # in that time no watch polled
             self._is_outdated = False
-            self._newest, self._followed, self._settled = [], {}, {}
             self._after, self._newest_since = self.id_range()[1], now
+            self._newest, self._followed, self._settled = [], {}, {}
         elif len(self._newest) > MAX_ROWS or (self._newest and now - self._newest_since > KEPT_S):
             self._after, self._newest, self._newest_since = int(self._newest[-1].id), [], now
-        self._read_at = now
         rows = super().list_after(int(self._newest[-1].id) if self._newest else self._after, MAX_ROWS)
+        if not self._newest:
+            self._newest_since = now
         self._newest += rows
         self._follow([row.id for row in rows if row.state == UNSETTLED])
-        lately = [(i, read) for i, read in self._settled.items() if now - read[0] <= KEPT_S]
-        self._settled = dict(lately[-MAX_ROWS:])
+        recent = [(i, read) for i, read in self._settled.items() if now - read[0] <= KEPT_S]
+        self._settled = dict(recent[-MAX_ROWS:])
         self._settle(list(self._followed))
+        self._read_at = now
 
     def _follow(self, ids: Collection[int]) -> None:
         self._followed |= dict.fromkeys(ids)

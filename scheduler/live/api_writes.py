@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Final
@@ -53,6 +53,9 @@ class NotLeadingError(Exception):
 
     def __init__(self) -> None:
         super().__init__("leadership is lost: nothing is written any more")
+
+
+FAILURES: Final = (ApiError, ChangedMeanwhileError, NotLeadingError)  # of a write
 
 
 class ApiWrites:
@@ -128,17 +131,21 @@ class ApiWrites:
             status["nominatedNodeName"] = nomination.node or None
         if not status:
             return
-        with _log_failure("Error updating pod", GONE, pod=pod.full_name):
+        try:
             self._patch_status(pod, status)
-            klog.info(
-                3,
-                "Updating pod condition and nominated node name",
-                pod=pod.full_name,
-                conditionType="PodScheduled",
-                conditionStatus="False",
-                conditionReason=reason,
-                **nominated,
-            )
+        except FAILURES as e:
+            if not _is_gone(e):
+                klog.error(e, "Error updating pod", pod=pod.full_name)
+            return
+        klog.info(
+            3,
+            "Updating pod condition and nominated node name",
+            pod=pod.full_name,
+            conditionType="PodScheduled",
+            conditionStatus="False",
+            conditionReason=reason,
+            **nominated,
+        )
 
     def _write_group_condition(self, uid: str) -> None:
         with self._group_lock:
@@ -152,8 +159,11 @@ class ApiWrites:
             if changes_status:
                 condition["lastTransitionTime"] = _format_now()
             path = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{metadata.namespace}/podgroups/{metadata.name}/status"
-            with _log_failure("Failed to update PodGroup status", GONE, podGroup=metadata.name):
+            try:
                 self._api.patch(path, {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}})
+            except FAILURES as e:
+                if not _is_gone(e):
+                    klog.error(e, "Failed to update PodGroup status", podGroup=metadata.name)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
@@ -228,9 +238,12 @@ class ApiWrites:
         )
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        failure = "Failed to update the nominated node name"
-        with _log_failure(failure, GONE, pod=pod.full_name, nominatedNodeName=node):
+        try:
             self._patch_status(pod, {"nominatedNodeName": node or None})
+        except FAILURES as e:
+            if not _is_gone(e):
+                message = "Failed to update the nominated node name"
+                klog.error(e, message, pod=pod.full_name, nominatedNodeName=node)
 
     def _patch_status(self, pod: PodInfo, status: Json) -> None:
         """Patch the pod's status. The UID makes the patch fail for a pod recreated under the same name."""
@@ -296,20 +309,16 @@ class ApiWrites:
 
     def submit(self, write: Callable[[Writes], object], what: str) -> None:
         def run() -> None:
-            with _log_failure(what):
+            try:
                 write(self)
+            except FAILURES as e:
+                klog.error(e, what)
 
         self._threads.submit(run)
 
 
-@contextmanager
-def _log_failure(message: str, ignored: Collection[int] = (), **fields: Any) -> Iterator[None]:
-    """Context manager that logs the failure of a write and goes on. Status codes in `ignored` are not logged."""
-    try:
-        yield
-    except (ApiError, ChangedMeanwhileError, NotLeadingError) as e:
-        if not isinstance(e, ApiError) or e.code not in ignored:
-            klog.error(e, message, **fields)
+def _is_gone(failure: Exception) -> bool:
+    return isinstance(failure, ApiError) and failure.code in GONE
 
 
 @contextmanager

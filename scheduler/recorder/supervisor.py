@@ -91,7 +91,7 @@ class Supervisor:
             return self._process
 
 
-FILE: Final = "shipper.json"
+PROGRESS_FILE: Final = "shipper.json"
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,15 @@ class Progress:
 
     def write(self, directory: Path) -> None:
         """Replace the progress file in the spool directory. Raise OSError if it cannot be written."""
-        new = directory / f"{FILE}.new"
+        new = directory / f"{PROGRESS_FILE}.new"
         new.write_text(json.dumps(asdict(self)))
-        new.replace(directory / FILE)
+        new.replace(directory / PROGRESS_FILE)
 
     @classmethod
     def read(cls, directory: Path) -> Progress:
         """Return the progress that was last written to the spool directory, or zeros if the file cannot be read."""
         try:
-            return cls(**json.loads((directory / FILE).read_text()))
+            return cls(**json.loads((directory / PROGRESS_FILE).read_text()))
         except (OSError, ValueError, TypeError):
             return cls()
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from herodotus_endpoint.delegation import KUBE_SYSTEM
+from herodotus_kube.discovery import KUBE_SYSTEM
 from herodotus_record import codec
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.shipper import NotDeliveredError, Shipper

@@ -123,7 +123,11 @@ class Handle(Protocol):
 
     @property
     def writes(self) -> Writes:
-        """The writes to the API server. In a dry run or a copy they do nothing; decisions are made as if they did."""
+        """The writes to the API server.
+
+        In a dry run or a copy, and before the process leads, reports do nothing. There, what binds, evicts or returns
+        an object raises RuntimeError.
+        """
 
     @property
     def waiting_pods(self) -> WaitingPods:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from herodotus_endpoint.store import StoreUnavailableError
 from herodotus_endpoint.store.listing import Listing
 from herodotus_endpoint.store.watched_listing import KEPT_S, MAX_ROWS, SHARED_S, WatchedListing
 from tests.builders import a_decision, a_table, bound
@@ -24,12 +25,14 @@ class CountingListing(WatchedListing):
 
     def __init__(self, service: Service) -> None:
         self.now_s = 0.0
+        self.read_s = 0.0  # how long each statement takes
         self.statements = 0
         super().__init__(service.store.snapshot, service.store.clock, lambda: self.now_s)
         sa.event.listen(service.store._engines[1], "before_cursor_execute", self._count)
 
     def _count(self, _connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         self.statements += "FROM decisions" in statement
+        self.now_s += self.read_s
 
 
 @pytest.fixture
@@ -109,3 +112,39 @@ def test_few_rows_are_kept(service: Service, monkeypatch: pytest.MonkeyPatch) ->
         for after in range(n + 1):
             assert pods(listing.list_after(after, 20)) == pods(plain.list_after(after, 20))
         assert len(listing._newest) <= 5 < MAX_ROWS
+
+
+def test_watches_that_wait_for_a_slow_read_share_it(service: Service) -> None:
+    """Otherwise they would read one after the other, each as slowly."""
+    listing = CountingListing(service)
+    listing.list_after(0, 10)
+    service.stored(FIRST)
+    listing.now_s += SHARED_S
+    asked_at = listing.now_s
+    before = listing.statements
+    listing.read_s = 3.0
+    listing.list_after(0, 10)
+    assert listing.now_s > asked_at + 3.0
+    reads = listing.statements - before
+    listing._read(asked_at)  # of a watch that waited meanwhile
+    assert listing.statements - before == reads
+
+
+def test_watches_that_wait_for_a_failing_read_share_its_error(service: Service) -> None:
+    listing = CountingListing(service)
+    listing.list_after(0, 10)
+    listing.now_s += SHARED_S
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(listing, "_snapshot", raise_unavailable)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError):
+                listing.list_after(0, 10)
+    with pytest.raises(StoreUnavailableError):
+        listing._read(listing.now_s)
+    service.stored(FIRST)
+    listing.now_s += SHARED_S
+    assert pods(listing.list_after(0, 10)) == ["first"]
+
+
+def raise_unavailable() -> Any:
+    raise StoreUnavailableError("the database does not answer")
