@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Final
@@ -35,3 +36,12 @@ def test_a_class_name_has_one_meaning() -> None:
                     modules[node.name].add(path.relative_to(ROOT))
     modules = {name: paths for name, paths in modules.items() if len(paths) > 1}
     assert modules.keys() == SAME_CONCEPT.keys(), modules
+
+
+def test_no_test_module_imports_from_another() -> None:
+    """What several of them need is in tests/support, or in a helper module of their folder."""
+    pattern = re.compile(
+        r"^\s*from tests\.(?:\S+\.)?test_\w+ import|^\s*from tests\S* import .*\btest_\w+", re.MULTILINE
+    )
+    imports = {path: pattern.findall(path.read_text()) for path in (ROOT / "tests").rglob("*.py")}
+    assert {path: lines for path, lines in imports.items() if lines} == {}

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from scheduler.commands import main as app
 from scheduler.config import load
-from tests.deploy import test_manifests as base
-from tests.deploy.test_manifests import DEPLOY, REQUESTS, read
+from tests.deploy import manifests
+from tests.deploy.manifests import DEPLOY, REQUESTS, read
 
 MANIFEST = read(DEPLOY / "observer.yaml")
 BINDS = ("scheduler/live/api_writes.py", "scheduler/live/unknown_bindings.py")
@@ -52,7 +52,7 @@ def test_it_may_only_read_what_the_scheduler_reads() -> None:
 def test_the_command_accepts_its_arguments(tmp_path: Path) -> None:
     arguments = app._parser().parse_args(container()["args"])
     assert arguments.endpoint == "https://herodotus-endpoint.herodotus.svc:8001"
-    assert delivery(the("Deployment")) == delivery(base.named("Deployment", "herodotus-scheduler"))
+    assert delivery(the("Deployment")) == delivery(manifests.named("Deployment", "herodotus-scheduler"))
     (tmp_path / "c.yaml").write_text(the("ConfigMap")["data"]["config.yaml"])
     assert [p.scheduler_name for p in load(tmp_path / "c.yaml").profiles] == ["default-scheduler"]
 
@@ -66,7 +66,7 @@ def delivery(deployment: dict[str, Any]) -> Any:
 
 def test_the_service_in_it_is_the_scheduler_file_s() -> None:
     """Both files can be applied, in either order: the service accepts records from both accounts."""
-    shared = [set(with_sorted_arguments(manifest)) for manifest in (MANIFEST, base.MANIFEST)]
+    shared = [set(with_sorted_arguments(manifest)) for manifest in (MANIFEST, manifests.MANIFEST)]
     ours, theirs = (
         {o for o in objects if not re.search(r"herodotus-(observer|scheduler)\b", o.name)} for objects in shared
     )
@@ -89,20 +89,20 @@ def with_sorted_arguments(manifest: list[dict[str, Any]]) -> Iterator[Listed]:
 
 
 def test_it_has_the_scheduler_s_security_context() -> None:
-    scheduler, ours = base.container("herodotus-scheduler"), container()
+    scheduler, ours = manifests.container("herodotus-scheduler"), container()
     assert ours["securityContext"] == scheduler["securityContext"]
     assert ours["image"] == scheduler["image"]
     pod = the("Deployment")["spec"]["template"]["spec"]
-    theirs = base.named("Deployment", "herodotus-scheduler")["spec"]["template"]["spec"]
+    theirs = manifests.named("Deployment", "herodotus-scheduler")["spec"]["template"]["spec"]
     assert (pod["securityContext"], pod["schedulerName"]) == (theirs["securityContext"], "default-scheduler")
 
 
 def test_the_service_accepts_its_records() -> None:
     policy = the("NetworkPolicy", "herodotus-observer-to-endpoint")["spec"]
-    service = base.named("Deployment", "herodotus-endpoint")["spec"]["template"]["metadata"]["labels"]
+    service = manifests.named("Deployment", "herodotus-endpoint")["spec"]["template"]["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= service.items()
     (rule,) = policy["ingress"]
     labels = the("Deployment")["spec"]["template"]["metadata"]["labels"]
     assert rule["from"][0]["podSelector"]["matchLabels"].items() <= labels.items()
     (port,) = rule["ports"]
-    assert port["port"] in {p["name"] for p in base.container("herodotus-endpoint")["ports"]}
+    assert port["port"] in {p["name"] for p in manifests.container("herodotus-endpoint")["ports"]}

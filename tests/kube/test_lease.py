@@ -12,20 +12,13 @@ import pytest
 
 from herodotus_kube.lease import LeaderElector, LeaseSettings
 from tests.kube.servers import Json, api_of, status
+from tests.support.clock import Clock
 
 SETTINGS = LeaseSettings("ns", "lease", duration_s=15.0, renew_deadline_s=10.0, retry_period_s=0.002)
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Server:
+class LeaseServer:
     """One Lease with its version; refuses a write that was based on another one."""
 
     def __init__(self, spec: Json | None = None) -> None:
@@ -67,8 +60,8 @@ class Server:
         return httpx.Response(200, json=sent)
 
 
-def election(server: Server, identity: str = "me", clock: Clock | None = None) -> LeaderElector:
-    return LeaderElector(api_of(server), identity, SETTINGS, clock or Clock())
+def election(server: LeaseServer, identity: str = "me", clock: Clock | None = None) -> LeaderElector:
+    return LeaderElector(api_of(server), identity, SETTINGS, clock or Clock(0.0))
 
 
 def held_by(other: str, **more: Any) -> Json:
@@ -76,7 +69,7 @@ def held_by(other: str, **more: Any) -> Json:
 
 
 def test_the_first_candidate_creates_the_lease() -> None:
-    server = Server()
+    server = LeaseServer()
     mine = election(server)
     assert mine.acquire(threading.Event())
     assert server.lease is not None
@@ -88,38 +81,38 @@ def test_the_first_candidate_creates_the_lease() -> None:
 
 
 def test_a_released_lease_is_acquired_at_once() -> None:
-    server = Server(held_by(""))
+    server = LeaseServer(held_by(""))
     assert election(server)._try_acquire_or_renew()
     assert server.lease is not None
     assert (server.holder, server.lease["spec"]["leaseTransitions"]) == ("me", 4)
 
 
 def test_a_living_holder_keeps_it_a_dead_one_loses_it() -> None:
-    server, clock = Server(held_by("other")), Clock()
+    server, clock = LeaseServer(held_by("other")), Clock(0.0)
     mine = election(server, clock=clock)
     assert not mine._try_acquire_or_renew()
-    clock.now = 15.0
+    clock.now_s = 15.0
     assert not mine._try_acquire_or_renew()
     server.put({**(server.lease or {}), "spec": held_by("other", renewTime="t1")})  # it renewed: alive
-    clock.now = 15.1
+    clock.now_s = 15.1
     assert not mine._try_acquire_or_renew()
-    clock.now = 30.2
+    clock.now_s = 30.2
     assert mine._try_acquire_or_renew()
     assert server.holder == "me"
 
 
 def test_the_holders_own_duration_counts() -> None:
-    server, clock = Server(held_by("other", leaseDurationSeconds=60)), Clock()
+    server, clock = LeaseServer(held_by("other", leaseDurationSeconds=60)), Clock(0.0)
     mine = election(server, clock=clock)
     assert not mine._try_acquire_or_renew()
-    clock.now = 59.0
+    clock.now_s = 59.0
     assert not mine._try_acquire_or_renew()
-    clock.now = 60.1
+    clock.now_s = 60.1
     assert mine._try_acquire_or_renew()
 
 
 def test_a_race_has_one_winner() -> None:
-    server = Server(held_by(""))
+    server = LeaseServer(held_by(""))
     other = election(server, "other")
     stale = json.loads(json.dumps(server.lease))
     assert other._try_acquire_or_renew()
@@ -130,7 +123,7 @@ def test_a_race_has_one_winner() -> None:
 
 
 def test_it_is_renewed_with_the_time_of_its_acquisition_kept() -> None:
-    server = Server()
+    server = LeaseServer()
     mine = election(server)
     mine.acquire(threading.Event())
     assert server.lease is not None
@@ -146,20 +139,20 @@ def test_it_is_renewed_with_the_time_of_its_acquisition_kept() -> None:
 
 
 def test_it_is_lost_when_it_could_not_be_renewed_in_time() -> None:
-    server, clock = Server(), Clock()
+    server, clock = LeaseServer(), Clock(0.0)
     mine = election(server, clock=clock)
     mine.acquire(threading.Event())
     server.down = True
-    clock.now = 9.0
+    clock.now_s = 9.0
     assert not mine.lost.wait(0.02)
-    clock.now = 10.1
+    clock.now_s = 10.1
     assert mine.lost.wait(60)
     mine.release()
 
 
 @pytest.mark.parametrize("holder", ["other", ""], ids=["another", "nobody"])
 def test_it_is_lost_at_once_when_another_took_it_or_emptied_it(holder: str) -> None:
-    server = Server()
+    server = LeaseServer()
     mine = election(server)
     mine.acquire(threading.Event())
     server.put({**(server.lease or {}), "spec": held_by(holder)})
@@ -171,7 +164,7 @@ def test_it_is_lost_at_once_when_another_took_it_or_emptied_it(holder: str) -> N
 
 def test_a_renewal_that_hangs_does_not_keep_it() -> None:
     """The API server takes the request and does not answer: the deadline is looked at all the same."""
-    server, clock, go_on = Server(), Clock(), threading.Event()
+    server, clock, go_on = LeaseServer(), Clock(0.0), threading.Event()
     hangs = threading.Event()
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -182,7 +175,7 @@ def test_a_renewal_that_hangs_does_not_keep_it() -> None:
     mine = LeaderElector(api_of(handler), "me", SETTINGS, clock)
     mine.acquire(threading.Event())
     hangs.set()
-    clock.now = 10.1
+    clock.now_s = 10.1
     assert mine.lost.wait(60)
     assert (mine.leading, mine.seconds_since_renewal()) == (False, None)
     go_on.set()
@@ -190,7 +183,7 @@ def test_a_renewal_that_hangs_does_not_keep_it() -> None:
 
 
 def test_annotations_of_others_are_kept() -> None:
-    server = Server(held_by(""))
+    server = LeaseServer(held_by(""))
     assert server.lease is not None
     others = {"labels": {"team": "a"}, "annotations": {"note": "b"}, "ownerReferences": [{"kind": "Pod"}]}
     server.lease["metadata"] |= others
@@ -203,7 +196,7 @@ def test_annotations_of_others_are_kept() -> None:
 
 
 def test_a_leader_writes_annotations_for_its_successor() -> None:
-    server, count = Server(), iter(range(1, 1000))
+    server, count = LeaseServer(), iter(range(1, 1000))
     first = election(server, "first")
     first.acquire(threading.Event())
     assert first.previous_annotations == {}
@@ -220,7 +213,7 @@ def test_a_leader_writes_annotations_for_its_successor() -> None:
 
 
 def test_annotations_survive_a_lost_response_to_the_acquisition() -> None:
-    server = Server(held_by(""))
+    server = LeaseServer(held_by(""))
     assert server.lease is not None
     server.lease["metadata"]["annotations"] = {"reached": "7"}
     lost = iter([True])
@@ -231,28 +224,28 @@ def test_annotations_survive_a_lost_response_to_the_acquisition() -> None:
             raise httpx.ReadTimeout("the answer is lost")
         return answer
 
-    mine = LeaderElector(api_of(handler), "me", SETTINGS, Clock())
+    mine = LeaderElector(api_of(handler), "me", SETTINGS, Clock(0.0))
     assert [mine._try_acquire_or_renew(), mine._try_acquire_or_renew()] == [False, True]
     assert mine.previous_annotations == {"reached": "7"}
 
 
 def test_a_short_outage_does_not_lose_it() -> None:
-    server, clock = Server(), Clock()
+    server, clock = LeaseServer(), Clock(0.0)
     mine = election(server, clock=clock)
     mine.acquire(threading.Event())
     server.down = True
-    clock.now = 9.0
+    clock.now_s = 9.0
     server.down = False
     for _ in range(2):  # one may have begun before the clock moved
         server.wrote.clear()
         assert server.wrote.wait(60)
-    clock.now = 18.0
+    clock.now_s = 18.0
     assert not mine.lost.wait(0.02)
     mine.release()
 
 
 def test_lease_of_another_holder_is_not_released() -> None:
-    server = Server()
+    server = LeaseServer()
     mine = election(server)
     mine.acquire(threading.Event())
     mine._stop.set()
@@ -262,7 +255,7 @@ def test_lease_of_another_holder_is_not_released() -> None:
 
 
 def test_waiting_for_the_lease_ends_when_the_process_stops() -> None:
-    server, stop = Server(held_by("other")), threading.Event()
+    server, stop = LeaseServer(held_by("other")), threading.Event()
     mine, answers = election(server), []
     thread = threading.Thread(target=lambda: answers.append(mine.acquire(stop)))
     thread.start()
@@ -277,7 +270,7 @@ def test_waiting_for_the_lease_ends_when_the_process_stops() -> None:
     "answer", [status(409, "Conflict"), status(429), status(500), httpx.ReadTimeout("slow")], ids=repr
 )
 def test_giving_it_back_is_tried_again(answer: httpx.Response | Exception) -> None:
-    server, refusals = Server(), iter([True, True])
+    server, refusals = LeaseServer(), iter([True, True])
 
     def handler(request: httpx.Request) -> httpx.Response:
         if mine._stop.is_set() and request.method == "PUT" and next(refusals, False):
@@ -286,7 +279,7 @@ def test_giving_it_back_is_tried_again(answer: httpx.Response | Exception) -> No
             return answer
         return server(request)
 
-    mine = LeaderElector(api_of(handler), "me", SETTINGS, Clock())
+    mine = LeaderElector(api_of(handler), "me", SETTINGS, Clock(0.0))
     mine.acquire(threading.Event())
     mine.release()
     assert server.holder == ""
@@ -294,7 +287,7 @@ def test_giving_it_back_is_tried_again(answer: httpx.Response | Exception) -> No
 
 
 def test_a_renewal_that_was_slow_does_not_take_back_what_was_given_back() -> None:
-    server = Server(held_by(""))
+    server = LeaseServer(held_by(""))
     mine = election(server)
     mine._stop.set()
     assert not mine._try_acquire_or_renew()
@@ -302,7 +295,7 @@ def test_a_renewal_that_was_slow_does_not_take_back_what_was_given_back() -> Non
 
 
 def test_release_twice_or_without_a_server_is_no_failure() -> None:
-    server = Server()
+    server = LeaseServer()
     clock = iter(range(0, 1000, 4))
     mine = LeaderElector(api_of(server), "me", SETTINGS, lambda: float(next(clock)))
     assert mine.acquire(threading.Event())
@@ -324,12 +317,12 @@ def test_refused_request_is_repeated_at_the_next_attempt(answer: httpx.Response 
 
 def test_a_leader_that_was_stopped_for_a_while_does_not_lead_when_it_runs_on() -> None:
     """Its threads may send what they were about to send before the one that watches the deadline has run."""
-    server, clock = Server(), Clock()
+    server, clock = LeaseServer(), Clock(0.0)
     mine = LeaderElector(api_of(server), "me", replace(SETTINGS, retry_period_s=60.0), clock)
     assert mine.acquire(threading.Event())
-    clock.now = SETTINGS.renew_deadline_s
+    clock.now_s = SETTINGS.renew_deadline_s
     leading = mine.leading
-    clock.now += 0.001
+    clock.now_s += 0.001
     assert (leading, mine.leading, mine.lost.is_set()) == (True, False, False)
     assert server.lease is not None
     server.put(server.lease | {"spec": held_by("other")})

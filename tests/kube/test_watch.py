@@ -25,7 +25,7 @@ def page(names: str, version: int, more: str = "") -> httpx.Response:
     return httpx.Response(200, json={"metadata": metadata, "items": [pod(n, 1) for n in names]})
 
 
-class Server:
+class WatchServer:
     """Answers lists and watches in the order given; then holds a last watch open until the test ends."""
 
     def __init__(self) -> None:
@@ -58,15 +58,15 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchServer]:
     monkeypatch.setattr(watch, "BACKOFF_S", (0.001, 0.002))
     monkeypatch.setattr(watch, "ABSENT_S", 0.001)
-    made = Server()
+    made = WatchServer()
     yield made
     made.end.set()
 
 
-def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool = False) -> list[tuple[str, ...]]:
+def seen(server: WatchServer, params: dict[str, str] | None = None, *, optional: bool = False) -> list[tuple[str, ...]]:
     """Return what reaches the sink until the server has no more responses."""
     messages: list[tuple[str, ...]] = []
 
@@ -86,7 +86,7 @@ def seen(server: Server, params: dict[str, str] | None = None, *, optional: bool
     return messages
 
 
-def test_a_list_in_pages_then_a_watch_from_its_version(server: Server) -> None:
+def test_a_list_in_pages_then_a_watch_from_its_version(server: WatchServer) -> None:
     server.lists = [page("ab", 5, more="next"), page("c", 6)]
     server.watches = [[line("ADDED", pod("d", 7)), line("MODIFIED", pod("a", 8)), line("DELETED", pod("b", 9))]]
     assert seen(server, {"fieldSelector": "x!=y"}) == [
@@ -98,19 +98,19 @@ def test_a_list_in_pages_then_a_watch_from_its_version(server: Server) -> None:
     assert 300 <= int(server.params[2]["timeoutSeconds"]) <= 600
 
 
-def test_empty_list_is_reported(server: Server) -> None:
+def test_empty_list_is_reported(server: WatchServer) -> None:
     server.lists = [httpx.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": None})]
     assert seen(server) == [("listed",)]
 
 
-def test_pieces_of_any_size(server: Server) -> None:
+def test_pieces_of_any_size(server: WatchServer) -> None:
     whole = line("ADDED", pod("a", 7)) + line("ADDED", pod("b", 8)) + b"\n" + line("ADDED", pod("c", 9))
     server.lists = [page("", 6)]
     server.watches = [[bytes([byte]) for byte in whole], [whole]]
     assert seen(server) == [("listed",), *(("ADDED", n, v) for n, v in [("a", "7"), ("b", "8"), ("c", "9")] * 2)]
 
 
-def test_a_bookmark_moves_the_version_on(server: Server) -> None:
+def test_a_bookmark_moves_the_version_on(server: WatchServer) -> None:
     server.lists = [page("a", 5)]
     server.watches = [[line("BOOKMARK", {"metadata": {"resourceVersion": "77"}})]]
     assert seen(server) == [("listed", "a")]
@@ -124,20 +124,20 @@ def test_a_bookmark_moves_the_version_on(server: Server) -> None:
         pytest.param(status(410, "Gone", "too old resource version"), id="as the answer"),
     ],
 )
-def test_too_old_lists_again(server: Server, gone: Any) -> None:
+def test_too_old_lists_again(server: WatchServer, gone: Any) -> None:
     server.lists = [page("a", 5), page("b", 90)]
     server.watches = [gone]
     assert seen(server) == [("listed", "a"), ("listed", "b")]
     assert server.requests == [("list", str(PAGE)), ("watch", "5"), ("list", str(PAGE)), ("watch", "90")]
 
 
-def test_pages_that_expired_begin_again(server: Server) -> None:
+def test_pages_that_expired_begin_again(server: WatchServer) -> None:
     server.lists = [page("a", 5, more="next"), status(410, "Expired"), page("ab", 6)]
     assert seen(server) == [("listed", "a", "b")]
     assert server.requests == [("list", str(PAGE)), ("list", "next"), ("list", str(PAGE)), ("watch", "6")]
 
 
-def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(server: Server) -> None:
+def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(server: WatchServer) -> None:
     second = line("ADDED", pod("b", 8))
     server.lists = [page("", 6)]
     server.watches = [
@@ -148,14 +148,14 @@ def test_a_reset_in_the_middle_of_a_line_resumes_behind_the_last_whole_one(serve
     assert [a for a in server.requests if a[0] == "watch"] == [("watch", "6"), ("watch", "7"), ("watch", "8")]
 
 
-def test_unreachable_server_is_retried_until_it_answers(server: Server) -> None:
+def test_unreachable_server_is_retried_until_it_answers(server: WatchServer) -> None:
     server.lists = [httpx.ConnectError("refused"), status(503), page("a", 5)]
     server.watches = [httpx.ConnectError("refused"), status(500), [line("ADDED", pod("b", 6))]]
     assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
     assert [a for a in server.requests if a[0] == "watch"] == [*[("watch", "5")] * 3, ("watch", "6")]
 
 
-def test_an_error_event_ends_the_watch_where_it_was(server: Server) -> None:
+def test_an_error_event_ends_the_watch_where_it_was(server: WatchServer) -> None:
     server.lists = [page("a", 5)]
     server.watches = [[line("ADDED", pod("b", 6)), line("ERROR", {"code": 500, "message": "etcd"})]]
     assert seen(server) == [("listed", "a"), ("ADDED", "b", "6")]
@@ -163,13 +163,13 @@ def test_an_error_event_ends_the_watch_where_it_was(server: Server) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"no json\n", b'{"type": "ADDED", "object": {"metadata": 3}}\n', b"[]\n"])
-def test_undecodable_event_lists_again(server: Server, garbage: bytes) -> None:
+def test_undecodable_event_lists_again(server: WatchServer, garbage: bytes) -> None:
     server.lists = [page("a", 5), page("b", 6)]
     server.watches = [[garbage]]
     assert seen(server) == [("listed", "a"), ("listed", "b")]
 
 
-def test_closing_the_connection_ends_the_watch_without_an_error(server: Server) -> None:
+def test_closing_the_connection_ends_the_watch_without_an_error(server: WatchServer) -> None:
     server.lists = [page("a", 5)]
     api = api_of(server)
     reflector = Reflector(api, ListWatch("/api/v1/pods", "pods", Pod), lambda message: None)
@@ -182,17 +182,17 @@ def test_closing_the_connection_ends_the_watch_without_an_error(server: Server) 
     assert not reflector._thread.is_alive()
 
 
-def test_absent_kind_is_reported_once(server: Server) -> None:
+def test_absent_kind_is_reported_once(server: WatchServer) -> None:
     server.lists = [status(404), status(404), status(404), page("a", 5)]
     assert seen(server, optional=True) == [("absent",), ("listed", "a")]
 
 
-def test_required_kind_is_listed_until_it_exists(server: Server) -> None:
+def test_required_kind_is_listed_until_it_exists(server: WatchServer) -> None:
     server.lists = [status(404), page("a", 5)]
     assert seen(server) == [("listed", "a")]
 
 
-def test_listed_kind_does_not_become_absent(server: Server) -> None:
+def test_listed_kind_does_not_become_absent(server: WatchServer) -> None:
     server.lists = [page("a", 5), status(404), page("ab", 6)]
     server.watches = [[line("ERROR", {"code": 410})]]
     assert seen(server, optional=True) == [("listed", "a"), ("listed", "a", "b")]
@@ -221,7 +221,7 @@ class TestPauses:
         steps = [min(0.2 * 2**i, 30.0) for i in range(len(pauses))]
         return all(step <= pause <= 2 * step for step, pause in zip(steps, pauses, strict=True))
 
-    def test_watch_that_ends_at_once_is_repeated_after_a_pause(self, server: Server, pauses: list[float]) -> None:
+    def test_watch_that_ends_at_once_is_repeated_after_a_pause(self, server: WatchServer, pauses: list[float]) -> None:
         server.lists = [page("a", 5)]
         server.watches = [[] for _ in range(10)]
         seen(server)
@@ -233,28 +233,28 @@ class TestPauses:
         [httpx.ConnectError("refused"), status(500), status(403), [line("ERROR", {"code": 500})], [b"garbage\n"]],
         ids=repr,
     )
-    def test_failures_of_every_kind_back_off(self, server: Server, pauses: list[float], failure: Any) -> None:
+    def test_failures_of_every_kind_back_off(self, server: WatchServer, pauses: list[float], failure: Any) -> None:
         server.lists = [page("a", 5) for _ in range(9)]
         server.watches = [failure for _ in range(8)]
         seen(server)
         assert len(pauses) == 8
         assert self.doubled(pauses)
 
-    def test_being_too_old_again_and_again_backs_off(self, server: Server, pauses: list[float]) -> None:
+    def test_being_too_old_again_and_again_backs_off(self, server: WatchServer, pauses: list[float]) -> None:
         server.lists = [page("a", v) for v in range(6)]
         server.watches = [status(410) for _ in range(5)]
         seen(server)
         assert len(pauses) == 5
         assert self.doubled(pauses)
 
-    def test_an_event_resets_the_backoff(self, server: Server, pauses: list[float]) -> None:
+    def test_an_event_resets_the_backoff(self, server: WatchServer, pauses: list[float]) -> None:
         server.lists = [page("a", 5)]
         server.watches = [[], [], [], [line("ADDED", pod("b", 6))], []]
         seen(server)
         assert self.doubled(pauses[:3])
         assert self.doubled(pauses[3:])
 
-    def test_the_time_that_the_server_names_is_waited(self, server: Server, pauses: list[float]) -> None:
+    def test_the_time_that_the_server_names_is_waited(self, server: WatchServer, pauses: list[float]) -> None:
         server.lists = [page("a", 5)]
         server.watches = [status(429, **{"Retry-After": "7"}), status(503, **{"Retry-After": "1"})]
         seen(server)
@@ -262,7 +262,7 @@ class TestPauses:
         assert pauses[1] >= 1.0
 
     def test_a_watch_that_lasted_is_resumed_at_once(
-        self, server: Server, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+        self, server: WatchServer, pauses: list[float], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(watch, "SHORT_S", 0.0)
         server.lists = [page("a", 5)]

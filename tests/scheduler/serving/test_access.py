@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import httpx
@@ -12,61 +11,22 @@ from herodotus_kube.delegated_auth import TTL_S, UserInfo
 from scheduler.serving.access import RequestAuthorizer, parse_certificate_user
 from scheduler.serving.http import HttpStatusError, StatusRequest
 from tests.kube.servers import Json, api_of, status
-
-ADA = {"username": "ada", "uid": "7", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Reviewer:
-    """An API server that knows one token, and says who may read /metrics."""
-
-    def __init__(self) -> None:
-        self.users: dict[str, Json] = {"good": ADA}
-        self.allowed = {"ada"}
-        self.answer: httpx.Response | Exception | None = None  # instead of a review
-        self.asked: list[Json] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        body = json.loads(request.read())
-        self.asked.append(body)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        if self.answer is not None:
-            return self.answer
-        spec = body["spec"]
-        if body["kind"] == "TokenReview":
-            assert request.url.path == "/apis/authentication.k8s.io/v1/tokenreviews"
-            user = self.users.get(spec["token"])
-            answer: Json = {"authenticated": True, "user": user} if user else {"error": "invalid"}
-        else:
-            assert request.url.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-            answer = {"allowed": spec["user"] in self.allowed}
-        return httpx.Response(201, json={**body, "status": answer})
-
-    @property
-    def kinds(self) -> list[str]:
-        return [body["kind"] for body in self.asked]
+from tests.scheduler.serving.token_reviewer import ADA, TokenReviewer
+from tests.support.clock import Clock
 
 
 @pytest.fixture
-def reviewer() -> Reviewer:
-    return Reviewer()
+def reviewer() -> TokenReviewer:
+    return TokenReviewer()
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(0.0)
 
 
 @pytest.fixture
-def access(reviewer: Reviewer, clock: Clock) -> RequestAuthorizer:
+def access(reviewer: TokenReviewer, clock: Clock) -> RequestAuthorizer:
     return RequestAuthorizer(api_of(reviewer), clock=clock)
 
 
@@ -86,7 +46,7 @@ def subject(*pairs: tuple[str, str]) -> dict[str, Any]:
     return {"subject": tuple((pair,) for pair in pairs)}
 
 
-def test_a_user_with_the_right_is_let_in_by_two_reviews(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_a_user_with_the_right_is_let_in_by_two_reviews(access: RequestAuthorizer, reviewer: TokenReviewer) -> None:
     user = access.check(get(token="good"))
     groups = ("dev", "system:authenticated")
     assert user == UserInfo("ada", groups, "7", (("scopes", ("a", "b")),))
@@ -116,19 +76,19 @@ def test_unauthorized_requests_are_refused(
     assert refused(access, get(token=token)) == expected
 
 
-def test_access_is_reviewed_by_verb_and_path(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_access_is_reviewed_by_verb_and_path(access: RequestAuthorizer, reviewer: TokenReviewer) -> None:
     access.check(get("/debug/flags/v", token="good", method="PUT"))
     assert reviewer.asked[-1]["spec"]["nonResourceAttributes"] == {"path": "/debug/flags/v", "verb": "put"}
 
 
-def test_a_user_without_the_right_is_forbidden_and_named(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_a_user_without_the_right_is_forbidden_and_named(access: RequestAuthorizer, reviewer: TokenReviewer) -> None:
     reviewer.allowed.clear()
     message = 'forbidden: User "ada" cannot get path "/configz"'
     assert refused(access, get("/configz", token="good")) == (403, "Forbidden", message)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-def test_health_needs_no_access_review(access: RequestAuthorizer, reviewer: Reviewer, path: str) -> None:
+def test_health_needs_no_access_review(access: RequestAuthorizer, reviewer: TokenReviewer, path: str) -> None:
     access.check(get(path))
     assert reviewer.asked == []
 
@@ -142,7 +102,7 @@ def test_only_these_paths_are_for_everyone(access: RequestAuthorizer, path: str)
     assert refused(access, get(path))[0] == 403
 
 
-def test_a_star_allows_what_begins_so(reviewer: Reviewer) -> None:
+def test_a_star_allows_what_begins_so(reviewer: TokenReviewer) -> None:
     access = RequestAuthorizer(api_of(reviewer), ("/readyz/*",))
     access.check(get("/readyz/shipper"))
     assert refused(access, get("/readyz"))[0] == 403
@@ -163,20 +123,20 @@ def test_a_star_allows_what_begins_so(reviewer: Reviewer) -> None:
 )
 class TestWithoutAnAnswerItIsNeverOpen:
     def test_a_token_that_cannot_be_reviewed_is_unauthorized(
-        self, access: RequestAuthorizer, reviewer: Reviewer, answer: httpx.Response | Exception
+        self, access: RequestAuthorizer, reviewer: TokenReviewer, answer: httpx.Response | Exception
     ) -> None:
         reviewer.answer = answer
         assert refused(access, get(token="good"))[0] == 401
 
     def test_a_right_that_cannot_be_reviewed_is_an_error(
-        self, access: RequestAuthorizer, reviewer: Reviewer, answer: httpx.Response | Exception
+        self, access: RequestAuthorizer, reviewer: TokenReviewer, answer: httpx.Response | Exception
     ) -> None:
         reviewer.answer = answer
         code, _, message = refused(access, get(peer=subject(("commonName", "ada"))))
         assert (code, message.startswith('Internal Server Error: "/metrics"')) == (500, True)
 
     def test_denied_reader_is_reviewed_again(
-        self, access: RequestAuthorizer, reviewer: Reviewer, answer: httpx.Response | Exception
+        self, access: RequestAuthorizer, reviewer: TokenReviewer, answer: httpx.Response | Exception
     ) -> None:
         reviewer.answer = answer
         refused(access, get(token="good"))
@@ -184,7 +144,7 @@ class TestWithoutAnAnswerItIsNeverOpen:
         assert access.check(get(token="good")).name == "ada"
 
 
-def test_denied_wins_over_allowed(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_denied_wins_over_allowed(access: RequestAuthorizer, reviewer: TokenReviewer) -> None:
     reviewer.answer = httpx.Response(201, json={"status": {"allowed": True, "denied": True, "reason": "because"}})
     code, _, message = refused(access, get(peer=subject(("commonName", "ada"))))
     assert (code, message.endswith(": because")) == (403, True)
@@ -200,19 +160,19 @@ def test_denied_wins_over_allowed(access: RequestAuthorizer, reviewer: Reviewer)
     ids=["no boolean", "no name", "no user"],
 )
 def test_a_token_review_that_names_nobody_is_unauthorized(
-    access: RequestAuthorizer, reviewer: Reviewer, answer: Json
+    access: RequestAuthorizer, reviewer: TokenReviewer, answer: Json
 ) -> None:
     reviewer.answer = httpx.Response(201, json={"status": answer})
     assert refused(access, get(token="good"))[0] == 401
 
 
-def test_only_true_allows(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_only_true_allows(access: RequestAuthorizer, reviewer: TokenReviewer) -> None:
     reviewer.answer = httpx.Response(201, json={"status": {"allowed": "yes"}})
     assert refused(access, get(peer=subject(("commonName", "ada"))))[0] == 403
 
 
 def test_answers_are_remembered_for_their_time_and_no_longer(
-    access: RequestAuthorizer, reviewer: Reviewer, clock: Clock
+    access: RequestAuthorizer, reviewer: TokenReviewer, clock: Clock
 ) -> None:
     for _ in range(3):
         access.check(get(token="good"))
@@ -220,14 +180,14 @@ def test_answers_are_remembered_for_their_time_and_no_longer(
     assert reviewer.kinds == ["TokenReview", "SubjectAccessReview", "TokenReview"]
     reviewer.allowed.clear()
     reviewer.users.clear()
-    clock.now = TTL_S - 0.1
+    clock.now_s = TTL_S - 0.1
     access.check(get(token="good"))
-    clock.now = TTL_S
+    clock.now_s = TTL_S
     assert refused(access, get(token="good"))[0] == 401
 
 
 def test_access_cache_is_bounded(
-    monkeypatch: pytest.MonkeyPatch, access: RequestAuthorizer, reviewer: Reviewer
+    monkeypatch: pytest.MonkeyPatch, access: RequestAuthorizer, reviewer: TokenReviewer
 ) -> None:
     monkeypatch.setattr("herodotus_kube.delegated_auth.MAX_ENTRIES", 2)
     for token in ("a", "b", "c"):
@@ -240,7 +200,7 @@ def test_no_token_is_kept(access: RequestAuthorizer) -> None:
     assert b"good" not in repr(access._reviews._users._entries).encode()
 
 
-def test_a_certificate_names_the_user_and_its_groups(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_a_certificate_names_the_user_and_its_groups(access: RequestAuthorizer, reviewer: TokenReviewer) -> None:
     peer = subject(("organizationName", "dev"), ("organizationName", "ops"), ("commonName", "ada"))
     assert access.check(get(peer=peer, token="bad")) == UserInfo("ada", ("dev", "ops", "system:authenticated"))
     assert reviewer.kinds == ["SubjectAccessReview"]
@@ -250,7 +210,7 @@ def test_certificate_without_a_common_name_is_anonymous(access: RequestAuthorize
     assert refused(access, get(peer=subject(("organizationName", "dev"))))[0] == 401
 
 
-def test_an_administrator_needs_no_review(access: RequestAuthorizer, reviewer: Reviewer) -> None:
+def test_an_administrator_needs_no_review(access: RequestAuthorizer, reviewer: TokenReviewer) -> None:
     reviewer.answer = httpx.ConnectError("refused")
     peer = subject(("organizationName", "system:masters"), ("commonName", "root"))
     assert access.check(get(peer=peer)) == parse_certificate_user(peer)

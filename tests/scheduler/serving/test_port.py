@@ -31,7 +31,8 @@ from scheduler.serving.server import LIMITS, StatusServer
 from tests.kube.servers import api_of, status
 from tests.processes import eventually
 from tests.scheduler.serving.authorities import Authority
-from tests.scheduler.serving.test_access import Clock, Reviewer
+from tests.scheduler.serving.token_reviewer import TokenReviewer
+from tests.support.clock import Clock
 
 Start = Callable[..., StatusServer]
 
@@ -186,28 +187,28 @@ class TestCertificates:
         assert certificate().context().minimum_version is ssl.TLSVersion.TLSv1_2
 
     def test_files_are_served_and_read_again_when_they_change(self, start: Start, tmp_path: Path) -> None:
-        authority, clock = Authority(tmp_path), Clock()
+        authority, clock = Authority(tmp_path), Clock(0.0)
         cert, key = authority.server("server")
         server = start(certs=certificate(cert, key, clock=clock))
         assert ask(server, verify=ssl.create_default_context(cafile=str(authority.file))).status_code == 200
         old = served_certificate(server)
         authority.server("server")
         assert served_certificate(server) == old, "not looked at again yet"
-        clock.now = 1.0
+        clock.now_s = 1.0
         assert served_certificate(server) == cert.read_text() != old
 
     def test_files_that_are_half_written_change_nothing_until_they_are_whole(
         self, start: Start, tmp_path: Path
     ) -> None:
-        authority, clock = Authority(tmp_path), Clock()
+        authority, clock = Authority(tmp_path), Clock(0.0)
         cert, key = authority.server("server")
         server = start(certs=certificate(cert, key, clock=clock))
         old = served_certificate(server)
         cert.write_text("half")
-        clock.now = 1.0
+        clock.now_s = 1.0
         assert served_certificate(server) == old
         authority.server("server")
-        clock.now = 2.0
+        clock.now_s = 2.0
         assert served_certificate(server) == cert.read_text()
 
     def test_a_directory_keeps_the_one_that_was_made(self, tmp_path: Path) -> None:
@@ -257,10 +258,10 @@ class TestClientCertificates:
 
     def test_new_authorities_take_the_place_of_old_ones(self, start: Start, tmp_path: Path) -> None:
         (tmp_path / "new").mkdir()
-        old, new, clock = Authority(tmp_path), Authority(tmp_path / "new"), Clock()
+        old, new, clock = Authority(tmp_path), Authority(tmp_path / "new"), Clock(0.0)
         believed = [old.pem]
         server = start(certs=certificate(authorities=lambda: believed[0], clock=clock))
-        believed[0], clock.now = new.pem, 1.0
+        believed[0], clock.now_s = new.pem, 1.0
         assert ask(server, verify=client_tls(new.client("bob"))).json()[3] == {"commonName": "bob"}
         with pytest.raises(httpx.TransportError):
             ask(server, verify=client_tls(old.client("ada")))
@@ -304,8 +305,8 @@ class TestClientCertificates:
 
 
 @pytest.fixture
-def reviewer() -> Reviewer:
-    return Reviewer()
+def reviewer() -> TokenReviewer:
+    return TokenReviewer()
 
 
 @pytest.fixture
@@ -314,7 +315,7 @@ def verbosity() -> list[int]:
 
 
 @pytest.fixture
-def served(start: Start, reviewer: Reviewer, verbosity: list[int]) -> StatusServer:
+def served(start: Start, reviewer: TokenReviewer, verbosity: list[int]) -> StatusServer:
     content = Content(
         configuration={"kind": "KubeSchedulerConfiguration", "parallelism": 16},
         metrics=SchedulerMetrics().registry,
@@ -406,7 +407,7 @@ class TestRoutes:
         assert (answer.status_code, answer.text) == (code, text)
         assert verbosity == ([7] if code == 200 else [])
 
-    def test_without_profiling_there_is_no_debugging(self, start: Start, reviewer: Reviewer) -> None:
+    def test_without_profiling_there_is_no_debugging(self, start: Start, reviewer: TokenReviewer) -> None:
         content = Content(configuration={}, metrics=CollectorRegistry(), profiling=False)
         server = start(StatusRoutes(RequestAuthorizer(api_of(reviewer)), content))
         assert ask(server, "/debug/flags/v", "PUT", content=b"7", **ADA).status_code == 404
