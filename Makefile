@@ -11,7 +11,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity fixes drains questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity suggestions drains questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,10 +128,10 @@ golden: $(STAMP) ## the recorded decisions of kube-scheduler
 parity: $(STAMP) ## random clusters against a real kube-scheduler, ten minutes (PARITY_SEEDS, PARITY_PODS, PARITY_NODES, PARITY_EMULATED)
 	PARITY_SEEDS="$${PARITY_SEEDS:-1-50}" PARITY_PODS="$${PARITY_PODS:-50}" $(RUN) pytest tests/e2e/test_parity.py -s
 
-# A fix is a suggestion of `kubectl herodotus pod` for a pending pod, carried out with its command.
-fixes: $(STAMP) ## every fix of 95 pending pods, judged by a real kube-scheduler (FIX_NODES, FIX_PODS, FIX_WORKLOADS)
-	FIX_NODES="$${FIX_NODES:-200}" FIX_PODS="$${FIX_PODS:-2000}" FIX_WORKLOADS="$${FIX_WORKLOADS:-95}" \
-		$(RUN) pytest tests/e2e/test_fixes.py -s
+# The suggestions of `kubectl herodotus pod` for pending pods, carried out with their commands.
+suggestions: $(STAMP) ## every suggestion for 95 pending pods, judged by a real kube-scheduler (SUGGESTION_NODES, SUGGESTION_PODS, SUGGESTION_WORKLOADS)
+	SUGGESTION_NODES="$${SUGGESTION_NODES:-200}" SUGGESTION_PODS="$${SUGGESTION_PODS:-2000}" \
+		SUGGESTION_WORKLOADS="$${SUGGESTION_WORKLOADS:-95}" $(RUN) pytest tests/e2e/test_suggestions.py -s
 
 drains: $(STAMP) ## 20 random clusters: what drain, capacity and add-nodes say, held against a real control plane
 	DRAIN_SEEDS="$${DRAIN_SEEDS:-20}" $(RUN) pytest tests/e2e/test_drains.py -s

@@ -99,7 +99,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "pruned-pending": lambda: Scene(pruned(a_pending())),
         "second-attempt": lambda: Scene(second_attempt()),
         "pending": lambda: Scene(explained(a_pending())),
-        "pending-fixes": lambda: Scene(explained(pending_with_fixes())),
+        "pending-suggestions": lambda: Scene(explained(pending_with_suggestions())),
         "woken": lambda: Scene(explained(woken())),
         "pending-all": lambda: Scene(explained(a_pending(), every_node=True), all_nodes),
         "prefilter-rejected": lambda: Scene(prefilter_rejected()),
@@ -340,7 +340,7 @@ def a_pending() -> Decision:
     return a_decision(pod="payments-0", nodes=NODES, rejected=rejected, requests={"cpu": 2000}, owner=owner, attempt=5)
 
 
-def pending_with_fixes() -> Decision:
+def pending_with_suggestions() -> Decision:
     """Return a rejected decision with three suggestions: one checked, one not, and one without a command."""
     lowered = {"container": "app", "group": "containers", "resource": "cpu", "from": "2", "to": "1700m"}
     patch = '{"containers":[{"name":"app","resources":{"requests":{"cpu":"1700m"}}}]}'

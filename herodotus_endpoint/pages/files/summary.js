@@ -60,7 +60,7 @@ async function pending(namespace) {
     group.oldestAt ? ago(group.oldestAt) : "–",
   ]);
   const left = answer.groups.length - rows.length;
-  const columns = [["Count", "number"], ["Reason"], ["Fix of the first"], ["Pods", "long"], ["Oldest"]];
+  const columns = [["Count", "number"], ["Reason"], ["Suggestion for the first"], ["Pods", "long"], ["Oldest"]];
   return {
     answer: el("p", { class: `answer ${waiting ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, sign), said, late),
     body: rows.length ? [table("Pending pods by reason", columns, rows), left > 0 ? el("p", {}, link("pending", { namespace }, `${count(left, "more reason")}`)) : ""] : el("p", { class: "quiet" }, answer.noRecords ? "An installation needs a minute or two for its first records." : "Nothing waits."),

@@ -1,4 +1,4 @@
-"""Which of the rights for a fix the user lacks, and what the screen says of it and of pods that cannot be listed."""
+"""Which rights for a suggestion the user lacks, and what the screen says of it and of pods that cannot be listed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from herodotus_cli.commands.pod import read_live_sections
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_cli.transport.api_server_queries import NodePodsQuery, RightsQuery
-from tests.cli.scenes import NOW, explained, pending_with_fixes
+from tests.cli.scenes import NOW, explained, pending_with_suggestions
 
 PATCH = {"verb": "patch", "resource": "statefulsets.apps", "namespace": "shop"}
 UNCORDON = {"verb": "patch", "resource": "nodes", "namespace": ""}
@@ -89,7 +89,7 @@ def test_the_screen_states_missing_rights_and_pods_that_could_not_be_read() -> N
         1, b"", b'Error from server (Forbidden): pods is forbidden: User "eve" cannot list resource "pods"'
     )
     transport: Any = Transport(Ended(0, LISTED), forbidden)
-    rights, unread = read_live_sections(explained(pending_with_fixes()), transport)
+    rights, unread = read_live_sections(explained(pending_with_suggestions()), transport)
     said = plain_text.draw([*rights, *unread], ViewOptions(NOW))
     assert said == (
         "     You may not patch statefulsets.apps in shop, patch pods in shop.\n"
@@ -99,4 +99,4 @@ def test_the_screen_states_missing_rights_and_pods_that_could_not_be_read() -> N
 
 def test_a_request_that_fails_otherwise_leaves_its_lines_out() -> None:
     transport: Any = Transport(Ended(1), Ended(1, b"", b"Unable to connect to the server"))
-    assert read_live_sections(explained(pending_with_fixes()), transport) == []
+    assert read_live_sections(explained(pending_with_suggestions()), transport) == []

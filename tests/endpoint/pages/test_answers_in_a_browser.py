@@ -147,7 +147,7 @@ def texts(page: Page, region: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("width", "height"), SCREENS)
-def test_pod_begins_with_state_reason_and_fix_above_the_fold(scene: Scene, width: int, height: int) -> None:
+def test_pod_begins_with_state_reason_and_suggestion_above_the_fold(scene: Scene, width: int, height: int) -> None:
     scene.store(waiting())
     scene.tab.page.set_viewport_size({"width": width, "height": height})
     page = scene.open(WAITING)
@@ -221,7 +221,7 @@ def test_holders_that_cannot_be_read_are_named_as_such(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("fate", "says"), [("deleted", "no longer exists"), ("replaced", "an earlier pod of that name")]
 )
-def test_pod_that_is_gone_has_no_fix(scene: Scene, fate: str, says: str) -> None:
+def test_pod_that_is_gone_has_no_suggestion(scene: Scene, fate: str, says: str) -> None:
     scene.store(waiting())
     mine = scene.cluster.objects.pop("/api/v1/namespaces/shop/pods/payments-0")
     if fate == "replaced":
@@ -298,13 +298,13 @@ def test_summary_is_the_first_page_and_leads_to_everything(scene: Scene) -> None
     page = scene.open("")
     assert page.get_by_role("heading", level=1).inner_text() == "Summary"
     assert scene.answer() == "✗ 1 pod is pending."
-    ((count, reason, fix, pods, _),) = texts(page, "Pending pods by reason")
+    ((count, reason, suggestion, pods, _),) = texts(page, "Pending pods by reason")
     assert (count, reason, pods) == ("1", "Insufficient cpu", "shop/payments-0")
-    assert fix == "lower the cpu request of container app from 2 to 1700m: fits worker-1"
+    assert suggestion == "lower the cpu request of container app from 2 to 1700m: fits worker-1"
     assert [row[:2] for row in texts(page, "Last placements")] == [["shop/web-0", "worker-1"]]
     assert texts(page, "Nodes that reject most")[0][0] == "worker-1"
     assert "No other scheduler was observed in the last 24 hours." in page.locator("main").inner_text()
-    page.get_by_role("link", name=fix).click()
+    page.get_by_role("link", name=suggestion).click()
     page.wait_for_url("**view=decision*")
     scene.tab.ready().locator("h1").get_by_role("link", name="shop").click()
     page.wait_for_url("**view=summary&namespace=shop")

@@ -25,7 +25,7 @@ def decision(*suggestions: Suggestion) -> Decision:
     return dataclasses.replace(a_decision(pod="web-0"), suggestions=suggestions)
 
 
-def test_the_fix_and_the_command() -> None:
+def test_the_suggestion_and_the_command() -> None:
     said = EventExplainer().explain(decision(LOWER))
     assert said == f"Suggestion: lower the cpu request of container main from 8 to 4. {COMMAND}"
 
@@ -61,7 +61,7 @@ def test_the_note_fits_an_event_and_keeps_the_explanation() -> None:
     assert note.endswith(f" ... {explanation}")
 
 
-def test_a_long_fix_is_left_out() -> None:
+def test_a_long_suggestion_is_left_out() -> None:
     long = Suggestion("n1", (Reason("remove-pod-affinity", {"key": "k" * MAX_BYTES}),))
     assert EventExplainer().explain(decision(long)) == COMMAND
 

@@ -1,6 +1,7 @@
-"""Every fix that is suggested for a pending pod makes it schedulable, carried out with the command as it is printed.
+"""Every suggestion for a pending pod makes it schedulable, carried out with the command as it is printed.
 
-FIX_NODES, FIX_PODS (running ones) and FIX_WORKLOADS (stuck ones) make the run larger (`make fixes`).
+SUGGESTION_NODES, SUGGESTION_PODS (running ones) and SUGGESTION_WORKLOADS (stuck ones) make the run larger, as in
+`make suggestions`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from herodotus_local.service import LocalService
 from herodotus_sim import SimulatedCluster
 from scheduler.config import Configuration
 from tests.e2e.cluster import SCHEDULER, Cluster, Herodotus
-from tests.e2e.fixes import DAEMON_SET_REASONS, NAMESPACE, OWNERS, STUCK, FixTrial
 from tests.e2e.real_cluster import run_real_cluster
+from tests.e2e.suggestions import DAEMON_SET_REASONS, NAMESPACE, OWNERS, STUCK, SuggestionTrial
 from tests.processes import eventually
 
 Json = dict[str, Any]
 
-NODES, PODS = int(os.environ.get("FIX_NODES", "20")), int(os.environ.get("FIX_PODS", "100"))
-WORKLOADS = int(os.environ.get("FIX_WORKLOADS", "18"))
+NODES, PODS = int(os.environ.get("SUGGESTION_NODES", "20")), int(os.environ.get("SUGGESTION_PODS", "100"))
+WORKLOADS = int(os.environ.get("SUGGESTION_WORKLOADS", "18"))
 CONTROLLERS = ("deployment", "replicaset", "statefulset", "job", "daemonset", "garbage-collector")
 PATIENCE_S = 60.0
 pytestmark = pytest.mark.timeout(max(900, WORKLOADS * 30))
@@ -77,27 +78,27 @@ def recorded_explanations(herodotus: Herodotus) -> Callable[[Json], Json]:
     return explain
 
 
-def run(trial: FixTrial, kinds: tuple[str, ...]) -> None:
+def run(trial: SuggestionTrial, kinds: tuple[str, ...]) -> None:
     trial.populate(random.Random(7), NODES, PODS)
     for name, kind, reason in workloads(kinds):
         trial.try_workload(name, kind, reason)
     print(f"\n{NODES} nodes, {PODS} running pods: {trial.figures}", *trial.figures.failures, sep="\n")
     assert not trial.figures.failures, "\n".join(trial.figures.failures)
-    assert trial.figures.with_fix >= 0.9 * trial.figures.pods, str(trial.figures)
+    assert trial.figures.with_suggestion >= 0.9 * trial.figures.pods, str(trial.figures)
 
 
 @pytest.mark.e2e
-def test_kube_scheduler_places_the_pod_after_each_fix(real: Cluster) -> None:
-    run(FixTrial(real, local_explanations(real), "default-scheduler", PATIENCE_S), OWNERS)
+def test_kube_scheduler_places_the_pod_after_each_suggestion(real: Cluster) -> None:
+    run(SuggestionTrial(real, local_explanations(real), "default-scheduler", PATIENCE_S), OWNERS)
 
 
-def test_our_scheduler_places_the_pod_after_each_fix_that_it_recorded(tmp_path: Path) -> None:
+def test_our_scheduler_places_the_pod_after_each_suggestion_that_it_recorded(tmp_path: Path) -> None:
     with SimulatedCluster(run_controllers=True) as sim:
         cluster = Cluster("simulated", sim.url, {}, sim.write_kubeconfig(tmp_path / "kubeconfig"))
         herodotus = Herodotus(cluster, tmp_path, podMaxBackoffSeconds=1)
         try:
             kinds = tuple(kind for kind in OWNERS if kind != "DaemonSet")  # the simulated cluster has no controller
-            run(FixTrial(cluster, recorded_explanations(herodotus), SCHEDULER, PATIENCE_S), kinds)
+            run(SuggestionTrial(cluster, recorded_explanations(herodotus), SCHEDULER, PATIENCE_S), kinds)
         finally:
             herodotus.stop()
             cluster.close()

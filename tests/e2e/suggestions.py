@@ -25,7 +25,7 @@ from tests.processes import eventually
 
 Json = dict[str, Any]
 
-NAMESPACE = "fixes"
+NAMESPACE = "suggestions"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GPU = "example.com/gpu"
 OWNERS = ("Pod", "Deployment", "StatefulSet", "ReplicaSet", "Job", "DaemonSet")
@@ -200,11 +200,11 @@ def make_workload(name: str, kind: str, reason: str, scheduler: str) -> Json:
 
 
 @dataclass
-class FixFigures:
+class SuggestionFigures:
     """What came of the stuck pods: how many had a suggestion with a command, and what became of the commands."""
 
     pods: int = 0
-    with_fix: int = 0
+    with_suggestion: int = 0
     unchecked: int = 0
     carried_out: int = 0
     failures: list[str] = field(default_factory=list)
@@ -212,22 +212,23 @@ class FixFigures:
     kinds: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
-        share = round(100 * self.with_fix / max(self.pods, 1))
+        share = round(100 * self.with_suggestion / max(self.pods, 1))
         return (
-            f"{self.pods} pending pods, {self.with_fix} of them ({share}%) with a fix; {self.carried_out} fixes carried"
-            f" out, {self.carried_out - len(self.failures)} pods placed; {self.unchecked} fixes unchecked;"
-            f" without a fix: {dict(self.without)}; changes: {dict(self.kinds)}"
+            f"{self.pods} pending pods, {self.with_suggestion} of them ({share}%) with a suggestion;"
+            f" {self.carried_out} suggestions carried out, {self.carried_out - len(self.failures)} pods placed;"
+            f" {self.unchecked} suggestions unchecked; without a suggestion: {dict(self.without)};"
+            f" changes: {dict(self.kinds)}"
         )
 
 
-class FixTrial:
+class SuggestionTrial:
     """Tries the suggestions for stuck workloads on one cluster."""
 
     def __init__(self, cluster: Cluster, explain: Callable[[Json], Json], scheduler: str, patience_s: float) -> None:
         """Store the settings; `explain` returns the PodExplanation of the pod with this metadata."""
         self._cluster, self._explain = cluster, explain
         self._scheduler, self._patience_s = scheduler, patience_s
-        self.figures = FixFigures()
+        self.figures = SuggestionFigures()
 
     def populate(self, rng: random.Random, nodes: int, pods: int) -> None:
         """Create the namespace, the nodes and the running pods."""
@@ -241,7 +242,7 @@ class FixTrial:
         suggestions = self._begin(name, kind, reason)
         self.figures.pods += 1
         commands = [s for s in suggestions if s["command"]]
-        self.figures.with_fix += bool(commands)
+        self.figures.with_suggestion += bool(commands)
         self.figures.unchecked += sum(not s["checked"] for s in commands)
         if not commands:
             self.figures.without[f"{kind}: {reason}"] += 1
@@ -265,8 +266,8 @@ class FixTrial:
             self._cluster.create(_PATHS[kind], make_workload(name, kind, reason, self._scheduler))
             tried = eventually(lambda: self._find_tried(name), what, self._patience_s, every_s=0.1)
             if not tried["spec"].get("nodeName"):
-                found: list[Json] = self._explain(tried["metadata"])["suggestions"]
-                return found
+                suggestions: list[Json] = self._explain(tried["metadata"])["suggestions"]
+                return suggestions
             self._end(name, kind, {})
         raise AssertionError(f"{what}: it is placed")
 
@@ -299,8 +300,8 @@ class FixTrial:
         try:
             eventually(lambda: self._is_placed(name, before), "the pod to be placed", self._patience_s, every_s=0.1)
         except AssertionError:
-            said = [json.dumps(pod["status"].get("conditions")) for pod in self._pods(name)]
-            self.figures.failures.append(f"{what}: not placed after {suggestion['command']}: {said}")
+            conditions = [json.dumps(pod["status"].get("conditions")) for pod in self._pods(name)]
+            self.figures.failures.append(f"{what}: not placed after {suggestion['command']}: {conditions}")
 
     def _is_placed(self, name: str, before: set[str]) -> bool:
         return any(pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in before for pod in self._pods(name))
