@@ -168,9 +168,9 @@ class PodCreator:
         """Create pods at a constant rate, wait for the answers, and return how late each request was, in seconds."""
         first, began = len(self._requests), time.monotonic()
         for number in range(count):
-            at = began + number / per_s
-            time.sleep(max(0.0, at - time.monotonic()))
-            self._submit(at)
+            due = began + number / per_s
+            time.sleep(max(0.0, due - time.monotonic()))
+            self._submit(due)
         return [request.result() for request in self._requests[first:]]
 
     def raise_if_refused(self) -> bool:

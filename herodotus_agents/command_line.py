@@ -107,15 +107,15 @@ def _monitor(parser: argparse.ArgumentParser) -> None:
 
 
 def _cluster(parser: argparse.ArgumentParser) -> None:
-    where = parser.add_argument_group("API server (default: CLUSTER_CONF, KUBECONFIG, ~/.kube/config)")
-    where.add_argument(
+    group = parser.add_argument_group("API server (default: CLUSTER_CONF, KUBECONFIG, ~/.kube/config)")
+    group.add_argument(
         "--server",
         default="",
         metavar="URL",
         help="address of the API server without credentials, such as kubectl proxy's",
     )
-    where.add_argument("--kubeconfig", default="", metavar="FILE")
-    where.add_argument("--in-cluster", action="store_true", help="use the pod's service account")
+    group.add_argument("--kubeconfig", default="", metavar="FILE")
+    group.add_argument("--in-cluster", action="store_true", help="use the pod's service account")
 
 
 def _annotate(what: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

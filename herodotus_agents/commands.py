@@ -126,10 +126,10 @@ def convert_policy(arguments: argparse.Namespace) -> None:
     except OSError as e:
         raise PolicyError(f"{arguments.file}: {e.strerror}") from e
     try:
-        found = policy.convert(text, arguments.scheduler_name, partial(print, "note:", file=sys.stderr))
+        configuration = policy.convert(text, arguments.scheduler_name, partial(print, "note:", file=sys.stderr))
     except PolicyError as e:
         raise PolicyError(f"{arguments.file}: {e}") from e
-    yaml.safe_dump(found, sys.stdout, sort_keys=False)
+    yaml.safe_dump(configuration, sys.stdout, sort_keys=False)
 
 
 def annotate_usage(arguments: argparse.Namespace) -> None:
@@ -173,16 +173,16 @@ def annotate_price(arguments: argparse.Namespace) -> None:
 
     Raises RoundError if a price given with --price could not be written.
     """
-    given = dict(_parse_price(text) for text in arguments.price)
+    prices = dict(_parse_price(text) for text in arguments.price)
     done: RoundResult | None = None
     with closing(_kube_client(arguments)) as kube:
         if not arguments.list:
-            annotator = price.PriceAnnotator(given, arguments.seed, arguments.annotation)
+            annotator = price.PriceAnnotator(prices, arguments.seed, arguments.annotation)
             done = run_round(kube, annotator, _annotation_rate(_annotator_settings(os.environ)), threading.Event())
         for name, value in price.list_prices(list_nodes(kube), arguments.annotation):
             print(name, escape(value))
-    if done and (done.problem or (given and done.failed)):  # A node named with --price must exist.
-        raise RoundError(done.problem or f"{done.failed} of {len(given)} nodes could not be annotated")
+    if done and (done.problem or (prices and done.failed)):  # A node named with --price must exist.
+        raise RoundError(done.problem or f"{done.failed} of {len(prices)} nodes could not be annotated")
 
 
 def _annotate(arguments: argparse.Namespace, annotator: Annotator, options: AnnotatorSettings) -> None:
@@ -224,11 +224,11 @@ def _kube_client(arguments: argparse.Namespace) -> ApiServer:
 
     Flags win over CLUSTER_CONF, and both over the default locations. Raises SettingsError if CLUSTER_CONF is invalid.
     """
-    where = os.environ.get("CLUSTER_CONF", "")
-    if where not in ("", IN_CLUSTER, OUT_OF_CLUSTER):
-        raise SettingsError(f"CLUSTER_CONF {where}: expected {IN_CLUSTER} or {OUT_OF_CLUSTER}")
+    cluster_conf = os.environ.get("CLUSTER_CONF", "")
+    if cluster_conf not in ("", IN_CLUSTER, OUT_OF_CLUSTER):
+        raise SettingsError(f"CLUSTER_CONF {cluster_conf}: expected {IN_CLUSTER} or {OUT_OF_CLUSTER}")
     named = bool(arguments.server or arguments.kubeconfig)
-    inside = where == IN_CLUSTER or (not where and "KUBERNETES_SERVICE_HOST" in os.environ)
+    inside = cluster_conf == IN_CLUSTER or (not cluster_conf and "KUBERNETES_SERVICE_HOST" in os.environ)
     in_cluster = arguments.in_cluster or (inside and not named)
     credentials = find_credentials(kubeconfig=arguments.kubeconfig, master=arguments.server, in_cluster=in_cluster)
     return ApiServer(credentials, user_agent="herodotus-agents")

@@ -35,8 +35,8 @@ def classify(pod: PodView) -> PodOutcome | None:
         return PodOutcome(phase, rewards.FAILED)
     if phase != "Running":
         return None
-    found = [_classify_container(status) for status in pod.status.container_statuses or ()]
-    return next((outcome for outcome in reversed(found) if outcome is not None), None)
+    outcomes = [_classify_container(status) for status in pod.status.container_statuses or ()]
+    return next((outcome for outcome in reversed(outcomes) if outcome is not None), None)
 
 
 def _classify_container(status: ContainerStatusView) -> PodOutcome | None:

@@ -127,14 +127,14 @@ def _only(enabled: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _filters(predicates: list[_Named]) -> list[str]:
-    found: list[str] = list(ALWAYS)
+    filters: list[str] = list(ALWAYS)
     for i, predicate in enumerate(predicates):
         if predicate.argument is not None:
             raise PolicyError(f"predicates[{i}].argument: configured predicates have no successor")
         if predicate.name not in PREDICATES:
             raise PolicyError(f"predicates[{i}].name: {predicate.name} is not known")
-        found += PREDICATES[predicate.name]
-    return list(dict.fromkeys(found))
+        filters += PREDICATES[predicate.name]
+    return list(dict.fromkeys(filters))
 
 
 def _scores(priorities: list[_Named], note: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -51,10 +51,10 @@ class Rewards:
 
         `outcome` is a name that is unique within the pod with this `uid`; `earned` is its reward, 0 to 1.
         """
-        counted = self._state.counted.setdefault(uid, [])
-        if outcome in counted:
+        pod_outcomes = self._state.counted.setdefault(uid, [])
+        if outcome in pod_outcomes:
             return False
-        counted.append(outcome)
+        pod_outcomes.append(outcome)
         for key in (f"/nodes/{node}", f"/pods/{pod_type}/{node}", f"/pods/{pod_type}/all"):
             self._state.rewards[key] = reward.update_reward(self._state.rewards.get(key, reward.INITIAL), earned)
         return True
@@ -70,11 +70,11 @@ class Rewards:
     def rewards_below_initial(self, node: str) -> dict[str, float]:
         """Return the rewards on a node that are below the initial value of 1, by pod type."""
         suffix = f"/{node}"
-        found = {}
+        rewards = {}
         for key, value in self._state.rewards.items():
             if key.startswith("/pods/") and key.endswith(suffix) and round(value, 6) < reward.INITIAL:
-                found[key[len("/pods/") : -len(suffix)]] = round(value, 6)
-        return dict(sorted(found.items()))
+                rewards[key[len("/pods/") : -len(suffix)]] = round(value, 6)
+        return dict(sorted(rewards.items()))
 
     def format_lines(self) -> list[str]:
         """Return a line "KEY VALUE" for each reward, sorted by key, such as "/pods/TYPE/NODE 0.950000"."""

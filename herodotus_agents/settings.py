@@ -124,12 +124,12 @@ def _read_document(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        found = yaml.safe_load(file.read_text())
+        document = yaml.safe_load(file.read_text())
     except (OSError, ValueError, yaml.YAMLError) as e:
         raise SettingsError(f"{file}: {' '.join(str(e).split())}") from e
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SettingsError(f"{file}: expected a mapping of settings")
-    return found
+    return document
 
 
 def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_SettingsSource], where: str) -> S:
@@ -146,10 +146,10 @@ def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_Sett
     merged = dict(section)
     for layer in layers:
         for key in layer.fields.keys() & layer.values.keys():
-            given = {wire_names[layer.fields[key]]: layer.values[key]}
+            setting = {wire_names[layer.fields[key]]: layer.values[key]}
             try:
-                msgspec.convert(given, kind, strict=False)
-                merged |= given
+                msgspec.convert(setting, kind, strict=False)
+                merged |= setting
             except msgspec.ValidationError as e:
                 _log.warning("%s=%s ignored: %s", key, layer.values[key], e)
     return msgspec.convert(merged, kind, strict=False)

@@ -97,8 +97,8 @@ class _Pigeon(Pigeon):
         """Return what pods request on the feasible nodes, by resource, according to the allocation annotations."""
         reading = self._reader.read(state, nodes)
         requested = [np.nan_to_num(reading.get(measurements.REQUESTED[resource])) for resource in self.resources]
-        counted = [np.clip(amounts[feasible], 0, _MAX_AMOUNT).astype(np.int64) for amounts in requested]
-        return np.array([packing.scaled(r, c) for r, c in zip(self.resources, counted, strict=True)], np.float64)
+        whole_amounts = [np.clip(amounts[feasible], 0, _MAX_AMOUNT).astype(np.int64) for amounts in requested]
+        return np.array([packing.scaled(r, c) for r, c in zip(self.resources, whole_amounts, strict=True)], np.float64)
 
     def requested_by(self, pod: PodInfo, resource: str) -> int:
         return compute_running_requests(pod.pod, resource)

@@ -49,10 +49,10 @@ class CongestionAnnotator:
 
     def measure(self, nodes: Sequence[NodeView], kube: ApiServer) -> Values:
         """Return, by node name, the congestion annotation of each node that Prometheus has a network series for."""
-        found = {series.labels.get("instance", ""): series.values[-1] for series in self.prometheus.query(self.query)}
+        rates = {series.labels.get("instance", ""): series.values[-1] for series in self.prometheus.query(self.query)}
         values = {}
         for node in nodes:
-            rate = found.get(f"{node.address}:{self.exporter_port}", np.nan)
+            rate = rates.get(f"{node.address}:{self.exporter_port}", np.nan)
             if np.isfinite(rate):
                 values[node.name] = {CONGESTION: f"{100 * rate / self.capacity_bytes_s:.0f}"}
             else:

@@ -70,7 +70,7 @@ class UsageAnnotator:
         """
         floors = _unrequested_amounts(nodes, kube) if self.use_requests else {}
         values: dict[str, dict[str, str | None]] = {}
-        known: set[tuple[str, str]] = set()
+        measured_resources: set[tuple[str, str]] = set()
         for window in self._windows():
             series = self._series(window)
             for node in nodes:
@@ -80,11 +80,13 @@ class UsageAnnotator:
                         "node=%s: no %s series of %s", node.name, window.resource, node.address or "no address"
                     )
                     continue
-                known.add((node.name, window.resource))
+                measured_resources.add((node.name, window.resource))
                 samples = np.maximum(samples, floors.get((node.name, window.resource), 0.0))
                 values.setdefault(node.name, {}).update(self._statistics(window.resource, samples))
-        for name, found in values.items():
-            found |= {key: None for r in ("cpu", "memory") if (name, r) not in known for key in _annotations(r)}
+        for name, node_values in values.items():
+            node_values |= {
+                key: None for r in ("cpu", "memory") if (name, r) not in measured_resources for key in _annotations(r)
+            }
         return values
 
     def _windows(self) -> Sequence[MetricWindow]:
@@ -98,8 +100,8 @@ class UsageAnnotator:
         """Query Prometheus and return the finite samples of the window by instance (ADDRESS:PORT), oldest first."""
         now = self.clock()
         step_s = max(window.length_s / POINTS, 1.0)
-        found = self.prometheus.query_range(window.query, now - window.length_s, now, step_s)
-        return {series.labels.get("instance", ""): series.values[np.isfinite(series.values)] for series in found}
+        all_series = self.prometheus.query_range(window.query, now - window.length_s, now, step_s)
+        return {series.labels.get("instance", ""): series.values[np.isfinite(series.values)] for series in all_series}
 
     def _statistics(self, resource: str, samples: Floats) -> dict[str, str | None]:
         deviation = samples.std(ddof=1) if len(samples) > 1 else 0.0
