@@ -63,15 +63,15 @@ class _Reader:
 
     def list(self, path: str, what: str) -> list[Json] | None:
         """Return the items of the list at a path, or None if it cannot be read."""
-        found = self.find(path, what)
-        return None if found is None else [item for item in found.get("items") or () if isinstance(item, dict)]
+        document = self.find(path, what)
+        return None if document is None else [item for item in document.get("items") or () if isinstance(item, dict)]
 
     def probe(self, path: str) -> Json | None:
         """Return the object at a path, or None without a note."""
         noted = len(self.notes)
-        found = self.find(path, "")
+        document = self.find(path, "")
         del self.notes[noted:]
-        return found
+        return document
 
 
 def _answer(by: str, name: str, kind: str, reader: _Reader, **known: Any) -> Json:
@@ -104,11 +104,11 @@ def _read_kueue(pod: Json, reader: _Reader) -> Json:
         return _answer("Kueue", "", "Workload", reader)
     name, queue = own["metadata"]["name"], (own.get("spec") or {}).get("queueName")
     state, message = _summarize_workload(own)
-    known: Json = {"localQueue": queue, "state": state, "message": message}
+    fields: Json = {"localQueue": queue, "state": state, "message": message}
     if queue and state == "waiting for quota":
-        known |= _find_position(own, workloads or [], queue, namespace, reader)
-    known |= _read_cluster_queue(own, queue, root, namespace, reader)
-    return _answer("Kueue", name, "Workload", reader, **known)
+        fields |= _find_position(own, workloads or [], queue, namespace, reader)
+    fields |= _read_cluster_queue(own, queue, root, namespace, reader)
+    return _answer("Kueue", name, "Workload", reader, **fields)
 
 
 def _find_version(reader: _Reader) -> str | None:
@@ -167,12 +167,12 @@ def _read_cluster_queue(own: Json, queue: str | None, root: str, namespace: str,
         name = ((local or {}).get("spec") or {}).get("clusterQueue")
     if not name:
         return {}
-    found = reader.find(f"{root}/clusterqueues/{name}", f"ClusterQueue {name}")
-    if found is None:
+    cluster_queue = reader.find(f"{root}/clusterqueues/{name}", f"ClusterQueue {name}")
+    if cluster_queue is None:
         return {"queue": name}
     used = {
         (flavor.get("name"), resource.get("name")): resource.get("total")
-        for flavor in (found.get("status") or {}).get("flavorsUsage") or ()
+        for flavor in (cluster_queue.get("status") or {}).get("flavorsUsage") or ()
         for resource in flavor.get("resources") or ()
     }
     quota = [
@@ -182,7 +182,7 @@ def _read_cluster_queue(own: Json, queue: str | None, root: str, namespace: str,
             "used": _text(used.get((flavor.get("name"), resource.get("name")))),
             "limit": _text(resource.get("nominalQuota")),
         }
-        for group in (found.get("spec") or {}).get("resourceGroups") or ()
+        for group in (cluster_queue.get("spec") or {}).get("resourceGroups") or ()
         for flavor in group.get("flavors") or ()
         for resource in flavor.get("resources") or ()
     ]
@@ -193,27 +193,27 @@ def _read_cluster_queue(own: Json, queue: str | None, root: str, namespace: str,
 
 
 def _read_volcano(namespace: str, group: str, reader: _Reader) -> Json:
-    found = reader.find(
+    pod_group = reader.find(
         api_paths.namespaced(_VOLCANO_API, namespace, "podgroups", group), f"Volcano's PodGroup {group}"
     )
-    if found is None:
+    if pod_group is None:
         return _answer("Volcano", group, "PodGroup", reader)
-    spec, status = found.get("spec") or {}, found.get("status") or {}
+    spec, status = pod_group.get("spec") or {}, pod_group.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
     last: Json = max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default={})
-    known: Json = {"state": status.get("phase") or "Pending", "message": last.get("message") or last.get("reason")}
-    known |= {"queue": spec.get("queue") or "default", "minMember": spec.get("minMember")}
-    queue = reader.find(f"{_VOLCANO_API}/queues/{known['queue']}", f"Volcano's Queue {known['queue']}")
+    fields: Json = {"state": status.get("phase") or "Pending", "message": last.get("message") or last.get("reason")}
+    fields |= {"queue": spec.get("queue") or "default", "minMember": spec.get("minMember")}
+    queue = reader.find(f"{_VOLCANO_API}/queues/{fields['queue']}", f"Volcano's Queue {fields['queue']}")
     if queue is not None:
         of_queue = queue.get("status") or {}
         limits = (queue.get("spec") or {}).get("capability") or {}
         used = of_queue.get("allocated") or {}
-        known["waiting"] = of_queue.get("pending")
-        known["quota"] = [
+        fields["waiting"] = of_queue.get("pending")
+        fields["quota"] = [
             {"flavor": None, "resource": name, "used": _text(used.get(name)), "limit": _text(limit)}
             for name, limit in sorted(limits.items())
         ]
-    return _answer("Volcano", group, "PodGroup", reader, **known)
+    return _answer("Volcano", group, "PodGroup", reader, **fields)
 
 
 def _text(value: Any) -> str | None:

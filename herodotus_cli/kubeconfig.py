@@ -76,8 +76,8 @@ def _parse(text: str, path: str) -> Any:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark else ""
-        raise CliError(f"error: kubeconfig {path}: not valid YAML{where}") from None
+        location = f" (line {mark.line + 1})" if mark else ""
+        raise CliError(f"error: kubeconfig {path}: not valid YAML{location}") from None
 
 
 def _contexts(config: Mapping[str, Any], path: str) -> list[tuple[str, str]]:

@@ -40,9 +40,9 @@ def read_grouped(path: str) -> tuple[Json, int]:
         policies = [(group.get("spec") or {}).get("schedulingPolicy") or {} for group in every if is_pod_group(group)]
         counts = [(policy.get("gang") or {}).get("minCount") for policy in policies]
         return objects[0], next((count for count in counts if isinstance(count, int)), 0)
-    where = _describe(path)
+    source = _describe(path)
     names = ", ".join(f"{o['kind']}/{(o.get('metadata') or {}).get('name', '')}" for o in objects[:5])
-    raise CliError(f"error: {where}: several objects define pods", [f"put one of them into a file: {names}"])
+    raise CliError(f"error: {source}: several objects define pods", [f"put one of them into a file: {names}"])
 
 
 def read_all(path: str, *, with_groups: bool = False) -> list[Json]:

@@ -49,10 +49,10 @@ def _draw_columns(rows: Sequence[Json], spec: str, environ: Mapping[str, str], *
     titles, paths = zip(*map(_parse_column, spec.split(",")), strict=True)
     cells = "".join(f'{{{path}}}{{"\\u001f"}}' for path in paths)
     document = {"apiVersion": "v1", "kind": "Rows", "rows": _without_nulls(rows)}
-    found = _run(document, f'jsonpath={{range .rows[*]}}{cells}{{"\\u001e"}}{{end}}', environ)
-    found_rows = found.split(_END_OF_ROW)[: len(rows)]
+    output = _run(document, f'jsonpath={{range .rows[*]}}{cells}{{"\\u001e"}}{{end}}', environ)
+    row_texts = output.split(_END_OF_ROW)[: len(rows)]
     table = [list(titles)] if headers else []
-    table += [[escape(cell) or _NONE for cell in row.split(_END_OF_CELL)[: len(paths)]] for row in found_rows]
+    table += [[escape(cell) or _NONE for cell in row.split(_END_OF_CELL)[: len(paths)]] for row in row_texts]
     if not table:
         return ""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -33,8 +33,8 @@ def build_answer(pod: Json, is_recorded: Callable[[str], bool]) -> Json | None:
         return _answer(pod, "NodeName", headline)
     if is_recorded(scheduler):
         return None
-    where = f"On {node}. W" if node else "Pending. W"
-    headline = f"{where}hy is not known: the pod belongs to {scheduler}, whose decisions are not recorded."
+    beginning = f"On {node}. W" if node else "Pending. W"
+    headline = f"{beginning}hy is not known: the pod belongs to {scheduler}, whose decisions are not recorded."
     changes = [f"record its decisions from now on, with a read-only observer: {OBSERVE}"]
     if not node:
         changes.append("evaluate the pod now: the same command with --local")

@@ -245,5 +245,5 @@ def _escape(name: str) -> str:
 
 
 def _query_string(parameters: Mapping[str, object]) -> str:
-    given = "&".join(f"{name}={_escape(str(value))}" for name, value in parameters.items() if value is not None)
-    return f"?{given}" if given else ""
+    query = "&".join(f"{name}={_escape(str(value))}" for name, value in parameters.items() if value is not None)
+    return f"?{query}" if query else ""

@@ -28,15 +28,15 @@ def shorten(document: Any, max_size: int) -> list[str]:
     notes = _cut_texts(document, "answer")
     totals: dict[str, int] = {}
     while (excess := _size(document) - max_size) > 0:
-        lists = [found for found in _lists(document, "answer") if len(found.items) > _KEPT]
+        lists = [entry for entry in _lists(document, "answer") if len(entry.items) > _KEPT]
         if not lists:
             break
-        largest = max(lists, key=lambda found: found.size)
+        largest = max(lists, key=lambda entry: entry.size)
         totals.setdefault(largest.path, len(largest.items))
         share = max(0.0, 1 - excess / largest.size)
         del largest.items[max(_KEPT, min(len(largest.items) - 1, int(len(largest.items) * share))) :]
-    kept = {found.path: len(found.items) for found in _lists(document, "answer")}
-    cut = [f"{path}: the first {kept[path]} of {total} items" for path, total in totals.items() if path in kept]
+    counts = {entry.path: len(entry.items) for entry in _lists(document, "answer")}
+    cut = [f"{path}: the first {counts[path]} of {total} items" for path, total in totals.items() if path in counts]
     return notes + cut
 
 
@@ -60,9 +60,9 @@ def _cut_texts(value: Any, path: str) -> list[str]:
         return []
     notes = []
     for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
-        where = f"{path}.{key}" if isinstance(value, dict) else f"{path}[{key}]"
+        item_path = f"{path}.{key}" if isinstance(value, dict) else f"{path}[{key}]"
         if isinstance(item, str) and len(item) > MAX_TEXT:
             value[key] = item[:MAX_TEXT]
-            notes.append(f"{where}: the first {MAX_TEXT} of {len(item)} characters")
-        notes += _cut_texts(item, where)
+            notes.append(f"{item_path}: the first {MAX_TEXT} of {len(item)} characters")
+        notes += _cut_texts(item, item_path)
     return notes

@@ -90,7 +90,7 @@ def _once(
     from herodotus_cli.render import disagreements as disagreements_screen
 
     if not answer.get("schedulers") and not is_document(output.format):
-        where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
-        print_to_stderr(f"No decisions of other schedulers were observed{where}.", f"  {_OBSERVER}")
+        scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
+        print_to_stderr(f"No decisions of other schedulers were observed{scope}.", f"  {_OBSERVER}")
         return
     environment.print_answer(answer, output, lambda view: disagreements_screen.build_screen(answer, view))

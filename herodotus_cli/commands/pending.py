@@ -147,8 +147,8 @@ def _once(
         print_to_stderr(*_NO_RECORDS)
         return
     if not answer.get("pods") and not answer.get("gone") and not is_document(output.format):
-        where = f" in {namespace} namespace; every namespace: -A" if namespace else ""
-        print_to_stderr(f"No pending pods{where}.")
+        scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
+        print_to_stderr(f"No pending pods{scope}.")
         return
     from herodotus_cli.render import pending as pending_screen
 

@@ -215,8 +215,8 @@ def _review(arguments: WhatIfArguments, connection: ConnectionSettings, environm
     written = str((obj.get("metadata") or {}).get("namespace") or "") if obj else ""
     namespace = environment.resolve_namespace(arguments.namespace or written, connection)
     if written and written != namespace:
-        said = f'the namespace from the provided object "{written}" does not match the namespace "{namespace}"'
-        raise CliError(f"error: {said}. You must pass '--namespace={written}' to perform this operation.")
+        message = f'the namespace from the provided object "{written}" does not match the namespace "{namespace}"'
+        raise CliError(f"error: {message}. You must pass '--namespace={written}' to perform this operation.")
     if obj is None:
         obj = cluster_review.fetch_object(arguments.kind, arguments.name, namespace, connection, environment)
     spec: Json = {"object": obj, "node": arguments.node, "allNodes": arguments.every_node}

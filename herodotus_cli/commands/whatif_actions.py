@@ -118,11 +118,11 @@ def _run_upgrade(ctx: click.Context) -> None:
 
 def _describe(action: click.Context) -> str:
     """Return the arguments of an action for the title of the screen."""
-    given = action.params
-    words = given.get("nodes") or given.get("words") or ()
-    if "like" in given:
-        return f"{given['count']} like {given['like']}"
-    return cluster_review.join_names([str(word) for word in words]) or str(given.get("file") or "")
+    params = action.params
+    words = params.get("nodes") or params.get("words") or ()
+    if "like" in params:
+        return f"{params['count']} like {params['like']}"
+    return cluster_review.join_names([str(word) for word in words]) or str(params.get("file") or "")
 
 
 def _names(words: Sequence[str]) -> list[str]:
@@ -135,14 +135,14 @@ def _drain(ctx: click.Context, _environment: Environment) -> list[Json]:
     Budgets, pods without a controller and pods with local storage are treated as by kubectl. Pods of DaemonSets stay,
     as with --ignore-daemonsets.
     """
-    given = ctx.params
+    params = ctx.params
     return [
         {
             "kind": "Drain",
-            "nodes": _names(given["nodes"]),
-            "force": given["force"],
-            "deleteEmptyDirData": given["delete_emptydir_data"],
-            "disableEviction": given["disable_eviction"],
+            "nodes": _names(params["nodes"]),
+            "force": params["force"],
+            "deleteEmptyDirData": params["delete_emptydir_data"],
+            "disableEviction": params["disable_eviction"],
         }
     ]
 

@@ -76,8 +76,8 @@ def _nodes(nodes: list[Json], view: ViewOptions, *, weighed: bool) -> Block:
         if weighed:
             row += [format_number(n["wouldWin"]), _difference(n["wouldWin"] - n["won"])]
         rows.append([*row, format_reasons(n["decidedBy"])])
-    counted = ["EXPECTED"] if narrow else ["SHARE", "EXPECTED", "FIT"]
-    header = ["NODE", "WON", *counted, *(["WOULD WIN", "CHANGE"] if weighed else []), "DECIDED BY"]
+    columns = ["EXPECTED"] if narrow else ["SHARE", "EXPECTED", "FIT"]
+    header = ["NODE", "WON", *columns, *(["WOULD WIN", "CHANGE"] if weighed else []), "DECIDED BY"]
     return build_table(header, rows, right=range(1, len(header) - 1))
 
 

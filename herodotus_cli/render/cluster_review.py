@@ -120,11 +120,9 @@ def _short(pod: Json) -> str:
     """Return the most frequent reason in kube-scheduler's message; cordoned nodes count only if there is no other."""
     if pod["reason"].startswith(_TAKEN_BACK):
         return "fit only with their group"
-    _, found, listed = _first_sentence(pod["reason"]).removesuffix(".").partition("nodes are available: ")
-    counted = [part.split(" ", 1) for part in listed.split(", ")] if found else []
-    numbered = [
-        (rest[0] != _CORDONED, int(number), rest[0]) for number, *rest in counted if number.isdecimal() and rest
-    ]
+    _, separator, listed = _first_sentence(pod["reason"]).removesuffix(".").partition("nodes are available: ")
+    parts = [part.split(" ", 1) for part in listed.split(", ")] if separator else []
+    numbered = [(rest[0] != _CORDONED, int(number), rest[0]) for number, *rest in parts if number.isdecimal() and rest]
     return max(numbered, default=(True, 0, str(pod["reason"])))[2]
 
 
@@ -167,8 +165,8 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
 
 def _nodes(nodes: Iterable[Json], every_row: bool) -> list[Block]:
     """Return a table of the nodes that changed, with their pods and requests before and after."""
-    found = sorted(nodes, key=lambda node: natural_sort_key(node["name"]))
-    shown = found if every_row else found[:_ROWS]
+    sorted_nodes = sorted(nodes, key=lambda node: natural_sort_key(node["name"]))
+    shown = sorted_nodes if every_row else sorted_nodes[:_ROWS]
     rows = [
         (
             node["name"],
@@ -183,7 +181,7 @@ def _nodes(nodes: Iterable[Json], every_row: bool) -> list[Block]:
         return []
     return [
         build_table(("NODE", "STATE", "PODS", "CPU REQUESTS", "MEMORY"), rows),
-        *_more(len(found) - len(shown), "node"),
+        *_more(len(sorted_nodes) - len(shown), "node"),
     ]
 
 
@@ -232,12 +230,12 @@ def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
     return sections
 
 
-def _consolidation(found: Json, every_row: bool) -> list[list[Block]]:
-    emptied, kept = found["emptied"], found["kept"]
+def _consolidation(answer: Json, every_row: bool) -> list[list[Block]]:
+    emptied, kept = answer["emptied"], answer["kept"]
     total = len(emptied) + len(kept)
-    said = f"{len(emptied)} of {format_count(total, 'node')} could be emptied, in this order."
+    summary = f"{len(emptied)} of {format_count(total, 'node')} could be emptied, in this order."
     sections: list[list[Block]] = [
-        [TextLine(said if emptied else f"None of {format_count(total, 'node')} could be emptied.")]
+        [TextLine(summary if emptied else f"None of {format_count(total, 'node')} could be emptied.")]
     ]
     shown = emptied if every_row else emptied[:_ROWS]
     if shown:

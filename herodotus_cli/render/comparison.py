@@ -73,9 +73,9 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
         fits = format_feasible(side["nodes"])
         requests = side["requests"]
         amounts = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
-        at = format_age_or_time(side["attempt"]["startedAt"], view)
+        age = format_age_or_time(side["attempt"]["startedAt"], view)
         tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
-        rows.append((side["name"], side["node"] or "–", side["state"], at, tried, fits, amounts))
+        rows.append((side["name"], side["node"] or "–", side["state"], age, tried, fits, amounts))
     return build_table(header, rows, right=(4, 5))
 
 
@@ -126,8 +126,8 @@ def _filters(answer: Json, view: ViewOptions) -> list[Block]:
     ]
     blocks: list[Block] = [build_table(("FILTER", *names, "REASON"), rows)] if rows else []
     others = len(answer["filters"]) - len(shown)
-    counted = f"{others} other filters" if blocks else f"all {others} filters"
-    return [*blocks, TextLine(f"{counted}: same verdict for both", "dim")] if others else blocks
+    subject = f"{others} other filters" if blocks else f"all {others} filters"
+    return [*blocks, TextLine(f"{subject}: same verdict for both", "dim")] if others else blocks
 
 
 def _why(verdict: Json) -> str:

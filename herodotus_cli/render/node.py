@@ -187,8 +187,8 @@ def _top_workloads(answer: Json, view: ViewOptions) -> list[Block]:
 
     The table covers only the newest placements if the service stored older ones before it counted what decided.
     """
-    kept = answer.get("keepsGetting") or []
-    shown = kept if view.piped or view.wide else kept[:_NAMED]
+    workloads = answer.get("keepsGetting") or []
+    shown = workloads if view.piped or view.wide else workloads[:_NAMED]
     rows = []
     for k in shown:
         by = join_limited([f"{plugin} {n}" for plugin, n in k["decidedBy"].items()], _NAMED)

@@ -52,12 +52,12 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 def _deleted_pods_sentence(answer: Json, view: ViewOptions) -> str:
     """Return a sentence on pods that have a record as pending but were deleted or placed since; "" if none."""
-    said = ""
+    sentences = ""
     for fate, words in _FATES.items():
         gone = [pod for pod in answer.get("gone") or () if pod.get("fate") == fate]
         named = [f"{p['namespace']}/{p['pod']} (last tried {format_ago(p['startedAt'], view)})" for p in gone]
-        said += f" {len(gone)} {words}: {join_limited(named, _NAMED)}." if gone else ""
-    return said
+        sentences += f" {len(gone)} {words}: {join_limited(named, _NAMED)}." if gone else ""
+    return sentences
 
 
 def _groups(groups: list[Json], view: ViewOptions) -> Block:
@@ -66,8 +66,8 @@ def _groups(groups: list[Json], view: ViewOptions) -> Block:
         which = join_limited(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
         late = "overdue (the scheduler does not run, or the pod was deleted); " if g["overdue"] else ""
         name = f"PodGroup {g['podGroup']}: " if g.get("podGroup") else ""
-        said = Cell(f"{late}{name}{g['reason']}: {which}", "dim" if late else "")
-        rows.append((Cell(str(g["count"])), Cell(format_age_or_time(g["oldestAt"], view) or "–"), said))
+        reason = Cell(f"{late}{name}{g['reason']}: {which}", "dim" if late else "")
+        rows.append((Cell(str(g["count"])), Cell(format_age_or_time(g["oldestAt"], view) or "–"), reason))
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 
 

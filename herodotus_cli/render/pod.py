@@ -89,8 +89,8 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
     If `is_short`, leave out when a pending pod was tried last.
     """
     outcome, attempt = answer["outcome"], answer["attempt"]
-    at = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
-    when = format_ago(at, view)
+    timestamp = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
+    when = format_ago(timestamp, view)
     if attempt["source"] == "evaluated":
         pending = f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
         return f"{'on ' + outcome['node'] if outcome['state'] == 'Bound' else pending}, evaluated now"

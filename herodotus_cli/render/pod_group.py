@@ -90,22 +90,24 @@ def _groups(answer: Json) -> Block:
     rows = []
     for (status, reason), pods in groups.items():
         nodes = sorted({p["node"] for p in pods if p["node"]}, key=natural_sort_key)
-        where = reason or (f"{format_count(len(nodes), 'node')}: {join_limited(nodes, _NAMED)}" if nodes else "")
+        node_or_reason = reason or (
+            f"{format_count(len(nodes), 'node')}: {join_limited(nodes, _NAMED)}" if nodes else ""
+        )
         names = join_limited([p["pod"] for p in pods], 1 if len(pods) > _NAMED else _NAMED)
         style: Style = "" if status in ("placed", "fits") else "bad"
-        rows.append((str(len(pods)), _ranges(p["position"] for p in pods), Cell(status, style), names, where))
+        rows.append((str(len(pods)), _ranges(p["position"] for p in pods), Cell(status, style), names, node_or_reason))
     return build_table(("PODS", "POSITION", "STATUS", "POD", "NODE OR REASON"), rows, right=(0,))
 
 
 def _ranges(positions: Iterable[int | None]) -> str:
     """Return positions as ranges, such as `1-500, 502`; at most three."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for position in sorted(p for p in positions if p is not None):
-        if found and found[-1][1] == position - 1:
-            found[-1][1] = position
+        if ranges and ranges[-1][1] == position - 1:
+            ranges[-1][1] = position
         else:
-            found.append([position, position])
-    texts = [f"{a}-{b}" if b > a else str(a) for a, b in found]
+            ranges.append([position, position])
+    texts = [f"{a}-{b}" if b > a else str(a) for a, b in ranges]
     return ", ".join(texts[:_NAMED]) + (", …" if len(texts) > _NAMED else "") or "–"
 
 

@@ -44,9 +44,9 @@ def describe_preemptor(found: Json) -> str:
 def describe_eviction(found: Json, view: ViewOptions) -> str:
     """Return a sentence on the preemption that evicted the pod of an answer, with the command that explains it."""
     pod = found["preemptor"]
-    at = format_ago(found["at"], view)
+    age = format_ago(found["at"], view)
     verb = "Evicted" if found["evicted"] else "By the observer's evaluation, evicted"
-    sentence = f"{verb} from {found['node']} {at} to make room for {describe_preemptor(found)}"
+    sentence = f"{verb} from {found['node']} {age} to make room for {describe_preemptor(found)}"
     return f"{sentence}: kubectl herodotus pod {pod['decision']} -n {pod['namespace']}" if pod else f"{sentence}."
 
 

@@ -134,8 +134,8 @@ def _other_filters(group: Json) -> str:
 def _count_other_filters(group: Json) -> Mapping[str, int]:
     """Return how many nodes of the group each other filter rejects too, by plugin; {} if that is not known."""
     if "alsoRejectedBy" in group:
-        counted: Mapping[str, int] = group["alsoRejectedBy"]
-        return counted
+        counts: Mapping[str, int] = group["alsoRejectedBy"]
+        return counts
     if group["nodesOmitted"]:  # those that are named say nothing about the others
         return {}
     return Counter(plugin for row in group["nodes"] for plugin in row["alsoRejectedBy"])

@@ -48,12 +48,12 @@ class WatchFormatter:
     def line(self, decision: Json, zone: tzinfo | None) -> str:
         """Return a decision as a line, with its time in the given time zone."""
         spec, status = decision["spec"], decision["status"]
-        at = datetime.fromisoformat(str(spec["times"]["startedAt"]).replace("Z", "+00:00")).astimezone(zone)
+        started_at = datetime.fromisoformat(str(spec["times"]["startedAt"]).replace("Z", "+00:00")).astimezone(zone)
         nodes = spec["snapshot"]
         pod = f"{spec['pod']['namespace']}/{spec['pod']['name']}"
         state = str(status["state"])
         cells = {
-            "TIME": f"{at:%H:%M:%S}",
+            "TIME": f"{started_at:%H:%M:%S}",
             "POD": pod,
             "ATTEMPT": str(spec["key"]["attempt"]),
             "RESULT": state,
