@@ -147,12 +147,12 @@ def parse_time(value: str) -> int:
     if re.fullmatch(r"[0-9]+[smhd]", value):
         return int((time.time() - parse_duration(value)) * 1e6)
     try:
-        at = datetime.fromisoformat(value)
+        parsed = datetime.fromisoformat(value)
     except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{value!r} is neither a time such as 12h or 7d, nor 2026-03-01T12:00:00Z")
-    return int(at.timestamp() * 1e6)
+    return int(parsed.timestamp() * 1e6)
 
 
 def parse_archive_url(value: str) -> str:

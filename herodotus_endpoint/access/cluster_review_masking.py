@@ -42,14 +42,14 @@ from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
 
 def list_cluster_review_namespaces(status: ClusterReviewStatus) -> frozenset[str]:
     """Return the namespaces of all pods that the answer names."""
-    found = {name.partition("/")[0] for name in _full_names(status)}
-    found.update(pod.namespace for pod in (*status.placements, *status.pending))
-    found.update(group.namespace for group in status.groups)
-    found.update(pod.namespace for pod in status.blocked)
-    found.update(pod.namespace for pod in (*status.ignored, *status.deleted))
-    found.update(pods.namespace for pods in (status.upgrade.changes if status.upgrade else ()))
-    found.update(list_node_group_namespaces(status.node_groups, status.scale_down))
-    return frozenset(found)
+    namespaces = {name.partition("/")[0] for name in _full_names(status)}
+    namespaces.update(pod.namespace for pod in (*status.placements, *status.pending))
+    namespaces.update(group.namespace for group in status.groups)
+    namespaces.update(pod.namespace for pod in status.blocked)
+    namespaces.update(pod.namespace for pod in (*status.ignored, *status.deleted))
+    namespaces.update(pods.namespace for pods in (status.upgrade.changes if status.upgrade else ()))
+    namespaces.update(list_node_group_namespaces(status.node_groups, status.scale_down))
+    return frozenset(namespaces)
 
 
 def mask_cluster_review(status: ClusterReviewStatus, visible: VisibleNamespaces) -> ClusterReviewStatus:

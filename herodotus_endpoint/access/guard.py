@@ -73,8 +73,8 @@ class ResourceRight:
 
     def __str__(self) -> str:
         """Return the right in the wording of the API server's Forbidden message."""
-        where = f' in the namespace "{self.namespace}"' if self.namespace else " at the cluster scope"
-        return f'{self.verb} resource "{self.resource}" in API group "{API_GROUP}"{where}'
+        scope = f' in the namespace "{self.namespace}"' if self.namespace else " at the cluster scope"
+        return f'{self.verb} resource "{self.resource}" in API group "{API_GROUP}"{scope}'
 
 
 Right = ResourceRight | UrlRight

@@ -124,8 +124,8 @@ def _mask_counters(counters: Counter[CounterName]) -> Counter[CounterName]:
     """
     shown: Counter[CounterName] = Counter()
     for name, count in counters.items():
-        known = name.counter != "reason" or name.detail.partition("/")[0] in reasons.CATALOGUE
-        shown[name if known else CounterName(name.counter, name.plugin, "text")] += count
+        is_known = name.counter != "reason" or name.detail.partition("/")[0] in reasons.CATALOGUE
+        shown[name if is_known else CounterName(name.counter, name.plugin, "text")] += count
     return shown
 
 

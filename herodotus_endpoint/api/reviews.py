@@ -285,8 +285,8 @@ def find_reviewer(
         raise StatusError(404, message, details=details)
     if len(matches) > 1:
         clusters = ", ".join(r.cluster for r in matches)
-        where = f"answers reviews in several clusters; name one (--cluster of the plugin): {clusters}"
-        raise StatusError(400, f'spec.cluster: scheduler "{scheduler}" {where}')
+        problem = f"answers reviews in several clusters; name one (--cluster of the plugin): {clusters}"
+        raise StatusError(400, f'spec.cluster: scheduler "{scheduler}" {problem}')
     return matches[0]
 
 

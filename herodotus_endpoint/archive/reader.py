@@ -110,7 +110,7 @@ class _DayFile(NamedTuple):
     file: ArchivedFile
 
 
-class _Known(NamedTuple):
+class _FileListing(NamedTuple):
     """The files of a cluster, newest first, and when they were listed."""
 
     files: list[_DayFile]
@@ -127,7 +127,7 @@ class ArchiveReader:
         self._lock = threading.Lock()
         self._queue = FairQueue(MAX_QUESTIONS, per_client=1, waiting_per_client=MAX_WAITING, wait_s=WAIT_S)
         self._manifests: Lru[tuple[str, str], Manifest] = Lru(MAX_CLUSTERS * 400)
-        self._known: Lru[str, _Known] = Lru(MAX_CLUSTERS)
+        self._listings: Lru[str, _FileListing] = Lru(MAX_CLUSTERS)
         self._fragments: Lru[str, Any] = Lru(MAX_FRAGMENTS)
         self._format = ds.ParquetFileFormat(
             default_fragment_scan_options=ds.ParquetFragmentScanOptions(
@@ -256,36 +256,36 @@ class ArchiveReader:
     def _list_files(self, cluster: str) -> list[_DayFile]:
         """Return the files of a cluster, newest first."""
         with self._lock:
-            known = self._known.get(cluster)
-        if known is not None and self._clock() - known.listed_s < REFRESH_S:
-            return known.files
+            listing = self._listings.get(cluster)
+        if listing is not None and self._clock() - listing.listed_s < REFRESH_S:
+            return listing.files
         days = manifests.list_days(self._location, cluster)
         read = self._pool.map(lambda day: self._read_manifest(cluster, day), days)
         files = [_DayFile(m.day, file) for m in read if m is not None and m.complete for file in m.files][::-1]
         with self._lock:
-            self._known.put(cluster, _Known(files, self._clock()))
+            self._listings.put(cluster, _FileListing(files, self._clock()))
         return files
 
     def _read_manifest(self, cluster: str, day: str) -> Manifest | None:
         with self._lock:
-            known = self._manifests.get((cluster, day))
-        if known is None:
-            known = manifests.read_manifest(self._location, cluster, day)
-            if known is not None and known.complete:  # does not change any more
+            manifest = self._manifests.get((cluster, day))
+        if manifest is None:
+            manifest = manifests.read_manifest(self._location, cluster, day)
+            if manifest is not None and manifest.complete:  # does not change any more
                 with self._lock:
-                    self._manifests.put((cluster, day), known)
-        return known
+                    self._manifests.put((cluster, day), manifest)
+        return manifest
 
     def fragment(self, file: ArchivedFile) -> Any:
         """Return a file's fragment of a dataset. Fragments are cached, because each keeps the footer that it read."""
         with self._lock:
-            found = self._fragments.get(file.path)
-        if found is None:
+            fragment = self._fragments.get(file.path)
+        if fragment is None:
             path = self._location.full_path(file.path)
-            found = self._format.make_fragment(path, self._location.filesystem, file_size=file.bytes)
+            fragment = self._format.make_fragment(path, self._location.filesystem, file_size=file.bytes)
             with self._lock:
-                self._fragments.put(file.path, found)
-        return found
+                self._fragments.put(file.path, fragment)
+        return fragment
 
     def dataset(self, files: Sequence[_DayFile]) -> Any:
         """Return a dataset of some files, after reading those of their footers that are not cached."""
@@ -357,7 +357,7 @@ class _Question:
 
     def _read_records(self, file: _DayFile, rows: Sequence[Any]) -> dict[int, bytes]:
         """Return the encoded records of rows of one file, by row."""
-        where = (
+        condition = (
             pc.field("namespace").isin({row.namespace for row in rows})
             & pc.field("pod").isin({row.pod for row in rows})
             & pc.field("row").isin([row.id for row in rows])
@@ -367,7 +367,7 @@ class _Question:
             with translate_errors("cannot read the files"):
                 scanner = self._reader.dataset([file]).scanner(
                     columns=["row", "record"],
-                    filter=where,
+                    filter=condition,
                     batch_size=BATCH_ROWS,
                     batch_readahead=2,
                     fragment_readahead=1,

@@ -163,15 +163,15 @@ class _Run:
     def archive_day(self, cluster: str, day: str) -> Manifest | None:
         """Write a cluster's day and return its manifest, or None if it was complete already or the run was stopped."""
         identity = self.store.reader.identity
-        known = manifests.read_manifest(self.location, cluster, day)
-        if known is not None and known.complete:
+        manifest = manifests.read_manifest(self.location, cluster, day)
+        if manifest is not None and manifest.complete:
             return None
-        if known is None or known.store != identity:  # rows of another database have other ids
+        if manifest is None or manifest.store != identity:  # rows of another database have other ids
             _delete_files(self.location, cluster, day)  # other programs read files without a manifest, too
-            known = Manifest(cluster, day, identity, 0, 0, False, ())
-        writer = DayWriter(self.location, known, scores=self.options.scores)
+            manifest = Manifest(cluster, day, identity, 0, 0, False, ())
+        writer = DayWriter(self.location, manifest, scores=self.options.scores)
         try:
-            writer.write(_until_stopped(read_day(self.store, cluster, parse_day(day), known.after), self.stopped))
+            writer.write(_until_stopped(read_day(self.store, cluster, parse_day(day), manifest.after), self.stopped))
         except _StoppedError:
             return None
         return writer.manifest

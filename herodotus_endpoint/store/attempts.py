@@ -119,8 +119,10 @@ def _rows(
     connection: sa.Connection, namespace: str, pod: str, cluster: str, *when: sa.ColumnElement[bool]
 ) -> Iterable[Any]:
     d = DECISIONS.c
-    at = [d.pod == pod, d.namespace == namespace, *([d.cluster == cluster] if cluster else []), *when]
-    newest = sa.select(d.id, *(d[name] for name in _COLUMNS)).where(*at).order_by(d.started_us.desc(), d.id.desc())
+    conditions = [d.pod == pod, d.namespace == namespace, *([d.cluster == cluster] if cluster else []), *when]
+    newest = (
+        sa.select(d.id, *(d[name] for name in _COLUMNS)).where(*conditions).order_by(d.started_us.desc(), d.id.desc())
+    )
     return connection.execute(newest.limit(MAX_ROWS))
 
 

@@ -195,8 +195,8 @@ class _DecisionRun:
         """Return, per node slot, the number in `results` of what filter `f` at this place found; None if all passed."""
         if f.skipped or not len(f.ids):
             return None
-        known = self.results[place]
-        numbers = [known.setdefault(_classify(verdict), len(known)) for verdict in f.verdicts]
+        numbers_by_result = self.results[place]
+        numbers = [numbers_by_result.setdefault(_classify(verdict), len(numbers_by_result)) for verdict in f.verdicts]
         ids = as_numpy(f.ids)
         return ids if numbers == list(range(len(numbers))) else np.array(numbers).take(ids)
 

@@ -126,8 +126,8 @@ def _examine_row(
     except (StoreUnavailableError, sa.exc.DBAPIError):
         raise
     except Exception as e:  # decoding damaged bytes can raise any exception
-        at = ", ".join(f"{key.name}={getattr(row, key.name)!r}" for key in keys)
-        return [f"table {table.name}, row {at}: {e or type(e).__name__}"]
+        key_values = ", ".join(f"{key.name}={getattr(row, key.name)!r}" for key in keys)
+        return [f"table {table.name}, row {key_values}: {e or type(e).__name__}"]
     return []
 
 

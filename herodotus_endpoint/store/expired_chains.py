@@ -169,8 +169,8 @@ _KEY: Final = (DECISIONS.c.id, DECISIONS.c.incarnation_id, DECISIONS.c.sequence,
 def _delete(connection: sa.Connection, rows: Sequence[Any]) -> None:
     if not rows:
         return
-    at = [{"incarnation": r.incarnation_id, "of": r.sequence} for r in rows]
-    connection.execute(_DELETE_OUTCOMES, at)
+    keys = [{"incarnation": r.incarnation_id, "of": r.sequence} for r in rows]
+    connection.execute(_DELETE_OUTCOMES, keys)
     connection.execute(_DELETE_DECISION, [{"row": r.id, "at_us": r.ingested_us} for r in rows])
 
 

@@ -103,15 +103,15 @@ def find_decision(connection: sa.Connection, incarnation: str, sequence: int) ->
 def select_found_later(connection: sa.Connection, keys: Collection[DecisionKey]) -> set[DecisionKey]:
     """Return those of the keys (incarnation id, sequence number) whose result a later scheduler process found."""
     o = OUTCOMES.c
-    found = set()
+    matches = set()
     for incarnation_id in {incarnation_id for incarnation_id, _ in keys}:
         sequences = [sequence for of, sequence in keys if of == incarnation_id]
         of_them = (o.incarnation_id == incarnation_id, o.decision_sequence.in_(sequences), o.sequence == FOUND_LATER)
-        found |= {
+        matches |= {
             (incarnation_id, sequence)
             for sequence in connection.scalars(sa.select(o.decision_sequence).where(*of_them))
         }
-    return found
+    return matches
 
 
 def set_tiers(

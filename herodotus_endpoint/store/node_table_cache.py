@@ -48,14 +48,14 @@ class NodeTableCache:
 
         A slot without a node has an empty name.
         """
-        at = _TableKey(incarnation_id, generation, slots)
+        key = _TableKey(incarnation_id, generation, slots)
         with self._lock:
-            table = self._tables.get(at)
-            nearest = None if table else self._nearest(at)
+            table = self._tables.get(key)
+            nearest = None if table else self._nearest(key)
         if not table:
-            table = self._derive(nearest, connection, at) if nearest else None
-            table = table or self.read(connection, at)
-            self._add(at, table)
+            table = self._derive(nearest, connection, key) if nearest else None
+            table = table or self.read(connection, key)
+            self._add(key, table)
         return table.copied(generation, slots)
 
     def read(self, connection: sa.Connection, at: tuple[int, int, int]) -> PackedTable:

@@ -256,11 +256,11 @@ class Postgresql:
         The bytes include indexes and deleted rows that are not vacuumed yet.
         """
         numbers = connection.execute(sa.select(DECISIONS.c.tier, sa.func.count()).group_by(DECISIONS.c.tier))
-        counted: dict[int, int] = {row.tier: row[1] for row in numbers}
+        counts: dict[int, int] = {row.tier: row[1] for row in numbers}
         size = self._tier_bytes(connection)
 
         def measure(*tiers: int) -> TierSize:
-            return TierSize(sum(counted.get(t, 0) for t in tiers), sum(size[t] for t in tiers))
+            return TierSize(sum(counts.get(t, 0) for t in tiers), sum(size[t] for t in tiers))
 
         return {"full": measure(FULL, KEPT_LONGER), "summary": measure(SUMMARY)}
 

@@ -97,8 +97,8 @@ def _remove_workloads(writer: Writer, selection: PurgeSelection) -> None:
             for blob in blobs:
                 rollup = Rollup.unpack(blob.counters)
                 if rollup.remove_workloads(selection.namespace):
-                    at = sa.tuple_(*keys) == sa.tuple_(*map(sa.literal, blob[:4]))
-                    connection.execute(ROLLUPS.update().where(at).values(counters=rollup.pack()))
+                    condition = sa.tuple_(*keys) == sa.tuple_(*map(sa.literal, blob[:4]))
+                    connection.execute(ROLLUPS.update().where(condition).values(counters=rollup.pack()))
         if not blobs:
             return
         after = tuple(blobs[-1][:4])

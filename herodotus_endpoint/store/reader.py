@@ -142,8 +142,12 @@ class Reader:
         with self._snapshot() as connection:
             attempts = AttemptLookup(connection)
             for namespace, decision_id in wanted:
-                at = (d.decision_id == decision_id, d.namespace == namespace, *_cluster_condition(d.cluster, cluster))
-                row = connection.execute(sa.select(*columns).where(*at).order_by(d.id).limit(1)).one_or_none()
+                conditions = (
+                    d.decision_id == decision_id,
+                    d.namespace == namespace,
+                    *_cluster_condition(d.cluster, cluster),
+                )
+                row = connection.execute(sa.select(*columns).where(*conditions).order_by(d.id).limit(1)).one_or_none()
                 held = None if row is None else attempts.find_including(row)
                 loaded.append(None if held is None else self._load_stored_attempt(connection, *held))
         return loaded
@@ -177,18 +181,20 @@ class Reader:
 
         Names with a common prefix and the newest names are searched.
         """
-        at = (DECISIONS.c.namespace == namespace, *_cluster_condition(DECISIONS.c.cluster, cluster))
-        names = sa.select(DECISIONS.c.pod).where(*at)
+        conditions = (DECISIONS.c.namespace == namespace, *_cluster_condition(DECISIONS.c.cluster, cluster))
+        names = sa.select(DECISIONS.c.pod).where(*conditions)
         return self._similar(pod, names, DECISIONS.c.pod, DECISIONS.c.id)
 
     def similar_pod_groups(self, namespace: str, name: str, *, cluster: str = "") -> list[str]:
         """Return up to MAX_SIMILAR names of pod groups of a namespace that are similar to `name`."""
-        at = (
+        conditions = (
             DECISIONS.c.namespace == namespace,
             DECISIONS.c.pod_group.is_not(None),
             *_cluster_condition(DECISIONS.c.cluster, cluster),
         )
-        return self._similar(name, sa.select(DECISIONS.c.pod_group).where(*at), DECISIONS.c.pod_group, DECISIONS.c.id)
+        return self._similar(
+            name, sa.select(DECISIONS.c.pod_group).where(*conditions), DECISIONS.c.pod_group, DECISIONS.c.id
+        )
 
     def other_namespaces(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
         """Return other namespaces with decisions for a pod of this name, at most NAMESPACES."""
@@ -250,7 +256,7 @@ class Reader:
 
         Only the newest MAX_SEARCHED full records are searched.
         """
-        found: list[NodeDecision] = []
+        decisions: list[NodeDecision] = []
         with self._snapshot() as connection:
             nodes = self._nodes(connection, node, cluster)
             clusters = sorted({n.cluster for n in nodes})
@@ -262,10 +268,10 @@ class Reader:
                 slot = next((s for s in slots if s is not None), None)
                 loaded = None if slot is None else self._load_if_main_record(connection, attempts, row)
                 if slot is not None and loaded is not None and slot < loaded[0].slots:
-                    found.append(NodeDecision(*loaded, slot))
-                if len(found) == RECENT:
+                    decisions.append(NodeDecision(*loaded, slot))
+                if len(decisions) == RECENT:
                     break
-        return found
+        return decisions
 
     def _load_if_main_record(
         self, connection: sa.Connection, attempts: AttemptLookup, row: sa.Row[Any]

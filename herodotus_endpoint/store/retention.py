@@ -277,10 +277,10 @@ class Pruner:
         A chain is a group of decisions that are deleted together. `scope` is an index of `_scopes`, or their number for
         all decisions.
         """
-        where = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
-        where = sa.and_(where, *(chain.others for chain in excluded))
+        condition = sa.true() if scope == len(self._scopes) else self._scopes[scope].where
+        condition = sa.and_(condition, *(chain.others for chain in excluded))
         after = self._start_after.get(scope, 0) if tier == FULL else 0
-        query = expired_chains.ExpiredChainQuery(tier, before_us, self._clock.now_us(), where)
+        query = expired_chains.ExpiredChainQuery(tier, before_us, self._clock.now_us(), condition)
         chains, reached = expired_chains.find_expired_chains(connection, query, after)
         if (
             tier == FULL and not self._damaged
@@ -393,8 +393,8 @@ def _find_oldest_full_record(connection: sa.Connection, incarnation_id: int) -> 
     ]
     oldest = min((first for first in firsts if first is not None), default=None)
     if oldest is not None:
-        at = (row.incarnation_id == incarnation_id, row.sequence == oldest)
-        return oldest, connection.execute(sa.select(row.generation).where(*at)).scalars().first() or 0
+        conditions = (row.incarnation_id == incarnation_id, row.sequence == oldest)
+        return oldest, connection.execute(sa.select(row.generation).where(*conditions)).scalars().first() or 0
     latest = sa.select(INCARNATIONS.c.highest, INCARNATIONS.c.rows_generation)
     highest, generation = connection.execute(latest.where(INCARNATIONS.c.id == incarnation_id)).one()
     return highest, generation

@@ -250,11 +250,11 @@ class Sqlite:
         """
         row = DECISIONS.c
         statement = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(row.frame_bytes), 0))
-        counted = {
+        totals = {
             name: connection.execute(statement.where(row.tier == tier)).one()
             for name, tier in (("full", FULL), ("summary", SUMMARY))
         }
-        return {name: TierSize(count, int(size) + count * ROW_BYTES) for name, (count, size) in counted.items()}
+        return {name: TierSize(count, int(size) + count * ROW_BYTES) for name, (count, size) in totals.items()}
 
     def file_bytes(self) -> int:
         """Return the size of the database file in bytes, including the write-ahead log and its index."""
@@ -312,8 +312,8 @@ class Sqlite:
                 raise StoreError(f"cannot use {to}: the file is there already")
             _remove(partial_file)
             connection = engine.raw_connection()
-            found = connection.cursor().execute("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'")
-            if found.fetchone() != (1,):
+            cursor = connection.cursor().execute("SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'")
+            if cursor.fetchone() != (1,):
                 raise StoreError(f"cannot use {source}: it is not a database of this service")
             connection.cursor().execute("PRAGMA query_only=OFF")  # query_only would also forbid the copy
             os.close(

@@ -63,11 +63,11 @@ def summarise_record(record: DecisionRecord, now_us: int) -> DecisionRecord:
     if d.summary:
         return record
     slots = _select_slots(record)
-    at = {slot: place for place, slot in enumerate(slots)}
+    places = {slot: place for place, slot in enumerate(slots)}
     decision = replace(
         d,
         slots=len(slots),
-        chosen=None if d.chosen is None else at[d.chosen],
+        chosen=None if d.chosen is None else places[d.chosen],
         evaluation=_select(d.evaluation, slots),
         rank=_select(d.rank, slots),
         totals=_select(d.totals, slots),
@@ -170,8 +170,8 @@ def _first_rejections(d: Decision, evaluated: NDArray[np.bool_], columns: Sequen
             nodes = first & (ids == number)
             later = zip(d.filters[position + 1 :], rejections[position + 1 :], strict=True)
             also = {f.plugin: int((nodes & rejected).sum()) for f, rejected in later}
-            counted = {plugin: n for plugin, n in also.items() if n}
-            first_rejections.append(FirstRejection(position, int(number), int(nodes.sum()), counted))
+            later_counts = {plugin: n for plugin, n in also.items() if n}
+            first_rejections.append(FirstRejection(position, int(number), int(nodes.sum()), later_counts))
     return tuple(first_rejections)
 
 

@@ -343,11 +343,11 @@ class Writer:
         batch.receipt.decisions += 1
 
     def _count_decision(self, batch: _Batch, decision: Decision, feasible: Mask, node_ids: Ints) -> None:
-        where = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
-        key = (*where, id(node_ids))
+        bucket_key = (bucket_of(decision.times.started_us), decision.key.cluster, decision.scheduler.profile)
+        key = (*bucket_key, id(node_ids))
         share = batch.shares.get(key)
         if share is None:
-            share = batch.shares[key] = _HourCounts(*where, DecisionCounts(decision.slots), node_ids)
+            share = batch.shares[key] = _HourCounts(*bucket_key, DecisionCounts(decision.slots), node_ids)
         share.counted.count(decision, feasible)
 
     def _add_outcome(
@@ -462,10 +462,12 @@ class Writer:
         for share in batch.shares.values():
             shares.setdefault((share.bucket, share.cluster, share.profile), []).append(share)
         for (bucket, cluster, profile), parts in shares.items():
-            at = {"bucket": bucket, "cluster": cluster, "profile": profile}
-            key = sa.and_(*(ROLLUPS.c[name] == value for name, value in at.items()))
+            rollup_key = {"bucket": bucket, "cluster": cluster, "profile": profile}
+            key = sa.and_(*(ROLLUPS.c[name] == value for name, value in rollup_key.items()))
             blobs = connection.execute(sa.select(ROLLUPS.c.part, ROLLUPS.c.counters).where(key, ROLLUPS.c.part >= 0))
-            rollups = {row.part: self._rollup_cache.get((*at.values(), row.part), row.counters) for row in blobs}
+            rollups = {
+                row.part: self._rollup_cache.get((*rollup_key.values(), row.part), row.counters) for row in blobs
+            }
             stored = set(rollups)
             for share in parts:
                 share.counted.finish()
@@ -474,8 +476,8 @@ class Writer:
                 self._mark_considered(connection, share)
             rows = {part: build_rollup_row(rollup, batch.now_us) for part, rollup in rollups.items()}
             for part, rollup in rollups.items():
-                self._rollup_cache.put((*at.values(), part), rows[part]["counters"], rollup)
-            fresh = [at | {"part": part} | row for part, row in rows.items() if part not in stored]
+                self._rollup_cache.put((*rollup_key.values(), part), rows[part]["counters"], rollup)
+            fresh = [rollup_key | {"part": part} | row for part, row in rows.items() if part not in stored]
             if fresh:
                 connection.execute(ROLLUPS.insert(), fresh)
             if stored:
@@ -533,11 +535,11 @@ def _is_new(connection: sa.Connection, batch: _Batch, incarnation: Incarnation, 
 def _is_stored(connection: sa.Connection, batch: _Batch, incarnation: Incarnation, key: _FrameKey) -> bool:
     """Return whether a frame is stored or occurred before in this batch."""
     columns = key.table.c
-    at = [columns.incarnation_id == incarnation.id, columns.sequence == key.sequence]
+    conditions = [columns.incarnation_id == incarnation.id, columns.sequence == key.sequence]
     if key.decision_sequence is not None:  # the primary key begins with it
-        at.append(columns.decision_sequence == key.decision_sequence)
+        conditions.append(columns.decision_sequence == key.decision_sequence)
     is_stored = (incarnation.id, key.sequence) in batch.looked_up or connection.scalar(
-        sa.select(sa.exists().where(*at))
+        sa.select(sa.exists().where(*conditions))
     )
     batch.looked_up.add((incarnation.id, key.sequence))
     return bool(is_stored)

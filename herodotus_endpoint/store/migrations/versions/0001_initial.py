@@ -150,8 +150,8 @@ def upgrade() -> None:
         ("decisions_by_pod_group", ["pod_group", "namespace", "id"], "pod_group IS NOT NULL"),
         ("decisions_preempting", ["id"], "victims IS NOT NULL"),
     ):
-        where = sa.text(condition)
-        op.create_index(name, "decisions", columns, sqlite_where=where, postgresql_where=where)
+        predicate = sa.text(condition)
+        op.create_index(name, "decisions", columns, sqlite_where=predicate, postgresql_where=predicate)
     op.create_table(
         "outcomes",
         sa.Column("incarnation_id", sa.Integer, primary_key=True),
