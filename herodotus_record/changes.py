@@ -69,14 +69,14 @@ def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list
 def classify_nodes(recorded: RecordedDecision) -> dict[str, str]:
     """Return, by node name, the filter that rejected the node first, FITS if none did, or NOT_EVALUATED."""
     d, names = recorded.decision, recorded.table.names
-    found = {
+    classes = {
         names[slot]: FITS if evaluation == Evaluation.EVALUATED else NOT_EVALUATED
         for slot, evaluation in enumerate(d.evaluation)
         if evaluation != Evaluation.ABSENT
     }
     for (position, _), slots in find_first_rejections(d).items():
-        found.update({names[slot]: d.filters[position].plugin for slot in slots})
-    return found
+        classes.update({names[slot]: d.filters[position].plugin for slot in slots})
+    return classes
 
 
 def _compare_pods(before: Decision, after: Decision) -> list[Json]:

@@ -258,23 +258,23 @@ class _Sentences:
     """The sentences that a masked FailedScheduling message may show: the constant ones and the given ones."""
 
     def __init__(self, more: Iterable[str]) -> None:
-        known = sorted({*_CONSTANT_SENTENCES, *filter(None, more)}, key=len, reverse=True)
-        self._known = re.compile(rf"(?:\d+ )?(?:{'|'.join(map(re.escape, known))})(?=, |\. |\.?$)")
+        sentences = sorted({*_CONSTANT_SENTENCES, *filter(None, more)}, key=len, reverse=True)
+        self._sentence_pattern = re.compile(rf"(?:\d+ )?(?:{'|'.join(map(re.escape, sentences))})(?=, |\. |\.?$)")
 
     def only(self, message: str) -> str:
         """Return the message with everything replaced except counts and the allowed sentences."""
         shown: list[str] = []
-        at = 0
-        while at < len(message):
-            match = _FRAME.match(message, at) or self._known.match(message, at)
+        offset = 0
+        while offset < len(message):
+            match = _FRAME.match(message, offset) or self._sentence_pattern.match(message, offset)
             if match is None:
-                count = _COUNT.match(message, at)
-                end = _END.search(message, at + 1)
+                count = _COUNT.match(message, offset)
+                end = _END.search(message, offset + 1)
                 shown.append((count[0] if count else "") + HIDDEN_TEXT)
-                at = end.start() if end else len(message)
+                offset = end.start() if end else len(message)
             else:
                 shown.append(match[0])
-                at = match.end()
+                offset = match.end()
         return "".join(shown)
 
 

@@ -251,8 +251,8 @@ def _group_by_verdicts(decision: Decision) -> list[tuple[int, int, list[int]]]:
     """
     rejecting = _list_rejecting_filters(decision)
     ways: dict[tuple[int, ...], list[int]] = {}
-    given = zip(*(ids for _, ids, _ in rejecting), strict=True)
-    for slot, (evaluation, way) in enumerate(zip(decision.evaluation, given, strict=False)):
+    verdict_numbers = zip(*(ids for _, ids, _ in rejecting), strict=True)
+    for slot, (evaluation, way) in enumerate(zip(decision.evaluation, verdict_numbers, strict=False)):
         if evaluation == Evaluation.EVALUATED:
             ways.setdefault(way, []).append(slot)
     groups = []
@@ -282,10 +282,10 @@ def count_verdicts(decision: Decision) -> Sequence[Sequence[int]]:
     """
     if decision.summary:
         return decision.summary.verdicts
-    counted = (Counter(f.ids) for f in decision.filters)
+    counters = (Counter(f.ids) for f in decision.filters)
     return [
         [counts[number] for number in range(len(f.verdicts))]
-        for f, counts in zip(decision.filters, counted, strict=True)
+        for f, counts in zip(decision.filters, counters, strict=True)
     ]
 
 

@@ -168,14 +168,14 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
     verdict = decision.filters[position].verdicts[decision.filters[position].ids[nearest]]
     details = [build_reason_detail(decision, table, nearest, reason) for reason in verdict.reasons]
     words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender may reject without a reason
-    where = f" on {table.names[nearest]}{', the nearest' if nodes > 1 else ''}" if _numeric(details) else ""
+    location = f" on {table.names[nearest]}{', the nearest' if nodes > 1 else ''}" if _numeric(details) else ""
     narrowed = f" Only {looked} of {decision.nodes_total} are eligible ({', '.join(decision.restricted_by)})."
     scarce = _list_scarce_resources(decision, position)
     if scarce:
         text = f"No node fits: {who} {'has' if nodes == 1 else 'have'} too little {' or '.join(scarce)}"
         text += f" ({words})." if looked == 1 else f". Closest: {table.names[nearest]} ({words})."
     else:
-        text = f"{text}: {words}{where}."
+        text = f"{text}: {words}{location}."
     return text + (narrowed if decision.restricted_by else "")
 
 

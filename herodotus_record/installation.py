@@ -89,12 +89,12 @@ def require_own_scheduler() -> None:
         places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
     except ValueError:  # a module without a spec was put into sys.modules
         places = []
-    where = places[0] if places else "an unknown place"
-    if places and Path(where).is_file() and _ENGINE_MARK.encode() in Path(where).read_bytes():
+    origin = places[0] if places else "an unknown place"
+    if places and Path(origin).is_file() and _ENGINE_MARK.encode() in Path(origin).read_bytes():
         return
     raise ForeignSchedulerError(
-        f"the package `{_ENGINE}` at {where} is another project's, and not that of {SERVERS}: install Herodotus into an"
-        " environment of its own (install.sh, pipx or uv tool), and keep the other one out of PYTHONPATH and the"
+        f"the package `{_ENGINE}` at {origin} is another project's, and not that of {SERVERS}: install Herodotus into"
+        " an environment of its own (install.sh, pipx or uv tool), and keep the other one out of PYTHONPATH and the"
         " working directory",
         name=_ENGINE,
     )

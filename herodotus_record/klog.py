@@ -51,8 +51,8 @@ class _LogLine(NamedTuple):
 
 def _text(line: _LogLine) -> str:
     """Return one log line in klog's text format. Values with a newline, and the traceback, are indented as in klog."""
-    at = time.time_ns() // 1000
-    head = f"{line.letter}{_clock(at // 1_000_000)}.{at % 1_000_000:06d} {os.getpid():7d} {line.caller[1]}]"
+    now_us = time.time_ns() // 1000
+    head = f"{line.letter}{_clock(now_us // 1_000_000)}.{now_us % 1_000_000:06d} {os.getpid():7d} {line.caller[1]}]"
     fields = "".join([f" {key}={_value(value)}" for key, value in line.pairs.items()])
     return f"{head} {_quoted(line.message)}{fields}\n" + "".join(f"\t{each}\n" for each in line.trace.splitlines())
 

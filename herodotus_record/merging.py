@@ -204,14 +204,14 @@ class _NodeValueMerger:
     def __init__(self, seen: RecordedDecision, logged: RecordedDecision) -> None:
         self._ours, self._theirs = seen.decision, logged.decision
         present = (slot for slot, e in enumerate(self._ours.evaluation) if e != Evaluation.ABSENT)
-        at = {seen.table.names[slot]: slot for slot in present}
+        slot_by_name = {seen.table.names[slot]: slot for slot in present}
         logged_slots = sorted(_logged_slots(self._theirs))
-        new = [name for slot in logged_slots if (name := logged.table.names[slot]) not in at]
+        new = [name for slot in logged_slots if (name := logged.table.names[slot]) not in slot_by_name]
         self.slots = self._ours.slots + len(new)
-        at |= {name: self._ours.slots + i for i, name in enumerate(new)}
+        slot_by_name |= {name: self._ours.slots + i for i, name in enumerate(new)}
         self.table = _extend_table(seen.table, self._ours.slots, new)
         self._at = {
-            slot: at[logged.table.names[slot]] for slot in logged_slots
+            slot: slot_by_name[logged.table.names[slot]] for slot in logged_slots
         }  # the log's slot -> the reconstruction's
         only = self._theirs.path is DecisionPath.ONLY_FEASIBLE
         self.ranks_all = bool(self._theirs.scores) or only  # if not, the log may omit feasible nodes

@@ -167,10 +167,10 @@ def find_dominant_reason(message: str) -> str:
     If the message counts no nodes, its first sentence is returned.
     """
     sentences = _LEAD.sub("", message, count=1)
-    counted = [(int(n), words) for n, words in _COUNTED.findall(sentences.partition(". ")[0])]
-    if not counted or not _LEAD.match(message):
+    counts = [(int(n), words) for n, words in _COUNTED.findall(sentences.partition(". ")[0])]
+    if not counts or not _LEAD.match(message):
         return sentences.partition(". ")[0].rstrip(".") or "no reason given"
-    _, words = max(counted, key=lambda c: c[0])
+    _, words = max(counts, key=lambda c: c[0])
     return str(words).rstrip(".")
 
 

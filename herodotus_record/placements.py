@@ -106,7 +106,7 @@ def build_workload_placement(
     placed = [p for p in placements if p.node is not None]
     waiting = [p for p in placements if p.node is None]
     on = Counter(str(p.node) for p in placed)
-    known = [p for p in placed if p.decided_by]
+    decided_placements = [p for p in placed if p.decided_by]
     rows = [_node(node, [p for p in placed if p.node == node], len(placed)) for node in on]
     return {
         "apiVersion": API_VERSION,
@@ -119,8 +119,8 @@ def build_workload_placement(
         "pending": [{"pod": p.pod, "message": p.message, "startedAt": format_timestamp(p.started_us)} for p in waiting],
         "nodesTotal": nodes_total,
         "skew": max(on.values()) - (min(on.values()) if len(on) >= nodes_total else 0) if on else 0,
-        "decided": len(known),
-        "decidedBy": count_by_factor(known),
+        "decided": len(decided_placements),
+        "decidedBy": count_by_factor(decided_placements),
         "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_sort_key(row["node"]))),
         "recent": [_recent(p) for p in placed[:MAX_RECENT]],
     }
@@ -128,8 +128,8 @@ def build_workload_placement(
 
 def count_by_factor(placements: Iterable[Placement]) -> Json:
     """Return how many placements each factor (a plugin, or a tie) decided, the most frequent factor first."""
-    counted = Counter(p.decided_by.by for p in placements if p.decided_by)
-    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+    counts = Counter(p.decided_by.by for p in placements if p.decided_by)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[Json]:
@@ -160,13 +160,13 @@ def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapp
         return f"No pod of {workload} was placed.{pending}"
     most = max(on.values())
     busiest = sorted((node for node, n in on.items() if n == most), key=natural_sort_key)
-    where = f"{pluralize(len(placed), 'pod')} went to {len(on)} of {pluralize(nodes_total, 'node')}"
+    distribution = f"{pluralize(len(placed), 'pod')} went to {len(on)} of {pluralize(nodes_total, 'node')}"
     spread = f", {most} to each" if len(busiest) == len(on) else f", at most {most} to one ({', '.join(busiest[:3])})"
     decided = count_by_factor(placed)
     total = sum(decided.values())
     first = next(iter(decided.items()), None)
     reason = f" {_decided(*first)} {first[1]} of {total}." if first else ""
-    return f"{where}{spread if len(placed) > 1 else ''}.{reason}{pending}"
+    return f"{distribution}{spread if len(placed) > 1 else ''}.{reason}{pending}"
 
 
 def _decided(by: str, _count: int) -> str:

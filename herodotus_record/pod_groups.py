@@ -284,8 +284,8 @@ def _headline(records: GroupRecords, answer: Json) -> str:
         return f"The group is not placed{need}: {answer['message'] or 'its members fit, but it needs more of them'}."
     fits, first = answer["placed"] + answer["provisional"], answer["reasons"][0]
     lead = {"WaitingForPreemption": "The group waits for preemption", "Error": "The group's cycle ended in an error"}
-    said = lead.get(answer["state"], "The group does not fit")
+    state = lead.get(answer["state"], "The group does not fit")
     return (
-        f"{said}: {fits} of {pluralize(members + answer['notRecorded'], 'pod')} fit{need}."
+        f"{state}: {fits} of {pluralize(members + answer['notRecorded'], 'pod')} fit{need}."
         f" {first['first']} found no node: {first['reason']}."
     )

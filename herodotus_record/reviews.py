@@ -131,9 +131,9 @@ def _placed(decision: Decision, table: NodeTable) -> Json:
 def _headline(replicas: int, pods: Sequence[Json], on: Counter[str], first: Json, stopped: Json | None) -> str:
     if replicas == 1:
         return str(first["headline"])
-    where = ", ".join(f"{node} ({n})" for node, n in on.most_common(_NAMED))
+    node_counts = ", ".join(f"{node} ({n})" for node, n in on.most_common(_NAMED))
     more = f" and {len(on) - _NAMED} more" if len(on) > _NAMED else ""
-    spread = f", on {where}{more}" if on else ""
+    spread = f", on {node_counts}{more}" if on else ""
     if stopped is None:
         return f"All {replicas} pods fit{spread}."
     if not pods:

@@ -72,24 +72,24 @@ def parse_pod_template(manifest: object) -> PodTemplate:
     if kind == POD:
         pod = {"metadata": dict(metadata), "spec": dict(_mapping(manifest, "spec", ""))}
         return PodTemplate(POD, _name(metadata), str(metadata.get("namespace") or ""), pod, 1)
-    group, counted = COUNTED[str(kind)]
+    group, replicas_field = COUNTED[str(kind)]
     version = manifest.get("apiVersion")
     if version and str(version).rpartition("/")[0] != group:
         raise PodTemplateError(f"apiVersion: {version} has no {kind}")
-    spec, where = _mapping(manifest, "spec", ""), "spec"
+    spec, path = _mapping(manifest, "spec", ""), "spec"
     if kind == "CronJob":
         spec = _mapping(_mapping(spec, "jobTemplate", "spec."), "spec", "spec.jobTemplate.")
-        where = "spec.jobTemplate.spec"
-    template = _mapping(spec, "template", f"{where}.")
+        path = "spec.jobTemplate.spec"
+    template = _mapping(spec, "template", f"{path}.")
     pod = {
-        "metadata": dict(_mapping(template, "metadata", f"{where}.template.", required=False)),
-        "spec": dict(_mapping(template, "spec", f"{where}.template.")),
+        "metadata": dict(_mapping(template, "metadata", f"{path}.template.", required=False)),
+        "spec": dict(_mapping(template, "spec", f"{path}.template.")),
     }
-    replicas = spec.get(counted)
+    replicas = spec.get(replicas_field)
     if replicas is None:
         replicas = 1
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
-        raise PodTemplateError(f"{where}.{counted}: expected a number of pods")
+        raise PodTemplateError(f"{path}.{replicas_field}: expected a number of pods")
     return PodTemplate(str(kind), _name(metadata), str(metadata.get("namespace") or ""), pod, replicas)
 
 

@@ -278,22 +278,22 @@ class _DecodedBase:
             return change
         (length,) = _LENGTH.unpack_from(change, 1)
         entries_at = 1 + _LENGTH.size + length
-        where = codec.decode_column(array, change[1 + _LENGTH.size : entries_at])
+        slots = codec.decode_column(array, change[1 + _LENGTH.size : entries_at])
         entries = codec.decode_column(array, change[entries_at:])
-        if len(where) != len(entries) or (where and min(where) < 0):
+        if len(slots) != len(entries) or (slots and min(slots) < 0):
             raise ValueError("entries without their slots")
         column = self._column(array, base)
         self._patched_bytes += len(column) * _WIDEST_BYTES
         if self._patched_bytes > MAX_DECODED_BYTES:
             raise ValueError(f"its patches would take more than the limit of {MAX_DECODED_BYTES} bytes of memory")
         after = column[:]
-        if len(where) > SMALL_COLUMN:
-            return _scatter(after, as_numpy(where), as_numpy(entries))
+        if len(slots) > SMALL_COLUMN:
+            return _scatter(after, as_numpy(slots), as_numpy(entries))
         try:
-            for slot, entry in zip(where, entries, strict=True):
+            for slot, entry in zip(slots, entries, strict=True):
                 after[slot] = entry
         except OverflowError:
-            return _scatter(after, as_numpy(where), as_numpy(entries))
+            return _scatter(after, as_numpy(slots), as_numpy(entries))
         return after
 
 
