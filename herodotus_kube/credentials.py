@@ -65,8 +65,8 @@ def find_credentials(
     except (ConfigException, OSError) as e:
         raise KubeconfigError(_format_error(e, kubeconfig, context)) from e
     except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as e:  # whatever is in the file
-        where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-        raise KubeconfigError(f"{where} is not a kubeconfig: {' '.join(str(e).split())[:200]}") from e
+        path = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+        raise KubeconfigError(f"{path} is not a kubeconfig: {' '.join(str(e).split())[:200]}") from e
     url = str(master or config.host).rstrip("/")
     if not _is_url(url):
         raise KubeconfigError(f"the kubeconfig's server {url!r} is not a URL such as https://127.0.0.1:6443")
@@ -130,5 +130,5 @@ def _format_error(e: Exception, kubeconfig: str | None, context: str | None) -> 
     message = " ".join(str(e).split())
     if context and "context" in message.lower():
         return f'context "{context}" does not exist in the kubeconfig'
-    where = f"kubeconfig {kubeconfig}: " if kubeconfig else "no usable kubeconfig: "
-    return f"{where}{message}"
+    prefix = f"kubeconfig {kubeconfig}: " if kubeconfig else "no usable kubeconfig: "
+    return f"{prefix}{message}"

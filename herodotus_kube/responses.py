@@ -108,24 +108,24 @@ def _is_chunked(headers: dict[str, str]) -> bool:
     return headers.get("transfer-encoding", "").lower() == "chunked"
 
 
-def _join_chunks(buffer: bytearray, at: int) -> bytes | None:
-    """Return the body of a chunked response whose chunks begin at offset `at`, or None if the last chunk is missing.
+def _join_chunks(buffer: bytearray, offset: int) -> bytes | None:
+    """Return the body of a chunked response whose chunks begin at `offset`, or None if the last chunk is missing.
 
     Trailers are ignored.
     """
     parts: list[bytes] = []
     while True:
-        line = buffer.find(_CRLF, at)
+        line = buffer.find(_CRLF, offset)
         if line < 0:
             return None
-        length = _parse_length(bytes(buffer[at:line]).partition(b";")[0].decode("latin-1"), 16)
-        at = line + len(_CRLF)
+        length = _parse_length(bytes(buffer[offset:line]).partition(b";")[0].decode("latin-1"), 16)
+        offset = line + len(_CRLF)
         if length == 0:
-            return b"".join(parts) if buffer.find(_CRLF, at) >= 0 else None
-        if len(buffer) < at + length + len(_CRLF):
+            return b"".join(parts) if buffer.find(_CRLF, offset) >= 0 else None
+        if len(buffer) < offset + length + len(_CRLF):
             return None
-        parts.append(bytes(buffer[at : at + length]))
-        at += length + len(_CRLF)
+        parts.append(bytes(buffer[offset : offset + length]))
+        offset += length + len(_CRLF)
 
 
 def _parse_length(text: str, base: int) -> int:

@@ -64,12 +64,15 @@ def find_configuration(fetch: Fetch, file: str = "", version: str = "") -> Found
     if pod is None:
         origin = "default profile, because kube-scheduler's configuration is not visible here"
         return _with_rules(FoundConfiguration(_DEFAULT, origin), found_version)
-    found = _with_rules(_find_pod_configuration(fetch, pod), found_version)
+    pod_configuration = _with_rules(_find_pod_configuration(fetch, pod), found_version)
     try:
         gates = select_declared(parse_feature_gates(",".join(list_flag_values(pod, "--feature-gates"))))
-        return replace(found, configuration=override_rules(found.configuration, gates))
+        return replace(pod_configuration, configuration=override_rules(pod_configuration.configuration, gates))
     except FeatureGateError as e:
-        return replace(found, notes=(*found.notes, f"note: kube-scheduler's feature gates do not apply ({e})"))
+        return replace(
+            pod_configuration,
+            notes=(*pod_configuration.notes, f"note: kube-scheduler's feature gates do not apply ({e})"),
+        )
 
 
 def _with_rules(found: FoundConfiguration, version: FoundVersion) -> FoundConfiguration:
@@ -107,8 +110,8 @@ def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     try:
         if text is not None:
             warnings: list[str] = []
-            found = parse_config(text, default_name=_NAME, legacy=warnings.append)
-            return FoundConfiguration(found, f"kube-scheduler's configuration {path}", tuple(warnings))
+            configuration = parse_config(text, default_name=_NAME, legacy=warnings.append)
+            return FoundConfiguration(configuration, f"kube-scheduler's configuration {path}", tuple(warnings))
         why = "cannot be read from here"
     except ConfigError as e:
         why = f"cannot be used ({e})"
@@ -144,6 +147,6 @@ def _read_mounted(fetch: Fetch, pod: Json, path: str) -> str | None:
             data = msgspec.json.decode(fetch(_CONFIG_MAPS + config_map["name"])).get("data") or {}
         except ReadError:
             return None
-        found = data.get(keys.get(key, key))
-        return None if found is None else str(found)
+        value = data.get(keys.get(key, key))
+        return None if value is None else str(value)
     return None

@@ -151,8 +151,8 @@ class ClusterEvaluation:
 
     def _list_waiting(self, key: PodGroupKey) -> list[PodInfo]:
         """Return the pods of a group that wait for a node, in the order in which they are decided."""
-        found = map(PodInfo, filter(is_waiting, self.pods.values()))
-        return sort_members((pod for pod in found if pod.pod_group == key), lambda pod: pod)
+        waiting_pods = map(PodInfo, filter(is_waiting, self.pods.values()))
+        return sort_members((pod for pod in waiting_pods if pod.pod_group == key), lambda pod: pod)
 
     def _decide_group(self, key: PodGroupKey, members: Sequence[PodInfo]) -> Iterator[Frame]:
         """Decide the waiting pods of a group, each beside the earlier ones, and take them off their nodes again."""
@@ -225,8 +225,8 @@ class ClusterEvaluation:
         return answer_review(state, spec, report, SEED, self._classes())
 
     def _classes(self) -> dict[str, PriorityClass] | None:
-        found = self._priority_classes
-        return None if found is None else {c.metadata.name: c for c in found}
+        classes = self._priority_classes
+        return None if classes is None else {c.metadata.name: c for c in classes}
 
     @property
     def scheduler_names(self) -> list[str]:
@@ -308,10 +308,10 @@ class ClusterEvaluation:
 
     def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
         """Return the suggestions for a pod; they are not checked if a part of the pod could not be evaluated."""
-        found = self._suggester.suggest(framework, pod, self.nodes, result)
+        suggestions = self._suggester.suggest(framework, pod, self.nodes, result)
         if self._find_unknown(pod.pod):
-            return tuple(replace(suggestion, is_checked=False) for suggestion in found)
-        return found
+            return tuple(replace(suggestion, is_checked=False) for suggestion in suggestions)
+        return suggestions
 
     def _find_unknown(self, pod: Pod) -> str:
         """Return what could not be evaluated for the pod, as a clause, or "" if everything was."""

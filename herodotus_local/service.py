@@ -150,15 +150,15 @@ class LocalService(AbstractContextManager["LocalService"]):
         spec = review.spec
         keeps_cluster = spec.node_groups is not None or spec.scale_down is not None
         if keeps_cluster and self._evaluation is not None:
-            found = self._evaluation  # of the pod that the same command explains
+            evaluation = self._evaluation  # of the pod that the same command explains
         else:
-            found, objects = self._read("", lambda _: True)
+            evaluation, objects = self._read("", lambda _: True)
             self._note_unread(objects, is_review=True)
         if keeps_cluster:
             pods = spec.node_groups.pods if spec.node_groups is not None else ()
-            found.add_node_groups(self._reader.read_node_groups(pods))
+            evaluation.add_node_groups(self._reader.read_node_groups(pods))
         try:
-            status = found.review_cluster(spec, self._report)
+            status = evaluation.review_cluster(spec, self._report)
         except (ClusterReviewError, ManifestError) as e:
             raise UnusableInputError(str(e)) from e
         return LocalAnswer(201, build_cluster_review(status))
@@ -214,11 +214,11 @@ class LocalService(AbstractContextManager["LocalService"]):
     def _read(
         self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]
     ) -> tuple[ClusterEvaluation, ClusterListing]:
-        found = self._reader.read(namespace, needs_storage)
-        if not found.nodes:
+        listing = self._reader.read(namespace, needs_storage)
+        if not listing.nodes:
             raise ReadError(404, "the cluster has no nodes")
         try:
-            return ClusterEvaluation(found, self._config, IN_TREE), found
+            return ClusterEvaluation(listing, self._config, IN_TREE), listing
         except (ManifestError, ConfigError) as e:
             raise UnusableInputError(str(e)) from e
 

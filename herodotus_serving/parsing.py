@@ -147,24 +147,24 @@ class ChunkMeter:
 
         It has at most EVENTS_PER_STEP chunks. Raises RemoteProtocolError if the body must be refused.
         """
-        at = 0
+        offset = 0
         for _ in range(EVENTS_PER_STEP):
-            arrived = min(self._expected, len(unread) - at)
-            at += arrived
+            arrived = min(self._expected, len(unread) - offset)
+            offset += arrived
             self._expected -= arrived
-            end = unread.find(b"\r\n", at, at + MAX_FRAMING_BYTES)
+            end = unread.find(b"\r\n", offset, offset + MAX_FRAMING_BYTES)
             if self._expected or end < 0:
                 break
-            size = _parse_chunk_size(unread[at:end])
-            at = end + 2
+            size = _parse_chunk_size(unread[offset:end])
+            offset = end + 2
             if not size:
                 self.ended = True
                 break
             self._expected = size + 2
             self._count(size)
-        if not self._expected and not self.ended and len(unread) - at > MAX_FRAMING_BYTES:
+        if not self._expected and not self.ended and len(unread) - offset > MAX_FRAMING_BYTES:
             raise h11.RemoteProtocolError("the extensions of a chunk are too long", 400)
-        return at
+        return offset
 
     def _count(self, size: int) -> None:
         self._chunks += 1

@@ -87,9 +87,9 @@ def stale_version(kind: ApiResource, name: str) -> StatusError:
 
 def wrong_uid(kind: ApiResource, namespace: str, name: str, wanted: str, found: str) -> StatusError:
     """Return the error 409 for a request with the UID `wanted` for an object that has the UID `found`."""
-    where = "/".join(part for part in ("/registry", kind.plural, namespace, name) if part)
+    key = "/".join(part for part in ("/registry", kind.plural, namespace, name) if part)
     why = (
-        f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
         f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
     )
     return conflict(kind, name, why)

@@ -115,8 +115,8 @@ def stream_events(
     collection = store.watch_cache(kind)
     encoded = watched.encode_object or (lambda v: v.encode_object(kind))
     sequence, version = start.sequence, start.version
-    for at in range(0, len(start.initial), _BATCH):
-        yield b"".join(encode_watch_event("ADDED", encoded(v)) for v in start.initial[at : at + _BATCH])
+    for position in range(0, len(start.initial), _BATCH):
+        yield b"".join(encode_watch_event("ADDED", encoded(v)) for v in start.initial[position : position + _BATCH])
     if start.mark_initial:
         yield _bookmark(kind, version, {"k8s.io/initial-events-end": "true"})
     next_bookmark = time.monotonic() + options.bookmark_interval_s
@@ -125,8 +125,8 @@ def stream_events(
             if sequence < collection.first_sequence:
                 yield encode_error_event(_expired(version, collection))
                 return
-            at = sequence - collection.first_sequence
-            changes = collection.history[at : at + _BATCH]
+            position = sequence - collection.first_sequence
+            changes = collection.history[position : position + _BATCH]
             now = time.monotonic()
             if not changes and not store.stopping:
                 version = store.version
