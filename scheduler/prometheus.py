@@ -145,17 +145,19 @@ class BackgroundQuery:
         If the query fails, the error is stored and the values of the last success stay.
         """
         try:
-            found = self._prometheus.query(self._query)
+            all_series = self._prometheus.query(self._query)
         except PrometheusError as e:
             if not self._answer.error or self._answer.received_s is None:
                 klog.warning("No measurements from Prometheus", err=str(e))
             self._answer = replace(self._answer, error=e.reason)
             return
         values: dict[str, float] = {}
-        for series in found:
+        for series in all_series:
             name = series.labels.get(self._label, "")
             values[name] = max(float(series.values[-1]), values.get(name, float("-inf")))
-        self._answer = MetricAnswer(values, time.monotonic(), max((series.last_s for series in found), default=None))
+        self._answer = MetricAnswer(
+            values, time.monotonic(), max((series.last_s for series in all_series), default=None)
+        )
 
     def _run(self) -> None:
         while True:

@@ -99,8 +99,8 @@ def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable
         flags = "--probe-bind" if e.address in options.probes else "--bind-address, --secure-port"
         raise StartupError(f"cannot serve on {e.address} ({flags}): {e.reason}") from e
     except CertificateError as e:
-        where = f"{options.host}:{options.port}"
-        raise StartupError(f"cannot serve on {where} (--bind-address, --secure-port): {e}") from e
+        address = f"{options.host}:{options.port}"
+        raise StartupError(f"cannot serve on {address} (--bind-address, --secure-port): {e}") from e
 
 
 class ConnectedCluster(NamedTuple):

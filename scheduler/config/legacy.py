@@ -151,12 +151,12 @@ def _plugin_configs(profile: ProfileConfig, path: str, version: LegacyVersion, n
     active = _find_scorer(profile.plugins, version)
     strategy = _strategy(profile, active) if active else None
     for j, entry in enumerate(profile.plugin_config):
-        where = f"{path}.pluginConfig[{j}]"
+        entry_path = f"{path}.pluginConfig[{j}]"
         if entry.name in (*SCORERS, PREFER_AVOID_PODS, *IN_TREE_LIMITS, *UNREPLACED_PLUGINS):
             if entry.name != active:
-                notes.append(f"{where}: left out, {entry.name} is not used")
+                notes.append(f"{entry_path}: left out, {entry.name} is not used")
             continue
-        args = _arguments(entry, where, version)
+        args = _arguments(entry, entry_path, version)
         if entry.name == "NodeResourcesFit" and strategy:
             args, strategy = {**args, "scoringStrategy": strategy}, None
         yield {"name": entry.name, **({"args": args} if args else {})}
@@ -205,12 +205,12 @@ def _list_plugins_at_points(plugins: Plugins, path: str, translation: Translatio
     sets = sets_by_point(plugins)
     points: dict[str, list[PluginRef]] = {}
     for point, own in sets.items():
-        where = f"{path}.{point}"
+        point_path = f"{path}.{point}"
         enabled = _merged(own, point, version)
         if point == "score" and version is V1BETA1:
-            translation.problems += _scorer_problems(own, enabled, where)
-        _note_disabled(own, where, notes)
-        points[point] = _renamed(enabled, own, where, notes)
+            translation.problems += _scorer_problems(own, enabled, point_path)
+        _note_disabled(own, point_path, notes)
+        points[point] = _renamed(enabled, own, point_path, notes)
     for point, served, names in ADDED_POINTS:
         disabled = _names(sets[point].disabled)
         at_served, present = _names(points[served]), _names(points[point])
@@ -226,10 +226,10 @@ def _disable_new_plugins(plugins: Plugins, path: str, translation: Translation) 
     version, notes = translation.version, translation.notes
     v1: Document = {}
     for point, own in sets_by_point(plugins).items():
-        where = f"{path}.{point}"
-        _note_disabled(own, where, notes)
+        point_path = f"{path}.{point}"
+        _note_disabled(own, point_path, notes)
         present = _names(own.enabled) | ({_COUNTS_ALL} if _counted(plugins, own, point, version) else set())
-        enabled = _without_limits(own.enabled, present, where, notes)
+        enabled = _without_limits(own.enabled, present, point_path, notes)
         disabled = [ref for ref in own.disabled if ref.name not in IN_TREE_LIMITS]
         if point == "multiPoint" and _EVERY not in _names(own.disabled):
             listed = _names(disabled) | {name for name, _ in version.defaults["multiPoint"]}

@@ -144,12 +144,12 @@ def _format_like_go(e: Exception, url: str) -> str:
         return f"tls: failed to verify certificate: {cause.verify_message}"
     if isinstance(cause, ssl.SSLError):
         return f"tls: {cause.reason or cause}"
-    where = httpx.URL(url)
+    parsed_url = httpx.URL(url)
     if isinstance(cause, socket.gaierror):
-        return f"dial tcp: lookup {where.host}: {cause.strerror}"
+        return f"dial tcp: lookup {parsed_url.host}: {cause.strerror}"
     if isinstance(e, httpx.ConnectError) and isinstance(cause, OSError) and cause.strerror:
-        port = where.port or (443 if where.scheme == "https" else 80)
-        return f"dial tcp {where.host}:{port}: connect: {cause.strerror.lower()}"
+        port = parsed_url.port or (443 if parsed_url.scheme == "https" else 80)
+        return f"dial tcp {parsed_url.host}:{port}: connect: {cause.strerror.lower()}"
     if isinstance(e, httpx.RemoteProtocolError):
         return "EOF"
     return str(e) or type(e).__name__

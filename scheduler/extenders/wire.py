@@ -189,11 +189,11 @@ def _read(kind: Any, raw: msgspec.Raw) -> Any:
         (present,) = (one for one in get_args(kind) if one is not NoneType)
         return None if _null(raw) else _read(present, raw)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        given = msgspec.json.decode(raw, type=dict[str, msgspec.Raw] | None) or {}
-        known = _members(kind)
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw] | None) or {}
+        members = _members(kind)
         values = {}
-        for key, one in given.items():
-            member = known.get(key.casefold())
+        for key, one in fields.items():
+            member = members.get(key.casefold())
             if member is not None and not _null(one):
                 values[member[0]] = _read(member[1], one)
         return kind(**values)

@@ -54,11 +54,11 @@ class EventExplainer:
         if self._tokens < 1:
             return ""
         self._tokens -= 1
-        where = f"Decision: {self._locate(decision)}"
+        reference = f"Decision: {self._locate(decision)}"
         suggestion = next((format_suggestion(s) for s in decision.suggestions if is_disclosed(s)), "")
-        text = f"Suggestion: {suggestion}. {where}" if suggestion else where
+        text = f"Suggestion: {suggestion}. {reference}" if suggestion else reference
         if len(text.encode()) > MAX_BYTES:
-            text = where
+            text = reference
         return text if len(text.encode()) <= MAX_BYTES else ""
 
     def _locate(self, decision: Decision) -> str:

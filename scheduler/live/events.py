@@ -252,12 +252,12 @@ def build_preempted_event(preemptor: Preemptor, node: str, *, in_memory: bool) -
 
     `in_memory` says that the victim was not bound yet, so no pod was deleted.
     """
-    where = " (in kube-scheduler memory)." if in_memory else ""
+    suffix = " (in kube-scheduler memory)." if in_memory else ""
     return (
         "Normal",
         "Preempted",
         "Preempting",
-        f"Preempted by {name_kind(preemptor)} {preemptor.uid} on node {node}{where}",
+        f"Preempted by {name_kind(preemptor)} {preemptor.uid} on node {node}{suffix}",
     )
 
 

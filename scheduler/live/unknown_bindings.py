@@ -230,8 +230,8 @@ class BindingReconciler:
         with self._changed:
             self._running = False
             if again_s is not None:
-                at = due.at if again_s == 0 else time.monotonic() + again_s
-                heapq.heappush(self._due, _Due(at, due.number, due.job))
+                due_at = due.at if again_s == 0 else time.monotonic() + again_s
+                heapq.heappush(self._due, _Due(due_at, due.number, due.job))
             self._changed.notify_all()
 
     def _pause(self, wait_s: float) -> None:

@@ -214,8 +214,8 @@ class Shipper:
             has_room = f.tell() + len(frame) <= REFUSED_LIMIT_BYTES
             if has_room:
                 f.write(frame)
-        where = "refused.frames" if has_room else "nowhere: refused.frames is full"
-        klog.error(why, "The decisions service refuses a frame, setting it aside", file=where)
+        file_name = "refused.frames" if has_room else "nowhere: refused.frames is full"
+        klog.error(why, "The decisions service refuses a frame, setting it aside", file=file_name)
         self._report_progress(refused=self.progress.refused + 1)
 
     def _report_progress(self, **changes: Any) -> None:

@@ -198,8 +198,10 @@ class IncarnationSpool:
             newest=codec.VERSION if alive else codec.NEWEST_EVER,
         )
         if scan.skipped_bytes:
-            where = f"{self.name}/{self._segment:08d}"
-            klog.error(damage, "Spool segment is damaged, passing over it", segment=where, bytes=scan.skipped_bytes)
+            segment_name = f"{self.name}/{self._segment:08d}"
+            klog.error(
+                damage, "Spool segment is damaged, passing over it", segment=segment_name, bytes=scan.skipped_bytes
+            )
         return scan.batch()
 
     def _scan(self, most: int, *, salvage: bool = False, newest: int = codec.VERSION) -> _SegmentScan:
@@ -228,8 +230,8 @@ class IncarnationSpool:
             self._requested_after = self.reached
             if self._rewrite_requests > MAX_REWRITE_REQUESTS:
                 return False
-            where = f"{self.name}/{self._segment:08d}"
-            klog.error(damage, "Spool segment is damaged, the scheduler writes it again", segment=where)
+            segment_name = f"{self.name}/{self._segment:08d}"
+            klog.error(damage, "Spool segment is damaged, the scheduler writes it again", segment=segment_name)
             self._requested_s = now
             self._path(self._segment).with_suffix(DAMAGED).touch()
         return now - self._requested_s < REWRITE_TIMEOUT_S
@@ -305,12 +307,12 @@ class _SegmentIndex:
 
     def read_decision(self, name: bytes) -> bytes | None:
         """Return the frame of the decision that deltas refer to by `name`, or None if it is absent or damaged."""
-        at = self.full_decisions.get(name)
-        if at is None:
+        location = self.full_decisions.get(name)
+        if location is None:
             return None
         try:
             with self.path.open("rb") as f:
-                frame = os.pread(f.fileno(), at.end - at.start, at.start)
+                frame = os.pread(f.fileno(), location.end - location.start, location.start)
             codec.verify_payload(memoryview(frame))
         except (OSError, codec.CodecError, struct.error):
             return None

@@ -251,9 +251,9 @@ class NodeColumns:
                 [list(row) for row in zip(*rows, strict=True)] for rows in zip(*by_slot, strict=True)
             )
             return [self.since.item(slot) for slot in slots], allocatable, requested
-        at = np.array(slots, np.intp)
-        allocatable, requested = (self._resources.amounts_at(at) * self.live.take(at)).tolist()
-        return self.since.take(at).tolist(), allocatable, requested
+        indices = np.array(slots, np.intp)
+        allocatable, requested = (self._resources.amounts_at(indices) * self.live.take(indices)).tolist()
+        return self.since.take(indices).tolist(), allocatable, requested
 
     # --- changing -------------------------------------------------------------------------------------------------
 

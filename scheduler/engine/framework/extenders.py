@@ -225,11 +225,11 @@ def _scored(
 
 def _add_inputs(extender: Extender, reported: Sequence[NodeInputs], requested: Mask, trace: Trace) -> None:
     """Add the measurements that an extender reports to the trace, except from sources that it reported before."""
-    where = np.flatnonzero(requested)
+    slots = np.flatnonzero(requested)
     before = {run.inputs.source for run in trace.inputs if run.plugin == extender.name}
     try:
         runs = [
-            InputRun(extender.name, expand_to_slots(one, where, trace.slots))
+            InputRun(extender.name, expand_to_slots(one, slots, trace.slots))
             for one in reported
             if one.source not in before
         ]

@@ -37,8 +37,8 @@ class HostPort(NamedTuple):
         return "0.0.0.0" in (self.ip, other.ip) or self.ip == other.ip
 
     def __str__(self) -> str:
-        where = "" if self.ip == "0.0.0.0" else f"{self.ip}:"
-        return f"{where}{self.port}/{self.protocol}"
+        host = "" if self.ip == "0.0.0.0" else f"{self.ip}:"
+        return f"{host}{self.port}/{self.protocol}"
 
 
 class PodGroupKey(NamedTuple):

@@ -58,8 +58,8 @@ class Registry(Mapping[str, Factory]):
                 self._known[name] = factory
             else:
                 entry = self._installed[name]
-                where = f"the entry point {entry.name} = {entry.value}"
-                self._known[name] = _check_plugin(name, _import_plugin(entry), where)
+                origin = f"the entry point {entry.name} = {entry.value}"
+                self._known[name] = _check_plugin(name, _import_plugin(entry), origin)
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:

@@ -140,8 +140,8 @@ def _find_unsupported(
         needs_no_support = not value and not defaults[gate.name]
         if not needs_no_support and not gate.supports(value, version.minor):
             only = f"only {_go(not value)} is built here"
-            at = f" for v1.{version.minor}" if gate.is_built_for_some(value) else ""
-            yield f"cannot set feature gate {gate.name} to {_go(value)}, {only}{at}"
+            version_text = f" for v1.{version.minor}" if gate.is_built_for_some(value) else ""
+            yield f"cannot set feature gate {gate.name} to {_go(value)}, {only}{version_text}"
 
 
 def _raise_any(errors: Iterator[str]) -> None:

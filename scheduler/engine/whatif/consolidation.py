@@ -30,9 +30,9 @@ def consolidate(simulation: Simulation, question: ConsolidationQuestion) -> Cons
     for node in _list_candidates(simulation, question.nodes):
         trial = _Trial(simulation, node)
         trial.run(flags)
-        if trial.kept:
+        if trial.blockers:
             trial.undo()
-            result.kept.append(KeptNode(node=node, pods=trial.kept))
+            result.kept.append(KeptNode(node=node, pods=trial.blockers))
         else:
             result.emptied.append(EmptiedNode(node=node, pods=len(trial.removed), targets=dict(trial.count_targets())))
     return result
@@ -51,13 +51,13 @@ def _list_candidates(simulation: Simulation, names: list[str] | None) -> list[st
 
 @dataclass
 class _Trial:
-    """The attempt to empty one node. `kept` are the pods that keep the node, with the reason."""
+    """The attempt to empty one node. `blockers` are the pods that keep the node, with the reason."""
 
     simulation: Simulation
     node: str
     removed: list[PodInfo] = field(default_factory=list)
     placed: list[tuple[PodInfo, str]] = field(default_factory=list)
-    kept: dict[str, str] = field(default_factory=dict)
+    blockers: dict[str, str] = field(default_factory=dict)
 
     def run(self, flags: Drain) -> None:
         """Cordon the node, and move its pods one after the other until one of them cannot be moved."""
@@ -69,9 +69,9 @@ class _Trial:
         simulation.set_node(msgspec.structs.replace(self._object, spec=spec))
         pods = simulation.pods_on(self.node)
         refusals = {pod.full_name: find_refusal(pod.pod, flags) for pod in pods}
-        self.kept = {name: refusal[1] for name, refusal in refusals.items() if refusal}
+        self.blockers = {name: refusal[1] for name, refusal in refusals.items() if refusal}
         left = [pod for pod in pods if not is_left_alone(pod.pod)]
-        while left and not self.kept:
+        while left and not self.blockers:
             refused = {}
             for pod in left:
                 refusal = simulation.budgets.evict(pod.pod)
@@ -80,7 +80,7 @@ class _Trial:
                 elif not self._move(pod):
                     return
             if len(refused) == len(left):
-                self.kept = refused
+                self.blockers = refused
             left = [pod for pod in left if pod.full_name in refused]
 
     def _move(self, pod: PodInfo) -> bool:
@@ -94,7 +94,7 @@ class _Trial:
         successor = build_replacement(pod.pod, simulation.next_number())
         result = simulation.place(successor)
         if result is None or result.chosen is None:
-            self.kept[pod.full_name] = format_no_profile(pod.pod) if result is None else result.message
+            self.blockers[pod.full_name] = format_no_profile(pod.pod) if result is None else result.message
             return False
         self.placed.append((successor, simulation.nodes.names[result.chosen]))
         return True

@@ -70,12 +70,12 @@ def build_pods(
     metadata = dict(template.pod["metadata"]) | {"namespace": namespace, "name": template.name}
     if template.kind != POD:
         metadata["ownerReferences"] = [owner_reference(template)]
-    where = "the pod" if template.kind == POD else f"the template of {template.kind} {namespace}/{template.name}"
-    notes += _set_priority(where, spec, classes)
+    subject = "the pod" if template.kind == POD else f"the template of {template.kind} {namespace}/{template.name}"
+    notes += _set_priority(subject, spec, classes)
     alone = template.kind == POD
     names = [template.name if alone and not number else f"{template.name}-{number}" for number in range(replicas)]
     first = {"name": names[0], "uid": str(metadata.get("uid") or "") if alone else ""} if names else {}
-    pods = _build_copies(where, metadata | first, spec, names)
+    pods = _build_copies(subject, metadata | first, spec, names)
     return Pods(pods, alone, tuple(notes), build_controller(template, namespace))
 
 

@@ -81,8 +81,8 @@ def manifests(path: str) -> Iterator[SourceManifest]:
     for name, text in _texts(path):
         documents = [document for document in _documents(name, text) if document is not None]
         for number, document in enumerate(documents, 1):
-            where = f"{name}: document {number}" if len(documents) > 1 else name
-            yield from parse_items(where, document)
+            source = f"{name}: document {number}" if len(documents) > 1 else name
+            yield from parse_items(source, document)
 
 
 def parse_document(path: str) -> object:

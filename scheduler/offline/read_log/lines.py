@@ -126,10 +126,10 @@ class LogLineParser:
             self.counts.other += 1
             return None
         month, day, hour, minute, second, micro = map(int, header.groups()[:6])
-        at = self._dated(year, month, day, hour, minute, second, micro)
+        timestamp = self._dated(year, month, day, hour, minute, second, micro)
         values = _pairs(header[8])
         self.counts.used += 1
-        return Entry((at - _EPOCH) // timedelta(microseconds=1), message, values)
+        return Entry((timestamp - _EPOCH) // timedelta(microseconds=1), message, values)
 
     def _not_a_header(self, body: str) -> None:
         if self._continues and body.startswith(("\t", " >")):
@@ -148,11 +148,11 @@ class LogLineParser:
         latest = self._now() + DAY
         for candidate in range(latest.year, latest.year - 9, -1):  # nine years hold a 29 February
             try:
-                at = datetime(candidate, month, day, hour, minute, second, micro, self._zone)
+                timestamp = datetime(candidate, month, day, hour, minute, second, micro, self._zone)
             except ValueError:
                 continue
-            if at <= latest:
-                return at
+            if timestamp <= latest:
+                return timestamp
         raise DamagedLineError("no such day")
 
 

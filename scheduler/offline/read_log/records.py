@@ -95,11 +95,12 @@ def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedW
     placed = bool(attempt.node)
     rank = _ranks(attempt, scored)
     named = set(attempt.rejected) | set(rank)
-    at = {name: nodes.slot(name) for name in sorted(named)}  # sorted: slots do not depend on the order of lines
+    # Sorted, so that slots do not depend on the order of lines.
+    slot_by_name = {name: nodes.slot(name) for name in sorted(named)}
     slots = len(nodes.names)
     evaluation = np.array([Evaluation.UNRECORDED if name else Evaluation.ABSENT for name in nodes.names], np.uint8)
-    evaluation[list(at.values())] = Evaluation.EVALUATED
-    scores, unweighed = _scores(attempt, weights, at, slots) if scored else ((), ())
+    evaluation[list(slot_by_name.values())] = Evaluation.EVALUATED
+    scores, unweighed = _scores(attempt, weights, slot_by_name, slots) if scored else ((), ())
     unknown, counts = _counts(attempt, len(named), len(rank))
     namespace, _, name = attempt.pod.partition("/")
     hidden = int((evaluation == Evaluation.UNRECORDED).sum())
@@ -116,14 +117,14 @@ def build_decision(attempt: LoggedAttempt, nodes: LogNodeTable, weights: LoggedW
         nodes_evaluated=counts[1],
         nodes_feasible=counts[2],
         path=_path(attempt, scored),
-        chosen=at[attempt.node] if placed else None,
+        chosen=slot_by_name[attempt.node] if placed else None,
         pre_filters=(),
         restricted_by=(),
         evaluation=column_from_numpy(evaluation),
-        filters=_filters(attempt, at, slots),
+        filters=_filters(attempt, slot_by_name, slots),
         scores=scores,
-        totals=_by_slot(attempt.totals, at, slots) if scored else empty_column(),
-        rank=_by_slot(rank, at, slots),
+        totals=_by_slot(attempt.totals, slot_by_name, slots) if scored else empty_column(),
+        rank=_by_slot(rank, slot_by_name, slots),
         seed=0,
         post_filters=(),
         message="" if placed else attempt.message,

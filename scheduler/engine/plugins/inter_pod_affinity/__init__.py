@@ -345,13 +345,13 @@ def _affinity_mismatch(term: IncomingTerm, lacks: str) -> Verdict:
 
 def _reject_closed_domains(rejections: FirstRejections, closed: _ClosedDomains, nodes: NodeColumns, code: str) -> None:
     key = closed.domains.key
-    where = rejections.undecided & (closed.domains.per_slot(nodes) > 0)
-    if not where.any():
+    mask = rejections.undecided & (closed.domains.per_slot(nodes) > 0)
+    if not mask.any():
         return
     for value, name in closed.examples.items():
-        here = where & nodes.label(key).among(nodes.slots, (value,))
+        here = mask & nodes.label(key).among(nodes.slots, (value,))
         rejections.reject(here, unschedulable(Reason(code, {"key": key, "pod": name})))
-    rejections.reject(where, unschedulable(Reason(code, {"key": key, "pod": ""})))
+    rejections.reject(mask, unschedulable(Reason(code, {"key": key, "pod": ""})))
 
 
 class _ScoreSums:

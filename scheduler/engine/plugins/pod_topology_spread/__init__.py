@@ -318,10 +318,10 @@ def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: Node
     """
     if constraint.key not in nodes.label_keys:
         return DomainCounts.empty(constraint.key, nodes.label(constraint.key).values)
-    where = spread.find_counted_nodes(constraint, keys, pod, nodes)
+    counted_nodes = spread.find_counted_nodes(constraint, keys, pod, nodes)
     present = spread.find_domains(constraint, keys, pod, nodes)
     return DomainCounts.from_nodes(
-        constraint.key, nodes, where, present, spread.count_pods_to_spread(constraint, pod, nodes)
+        constraint.key, nodes, counted_nodes, present, spread.count_pods_to_spread(constraint, pod, nodes)
     )
 
 

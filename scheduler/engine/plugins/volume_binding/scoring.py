@@ -68,11 +68,11 @@ def _existing(matches: Sequence[VolumeMatch], slots: int) -> Iterator[_ClassUse]
     uses: dict[str, _ClassUse] = {}
     for match in matches:
         for number, volume in enumerate(match.volumes):
-            where = match.volume_numbers == number
+            mask = match.volume_numbers == number
             use = uses.setdefault(volume.spec.storage_class_name, _ClassUse(slots))
-            use.requested[where] += _parse_bytes(match.claim.spec.resources.requests)
-            use.capacity[where] += _parse_bytes(volume.spec.capacity)
-            use.counts |= where
+            use.requested[mask] += _parse_bytes(match.claim.spec.resources.requests)
+            use.capacity[mask] += _parse_bytes(volume.spec.capacity)
+            use.counts |= mask
     yield from uses.values()
 
 

@@ -149,19 +149,19 @@ class VolumeSearch:
 
     def _find_migrated_nodes(self, volume: PersistentVolume) -> Mask:
         """Return a mask of the nodes on which a CSI driver replaces the volume's in-tree plugin."""
-        where = np.zeros(self._nodes.slots, np.bool_)
+        mask = np.zeros(self._nodes.slots, np.bool_)
         migration = csi_migration.find_migration(volume.spec)
         if migration is not None and migration.counted:
             for plugins in self._storage.migrated_nodes:
                 if migration.plugin in plugins:
                     names = (node.metadata.name for node in self._storage.migrated_nodes.get(plugins))
-                    where[[self._nodes.index[name] for name in names if name in self._nodes.index]] = True
-        return where
+                    mask[[self._nodes.index[name] for name in names if name in self._nodes.index]] = True
+        return mask
 
     # --- claims that wait for the pod's node ----------------------------------------------------------------------
 
-    def _check_delayed(self, claims: Iterable[PersistentVolumeClaim], where: Mask) -> None:
-        """Record the nodes in the mask `where` on which a delayed claim can get no volume.
+    def _check_delayed(self, claims: Iterable[PersistentVolumeClaim], mask: Mask) -> None:
+        """Record the nodes in `mask` on which a delayed claim can get no volume.
 
         A claim with a selected node is provisioned there and nowhere else. Any other claim gets an existing volume, or
         else a provisioned one.
@@ -173,23 +173,23 @@ class VolumeSearch:
             if selected is None:
                 to_match.append(claim)
                 continue
-            others = where.copy()
+            others = mask.copy()
             if selected in self._nodes.index:
                 others[self._nodes.index[selected]] = False
             self._unbound.set_reason(others, Reason("no-volume", {"claim": claim.full_name, "selected": selected}))
-            where = where & ~others
-            to_provision.append((claim, where))
+            mask = mask & ~others
+            to_provision.append((claim, mask))
         to_match.sort(key=lambda claim: parse_size(claim.spec.resources.requests))
         try:
-            matches = self._matches = match_volumes(to_match, self._storage.volumes, self._matcher, where)
+            matches = self._matches = match_volumes(to_match, self._storage.volumes, self._matcher, mask)
         except InvalidSelectorError as e:
             self._error.set_reason(
-                where, Reason("text", {"text": f"error creating internal label selector for claim: {e}"})
+                mask, Reason("text", {"text": f"error creating internal label selector for claim: {e}"})
             )
             return
         to_provision += [(match.claim, ~match.found) for match in matches]
         for claim, needed in to_provision:
-            where = where & ~self._provision(claim, where & needed)
+            mask = mask & ~self._provision(claim, mask & needed)
 
     def _provision(self, claim: PersistentVolumeClaim, where: Mask) -> Mask:
         """Record, and return as a mask, the nodes in `where` on which no volume can be provisioned for the claim."""
