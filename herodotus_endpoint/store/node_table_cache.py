@@ -58,55 +58,55 @@ class NodeTableCache:
             self._add(key, table)
         return table.copied(generation, slots)
 
-    def read(self, connection: sa.Connection, at: tuple[int, int, int]) -> PackedTable:
+    def read(self, connection: sa.Connection, key: tuple[int, int, int]) -> PackedTable:
         """Read a node table from the database, without the cache.
 
-        `at` is the incarnation id, the generation of the table and the number of node slots.
+        `key` is the incarnation id, the generation of the table and the number of node slots.
         """
-        _, generation, slots = at
+        _, generation, slots = key
         table = PackedTable.empty(generation, slots)
-        self._fill(connection, at, table)
+        self._fill(connection, key, table)
         return table
 
-    def _nearest(self, at: _TableKey) -> PackedTable | None:
+    def _nearest(self, key: _TableKey) -> PackedTable | None:
         """Return the cached table of the same incarnation with the closest generation, or None if none is cached."""
         candidates = [
-            (abs(k.generation - at.generation), k) for k in self._tables if k.incarnation_id == at.incarnation_id
+            (abs(k.generation - key.generation), k) for k in self._tables if k.incarnation_id == key.incarnation_id
         ]
         return self._tables.peek(min(candidates)[1]) if candidates else None
 
-    def _add(self, at: _TableKey, table: PackedTable) -> None:
-        if at.slots > self._max_slots:
+    def _add(self, key: _TableKey, table: PackedTable) -> None:
+        if key.slots > self._max_slots:
             return
         with self._lock:
-            self._tables.put(at, table)
+            self._tables.put(key, table)
 
-    def _derive(self, base: PackedTable, connection: sa.Connection, at: _TableKey) -> PackedTable | None:
-        """Return the node table for key `at`: a copy of `base`, another table of the incarnation, with changed rows.
+    def _derive(self, base: PackedTable, connection: sa.Connection, key: _TableKey) -> PackedTable | None:
+        """Return the node table for `key`: a copy of `base`, another table of the incarnation, with changed rows.
 
         Returns None if more than MAX_CHANGED_SLOTS rows changed.
         """
         changed_slots = find_changed_slots(
-            connection, at.incarnation_id, base.generation, at.generation, MAX_CHANGED_SLOTS
+            connection, key.incarnation_id, base.generation, key.generation, MAX_CHANGED_SLOTS
         )
-        added = range(len(base.names), at.slots)
+        added = range(len(base.names), key.slots)
         if changed_slots is None or len(changed_slots) + len(added) > MAX_CHANGED_SLOTS:
             return None
-        table = base.copied(at.generation, at.slots)
-        changed = {slot for slot in (*changed_slots, *added) if slot < at.slots}
+        table = base.copied(key.generation, key.slots)
+        changed = {slot for slot in (*changed_slots, *added) if slot < key.slots}
         table.put_all((slot, -1, "", "", NO_AMOUNTS) for slot in changed)
         if changed:
-            self._fill(connection, at, table, sorted(changed))
+            self._fill(connection, key, table, sorted(changed))
         return table
 
     def _fill(
-        self, connection: sa.Connection, at: tuple[int, int, int], table: PackedTable, only: Sequence[int] = ()
+        self, connection: sa.Connection, key: tuple[int, int, int], table: PackedTable, only: Sequence[int] = ()
     ) -> None:
         """Read the rows of all node slots, or of those in `only` if it is not empty, into `table`.
 
         A slot without a stored row is not changed.
         """
-        incarnation_id, generation, slots = at
+        incarnation_id, generation, slots = key
         rows = load_rows(connection, incarnation_id, generation, slots, only)
         names = self._names.load(connection, {row.node_id for row in rows if row.node_id})
         table.put_all(

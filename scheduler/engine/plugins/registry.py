@@ -87,16 +87,16 @@ def _import_plugin(entry: EntryPoint) -> Factory:
     return _check_plugin(None, factory, f"plugin {entry.value}")
 
 
-def _check_plugin(name: str | None, factory: Any, where: str) -> Factory:
+def _check_plugin(name: str | None, factory: Any, origin: str) -> Factory:
     """Return `factory` if it is a plugin class named `name` (None allows any); raise PluginLoadError otherwise.
 
-    `where` says in the error where the plugin was named.
+    `origin` says in the error where the plugin was named.
     """
     if not isinstance(factory, type) or not issubclass(factory, BasePlugin):
-        raise PluginLoadError(f"{where}: {factory!r} is no class derived from BasePlugin or PerNodePlugin")
+        raise PluginLoadError(f"{origin}: {factory!r} is no class derived from BasePlugin or PerNodePlugin")
     own = getattr(factory, "name", None)
     if not isinstance(own, str) or not own:
-        raise PluginLoadError(f"{where}: the class has no `name`")
+        raise PluginLoadError(f"{origin}: the class has no `name`")
     if name is not None and own != name:
-        raise PluginLoadError(f"{where}: the plugin calls itself {own}")
+        raise PluginLoadError(f"{origin}: the plugin calls itself {own}")
     return factory

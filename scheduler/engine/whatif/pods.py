@@ -79,7 +79,7 @@ def build_pods(
     return Pods(pods, alone, tuple(notes), build_controller(template, namespace))
 
 
-def _build_copies(where: str, metadata: Json, spec: Json, names: Sequence[str]) -> tuple[PodInfo, ...]:
+def _build_copies(subject: str, metadata: Json, spec: Json, names: Sequence[str]) -> tuple[PodInfo, ...]:
     """Return a pod for each name; the first has the UID of `metadata`, the others that of a pod without one.
 
     The manifest is decoded once, since the largest takes 20 ms or more, and the copies share what it decodes to.
@@ -92,7 +92,7 @@ def _build_copies(where: str, metadata: Json, spec: Json, names: Sequence[str]) 
         manifest = msgspec.json.encode({"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": encoded})
         return PodInfo(msgspec.structs.replace(pod, manifest=manifest))
 
-    decoded = decode_pod(where, {"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": spec})
+    decoded = decode_pod(subject, {"apiVersion": "v1", "kind": POD, "metadata": metadata, "spec": spec})
     first = msgspec.structs.replace(apply_pod_defaults(decoded), status=PodStatus())
     pods = [build_copy(first, metadata)]
     for name in names[1:]:
@@ -101,7 +101,7 @@ def _build_copies(where: str, metadata: Json, spec: Json, names: Sequence[str]) 
     return tuple(pods)
 
 
-def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] | None) -> list[Reason]:
+def _set_priority(subject: str, spec: Json, classes: Mapping[str, PriorityClass] | None) -> list[Reason]:
     """Set the priority of `spec` from its priority class, or from the default class if it names none.
 
     If the classes are unknown (None), change nothing, and return a note if `spec` names a class without a priority.
@@ -113,7 +113,7 @@ def _set_priority(where: str, spec: Json, classes: Mapping[str, PriorityClass] |
         return [unknown] if name and spec.get("priority") is None else []
     priority_class = classes.get(str(name)) if name else _default_of(classes)
     if name and priority_class is None:
-        raise ManifestError(f"{where}: no PriorityClass with name {name} was found")
+        raise ManifestError(f"{subject}: no PriorityClass with name {name} was found")
     if priority_class is not None:
         spec["priority"] = priority_class.value
         spec["preemptionPolicy"] = spec.get("preemptionPolicy") or priority_class.preemption_policy

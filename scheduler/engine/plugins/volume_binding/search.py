@@ -139,10 +139,10 @@ class VolumeSearch:
             self._require(required, volume, left & ~migrated)
             left &= ~self._affinity.has_reason & ~self._error.has_reason
 
-    def _require(self, required: NodeSelector | None, volume: PersistentVolume, where: Mask) -> None:
+    def _require(self, required: NodeSelector | None, volume: PersistentVolume, mask: Mask) -> None:
         if required is None:
             return
-        outside = where & ~self._matcher.to_mask(self._matcher.match_affinity(required))
+        outside = mask & ~self._matcher.to_mask(self._matcher.match_affinity(required))
         wants = " or ".join(_format_term(term) for term in required.node_selector_terms or ())
         params = {"volume": volume.metadata.name, "wants": wants}
         self._affinity.set_reason(outside, Reason("volume-affinity", params))
@@ -191,25 +191,25 @@ class VolumeSearch:
         for claim, needed in to_provision:
             mask = mask & ~self._provision(claim, mask & needed)
 
-    def _provision(self, claim: PersistentVolumeClaim, where: Mask) -> Mask:
-        """Record, and return as a mask, the nodes in `where` on which no volume can be provisioned for the claim."""
+    def _provision(self, claim: PersistentVolumeClaim, mask: Mask) -> Mask:
+        """Record, and return as a mask, the nodes in `mask` on which no volume can be provisioned for the claim."""
         storage_class = self._storage.objects.get(StorageClass, claim.storage_class)
         if storage_class is None:  # deleted since PreFilter
             text = f'failed to find storage class "{claim.storage_class}"'
-            self._error.set_reason(where, Reason("text", {"text": text}))
-            return where
+            self._error.set_reason(mask, Reason("text", {"text": text}))
+            return mask
         params = {"claim": claim.full_name, "storage_class": claim.storage_class}
         if storage_class.provisioner in ("", NO_PROVISIONER):
-            self._unbound.set_reason(where, Reason("no-volume", params))
-            return where
-        outside = where & ~self._matcher.match_topologies(storage_class.allowed_topologies)
+            self._unbound.set_reason(mask, Reason("no-volume", params))
+            return mask
+        outside = mask & ~self._matcher.match_topologies(storage_class.allowed_topologies)
         self._unbound.set_reason(outside, Reason("no-volume", params))
-        has_space = self._find_space(claim, storage_class, where & ~outside)
-        full = where & ~outside & ~has_space
+        has_space = self._find_space(claim, storage_class, mask & ~outside)
+        full = mask & ~outside & ~has_space
         self._space.set_reason(full, Reason("no-space", params))
         return outside | full
 
-    def _find_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass, where: Mask) -> Mask:
+    def _find_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass, mask: Mask) -> Mask:
         """Return a mask of the nodes for which the CSI driver of the storage class reports enough capacity.
 
         The mask includes all nodes if the driver does not track capacity. Of several sufficient capacities of one node,
@@ -234,7 +234,7 @@ class VolumeSearch:
             slots = self._matcher.match_labels(capacity.node_topology)
             has_space[slots] = True
             column[slots] = capacity.total
-        self._provisions.append(StorageOffer(claim, where & has_space, column))
+        self._provisions.append(StorageOffer(claim, mask & has_space, column))
         return has_space
 
 
@@ -260,8 +260,8 @@ class _ReasonColumn:
         has_reason: Mask = self.numbers > 0
         return has_reason
 
-    def set_reason(self, where: Mask, reason: Reason) -> None:
-        """Set the reason of the node slots in the mask `where`."""
-        if where.any():
-            self.numbers[where] = len(self.reasons)
+    def set_reason(self, mask: Mask, reason: Reason) -> None:
+        """Set the reason of the node slots in `mask`."""
+        if mask.any():
+            self.numbers[mask] = len(self.reasons)
             self.reasons.append(reason)
