@@ -4,7 +4,7 @@ Kueue keeps a pod behind a scheduling gate until its Workload is admitted. Volca
 PodGroups. Neither is this project's scheduler, so no record explains such a pod.
 
 Owns: which objects belong to a pod, and what they say. Does not own: requests (`transport`), layout
-(`render.batch_queues`).
+(`render.pod`).
 
 Invariant: only values of these objects are passed on. An object that is not served or may not be read is named in
 `notes`, and nothing is guessed in its place.

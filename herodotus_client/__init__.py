@@ -61,9 +61,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from herodotus_client import client, questions, responses
+if not TYPE_CHECKING:  # which would take every name for one that is there
 
-    return next(vars(module)[name] for module in (responses, client, questions) if name in vars(module))
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from herodotus_client import client, questions, responses
+
+        return next(vars(module)[name] for module in (responses, client, questions) if name in vars(module))
+
+
+def __dir__() -> list[str]:
+    return __all__

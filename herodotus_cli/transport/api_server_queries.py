@@ -14,9 +14,12 @@ from __future__ import annotations
 import json
 import subprocess
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.transport.kubectl_command import kill_process
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
 
 DELETED, REPLACED = "deleted", "replaced"
 _NO_SUCH_POD = b"Error from server (NotFound): pods "

@@ -47,12 +47,15 @@ class HttpTransport:
 
         Raises ConnectionFailedError if the connection breaks, or is silent for longer than the time between bookmarks.
         """
-        with self._open() as client:
+        with self._open(watches=True) as client:
             yield from client.stream(path)
 
     @contextmanager
-    def _open(self) -> Iterator[Client]:
-        """Yield a client, and raise CliError for the failures of its requests."""
+    def _open(self, watches: bool = False) -> Iterator[Client]:
+        """Yield a client, and raise CliError for the failures of its requests.
+
+        A request that `watches` may be silent for another time than the others.
+        """
         try:
             with Client(self.endpoint, timeout_s=self.timeout_s or None) as client:
                 yield client
@@ -61,8 +64,10 @@ class HttpTransport:
                 hint = "if you trust it, give that URL with --endpoint"
                 raise CliError(f"error: {self.endpoint} {e.message}", [hint]) from None
             raise from_service_error(e, self.endpoint) from None
-        except httpx.TimeoutException:
-            raise unreachable(f"{self.endpoint}: no response within {self.timeout_s:g}s", self._hints()) from None
+        except httpx.TimeoutException as e:
+            limit_s = 0.0 if watches else self.timeout_s
+            problem = f"no response within {limit_s:g}s" if limit_s else _describe(e)
+            raise unreachable(f"{self.endpoint}: {problem}", self._hints()) from None
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise unreachable(f"{self.endpoint}: {_describe(e)}", self._hints(e)) from None
 
