@@ -75,13 +75,13 @@ class WatchedListing(Listing):
             return [self._settled[i][1] for i in sorted(self._settled.keys() & set(ids))]
 
     def _read(self, asked_at: float) -> None:
-        """Read what is new, unless a read began after `asked_at`, or SHARED_S before it or later.
+        """Read what is new, unless a read began later than SHARED_S before `asked_at`.
 
         Those who waited for a read share its error, too. Raises StoreUnavailableError.
         """
         if self._failure is not None and asked_at <= self._failure[0]:
             raise self._failure[1]
-        if self._read_at >= asked_at - SHARED_S:
+        if self._read_at > asked_at - SHARED_S:
             return
         try:
             self._read_new_rows()
