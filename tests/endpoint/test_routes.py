@@ -6,6 +6,8 @@ import pytest
 
 from herodotus_endpoint.metrics import EndpointMetrics
 from herodotus_endpoint.store import StoreUnavailableError
+from herodotus_record import codec
+from herodotus_record.version import __version__
 from tests.builders import a_decision, a_table
 from tests.endpoint.service import API, Service, envelope, rows
 
@@ -143,8 +145,8 @@ def test_version_has_api_and_frame_versions(service: Service) -> None:
     assert service.get("/version") == {
         "apiVersion": "herodotus.dev/v1alpha1",
         "kind": "ServiceVersion",
-        "version": "0.1.0",
-        "frameVersion": 3,
+        "version": __version__,
+        "frameVersion": codec.VERSION,
     }
 
 
