@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -19,7 +20,7 @@ NEEDED_FOR: Final = {EVENTS: "events about pods", LEASES: "leader election"}
 
 def fetch_server_version(api: ApiServer) -> str:
     """Return the API server's version (gitVersion). Log a warning if it is outside the supported range."""
-    answer = api.get_object("/version")
+    answer = json.loads(api.get("/version"))
     major, minor = (int(re.sub(r"\D.*", "", str(answer.get(k, "0"))) or 0) for k in ("major", "minor"))
     if not OLDEST <= (major, minor) <= NEWEST:
         supported = f"v{OLDEST[0]}.{OLDEST[1]} to v{NEWEST[0]}.{NEWEST[1]}"

@@ -79,7 +79,7 @@ REQUESTS: dict[tuple[str, str, str], list[Right] | None] = {
     ("herodotus_kube/published_authorities.py", "refresh_service_authority", "get_object"): [
         Right("get", "configmaps", name="herodotus-endpoint-ca", role=("Role", "herodotus-scheduler-ca"))
     ],
-    ("herodotus_kube/discovery.py", "fetch_server_version", "get_object"): None,
+    ("herodotus_kube/discovery.py", "fetch_server_version", "get"): None,
     ("herodotus_kube/discovery.py", "fetch_cluster_id", "get_object"): [Right("get", "namespaces", name="kube-system")],
     ("herodotus_kube/discovery.py", "find_absent_groups", "get"): None,
     ("herodotus_kube/watch.py", "_list", "get"): [
