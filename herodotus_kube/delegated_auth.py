@@ -114,11 +114,10 @@ class ReviewCache:
     def _review_token(self, token: str, audience: str) -> UserInfo | None:
         audiences = {"audiences": [audience]} if audience else {}
         status = self._api.review("authentication.k8s.io", "TokenReview", {"token": token} | audiences)
-        meant = not audience or audience in (
-            status.get("audiences") or ()
-        )  # a server without audience support returns none
+        # a server without audience support returns no audiences
+        is_for_audience = not audience or audience in (status.get("audiences") or ())
         user = UserInfo.parse(status.get("user") or {})
-        return user if status.get("authenticated") is True and meant and user.name else None
+        return user if status.get("authenticated") is True and is_for_audience and user.name else None
 
     def _review_access(self, user: UserInfo, right: Right) -> tuple[bool, str]:
         spec: Json = {
@@ -205,9 +204,8 @@ class FrontProxy:
         return UserInfo(name, tuple(groups), uid, tuple((k, tuple(v)) for k, v in sorted(extra.items())))
 
 
-@lru_cache(
-    maxsize=MAX_CACHED_CERTIFICATES
-)  # every request of a client repeats its certificate, and verifying takes a millisecond
+# Every request of a client repeats its certificate, and verifying takes a millisecond.
+@lru_cache(maxsize=MAX_CACHED_CERTIFICATES)
 def verified_common_name(certificate: bytes, authority: str) -> str | None:
     """Return the common name of a certificate (DER) if a CA in `authority` (PEM) signed it directly, otherwise None.
 

@@ -23,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +36,6 @@ from herodotus_endpoint.store.schema import HEARTBEAT
 if TYPE_CHECKING:
     from herodotus_endpoint.store.connection_string import ConnectionString
     from herodotus_endpoint.store.postgresql import Postgresql
-from contextvars import ContextVar
 
 MAX_STALENESS_S: Final = 5.0  # of an answer from a replica
 BEAT_INTERVAL_S: Final = 1.0  # a replica without any lag therefore counts as up to a second behind

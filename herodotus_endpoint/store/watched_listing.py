@@ -95,10 +95,10 @@ class WatchedListing(Listing):
         now = self._monotonic()
         if self._is_outdated or now - self._read_at > KEPT_S:  # in that time no watch polled
             self._is_outdated = False
-            self._after, self._newest_since = self.id_range()[1], now
+            self._after = self.id_range()[1]
             self._newest, self._followed, self._settled = [], {}, {}
         elif len(self._newest) > MAX_ROWS or (self._newest and now - self._newest_since > KEPT_S):
-            self._after, self._newest, self._newest_since = int(self._newest[-1].id), [], now
+            self._after, self._newest = int(self._newest[-1].id), []
         rows = super().list_after(int(self._newest[-1].id) if self._newest else self._after, MAX_ROWS)
         if not self._newest:
             self._newest_since = now

@@ -21,6 +21,9 @@ import httpx
 
 from herodotus_serving.sockets import is_loopback_host
 
+LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before they end
+CONNECT_S: Final = 3.0  # a service that is away may leave the connection unanswered: then another try must come soon
+
 
 class EndpointError(Exception):
     """The `--endpoint` flags contradict each other. The message is one line."""
@@ -108,10 +111,6 @@ def endpoint_from_arguments(arguments: argparse.Namespace) -> ServiceEndpoint | 
 
 def _flag(name: str) -> str:
     return f"--endpoint-{name.replace('_', '-')}"
-
-
-LOOK_EVERY_S: Final = 10.0  # at certificates, which are renewed days before they end
-CONNECT_S: Final = 3.0  # a service that is away may leave the connection unanswered: then another try must come soon
 
 
 class ServiceConnection:
