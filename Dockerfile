@@ -13,6 +13,7 @@ RUN python -m venv /build \
 COPY pyproject.toml README.md LICENSE ./
 COPY herodotus_cli herodotus_cli
 COPY herodotus_client herodotus_client
+COPY herodotus_answers herodotus_answers
 COPY herodotus_record herodotus_record
 COPY herodotus_kube herodotus_kube
 COPY herodotus_serving herodotus_serving

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bench.processes import peak_mib, reset_peak, resident_mib
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     CapacityQuestion,
     ClusterReviewSpec,
     ConsolidationQuestion,
@@ -26,7 +26,7 @@ from herodotus_record.cluster_reviews import (
     Scale,
     UpgradeQuestion,
 )
-from herodotus_record.node_groups import NodeGroupsQuestion
+from herodotus_answers.node_groups import NodeGroupsQuestion
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.nodegroups.objects import HOST, ZONE, daemon_set, grouped

@@ -23,8 +23,8 @@ from typing import Any
 
 import yaml
 
+from herodotus_answers.headlines import format_headline
 from herodotus_record.codec import deltas
-from herodotus_record.headlines import format_headline
 from herodotus_record.model import Agreement, Decision, NodeRows, NodeTable
 from scheduler.offline.read_log.reader import LogReader
 from tests.e2e import control_plane

@@ -2,7 +2,7 @@
 
 Owns: the cause as far as the Pod object shows it, the answer, and adding such pods to the list of pending ones. Does
 not own: fetching the Pod (`not_found`, `transport.api_server_queries`), the pending-pods document
-(`herodotus_record.pending`), screens. `herodotus_record` is imported in functions, because it takes 10 ms.
+(`herodotus_answers.pending`), screens. `herodotus_record` is imported in functions, because it takes 10 ms.
 
 Invariant: an answer states a known cause. If the cause is unknown, there is no answer, and the command fails.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from herodotus_record.pending import UntriedPod
+    from herodotus_answers.pending import UntriedPod
 
 Json = dict[str, Any]
 OBSERVE = "kubectl apply -f deploy/observer.yaml"
@@ -57,7 +57,7 @@ def was_created_with_node(pod: Json) -> bool:
 
 def add_to_pending_pods(document: Json, pods: Sequence[Json]) -> Json:
     """Return the pending-pods document with pods added that it lacks. `pods` are Pod objects from the API server."""
-    from herodotus_record.pending import add_untried_pods
+    from herodotus_answers.pending import add_untried_pods
 
     return add_untried_pods(document, [_read_pod(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")])
 
@@ -100,7 +100,7 @@ def _answer_gated(pod: Json) -> Json:
 
 
 def _read_pod(pod: Json) -> UntriedPod:
-    from herodotus_record.pending import UntriedPod
+    from herodotus_answers.pending import UntriedPod
 
     metadata, spec = pod["metadata"], pod["spec"]
     owner = next((o for o in metadata.get("ownerReferences") or () if o.get("controller")), None)

@@ -17,10 +17,10 @@ import msgspec
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
+from herodotus_answers.pruned import PrunedError
 from herodotus_endpoint.archive import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_endpoint.store.read_budget import BudgetExceededError, QuestionAbandonedError
-from herodotus_record.pruned import PrunedError
 
 RETRY_AFTER_S: Final = 1  # storing a batch takes milliseconds, a pruning step tens of them
 CLIENT_DISCONNECTED: Final = 499  # not assigned by HTTP; used for this by other servers

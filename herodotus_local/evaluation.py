@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_local.cluster_reader import ALLOCATES, ClusterListing
-from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
     EVALUATION,

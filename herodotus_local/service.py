@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from herodotus_answers.cluster_review import ClusterReview, build_cluster_review
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
@@ -31,7 +32,6 @@ from herodotus_local.cluster_reader import DEVICES, ClusterListing
 from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
-from herodotus_record.cluster_reviews import ClusterReview, build_cluster_review
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError

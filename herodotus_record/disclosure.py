@@ -21,7 +21,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
-from herodotus_record import model, notes, reasons, suggestions
+from herodotus_record import model, notes, reasons
 from herodotus_record.fields import Discloses, list_declarations
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Decision, InputColumn, Outcome, Reason
@@ -311,7 +311,7 @@ def _is_known(number: InputColumn) -> bool:
 
 
 def _is_catalogued(code: str) -> bool:
-    return any(code in catalogue.CATALOGUE for catalogue in (reasons, notes, suggestions))
+    return any(code in catalogue for catalogue in (reasons.CATALOGUE, reasons.CHANGES, notes.CATALOGUE))
 
 
 def _hidden_text(value: Any) -> Any:

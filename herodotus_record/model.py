@@ -223,7 +223,7 @@ class Preemption:
 class Suggestion:
     """A change to a rejected pod or to a node after which the pod fits on that node.
 
-    It consists of `changes`, all of which are needed: codes of `suggestions.CATALOGUE` with their parameters.
+    It consists of `changes`, all of which are needed: codes of `reasons.CHANGES` with their parameters.
     """
 
     node: str = declare(Discloses.NODES, "node", "Name of the node on which the pod then fits.")

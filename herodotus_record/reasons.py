@@ -136,6 +136,22 @@ CATALOGUE: Final[dict[str, str]] = {
     # the error of a plugin, or the text of an out-of-tree plugin
     "text": "{text}",
 }
+# Changes that a record suggests, as imperatives without a full stop (`herodotus_answers.suggestions` completes them).
+CHANGES: Final[dict[str, str]] = {
+    "uncordon": "uncordon {node}",
+    "label-node": "label {node} with {key}={value}",
+    "add-toleration": "tolerate the taint {taint}",
+    "set-request": "lower the {resource} request{container} from {from} to {to}",
+    "remove-host-port": "give up host port {ports}{container}",
+    "set-node-selector": "change the node selector from {key}={from} to {key}={to}",
+    "remove-node-selector": "remove {key}={from} from the node selector",
+    "set-node-affinity": "change the required node affinity from {from} to {to}",
+    "remove-node-affinity": "remove the required node affinity {from}",
+    "set-max-skew": "raise maxSkew from {from} to {to} for {key}",
+    "set-when-unsatisfiable": "spread over {key} only where possible (ScheduleAnyway)",
+    "remove-pod-affinity": "remove the required pod affinity for {key}",
+    "remove-pod-anti-affinity": "remove the required pod anti-affinity for {key}",
+}
 
 
 # What kube-scheduler said before a version: (code, first version with the sentence of the catalogue, sentence before).

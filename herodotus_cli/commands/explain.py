@@ -1,6 +1,6 @@
 """`kubectl herodotus explain PLUGIN`: what a plugin checks, which fields it reads, and how to help a rejected pod.
 
-Owns: its options, and finding the plugin. Does not own: the texts (`herodotus_record.plugin_reference`), the screen.
+Owns: its options, and finding the plugin. Does not own: the texts (`herodotus_answers.plugin_reference`), the screen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from herodotus_cli.option_values import OutputOptions
 
 
 def _complete(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
-    from herodotus_record.plugin_reference import PLUGINS  # here and below, because help texts do not need it
+    from herodotus_answers.plugin_reference import PLUGINS  # here and below, because help texts do not need it
 
     return [plugin.plugin for plugin in PLUGINS if plugin.plugin.lower().startswith(word.lower())]
 
@@ -37,9 +37,9 @@ def explain(ctx: click.Context, /, words: tuple[str, ...], **_given: object) -> 
 
 def run(words: str, output: OutputOptions, environment: Environment) -> None:
     """Print what the named plugin does, or a list of all plugins if `words` is empty."""
+    from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation, find_plugins
     from herodotus_cli.render import lists
     from herodotus_record.model import API_VERSION
-    from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation, find_plugins
 
     if not words:
         document = {

@@ -133,7 +133,7 @@ def _once(
         answer = environment.fetch(connection, api_paths.pending_pods(namespace, labels=labels), output, "pending")
         waiting, unassigned = query.pods(), every.uids() if answer.get("pods") else None
     if unassigned is not None:
-        from herodotus_record.pending import remove_deleted_pods
+        from herodotus_answers.pending import remove_deleted_pods
 
         answer = remove_deleted_pods(answer, unassigned)
         _look_up_fates(answer["gone"], connection, environment)

@@ -30,10 +30,10 @@ from herodotus_cli.transport.api_server_queries import DELETED, REPLACED, LivePo
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
+    from herodotus_answers.holders import HeldObject
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
     from herodotus_cli.transport.kubectl import KubectlTransport
-    from herodotus_record.holders import HeldObject
 
 _FATE_NOTES = {
     DELETED: "note: this pod no longer exists: it was deleted after this decision",
@@ -343,8 +343,8 @@ def read_live_sections(answer: Json, transport: KubectlTransport) -> list[list[B
     """
     from contextlib import ExitStack  # here and below, because most pods are placed
 
+    from herodotus_answers.holders import find_held
     from herodotus_cli.render import suggestions
-    from herodotus_record.holders import find_held
 
     held = find_held(answer)
     needed = [right for suggestion in answer.get("suggestions") or () for right in suggestion["rights"]]
@@ -359,9 +359,9 @@ def read_live_sections(answer: Json, transport: KubectlTransport) -> list[list[B
 
 
 def _read_holders(held: HeldObject, query: NodePodsQuery) -> list[Block]:
+    from herodotus_answers.holders import find_holders
     from herodotus_cli.render.screen_elements import TextLine
     from herodotus_cli.render.suggestions import build_holders
-    from herodotus_record.holders import find_holders
 
     pods = query.pods()
     if pods is not None:

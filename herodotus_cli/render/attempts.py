@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus pod NAME --attempts`: PodHistory -> blocks.
 
-Owns: the content of the screen. Does not own: changes between two attempts (`herodotus_record.changes`), drawing.
+Owns: the content of the screen. Does not own: changes between two attempts (`herodotus_answers.changes`), drawing.
 """
 
 from __future__ import annotations

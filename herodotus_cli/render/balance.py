@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus balance`: Balance -> blocks.
 
-Owns: the content of the screen. Does not own: recomputing decisions (`herodotus_record.balance`), drawing.
+Owns: the content of the screen. Does not own: recomputing decisions (`herodotus_answers.balance`), drawing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus disagreements`: Agreements -> blocks.
 
-Owns: the content of the screen. Does not own: sums (`herodotus_record.agreements`), drawing.
+Owns: the content of the screen. Does not own: sums (`herodotus_answers.agreements`), drawing.
 """
 
 from __future__ import annotations

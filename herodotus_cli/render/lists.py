@@ -47,7 +47,7 @@ def build_pods(answer: Json, view: ViewOptions, namespace: str) -> list[Block]:
 
     If `namespace` is empty, the rows name it.
     """
-    from herodotus_record.pending import find_dominant_reason  # here, because no other list needs it
+    from herodotus_answers.pending import find_dominant_reason  # here, because no other list needs it
 
     roomy = view.width is None or view.width >= _ROOMY
     rows = []

@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus pending`: PendingPods -> blocks.
 
-Owns: the content of the screen. Does not own: grouping (`herodotus_record.pending`), drawing.
+Owns: the content of the screen. Does not own: grouping (`herodotus_answers.pending`), drawing.
 """
 
 from __future__ import annotations

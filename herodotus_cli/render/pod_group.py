@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus podgroup NAME`: PodGroupPlacement -> blocks.
 
-Owns: the content of the screen. Does not own: what blocks a group (`herodotus_record.pod_groups`), drawing.
+Owns: the content of the screen. Does not own: what blocks a group (`herodotus_answers.pod_group`), drawing.
 """
 
 from __future__ import annotations

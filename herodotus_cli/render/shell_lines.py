@@ -1,6 +1,6 @@
 """Breaks a long shell command into lines that a shell joins again, so that the copied lines run.
 
-Owns: the places where a command may be broken. Does not own: commands (`herodotus_record.suggestions`), drawing.
+Owns: the places where a command may be broken. Does not own: commands (`herodotus_answers.suggestions`), drawing.
 
 Invariant: a POSIX shell reads the same words from the lines as from the command.
 """

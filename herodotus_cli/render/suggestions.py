@@ -1,7 +1,7 @@
 """The sections that say what would make a pending pod fit: suggestions, with commands to paste, and who holds what.
 
-Owns: their layout. Does not own: sentences and commands (`herodotus_record.suggestions`), finding the pods that hold
-what a pending pod lacks (`herodotus_record.holders`).
+Owns: their layout. Does not own: sentences and commands (`herodotus_answers.suggestions`), finding the pods that hold
+what a pending pod lacks (`herodotus_answers.holders`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_ta
 from herodotus_record.units import format_quantity
 
 if TYPE_CHECKING:
-    from herodotus_record.holders import Holders
+    from herodotus_answers.holders import Holders
 
 Json = dict[str, Any]
 _INDENT = " " * 5  # less than the label SUGGESTION, because commands are long

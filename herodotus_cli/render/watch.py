@@ -11,9 +11,9 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import Any, Final
 
+from herodotus_answers.pending import find_dominant_reason
 from herodotus_cli.render.formatting import format_feasible
 from herodotus_record.escaping import escape
-from herodotus_record.pending import find_dominant_reason
 
 Json = dict[str, Any]
 _COLUMNS: Final = (("TIME", 8), ("POD", 40), ("ATTEMPT", 7), ("RESULT", 13), ("NODE", 20), ("FIT", 9), ("REASON", 0))

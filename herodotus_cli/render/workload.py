@@ -1,6 +1,6 @@
 """The screen of `kubectl herodotus workload KIND/NAME`: WorkloadPlacement -> blocks.
 
-Owns: the content of the screen. Does not own: sums (`herodotus_record.placements`), drawing.
+Owns: the content of the screen. Does not own: sums (`herodotus_answers.workload`), drawing.
 """
 
 from __future__ import annotations

@@ -14,13 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from herodotus_endpoint.access.masking import VisibleNamespaces
-from herodotus_endpoint.access.node_group_masking import (
-    list_node_group_namespaces,
-    mask_node_groups,
-    mask_scale_down,
-)
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     BlockedPod,
     Capacity,
     ChangedNode,
@@ -36,6 +30,12 @@ from herodotus_record.cluster_reviews import (
     UpgradedDecisions,
     UpgradedRule,
     UpgradeReview,
+)
+from herodotus_endpoint.access.masking import VisibleNamespaces
+from herodotus_endpoint.access.node_group_masking import (
+    list_node_group_namespaces,
+    mask_node_groups,
+    mask_scale_down,
 )
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
 

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from herodotus_answers.placement_review import ReviewedAttempt
+from herodotus_answers.workload import PlacementCount
 from herodotus_endpoint.access.node_group_masking import mask_recorded_node_groups
 from herodotus_endpoint.store import NodeDecision, NodeHistoryCounts, StoredAttempt
 from herodotus_endpoint.store.counters import CounterName
@@ -29,8 +31,6 @@ from herodotus_record.disclosure import (
     mask_outcome,
 )
 from herodotus_record.model import Decision, Outcome
-from herodotus_record.placements import PlacementCount
-from herodotus_record.reviews import ReviewedAttempt
 
 Value = TypeVar("Value", StoredAttempt, NodeDecision, NodeHistoryCounts, ReviewedAttempt)
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
-from herodotus_record.node_groups import (
+from herodotus_answers.node_groups import (
     AutoscalerReport,
     GroupRejection,
     GroupVerdict,
@@ -32,6 +31,7 @@ from herodotus_record.node_groups import (
     ScaleDown,
     ScaleDownBlocker,
 )
+from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT, mask_message
 
 if TYPE_CHECKING:  # that module masks stored values, among them these answers
     from herodotus_endpoint.access.masking import VisibleNamespaces

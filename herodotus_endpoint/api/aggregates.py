@@ -20,6 +20,13 @@ from typing import Any, Final
 
 from flask import Blueprint, Response
 
+from herodotus_answers.agreements import ComparedOutcome, CoveredTime, build_agreements
+from herodotus_answers.balance import UnknownPluginError, build_balance
+from herodotus_answers.headlines import format_headline
+from herodotus_answers.pending import PendingPod, build_pending_pods
+from herodotus_answers.pod_group import build_pod_group_placement
+from herodotus_answers.preemptions import build_preemption, build_preemptions
+from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement, find_deciding_factor
 from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
@@ -51,15 +58,8 @@ from herodotus_endpoint.store.listing import (
 )
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
-from herodotus_record.agreements import ComparedOutcome, CoveredTime, build_agreements
 from herodotus_record.attempts import AttemptRecords
-from herodotus_record.balance import UnknownPluginError, build_balance
-from herodotus_record.headlines import format_headline
 from herodotus_record.model import Agreement
-from herodotus_record.pending import PendingPod, build_pending_pods
-from herodotus_record.placements import Placement, WorkloadName, build_workload_placement, find_deciding_factor
-from herodotus_record.pod_groups import build_pod_group_placement
-from herodotus_record.preemptions import build_preemption, build_preemptions
 
 MAX_ROWS: Final = 5_000  # reading them takes some tens of milliseconds
 MAX_PENDING_PODS: Final = 500  # in one answer, 0.6 kB each

@@ -2,7 +2,7 @@
 
 Owns: the request, its continuation while the answer is computed, and the errors if no answer is available. Does not
 own: the answer (a scheduler or observer takes the review from `review_queue`), masking
-(`access.cluster_review_masking`), the documents (`herodotus_record.cluster_reviews`).
+(`access.cluster_review_masking`), the documents (`herodotus_answers.cluster_review`).
 
 A request waits up to WAIT_S seconds. If the answer is not complete by then, the response has a token, with which the
 client asks again. The token cannot be guessed; the reader's right is checked for each request.
@@ -19,6 +19,14 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response
 
+from herodotus_answers.cluster_review import (
+    RUNNING,
+    ClusterReview,
+    ClusterReviewSpec,
+    ClusterReviewStatus,
+    ReviewProgress,
+    build_cluster_review,
+)
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
 from herodotus_endpoint.api import review_queue
@@ -49,14 +57,6 @@ from herodotus_endpoint.routing import (
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, ReviewQuestion
-from herodotus_record.cluster_reviews import (
-    RUNNING,
-    ClusterReview,
-    ClusterReviewSpec,
-    ClusterReviewStatus,
-    ReviewProgress,
-    build_cluster_review,
-)
 
 Json = dict[str, Any]
 

@@ -12,6 +12,8 @@ from typing import Final
 
 from flask import Blueprint, Response
 
+from herodotus_answers.comparison import build_node_comparison, build_pod_comparison
+from herodotus_answers.pod_history import build_pod_history
 from herodotus_endpoint.api.documents import build_archive_mark
 from herodotus_endpoint.api.explanations import find_decision_of_pod, find_decisions_of_pod, node_not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader
@@ -20,8 +22,6 @@ from herodotus_endpoint.parameters import ATTEMPT, CLUSTER, UID, IntegerParamete
 from herodotus_endpoint.resources import DECISION, NODE_COMPARISON, POD_HISTORY, PREFIX
 from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.store import StoredAttempt
-from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
-from herodotus_record.histories import build_pod_history
 
 ATTEMPTS: Final = 20  # the default: about one screen
 MAX_ATTEMPTS: Final = 100  # a decision of 5,000 nodes takes 20 ms to read

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from herodotus_answers.decision import build_decision_document
+from herodotus_answers.explain import Json, derive_state
+from herodotus_answers.node_columns import build_node_columns
+from herodotus_answers.pod import build_pod_explanation
 from herodotus_endpoint.store import IncarnationStatus, StoredAttempt
-from herodotus_record.answers import build_pod_explanation
-from herodotus_record.columns import build_node_columns
-from herodotus_record.document import build_decision_document
-from herodotus_record.explain import Json, derive_state
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import g
 
+from herodotus_answers.placement_review import ReviewedAttempt
 from herodotus_endpoint.access.masking import Value, VisibleNamespaces, VisibleRow, list_namespaces, mask, mask_row
 from herodotus_endpoint.store import (
     ClusterTotals,
@@ -27,7 +28,6 @@ from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, List
 from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_endpoint.store.read_budget import check_budget
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
-from herodotus_record.reviews import ReviewedAttempt
 
 if TYPE_CHECKING:  # its packages are optional
     from herodotus_endpoint.archive.reader import ArchivePage, ArchiveReader

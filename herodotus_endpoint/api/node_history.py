@@ -15,6 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from herodotus_answers.explain import Json, compute_margin, derive_state, weigh_scores
+from herodotus_answers.node_results import list_rejections
+from herodotus_answers.workload import list_top_workloads
 from herodotus_endpoint.parameters import SINCE
 from herodotus_endpoint.store import ClusterTotals, NodeDecision, NodeHistoryCounts
 from herodotus_endpoint.store.counters import CounterName
@@ -22,10 +25,7 @@ from herodotus_endpoint.store.listing import COUNTED
 from herodotus_endpoint.store.reader import MAX_SEARCHED
 from herodotus_endpoint.store.rollups import BUCKET_US, bucket_of
 from herodotus_record import reasons
-from herodotus_record.explain import Json, compute_margin, derive_state, weigh_scores
 from herodotus_record.model import API_VERSION, Evaluation, Reason
-from herodotus_record.node_results import list_rejections
-from herodotus_record.placements import list_top_workloads
 from herodotus_record.units import format_timestamp
 
 DEFAULT_WINDOW_S = 24 * 3600

@@ -1,18 +1,14 @@
 """Select the members of a pod group from decisions, and read those that explain it.
 
 Owns: which decisions belong to the last cycle of a group, and which of them are read. Does not own: the document
-(`herodotus_record.pod_groups`), statements (`store`).
+(`herodotus_answers.pod_group`), statements (`store`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from herodotus_endpoint.access.masking import VisibleRow
-from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
-from herodotus_record.model import POD_GROUP_PHASE, Source
-from herodotus_record.notes import format_outcome_message
-from herodotus_record.pod_groups import (
+from herodotus_answers.pod_group import (
     FITS,
     MAX_REASONS,
     PLACED,
@@ -21,6 +17,10 @@ from herodotus_record.pod_groups import (
     MemberRecord,
     group_by_reason,
 )
+from herodotus_endpoint.access.masking import VisibleRow
+from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
+from herodotus_record.model import POD_GROUP_PHASE, Source
+from herodotus_record.notes import format_outcome_message
 
 
 def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequence[VisibleRow]) -> GroupRecords:

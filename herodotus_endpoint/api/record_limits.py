@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
+from herodotus_answers.node_groups import MAX_RECORDED_BYTES
 from herodotus_record.codec import MAX_SLOTS, CodecError, as_numpy
 from herodotus_record.model import Column, Decision, Frame, Gap, HighWater, NodeRows, Outcome
-from herodotus_record.node_groups import MAX_RECORDED_BYTES
 
 MAX_TEXT: Final = 1024  # names are at most 253, identities a host name and a UUID
 MAX_SEQUENCE: Final = 1 << 53  # at a million frames a second, 285 years

@@ -1,7 +1,7 @@
 """Derive the OpenAPI schema of a decision from its declared fields, which `kubectl explain` and docs/record.md print.
 
 Owns: the shape of fields whose document differs from the model, and fields that only the document has. Does not own:
-the path and the meaning of the model's fields (`herodotus_record.model`), the document (`herodotus_record.document`);
+the path and the meaning of the model's fields (`herodotus_record.model`), the document (`herodotus_answers.decision`);
 tests check it against the schema. Pure.
 """
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response, request
 
+from herodotus_answers.cluster_review import ReviewProgress
 from herodotus_endpoint.api import ingest
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import (
@@ -32,7 +33,6 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, TooManyReviewersError
 from herodotus_record import codec
-from herodotus_record.cluster_reviews import ReviewProgress
 from herodotus_record.codec import batches
 from herodotus_serving.memory import estimate_json_bytes
 from herodotus_serving.wsgi import CANCELLED

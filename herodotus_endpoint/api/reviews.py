@@ -1,7 +1,7 @@
 """The route `POST placementreviews`: where hypothetical pods would be placed.
 
 Owns: the request format, how long a client waits, and the errors if no answer is available. Does not own: the decision
-(a scheduler takes the review from `review_queue`), the document (`herodotus_record.reviews`), masking.
+(a scheduler takes the review from `review_queue`), the document (`herodotus_answers.placement_review`), masking.
 
 Invariant: nothing of a review is stored longer than its client waits.
 """
@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response
 
+from herodotus_answers.placement_review import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.api.manifests import parse_manifest
@@ -42,7 +43,6 @@ from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion, ReviewStore
 from herodotus_record import codec
 from herodotus_record.codec import batches
-from herodotus_record.reviews import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 
 Json = dict[str, Any]

@@ -29,6 +29,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
+from herodotus_answers.decision import count_repeats
+from herodotus_answers.explain import derive_state
 from herodotus_endpoint.archive import ArchiveBusyError, ArchiveTimeoutError, ArchiveUnavailableError, manifests
 from herodotus_endpoint.archive.conditions import build_clause
 from herodotus_endpoint.archive.location import ArchiveLocation, translate_errors
@@ -52,8 +54,6 @@ from herodotus_endpoint.store.summaries import DecisionRecord, decode_summary
 from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record.attempts import AttemptRecords, group_by_attempt
 from herodotus_record.codec import CodecError
-from herodotus_record.document import count_repeats
-from herodotus_record.explain import derive_state
 from herodotus_record.lru import Lru
 
 TIMEOUT_S: Final = 10.0  # a reader waits; a year of one cluster takes a second or two

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from herodotus_answers.node_results import pluralize
 from herodotus_endpoint import options
 from herodotus_endpoint.exchange import atomic_files
 from herodotus_endpoint.exchange.atomic_files import FileRefusedError
@@ -23,7 +24,6 @@ from herodotus_endpoint.extras import require_extra
 from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database_from_url
 from herodotus_endpoint.store.export import ExportedDecision, ExportSelection, export_decisions
 from herodotus_endpoint.store.sqlite import Sqlite
-from herodotus_record.node_results import pluralize
 from herodotus_record.units import format_timestamp
 
 COMMANDS: Final = ("export", "import")

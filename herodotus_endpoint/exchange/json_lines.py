@@ -22,12 +22,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_answers.decision import build_decision_document
 from herodotus_endpoint.api.record_limits import check_frame
 from herodotus_endpoint.store.export import ExportedDecision
 from herodotus_endpoint.store.summaries import DecisionRecord, join_frames, record_from_frames
 from herodotus_record import codec
 from herodotus_record.codec import CodecError, batches
-from herodotus_record.document import build_decision_document
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
 
 MAX_LINE_BYTES: Final = 256 << 20  # a decision on 15,000 nodes is 11 MB as a document, its frame and rows 5 MB

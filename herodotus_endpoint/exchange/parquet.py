@@ -21,11 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet as pq
 
+from herodotus_answers.explain import derive_state
 from herodotus_endpoint.exchange.atomic_files import open_new_file
 from herodotus_endpoint.store.export import ExportedDecision
 from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_record.codec import as_numpy
-from herodotus_record.explain import derive_state
 from herodotus_record.model import Column, Decision, NodeTable
 
 GROUP_ROWS: Final = 1 << 18  # rows in a row group: 30 MB in memory; a decision on 5,000 nodes has 40,000

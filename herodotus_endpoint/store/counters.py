@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_answers.workload import NOMINATED, ONLY, TIE, UNSCORED, PlacementCount
 from herodotus_record.codec import DERIVED, as_numpy
 from herodotus_record.model import (
     NOT_RUN,
@@ -42,7 +43,6 @@ from herodotus_record.model import (
     Verdict,
     empty_column,
 )
-from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED, PlacementCount
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]

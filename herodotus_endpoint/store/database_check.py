@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from herodotus_answers.decision import count_repeats
+from herodotus_answers.explain import derive_state
 from herodotus_endpoint.store import integrity
 from herodotus_endpoint.store.database import StoreUnavailableError
 from herodotus_endpoint.store.incarnations import load
@@ -29,8 +31,6 @@ from herodotus_endpoint.store.schema import DECISIONS, GAPS, INCARNATIONS, NODE_
 from herodotus_endpoint.store.store import Store
 from herodotus_endpoint.store.table_rows import build_decision_row
 from herodotus_record import codec
-from herodotus_record.document import count_repeats
-from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision, Outcome
 
 PAGE: Final = 200  # rows read in one snapshot

@@ -1,7 +1,7 @@
 """Outcomes that arrive in another batch than their decision.
 
 Owns: updating the state and the repeats of stored decisions, finding outcomes that arrived before their decision, the
-tier of late outcomes. Does not own: the state that follows from an outcome (`herodotus_record.explain`), outcomes of
+tier of late outcomes. Does not own: the state that follows from an outcome (`herodotus_answers.explain`), outcomes of
 the same batch (`writer`).
 
 Invariant: state and repeats of a decision follow from its outcomes in any order of arrival, and they are kept as long
@@ -16,10 +16,10 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from herodotus_answers.decision import count_repeats
 from herodotus_endpoint.store.database import Database, Row
 from herodotus_endpoint.store.schema import DECISIONS, FULL, INCARNATIONS, KEPT_LONGER, OUTCOMES
 from herodotus_record import codec
-from herodotus_record.document import count_repeats
 from herodotus_record.model import FOUND_LATER, Outcome, Source
 
 BINDING: Final = "Binding"  # state of a decision without a stored result

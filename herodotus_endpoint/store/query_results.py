@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from herodotus_answers.changes import RecordedDecision
+from herodotus_answers.merging import MergeOrigins, merge_records, set_pod_uid
+from herodotus_answers.workload import PlacementCount
 from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_record.attempts import AttemptRecords
-from herodotus_record.changes import RecordedDecision
-from herodotus_record.merging import MergeOrigins, merge_records, set_pod_uid
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
-from herodotus_record.placements import PlacementCount
 
 
 class AttemptSeries(Sequence[AttemptRecords]):

@@ -1,7 +1,7 @@
 """Queries for one attempt, for the history of a node, and for what the store knows of schedulers.
 
 Owns: the statements and their bounds. Does not own: lists of decisions and nodes (`listing`), documents
-(`herodotus_record.answers`, `histories`), HTTP.
+(`herodotus_answers.pod`, `histories`), HTTP.
 
 Invariant: a call reads one snapshot. No statement reads more than a stated number of rows, except counts over an index.
 """

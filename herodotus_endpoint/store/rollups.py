@@ -25,12 +25,12 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from herodotus_answers.workload import PlacementCount
 from herodotus_endpoint.store.counters import NO_PLACEMENTS, OTHER, CounterName, DecisionCounts, Ints
 from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
 from herodotus_record.lru import Lru
-from herodotus_record.placements import PlacementCount
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
 PART_NODES: Final = 256  # ids in one part: a month of one node is 720 blobs, read in 0.1 s

@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_answers.explain import select_nearest_rejected
 from herodotus_record import codec
 from herodotus_record.codec import CodecError, as_numpy
-from herodotus_record.explain import select_nearest_rejected
 from herodotus_record.model import (
     Column,
     Decision,

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from herodotus_answers.explain import derive_state
+from herodotus_answers.preemptions import list_victims
 from herodotus_endpoint.store import integrity
 from herodotus_endpoint.store.database import Row
 from herodotus_endpoint.store.delta_chains import MAX_MEMBERS, compress_chain
 from herodotus_endpoint.store.labels import format_labels
 from herodotus_endpoint.store.rollups import Rollup
 from herodotus_record.disclosure import is_message_public
-from herodotus_record.explain import derive_state
 from herodotus_record.model import Decision
-from herodotus_record.preemptions import list_victims
 
 MESSAGE_CHARS: Final = (
     1024  # of the message column: an event's note has the same limit; the frame has the complete message

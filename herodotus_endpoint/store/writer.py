@@ -21,6 +21,8 @@ from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
+from herodotus_answers.decision import count_repeats
+from herodotus_answers.explain import derive_state, state_after_outcome
 from herodotus_endpoint.store import incarnations, integrity, late_outcomes
 from herodotus_endpoint.store.attempts import is_attempt_stored, pod_key
 from herodotus_endpoint.store.counters import CounterName, DecisionCounts, Ints, Mask
@@ -41,8 +43,6 @@ from herodotus_endpoint.store.summaries import DecisionRecord
 from herodotus_endpoint.store.table_rows import build_decision_row, build_rollup_row, compress_summaries
 from herodotus_record.codec import DERIVED, as_numpy, find_feasible
 from herodotus_record.codec.deltas import EncodedFrame
-from herodotus_record.document import count_repeats
-from herodotus_record.explain import derive_state, state_after_outcome
 from herodotus_record.model import FOUND_LATER, Decision, Frame, Gap, HighWater, NodeRows, Outcome
 
 MAX_CACHED_INCARNATIONS: Final = 64  # incarnations with cached state: more than write at the same time

@@ -18,7 +18,7 @@ from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Final
 
-from herodotus_record.document import build_decision_document
+from herodotus_answers.decision import build_decision_document
 from herodotus_record.escaping import escape
 from herodotus_record.model import NodeTable
 from scheduler.offline.read_log.attempts import GRACE_US

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_answers.node_results import pluralize
 from herodotus_kube import discovery
 from herodotus_kube.credentials import find_credentials
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record.escaping import escape
-from herodotus_record.node_results import pluralize
 from scheduler.commands import process
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.framework.runtime import Framework

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
 
+from herodotus_answers.suggestions import format_change
 from herodotus_record.model import Decision, Suggestion
-from herodotus_record.suggestions import format_change
 
 MAX_BYTES: Final = 400  # of an event's 1,024: kube-scheduler's own message needs the rest
 RATE: Final = 10.0  # texts a second: events of a storm of rejected pods stay as small as kube-scheduler's

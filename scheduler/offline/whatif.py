@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from herodotus_record.reviews import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
+from herodotus_answers.placement_review import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
 from herodotus_record.templates import PodTemplate, PodTemplateError, is_pod_or_workload, parse_pod_template
 from scheduler.config import Configuration, Registry
 from scheduler.engine.manifests.cluster import ManifestError

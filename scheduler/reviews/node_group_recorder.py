@@ -20,16 +20,16 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from herodotus_kube.http import ApiError
-from herodotus_record import klog
-from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
-from herodotus_record.lru import Lru
-from herodotus_record.node_groups import (
+from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.node_groups import (
     MAX_RECORDED_BYTES,
     NodeGroupsQuestion,
     RecordedNodeGroups,
     bound_node_groups,
 )
+from herodotus_kube.http import ApiError
+from herodotus_record import klog
+from herodotus_record.lru import Lru
 from scheduler.recorder.recorder import RecordedAttempt
 from scheduler.reviews.forked_copies import ForkedCopyError, RefusedQuestionError
 

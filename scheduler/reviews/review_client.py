@@ -16,7 +16,8 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from herodotus_record import cluster_reviews, codec
+from herodotus_answers import cluster_review as cluster_reviews
+from herodotus_record import codec
 from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 
 WAIT_S: Final = 20.0  # how long the service may hold a request for the next review

@@ -17,9 +17,9 @@ import threading
 from functools import partial
 from typing import Final
 
+from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
-from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.records.build import Origin
 from scheduler.reviews import trials

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record import codec
-from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.model import Reason
 from herodotus_record.notes import format_note
 from herodotus_record.templates import PodTemplate

@@ -9,15 +9,15 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any
 
+from herodotus_answers.comparison import build_node_comparison, build_pod_comparison
+from herodotus_answers.pod import build_pod_explanation
+from herodotus_answers.pod_history import build_pod_history
 from herodotus_cli.render import attempts as attempts_screen
 from herodotus_cli.render import comparison, pod, pod_on_node
 from herodotus_cli.render.screen_elements import Block, ViewOptions
 from herodotus_endpoint.store.summaries import DecisionRecord, summarise_record
 from herodotus_record import reasons
-from herodotus_record.answers import build_pod_explanation
-from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
 from herodotus_record.disclosure import HIDDEN
-from herodotus_record.histories import build_pod_history
 from herodotus_record.model import (
     NOT_RUN,
     REPEATS_PHASE,

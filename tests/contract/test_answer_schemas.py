@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from herodotus_answers.pending import UntriedPod, add_untried_pods, build_pending_pods, remove_deleted_pods
+from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation
 from herodotus_cli.commands.schema import KINDS, load_schemas
-from herodotus_record.pending import UntriedPod, add_untried_pods, build_pending_pods, remove_deleted_pods
-from herodotus_record.plugin_reference import PLUGINS, build_plugin_explanation
 from scripts.answer_schemas import FILE, ID, format_document
 from tests.answer_schemas import validate
 from tests.cli.scenes import scenes

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.answers import explain_node
-from herodotus_record.node_results import list_rejections
+from herodotus_answers.pod import explain_node
+from herodotus_answers.node_results import list_rejections
 from scheduler.config import Configuration
 from tests.support.recordings import EvaluatedCase, cases_of, decided
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from herodotus_record.balance import build_balance
+from herodotus_answers.balance import build_balance
 from scheduler.config.types import Configuration, PluginRef, Plugins, PluginSet, ProfileConfig
 from tests.support.recordings import EvaluatedCase, cases_of, decided
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from herodotus_record.columns import build_node_columns
+from herodotus_answers.node_columns import build_node_columns
 from tests.builders import CORDONED, FILTERS, a_decision, a_table
 
 NODES = ("worker-10", "", "worker-2", "worker-1")

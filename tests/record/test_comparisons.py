@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.changes import compare_decisions
-from herodotus_record.comparisons import build_node_comparison, build_pod_comparison
-from herodotus_record.histories import build_pod_history
+from herodotus_answers.changes import compare_decisions
+from herodotus_answers.comparison import build_node_comparison, build_pod_comparison
+from herodotus_answers.pod_history import build_pod_history
 from herodotus_record.model import Decision, DecisionPath, NodeTable, Outcome
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table, bound
 

@@ -10,10 +10,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from herodotus_answers import pod as answers
+from herodotus_answers.decision import build_decision_document
 from herodotus_endpoint.api.record_schema import SPEC, STATUS
-from herodotus_record import answers, disclosure, model, notes, reasons, suggestions
+from herodotus_record import disclosure, model, notes, reasons
 from herodotus_record.disclosure import PARAMETERS, mask_decision, mask_outcome
-from herodotus_record.document import build_decision_document
 from herodotus_record.fields import INLINE, Discloses, list_declarations, list_unknown_paths
 from herodotus_record.model import Column, Decision, Outcome, Reason
 from scheduler.offline.observe import observer
@@ -56,7 +57,7 @@ def build(kind: Any, hidden: Set[Discloses]) -> Any:
 
 def each_reason(shown: Set[Discloses]) -> Iterator[Reason]:
     """Yield a reason of every code, with a canary in each parameter that discloses something else than `shown`."""
-    for code in (*reasons.CATALOGUE, *notes.CATALOGUE, *suggestions.CATALOGUE):
+    for code in (*reasons.CATALOGUE, *notes.CATALOGUE, *reasons.CHANGES):
         yield Reason(code, {name: name if rule in shown else f"ci/{CANARY}" for name, rule in PARAMETERS.items()})
         yield Reason(code, {"undeclared": CANARY})
     yield Reason(CANARY, {"text": CANARY})

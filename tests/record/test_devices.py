@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.pod import build_pod_explanation
 from herodotus_record import codec
-from herodotus_record.answers import build_pod_explanation
 from herodotus_record.model import AllocatedDevice
 from tests.scheduler.engine.dra.builders import (
     DRIVER,

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from herodotus_record import explain, headlines, node_results, reasons
-from herodotus_record.answers import MAX_NAMED, MAX_RANKED, build_pod_explanation, explain_node
-from herodotus_record.document import build_decision_document
+from herodotus_answers import explain, headlines, node_results
+from herodotus_answers.decision import build_decision_document
+from herodotus_answers.pod import MAX_NAMED, MAX_RANKED, build_pod_explanation, explain_node
+from herodotus_record import reasons
 from herodotus_record.model import (
     Candidate,
     Code,

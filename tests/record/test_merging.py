@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from herodotus_answers.decision import build_decision_document
+from herodotus_answers.headlines import format_headline
+from herodotus_answers.merging import MergedAttempt, merge_records
 from herodotus_record import notes
-from herodotus_record.document import build_decision_document
-from herodotus_record.headlines import format_headline
-from herodotus_record.merging import MergedAttempt, merge_records
 from herodotus_record.model import (
     ADDITIONS,
     REPEATS_PHASE,

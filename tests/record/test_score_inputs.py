@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 
-from herodotus_record.answers import build_pod_explanation
-from herodotus_record.document import build_decision_document
+from herodotus_answers.decision import build_decision_document
+from herodotus_answers.pod import build_pod_explanation
 from herodotus_record.model import InputColumn, Inputs
 from tests.builders import CORDONED, a_decision, a_table
 

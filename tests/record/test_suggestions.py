@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from herodotus_record import suggestions
+from herodotus_answers import suggestions
+from herodotus_answers.suggestions import build_suggestions, find_owner
 from herodotus_record.disclosure import HIDDEN, mask_decision
 from herodotus_record.model import Decision, Owner, Reason, Suggestion
-from herodotus_record.suggestions import CATALOGUE, build_suggestions, find_owner
+from herodotus_record.reasons import CHANGES
 from tests.builders import a_decision
 from tests.support.namespaces import OneNamespace
 from tests.support.suggestions import LOWER, LOWERED, SPEC
@@ -160,7 +161,7 @@ def test_changes_of_a_node_come_first() -> None:
 def test_every_change_has_a_sentence_and_a_field() -> None:
     every = {"key": "k", "value": "v", "effect": "e", "from": "1", "to": "2", "ports": "80/TCP", "container": "c"}
     every |= {"group": "containers", "resource": "cpu"}
-    for code in CATALOGUE:
+    for code in CHANGES:
         params = every | ({"to": ""} if code.startswith("remove-node") else {})
         change = Reason(code.replace("remove-node", "set-node"), params)
         found = build(Suggestion("n", (change,), "{}"))

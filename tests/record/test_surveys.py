@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_record.balance import UnknownPluginError, build_balance
-from herodotus_record.model import Decision, NodeTable, Outcome, Retry
-from herodotus_record.pending import PendingPod, build_pending_pods, find_dominant_reason
-from herodotus_record.placements import (
+from herodotus_answers.balance import UnknownPluginError, build_balance
+from herodotus_answers.pending import PendingPod, build_pending_pods, find_dominant_reason
+from herodotus_answers.workload import (
     NOMINATED,
     ONLY,
     TIE,
@@ -24,6 +23,7 @@ from herodotus_record.placements import (
     find_deciding_factor,
     list_top_workloads,
 )
+from herodotus_record.model import Decision, NodeTable, Outcome, Retry
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, a_decision, a_table
 
 SECOND_US = 1_000_000

@@ -4,7 +4,8 @@ import string
 
 import pytest
 
-from herodotus_record import reasons, wording
+from herodotus_answers import wording
+from herodotus_record import reasons
 from herodotus_record.model import Reason
 
 

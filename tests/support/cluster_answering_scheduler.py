@@ -10,9 +10,7 @@ from typing import Any
 
 import msgspec
 
-from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
-from herodotus_record import codec
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     BlockedPod,
     Capacity,
     ChangedNode,
@@ -25,7 +23,7 @@ from herodotus_record.cluster_reviews import (
     RemovedPod,
     ReviewedPlacement,
 )
-from herodotus_record.node_groups import (
+from herodotus_answers.node_groups import (
     AutoscalerReport,
     GroupRejection,
     GroupVerdict,
@@ -38,6 +36,8 @@ from herodotus_record.node_groups import (
     ScaleDown,
     ScaleDownBlocker,
 )
+from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
+from herodotus_record import codec
 from tests.builders import CLUSTER
 from tests.endpoint.service import Service
 

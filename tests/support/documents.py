@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from herodotus_record.pending import PendingPod
+from herodotus_answers.pending import PendingPod
 from tests.cli.scenes import NOW
 
 

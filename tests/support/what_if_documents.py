@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from herodotus_record.model import Code, Decision, Outcome
-from herodotus_record.reviews import (
+from herodotus_answers.placement_review import (
     NOTHING_CREATED,
     REVIEWED,
     ReviewedAttempt,
     ReviewedWorkload,
     build_placement_review,
 )
+from herodotus_record.model import Code, Decision, Outcome
 from tests.builders import bound
 from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from herodotus_record.cluster_reviews import ClusterReviewSpec
-from herodotus_record.node_groups import (
+from herodotus_answers.cluster_review import ClusterReviewSpec
+from herodotus_answers.node_groups import (
     KNOWN,
     PARTLY_KNOWN,
     UNKNOWN,

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from herodotus_record.node_groups import NodeEstimate
+from herodotus_answers.node_groups import NodeEstimate
 from scheduler.engine.columns import Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from herodotus_record.node_groups import AutoscalerReport, NodeGroupCondition
+from herodotus_answers.node_groups import AutoscalerReport, NodeGroupCondition
 from scheduler.engine.objects.autoscaling import (
     NODE_POOL_LABEL,
     STATUS_CONFIG_MAP,

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from herodotus_record.node_groups import NodeScaleDown, ScaleDown, ScaleDownBlocker
+from herodotus_answers.node_groups import NodeScaleDown, ScaleDown, ScaleDownBlocker
 from scheduler.engine.nodegroups.discovery import FoundGroups
 from scheduler.engine.nodegroups.shapes import FoundGroup
 from scheduler.engine.objects.autoscaling import DO_NOT_DISRUPT, SCALE_DOWN_DISABLED

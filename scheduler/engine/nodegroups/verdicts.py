@@ -17,9 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from herodotus_record import reasons
-from herodotus_record.model import PluginVerdict, Suggestion
-from herodotus_record.node_groups import (
+from herodotus_answers.node_groups import (
     DOES_NOT_FIT,
     FITS,
     FITS_AT_LIMIT,
@@ -27,7 +25,9 @@ from herodotus_record.node_groups import (
     GroupRejection,
     GroupVerdict,
 )
-from herodotus_record.suggestions import format_change
+from herodotus_answers.suggestions import format_change
+from herodotus_record import reasons
+from herodotus_record.model import PluginVerdict, Suggestion
 from scheduler.engine.framework.pre_filtering import find_unsupported_feature
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.nodegroups.karpenter import list_possible_shapes

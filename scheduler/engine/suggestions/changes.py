@@ -1,7 +1,7 @@
 """Changes to a pod's spec, or to a node, that answer the reasons for which a filter rejected the node.
 
 Owns: one change for each code of reason, as a changed spec, as a strategic merge patch and as a code with parameters.
-Does not own: whether the pod then fits (`check`), sentences and commands (`herodotus_record.suggestions`). Pure.
+Does not own: whether the pod then fits (`check`), sentences and commands (`herodotus_answers.suggestions`). Pure.
 
 Invariant: the patch turns the old spec into the new one, except for changes to the node and for tolerations, which a
 pending pod may be given in place.

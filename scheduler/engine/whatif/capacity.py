@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from herodotus_answers.cluster_review import Capacity, CapacityQuestion, NodeCapacity
 from herodotus_record import reasons
-from herodotus_record.cluster_reviews import Capacity, CapacityQuestion, NodeCapacity
 from herodotus_record.templates import parse_pod_template
 from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     AddNodes,
     Change,
     ChangedNode,

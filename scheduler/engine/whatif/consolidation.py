@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from herodotus_record.cluster_reviews import Consolidation, ConsolidationQuestion, Drain, EmptiedNode, KeptNode
+from herodotus_answers.cluster_review import Consolidation, ConsolidationQuestion, Drain, EmptiedNode, KeptNode
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.whatif.eviction import find_refusal, is_left_alone

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from herodotus_record.cluster_reviews import BlockedPod, Drain, RemovedPod
+from herodotus_answers.cluster_review import BlockedPod, Drain, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller

@@ -12,9 +12,9 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from herodotus_answers.placement_review import NOTHING_CREATED, REVIEWED
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, Code, Decision, Frame, Outcome, Source
-from herodotus_record.reviews import NOTHING_CREATED, REVIEWED
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.runtime import Framework

@@ -20,10 +20,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_record.cluster_reviews import RemovedPod, ReviewedGroup, ReviewedPlacement
+from herodotus_answers.cluster_review import RemovedPod, ReviewedGroup, ReviewedPlacement
+from herodotus_answers.workload import NOMINATED, ONLY, TIE, UNSCORED
 from herodotus_record.model import DecisionPath
 from herodotus_record.notes import list_missing_rules
-from herodotus_record.placements import NOMINATED, ONLY, TIE, UNSCORED
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.nominated import Nominator
@@ -420,7 +420,7 @@ def format_no_profile(pod: Pod) -> str:
 def name_deciding_factor(result: CycleResult) -> str:
     """Return what decided on the node: the score plugin with the largest share of the lead, or another factor.
 
-    It is what `herodotus_record.placements.find_deciding_factor` returns for the record of the result, without making
+    It is what `herodotus_answers.workload.find_deciding_factor` returns for the record of the result, without making
     the record, which takes two thirds of the time of a large review.
     """
     if result.path is DecisionPath.ONLY_FEASIBLE:

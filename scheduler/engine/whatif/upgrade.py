@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from herodotus_record.cluster_reviews import UpgradedDecisions, UpgradedRule, UpgradeQuestion, UpgradeReview
+from herodotus_answers.cluster_review import UpgradedDecisions, UpgradedRule, UpgradeQuestion, UpgradeReview
 from herodotus_record.kubernetes_version import KubernetesVersion
 from herodotus_record.model import DecisionPath
 from herodotus_record.notes import list_missing_rules

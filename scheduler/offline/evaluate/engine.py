@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from herodotus_answers.decision import build_decision_document
 from herodotus_record import reasons
 from herodotus_record.codec import fill_derived
-from herodotus_record.document import build_decision_document
 from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable, Reason, Source
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli import cluster_review as cluster_question
-from herodotus_cli import progress
-from herodotus_cli.render import cluster_review, plain_text, terminal
-from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     ClusterReviewStatus,
     ReviewedGroup,
     ReviewedPlacement,
     build_cluster_review,
 )
+from herodotus_cli import cluster_review as cluster_question
+from herodotus_cli import progress
+from herodotus_cli.render import cluster_review, plain_text, terminal
+from herodotus_cli.render.screen_elements import ViewOptions
 from tests.answer_schemas import validate
 from tests.cli.scenes import NOW
 from tests.cli.service import Ran, command

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_cli.commands import COMMANDS
-from herodotus_record.pending import PendingPod, build_pending_pods
 from herodotus_record.version import __version__
 from tests.cli.scenes import a_pending, attempts, compared_nodes, compared_pods, explained, placed
 from tests.cli.service import API, Service, command

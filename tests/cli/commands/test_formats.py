@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_record.pending import build_pending_pods
+from herodotus_answers.pending import build_pending_pods
 from tests.cli.service import API, Ran, Service, command
 from tests.support.documents import pending_pod
 

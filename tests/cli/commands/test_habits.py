@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from herodotus_answers.plugin_reference import PLUGINS
 from herodotus_cli.commands import ALIASES
 from herodotus_cli.commands.completion import SCRIPTS
 from herodotus_record import reasons
-from herodotus_record.plugin_reference import PLUGINS
 from scheduler.engine.plugins import DEFAULT
 from tests.cli.service import API, Service, command
 from tests.support.documents import watched_decision

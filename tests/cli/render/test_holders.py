@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.holders import HeldObject, Holder, find_held, find_holders
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_cli.render.suggestions import build_holders
-from herodotus_record.holders import HeldObject, Holder, find_held, find_holders
 from tests.cli.scenes import NOW, a_pending, a_placed, explained
 
 Json = dict[str, Any]

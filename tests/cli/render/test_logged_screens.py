@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.merging import merge_records
+from herodotus_answers.pod import build_pod_explanation
 from herodotus_cli.render import plain_text, pod, pod_on_node, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_record.answers import build_pod_explanation
-from herodotus_record.merging import merge_records
 from herodotus_record.model import Agreement, Cause, NodeTable, Reconstruction
 from scheduler.offline.read_log.reader import LogReader
 from tests import observed

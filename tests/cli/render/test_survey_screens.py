@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.agreements import ComparedOutcome, CoveredTime, build_agreements
+from herodotus_answers.wording import CAUSES
 from herodotus_cli.render import balance, disagreements, pending, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
-from herodotus_record.agreements import ComparedOutcome, CoveredTime, build_agreements
 from herodotus_record.model import Agreement, Cause
-from herodotus_record.wording import CAUSES
 from tests.cli.render.conftest import NOON_US, SECOND_US
 from tests.endpoint.service import API, Service
 from tests.support.screens import SURVEY_SCREENS, VIEWS, expect

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_cli import not_found
-from herodotus_record.pending import PendingPod, build_pending_pods
 from tests.cli.scenes import NOW, placed
 from tests.cli.service import API, PROXY, Service, command
 from tests.support.documents import EVICTED, preemptions_document

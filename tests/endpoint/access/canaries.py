@@ -18,11 +18,7 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
-from herodotus_record import notes, reasons, suggestions
-from herodotus_record.disclosure import PARAMETERS
-from herodotus_record.fields import Discloses, list_declarations
-from herodotus_record.model import Column, Decision, Reason, Verdict
-from herodotus_record.node_groups import (
+from herodotus_answers.node_groups import (
     AutoscalerReport,
     GroupRejection,
     GroupVerdict,
@@ -32,6 +28,10 @@ from herodotus_record.node_groups import (
     PodGroupVerdicts,
     RecordedNodeGroups,
 )
+from herodotus_record import notes, reasons
+from herodotus_record.disclosure import PARAMETERS
+from herodotus_record.fields import Discloses, list_declarations
+from herodotus_record.model import Column, Decision, Reason, Verdict
 from tests.builders import a_decision
 
 MARK: Final = "canary"
@@ -169,7 +169,7 @@ class Plantation:
             for name, rule in PARAMETERS.items()
             if rule not in SHOWN
         }
-        for code, sentence in {**reasons.CATALOGUE, **notes.CATALOGUE, **suggestions.CATALOGUE}.items():
+        for code, sentence in {**reasons.CATALOGUE, **notes.CATALOGUE, **reasons.CHANGES}.items():
             shown = dict.fromkeys(re.findall(r"\{(\w+)\}", sentence), "1")
             unshown = {Discloses.POD, Discloses.THIS_POD}  # parameters of texts other than the sentence
             more = {"holders"} if code == "cannot-allocate" else set()

@@ -19,6 +19,19 @@ from urllib.parse import urlencode
 
 import pytest
 
+from herodotus_answers.cluster_review import BlockedPod, ClusterReviewStatus, RemovedPod, ReviewedPlacement
+from herodotus_answers.node_groups import (
+    AutoscalerReport,
+    GroupRejection,
+    GroupVerdict,
+    NodeGroup,
+    NodeGroupCondition,
+    NodeGroupReview,
+    NodeScaleDown,
+    PodGroupVerdicts,
+    ScaleDown,
+    ScaleDownBlocker,
+)
 from herodotus_endpoint import maintenance
 from herodotus_endpoint.access import masking
 from herodotus_endpoint.api import masked_reader
@@ -35,7 +48,6 @@ from herodotus_endpoint.resources import CLUSTER_REVIEW, RESOURCES
 from herodotus_endpoint.routing import Access, Route, list_routes
 from herodotus_endpoint.store import Pruner, RetentionLimits
 from herodotus_record import codec, disclosure, model
-from herodotus_record.cluster_reviews import BlockedPod, ClusterReviewStatus, RemovedPod, ReviewedPlacement
 from herodotus_record.codec.deltas import DeltaWriter
 from herodotus_record.disclosure import PARAMETERS
 from herodotus_record.fields import Discloses, list_declarations
@@ -51,18 +63,6 @@ from herodotus_record.model import (
     Reason,
     Source,
     Verdict,
-)
-from herodotus_record.node_groups import (
-    AutoscalerReport,
-    GroupRejection,
-    GroupVerdict,
-    NodeGroup,
-    NodeGroupCondition,
-    NodeGroupReview,
-    NodeScaleDown,
-    PodGroupVerdicts,
-    ScaleDown,
-    ScaleDownBlocker,
 )
 from herodotus_serving import logs
 from herodotus_serving.wsgi import CANCELLED

@@ -13,12 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import herodotus_endpoint
+from herodotus_answers.merging import merge_records
+from herodotus_answers.node_groups import (
+    AutoscalerReport,
+    GroupRejection,
+    GroupVerdict,
+    NodeGroup,
+    NodeGroupReview,
+    PodGroupVerdicts,
+    RecordedNodeGroups,
+)
+from herodotus_answers.workload import TIE, PlacementCount
 from herodotus_endpoint.access.masking import VisibleNamespaces, list_namespaces, mask
 from herodotus_endpoint.api import documents, node_history
 from herodotus_endpoint.store import NodeDecision, NodeHistoryCounts, StoredAttempt
 from herodotus_record import notes
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT
-from herodotus_record.merging import merge_records
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
     REPEATS_PHASE,
@@ -33,17 +43,7 @@ from herodotus_record.model import (
     Reason,
     Verdict,
 )
-from herodotus_record.node_groups import (
-    AutoscalerReport,
-    GroupRejection,
-    GroupVerdict,
-    NodeGroup,
-    NodeGroupReview,
-    PodGroupVerdicts,
-    RecordedNodeGroups,
-)
 from herodotus_record.notes import format_outcome_message
-from herodotus_record.placements import TIE, PlacementCount
 from tests import observed
 from tests.builders import a_decision, a_table, bound
 

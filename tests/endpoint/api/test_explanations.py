@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.answers import build_pod_explanation
-from herodotus_record.document import build_decision_document
+from herodotus_answers.decision import build_decision_document
+from herodotus_answers.pod import build_pod_explanation
 from herodotus_record.model import API_VERSION, Reason
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows

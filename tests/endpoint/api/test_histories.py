@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from herodotus_answers.explain import compute_margin, weigh_scores
+from herodotus_answers.node_results import list_rejections
 from herodotus_endpoint.store import Store, rollups
 from herodotus_record import codec
-from herodotus_record.explain import compute_margin, weigh_scores
 from herodotus_record.model import Code, Decision, Evaluation, FilterColumn, Owner
-from herodotus_record.node_results import list_rejections
 from herodotus_record.units import format_timestamp
 from tests.builders import CLUSTER, CORDONED, FILTERS, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table
 from tests.endpoint.service import API, Service, a_service, rows

@@ -195,8 +195,8 @@ def test_single_source_is_unchanged(tmp_path: Path) -> None:
 
 def test_pruned_reconstruction_keeps_the_log_record(tmp_path: Path) -> None:
     """Of a summary not every cell is there, so its cells stand as they are."""
+    from herodotus_answers.merging import merge_records
     from herodotus_endpoint.store.summaries import DecisionRecord, summarise_record
-    from herodotus_record.merging import merge_records
 
     whole = summarise_record(DecisionRecord(PLACED.decision, PLACED.outcomes, PLACED.table), NOON_US)
     found = merge_records(whole, LOG_PLACED)

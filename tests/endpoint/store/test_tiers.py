@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from herodotus_answers.explain import count_evaluations, count_first_rejections, count_verdicts, list_possible_changes
+from herodotus_answers.headlines import format_headline
+from herodotus_answers.pod import build_pod_explanation
 from herodotus_endpoint.store import Pruner, PruneResult, RetentionLimits, Store, expired_chains, sqlite_url
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.purge import PurgeSelection, purge_decisions
@@ -28,9 +31,6 @@ from herodotus_endpoint.store.summaries import (
     summarise_record,
 )
 from herodotus_record import codec
-from herodotus_record.answers import build_pod_explanation
-from herodotus_record.explain import count_evaluations, count_first_rejections, count_verdicts, list_possible_changes
-from herodotus_record.headlines import format_headline
 from herodotus_record.model import NOT_RUN, Decision, Frame, InputColumn, Inputs
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound

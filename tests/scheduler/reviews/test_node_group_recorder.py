@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.cluster_reviews import ClusterReviewSpec, ClusterReviewStatus
-from herodotus_record.node_groups import (
+from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.node_groups import (
     MAX_RECORDED,
     AutoscalerReport,
     GroupVerdict,

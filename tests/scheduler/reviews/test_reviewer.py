@@ -16,13 +16,13 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from herodotus_answers.cluster_review import ClusterReviewStatus
+from herodotus_answers.placement_review import REVIEWED
 from herodotus_endpoint.api import reviews
 from herodotus_endpoint.store.schema import REVIEWS as REVIEW_ROWS
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.http import ApiServer
-from herodotus_record.cluster_reviews import ClusterReviewStatus
 from herodotus_record.model import Code
-from herodotus_record.reviews import REVIEWED
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.objects.autoscaling import NodePool
 from scheduler.engine.records.build import Origin

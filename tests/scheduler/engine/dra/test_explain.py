@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.wording import describe_reason
+from herodotus_answers.wording import describe_reason
 from tests.scheduler.engine.dra.builders import (
     DRIVER,
     Json,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_record.cluster_reviews import ClusterReviewSpec
-from herodotus_record.node_groups import GroupVerdict, NodeGroupReview, NodeGroupsQuestion
+from herodotus_answers.cluster_review import ClusterReviewSpec
+from herodotus_answers.node_groups import GroupVerdict, NodeGroupReview, NodeGroupsQuestion
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_record.node_groups import NodeEstimate
+from herodotus_answers.node_groups import NodeEstimate
 from tests.scheduler.engine.nodegroups.objects import ask, daemon_set, grouped, machine_deployment
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.cluster_reviews import ClusterReviewSpec
-from herodotus_record.node_groups import NodeScaleDown, ScaleDownQuestion
+from herodotus_answers.cluster_review import ClusterReviewSpec
+from herodotus_answers.node_groups import NodeScaleDown, ScaleDownQuestion
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.nodegroups.objects import POOL, grouped, machine_deployment, node_pool
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid

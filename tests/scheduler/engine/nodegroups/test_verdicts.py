@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.node_groups import GroupVerdict
+from herodotus_answers.node_groups import GroupVerdict
 from scheduler.engine.whatif.changes import ClusterReviewError
 from tests.scheduler.engine.nodegroups.objects import (
     EKS,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from herodotus_record.cluster_reviews import Change, ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.cluster_review import Change, ClusterReviewSpec, ClusterReviewStatus
 from herodotus_record.kubernetes_version import KubernetesVersion
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.runtime import Framework

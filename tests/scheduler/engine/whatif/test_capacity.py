@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     Capacity,
     CapacityQuestion,
     ClusterReviewSpec,

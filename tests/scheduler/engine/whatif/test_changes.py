@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     AddNodes,
     Change,
     ClusterReviewStatus,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.cluster_reviews import (
+from herodotus_answers.cluster_review import (
     AddNodes,
     CapacityQuestion,
     Change,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.workload import NOMINATED, ONLY, TIE, find_deciding_factor
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, SchedulerInfo, Source
-from herodotus_record.placements import NOMINATED, ONLY, TIE, find_deciding_factor
 from scheduler.engine.columns import Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.objects.pod import PodInfo

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.cluster_reviews import ClusterReviewSpec, UpgradeQuestion, UpgradeReview
+from herodotus_answers.cluster_review import ClusterReviewSpec, UpgradeQuestion, UpgradeReview
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state

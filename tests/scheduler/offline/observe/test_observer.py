@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
+from herodotus_answers.headlines import format_headline
 from herodotus_kube.watch import ListResult
 from herodotus_record import notes
-from herodotus_record.headlines import format_headline
 from herodotus_record.model import (
     REPEATS_PHASE,
     Agreement,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from herodotus_answers.decision import build_decision_document
+from herodotus_answers.pod import build_pod_explanation
 from herodotus_record import codec, notes
-from herodotus_record.answers import build_pod_explanation
-from herodotus_record.document import build_decision_document
 from herodotus_record.model import Code, DecisionPath, NodeRows, NodeTable
 from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 from tests.scheduler.offline.read_log import klogs

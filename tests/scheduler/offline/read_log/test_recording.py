@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.document import build_decision_document
+from herodotus_answers.decision import build_decision_document
 from herodotus_record.model import DecisionPath, NodeTable
 from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 from tests.support.scheduler_logs import LOGS, recorded_lines

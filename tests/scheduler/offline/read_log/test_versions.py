@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_record.document import build_decision_document
+from herodotus_answers.decision import build_decision_document
 from herodotus_record.model import Code, Decision, NodeTable
 from scheduler.offline.read_log.reader import LogReader
 from tests.scheduler.offline.read_log import klogs

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_record import reasons, wording
+from herodotus_answers import wording
+from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
 from herodotus_record.units import format_quantity

@@ -11,9 +11,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from herodotus_record import notes, reasons, suggestions
-from herodotus_record.devices import build_device_shortage, build_devices
-from herodotus_record.document import (
+from herodotus_answers import suggestions
+from herodotus_answers.decision import (
     build_group_cycle,
     build_reconstruction,
     build_repeats,
@@ -22,7 +21,8 @@ from herodotus_record.document import (
     read_node_groups,
     set_unknown_to_null,
 )
-from herodotus_record.explain import (
+from herodotus_answers.devices import build_device_shortage, build_devices
+from herodotus_answers.explain import (
     Json,
     compute_margin,
     count_evaluations,
@@ -33,7 +33,15 @@ from herodotus_record.explain import (
     list_possible_changes,
     rank_slots,
 )
-from herodotus_record.headlines import format_headline, format_node_headline, format_summary
+from herodotus_answers.headlines import format_headline, format_node_headline, format_summary
+from herodotus_answers.node_results import (
+    build_reason_detail,
+    is_evaluated,
+    list_possible_node_changes,
+    list_verdicts,
+)
+from herodotus_answers.pruned import build_pruned, describe_kept, find_slot
+from herodotus_record import notes, reasons
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
     ADDITIONS,
@@ -50,13 +58,6 @@ from herodotus_record.model import (
     PluginVerdict,
     SchedulerInfo,
 )
-from herodotus_record.node_results import (
-    build_reason_detail,
-    is_evaluated,
-    list_possible_node_changes,
-    list_verdicts,
-)
-from herodotus_record.pruned import build_pruned, describe_kept, find_slot
 from herodotus_record.units import format_quantities, format_timestamp, natural_sort_key
 
 MAX_RANKED = 10  # rows of the ranking in a default answer, enough to fill a screen

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from herodotus_record.changes import RecordedDecision
+from herodotus_answers.changes import RecordedDecision
+from herodotus_answers.node_results import pluralize
+from herodotus_answers.workload import find_deciding_factor
 from herodotus_record.codec import as_numpy
 from herodotus_record.model import API_VERSION, Decision
-from herodotus_record.node_results import pluralize
-from herodotus_record.placements import find_deciding_factor
 from herodotus_record.units import format_timestamp, natural_sort_key
 
 Json = dict[str, Any]

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from herodotus_answers.wording import CAUSES
 from herodotus_record.model import API_VERSION, Agreement, Cause
 from herodotus_record.units import format_timestamp
-from herodotus_record.wording import CAUSES
 
 Json = dict[str, Any]
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from herodotus_record.explain import compute_margin
+from herodotus_answers.explain import compute_margin
+from herodotus_answers.node_results import pluralize
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
-from herodotus_record.node_results import pluralize
 from herodotus_record.units import format_timestamp, natural_sort_key
 
 Json = dict[str, Any]

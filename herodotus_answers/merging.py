@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from herodotus_record.changes import RecordedDecision
-from herodotus_record.document import build_reconstruction
-from herodotus_record.headlines import format_headline
+from herodotus_answers.changes import RecordedDecision
+from herodotus_answers.decision import build_reconstruction
+from herodotus_answers.headlines import format_headline
 from herodotus_record.model import (
     ADDITIONS,
     SUCCESS,

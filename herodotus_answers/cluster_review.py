@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_answers.node_groups import NodeGroupReview, NodeGroupsQuestion, ScaleDown, ScaleDownQuestion
 from herodotus_record.model import API_VERSION
-from herodotus_record.node_groups import NodeGroupReview, NodeGroupsQuestion, ScaleDown, ScaleDownQuestion
 
 Json = dict[str, Any]
 

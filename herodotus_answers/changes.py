@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from herodotus_record.explain import find_first_rejections
+from herodotus_answers.explain import find_first_rejections
+from herodotus_answers.node_results import pluralize
+from herodotus_answers.pruned import describe_kept
 from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
-from herodotus_record.node_results import pluralize
-from herodotus_record.pruned import describe_kept
 from herodotus_record.units import format_quantity, natural_sort_key
 
 Json = dict[str, Any]

@@ -19,6 +19,15 @@ from dataclasses import dataclass
 from itertools import compress, repeat
 from typing import Any, TypeVar
 
+from herodotus_answers.node_results import (
+    build_reason_detail,
+    describe_reason,
+    find_resource,
+    format_request,
+    list_obstacles,
+    list_possible_node_changes,
+    list_rejections,
+)
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
@@ -32,15 +41,6 @@ from herodotus_record.model import (
     NodeTable,
     Outcome,
     Reason,
-)
-from herodotus_record.node_results import (
-    build_reason_detail,
-    describe_reason,
-    find_resource,
-    format_request,
-    list_obstacles,
-    list_possible_node_changes,
-    list_rejections,
 )
 from herodotus_record.units import natural_sort_key
 

@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from herodotus_record import suggestions
-from herodotus_record.explain import select_nearest_rejected
-from herodotus_record.headlines import format_headline
+from herodotus_answers import suggestions
+from herodotus_answers.explain import select_nearest_rejected
+from herodotus_answers.headlines import format_headline
+from herodotus_answers.node_results import build_reason_detail, list_rejections, pluralize
+from herodotus_answers.pending import find_dominant_reason
 from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
-from herodotus_record.node_results import build_reason_detail, list_rejections, pluralize
-from herodotus_record.pending import find_dominant_reason
 from herodotus_record.units import format_quantities, format_timestamp
 
 Json = dict[str, Any]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from herodotus_answers.decision import set_unknown_to_null
 from herodotus_record import reasons
-from herodotus_record.document import set_unknown_to_null
 from herodotus_record.kubernetes_version import KubernetesVersion, find_wording_version
 from herodotus_record.model import Column, Decision, Evaluation, FilterColumn, NodeTable, Verdict
 from herodotus_record.units import natural_sort_key

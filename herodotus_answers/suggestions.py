@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
+from herodotus_record.reasons import CHANGES
 
 Json = dict[str, Any]
 
@@ -36,21 +37,6 @@ _TEMPLATES: Final = {  # kinds with a pod template, by their name in commands
 }
 _DELETES_POD: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")  # they keep a pending pod as it is
 
-CATALOGUE: Final[Mapping[str, str]] = {
-    "uncordon": "uncordon {node}",
-    "label-node": "label {node} with {key}={value}",
-    "add-toleration": "tolerate the taint {taint}",
-    "set-request": "lower the {resource} request{container} from {from} to {to}",
-    "remove-host-port": "give up host port {ports}{container}",
-    "set-node-selector": "change the node selector from {key}={from} to {key}={to}",
-    "remove-node-selector": "remove {key}={from} from the node selector",
-    "set-node-affinity": "change the required node affinity from {from} to {to}",
-    "remove-node-affinity": "remove the required node affinity {from}",
-    "set-max-skew": "raise maxSkew from {from} to {to} for {key}",
-    "set-when-unsatisfiable": "spread over {key} only where possible (ScheduleAnyway)",
-    "remove-pod-affinity": "remove the required pod affinity for {key}",
-    "remove-pod-anti-affinity": "remove the required pod anti-affinity for {key}",
-}
 _NODE_CHANGES: Final = ("uncordon", "label-node")
 
 
@@ -111,7 +97,7 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
     params = dict(change.params) | {"node": suggestion.node, "taint": _format_taint(change.params)}
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
-    template = CATALOGUE.get(_code(change), change.code)
+    template = CHANGES.get(_code(change), change.code)
     return template.format_map(params)
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_record import reasons
-from herodotus_record.explain import (
+from herodotus_answers.explain import (
     compare_scores,
     compute_margin,
     count_rejected_by_filter,
@@ -21,9 +20,7 @@ from herodotus_record.explain import (
     rank_slots,
     select_nearest,
 )
-from herodotus_record.kubernetes_version import find_wording_version
-from herodotus_record.model import Cause, Decision, DecisionPath, Evaluation, NodeTable, Source
-from herodotus_record.node_results import (
+from herodotus_answers.node_results import (
     build_reason_detail,
     explain_not_evaluated,
     find_resource,
@@ -31,7 +28,10 @@ from herodotus_record.node_results import (
     list_verdicts,
     pluralize,
 )
-from herodotus_record.wording import CAUSES
+from herodotus_answers.wording import CAUSES
+from herodotus_record import reasons
+from herodotus_record.kubernetes_version import find_wording_version
+from herodotus_record.model import Cause, Decision, DecisionPath, Evaluation, NodeTable, Source
 
 Json = dict[str, Any]
 

@@ -12,9 +12,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from herodotus_record import notes, reasons, suggestions
-from herodotus_record.devices import build_devices
-from herodotus_record.explain import count_first_rejections, derive_state
+from herodotus_answers import suggestions
+from herodotus_answers.devices import build_devices
+from herodotus_answers.explain import count_first_rejections, derive_state
+from herodotus_answers.pruned import build_pruned
+from herodotus_record import notes, reasons
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
     API_VERSION,
@@ -32,7 +34,6 @@ from herodotus_record.model import (
     Suggestion,
     Verdict,
 )
-from herodotus_record.pruned import build_pruned
 from herodotus_record.units import format_timestamp
 
 Json = dict[str, Any]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from herodotus_record.changes import Json, RecordedDecision, compare_decisions
-from herodotus_record.document import build_repeats, build_requeue_event, build_retry
-from herodotus_record.explain import count_rejected_by_filter, derive_state
-from herodotus_record.headlines import format_headline
+from herodotus_answers.changes import Json, RecordedDecision, compare_decisions
+from herodotus_answers.decision import build_repeats, build_requeue_event, build_retry
+from herodotus_answers.explain import count_rejected_by_filter, derive_state
+from herodotus_answers.headlines import format_headline
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from herodotus_record.answers import build_pod_explanation
+from herodotus_answers.node_results import pluralize
+from herodotus_answers.pod import build_pod_explanation
+from herodotus_answers.suggestions import build_hypothetical_suggestions
+from herodotus_answers.workload import find_deciding_factor
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
-from herodotus_record.node_results import pluralize
-from herodotus_record.placements import find_deciding_factor
-from herodotus_record.suggestions import build_hypothetical_suggestions
 from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from herodotus_record.answers import explain_node
-from herodotus_record.changes import Json, RecordedDecision, compare_decisions
-from herodotus_record.explain import compare_scores, derive_state, format_shares, rank_slots, weigh_scores
-from herodotus_record.headlines import format_headline, format_node_headline
-from herodotus_record.model import API_VERSION, Decision, Evaluation
-from herodotus_record.node_results import (
+from herodotus_answers.changes import Json, RecordedDecision, compare_decisions
+from herodotus_answers.explain import compare_scores, derive_state, format_shares, rank_slots, weigh_scores
+from herodotus_answers.headlines import format_headline, format_node_headline
+from herodotus_answers.node_results import (
     build_reason_detail,
     explain_not_evaluated,
     is_evaluated,
@@ -23,7 +21,9 @@ from herodotus_record.node_results import (
     list_verdicts,
     pluralize,
 )
-from herodotus_record.pruned import NOT_KEPT, describe_kept, find_slot
+from herodotus_answers.pod import explain_node
+from herodotus_answers.pruned import NOT_KEPT, describe_kept, find_slot
+from herodotus_record.model import API_VERSION, Decision, Evaluation
 from herodotus_record.units import format_quantities, format_timestamp
 
 MAX_BEST = 3  # best nodes of each pod that are compared for both pods
