@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from herodotus_answers import suggestions
+from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.devices import build_devices
 from herodotus_answers.explain import count_first_rejections, derive_state
 from herodotus_answers.pruned import build_pruned
@@ -39,12 +40,129 @@ from herodotus_record.units import format_timestamp
 Json = dict[str, Any]
 
 
-def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
+class RequeueEvent(TypedDict):
+    """The cluster event that requeued the pod before this attempt."""
+
+    event: Annotated[str, "Name of the event, such as Node/Add."]
+    plugin: Annotated[str | None, "Plugin that asked for the event; null if none did."]
+
+
+class Retry(TypedDict):
+    """When a rejected pod is tried again."""
+
+    queue: Annotated[str, "Queue of the scheduler in which the pod waits."]
+    notBefore: Annotated[str | None, "Time before which it is not tried again."]
+    latest: Annotated[str | None, "Time at which it is tried even if nothing changes; null if there is none."]
+
+
+class GroupCycle(TypedDict):
+    """The cycle of the pod's group in which the pod was decided."""
+
+    number: Annotated[int, "Number of the cycle among all group cycles of the scheduler process."]
+    position: Annotated[int, "Position of the pod in the cycle, from 1."]
+    pods: Annotated[int, "Number of pods that the cycle had to decide."]
+    scheduled: Annotated[int, "Number of pods of the group that were on a node before the cycle."]
+    minCount: Annotated[int, "Number of pods that the group needs at least; 0 if they are independent."]
+
+
+class Repeats(TypedDict):
+    """Later attempts that equal this one and have no record of their own."""
+
+    count: Annotated[int, "Number of these attempts."]
+    firstAt: Annotated[str | None, "Start of the first of them."]
+    lastAt: Annotated[str | None, "End of the last of them."]
+
+
+class Reconstruction(TypedDict):
+    """How a reconstruction compares with the other scheduler's outcome."""
+
+    agreement: Annotated[str, "Whether the outcome agrees: agree, disagree or undecided."]
+    cause: Annotated[str | None, "Why the outcome does not agree; null if it does."]
+    bindingsInFlight: Annotated[int, "Number of bindings that were under way at the attempt."]
+    deletionsInFlight: Annotated[int, "Number of deletions that were under way at the attempt."]
+
+
+OriginOfPart = TypedDict(
+    "OriginOfPart",
+    {
+        "part": Annotated[str, "Path of the part."],
+        "text": Annotated[str, "Description of the part."],
+        "from": Annotated[list[str], "Sources of the part: logged, or both if each provides values."],
+        "overruled": Annotated[int, "Number of values in which the reconstruction differs from the log."],
+    },
+)
+
+
+class Origins(TypedDict):
+    """Origin of each part if a log record and a reconstruction of one attempt are merged; otherwise absent."""
+
+    records: Annotated[dict[str, str], "ID of each merged record, by source."]
+    parts: Annotated[list[OriginOfPart], "Parts with values from the log."]
+    rest: Annotated[str, "Source of all other parts."]
+    evaluation: Annotated[str, "Headline of the reconstruction alone."]
+
+
+class Archive(TypedDict):
+    """Where the decision comes from, if it is in the archive and not in the database any more."""
+
+    day: Annotated[str, "UTC day in which the service stored it."]
+
+
+class AddedSpec(TypedDict):
+    """Fields of the spec that follow from other fields or from the store."""
+
+    ties: Annotated[list[str], "Nodes that shared the best total; empty if one node alone had it."]
+    origins: NotRequired[Origins]
+    archive: NotRequired[Archive]
+
+
+class AddedStatus(TypedDict):
+    """Fields of the status that follow from other fields or from the store."""
+
+    state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
+    lost: NotRequired[Annotated[bool, "Whether the result was not recorded because the scheduler was restarted."]]
+
+
+class AddedToReason(TypedDict):
+    """What the document of a reason has besides the reason."""
+
+    sentence: Annotated[str, "kube-scheduler's sentence for the reason."]
+
+
+class AddedToFilter(TypedDict):
+    """What the document of a filter's verdicts has besides them."""
+
+    notRun: Annotated[list[str], "Nodes on which the filter did not run because an earlier filter had rejected them."]
+
+
+class VerdictCounts(TypedDict):
+    """Numbers of nodes with one verdict of a filter, in a pruned record."""
+
+    nodes: Annotated[int, "Number of nodes with the verdict."]
+    first: Annotated[int, "Number of these nodes that no earlier filter had rejected."]
+
+
+class DecisionDocument(Document):
+    """One attempt to schedule one pod."""
+
+    kind: Literal["Decision"]
+    spec: dict[str, Any]
+    status: dict[str, Any]
+
+
+class DecisionList(Page):
+    """A page of items of kind Decision."""
+
+    kind: Literal["DecisionList"]
+    items: Annotated[list[DecisionDocument], "Items of this page."]
+
+
+def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> DecisionDocument:
     """Return the whole record of a decision and its outcomes as a JSON document of kind Decision.
 
     `table` is the node table at the decision's generation.
     """
-    document: Json = {
+    document: DecisionDocument = {
         "apiVersion": API_VERSION,
         "kind": "Decision",
         "metadata": {
@@ -108,7 +226,7 @@ def _attempt(d: Decision) -> Json:
     }
 
 
-def build_group_cycle(d: Decision) -> Json | None:
+def build_group_cycle(d: Decision) -> GroupCycle | None:
     """Return the cycle of the pod's group in which the pod was decided, as JSON, or None if it was decided alone."""
     cycle = d.group_cycle
     if cycle is None:
@@ -178,7 +296,7 @@ def _status(d: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
     }
 
 
-def build_repeats(outcomes: Sequence[Outcome]) -> Json | None:
+def build_repeats(outcomes: Sequence[Outcome]) -> Repeats | None:
     """Return how many later attempts equal the one with these outcomes, and when the first and the last started.
 
     Return None if there was none. Such attempts have no record of their own.
@@ -207,7 +325,7 @@ def read_node_groups(outcome: Outcome) -> Json | None:
     return groups if isinstance(groups, dict) else None
 
 
-def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
+def set_unknown_to_null(document: Mapping[str, Any], unknown: Sequence[str]) -> None:
     """Set the fields at the given paths, such as `pod.requests`, to null in the document, which is changed in place.
 
     Where a path leads through a list, the field is set in each entry. Paths that the document does not have are
@@ -224,7 +342,7 @@ def set_unknown_to_null(document: Json, unknown: Sequence[str]) -> None:
                 holder[last] = None
 
 
-def build_reconstruction(d: Decision) -> Json | None:
+def build_reconstruction(d: Decision) -> Reconstruction | None:
     """Return, as JSON, how a reconstruction compares with the other scheduler's outcome.
 
     Returns None if the decision is not a reconstruction or there was no outcome to compare.
@@ -240,12 +358,12 @@ def build_reconstruction(d: Decision) -> Json | None:
     }
 
 
-def build_requeue_event(d: Decision) -> Json | None:
+def build_requeue_event(d: Decision) -> RequeueEvent | None:
     """Return, as JSON, the cluster event that requeued the pod before this attempt, or None if no event did."""
     return {"event": d.requeued_by.event, "plugin": d.requeued_by.plugin or None} if d.requeued_by else None
 
 
-def build_retry(d: Decision) -> Json | None:
+def build_retry(d: Decision) -> Retry | None:
     """Return, as JSON, the queue of a rejected pod and when it is tried again, or None if the record has no retry."""
     if d.retry is None:
         return None

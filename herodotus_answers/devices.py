@@ -6,15 +6,47 @@ Pure. Does not own: the reasons of single nodes (`reasons`, `wording`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypedDict
 
 from herodotus_record.model import Decision, NodeTable, Reason
 from herodotus_record.units import natural_sort_key
 
-Json = dict[str, Any]
-
 MAX_NODES: Final = 20  # nodes with usable devices that an answer names; the others are counted
 CANNOT_ALLOCATE: Final = "cannot-allocate"
+
+
+class AllocatedDevice(TypedDict):
+    """A device that a resource claim of the pod has on the chosen node."""
+
+    claim: Annotated[str, "Name of the claim in the pod."]
+    request: Annotated[str, "Name of the claim's request."]
+    driver: Annotated[str, "DRA driver of the device."]
+    pool: Annotated[str, "Pool of the device."]
+    device: Annotated[str, "Name of the device in the pool."]
+    adminAccess: Annotated[bool, "Whether the request is for administrative access."]
+    consumedCapacity: Annotated[dict[str, str], "Capacity of the device that the request takes, by name."]
+
+
+class UsableDevices(TypedDict):
+    """Devices of a node."""
+
+    node: Annotated[str, "Name of the node."]
+    usable: Annotated[int, "Number of devices that the request could use."]
+    devices: Annotated[int, "Number of all devices."]
+
+
+class DeviceShortage(TypedDict):
+    """How the devices that a request could use are spread over nodes."""
+
+    claim: Annotated[str, "Name of the claim in the pod."]
+    request: Annotated[str, "Name of the claim's request."]
+    needed: Annotated[int, "Number of devices that the request needs on one node."]
+    usable: Annotated[int, "Number of devices that it could use, on all nodes together."]
+    devices: Annotated[int, "Number of all devices of these nodes."]
+    nodes: Annotated[list[UsableDevices], "Nodes with devices that it could use, most devices first."]
+    nodesOmitted: Annotated[int, "Number of such nodes that are not listed."]
+    fragmented: Annotated[bool, "Whether enough devices are free, but not on one node."]
+    text: Annotated[str, "The shortage as a sentence."]
 
 
 class _NodeDevices(NamedTuple):
@@ -25,7 +57,7 @@ class _NodeDevices(NamedTuple):
     devices: int
 
 
-def build_devices(decision: Decision) -> list[Json]:
+def build_devices(decision: Decision) -> list[AllocatedDevice]:
     """Return the devices of the pod's claims on the chosen node, as JSON."""
     return [
         {
@@ -41,7 +73,7 @@ def build_devices(decision: Decision) -> list[Json]:
     ]
 
 
-def build_device_shortage(decision: Decision, table: NodeTable) -> Json | None:
+def build_device_shortage(decision: Decision, table: NodeTable) -> DeviceShortage | None:
     """Return how the usable devices are spread over the nodes that lack devices for one request, or None.
 
     The request is the one that most nodes lack devices for. A node that an earlier filter rejects does not count.

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, repeat
-from typing import Any, TypeVar
+from typing import Annotated, TypedDict, TypeVar
 
 from herodotus_answers.node_results import (
+    ReasonDetail,
     build_reason_detail,
     describe_reason,
     find_resource,
@@ -44,9 +45,37 @@ from herodotus_record.model import (
 )
 from herodotus_record.units import natural_sort_key
 
-Json = dict[str, Any]
 Answer = TypeVar("Answer")
 Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, largest first; plugins without points are absent
+
+
+class GroupReason(TypedDict):
+    """A reason why a group of nodes was rejected, without the numbers of one node."""
+
+    code: Annotated[str, "Stable code of the reason."]
+    sentence: Annotated[str, "kube-scheduler's sentence for the reason."]
+    params: Annotated[dict[str, str], "Parameters of the reason by name."]
+    text: Annotated[str, "The reason in a few words."]
+    resource: Annotated[str | None, "Resource that is lacking; null if it is none."]
+
+
+class RejectedNode(TypedDict):
+    """A rejected node."""
+
+    node: Annotated[str, "Name of the node."]
+    reasons: Annotated[list[ReasonDetail], "Reasons of the first filter that rejected it."]
+    alsoRejectedBy: Annotated[list[str], "Further filters that rejected it."]
+
+
+class RejectionGroup(TypedDict):
+    """Nodes that one filter rejected first, for equal reasons."""
+
+    plugin: Annotated[str, "The filter."]
+    count: Annotated[int, "Number of the nodes."]
+    reasons: Annotated[list[GroupReason], "Reasons of the filter."]
+    alsoRejectedBy: Annotated[dict[str, int], "Number of the nodes that further filters rejected, by filter."]
+    nodes: Annotated[list[RejectedNode], "Some of the nodes, the nearest to holding the pod first."]
+    nodesOmitted: Annotated[int, "Number of the nodes that are not listed."]
 
 
 @dataclass(frozen=True)
@@ -190,7 +219,7 @@ def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> 
     return list(dict.fromkeys(nearest))
 
 
-def group_rejections(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[Json]:
+def group_rejections(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[RejectionGroup]:
     """Return the rejected nodes as JSON, grouped by the filter that rejected them first and its reasons.
 
     The largest group is first, and in a group the node closest to fitting. `named` is how many nodes to list for each
@@ -201,7 +230,7 @@ def group_rejections(decision: Decision, table: NodeTable, *, named: int | None 
     for rejection in count_first_rejections(decision):
         reasons_given = decision.filters[rejection.filter].verdicts[rejection.verdict].reasons
         groups.setdefault((rejection.filter, reasons_given), []).append(rejection)
-    answer = []
+    answer = list[RejectionGroup]()
     for (position, reasons_given), group in groups.items():
         slots = [slot for r in group for slot in slots_of.get((r.filter, r.verdict), ())]
         nodes = sum(r.nodes for r in group)
@@ -331,7 +360,7 @@ def _count_also_rejected(decision: Decision, first: int, slots: Sequence[int]) -
     return {plugin: count for plugin, count in counts.items() if count}
 
 
-def _group_reason(decision: Decision, reason: Reason) -> Json:
+def _group_reason(decision: Decision, reason: Reason) -> GroupReason:
     """Return a reason as JSON without the amounts of a single node, so that it applies to a group of nodes."""
     resource = find_resource(reason)
     requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
@@ -345,7 +374,7 @@ def _group_reason(decision: Decision, reason: Reason) -> Json:
     }
 
 
-def _rejected_node(decision: Decision, table: NodeTable, slot: int) -> Json:
+def _rejected_node(decision: Decision, table: NodeTable, slot: int) -> RejectedNode:
     rejected = list_rejections(decision, slot)
     return {
         "node": table.names[slot],

@@ -8,7 +8,6 @@ Invariant: a sentence says only what follows from the record, and names what the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from herodotus_answers.explain import (
     compare_scores,
@@ -21,6 +20,7 @@ from herodotus_answers.explain import (
     select_nearest,
 )
 from herodotus_answers.node_results import (
+    ReasonDetail,
     build_reason_detail,
     explain_not_evaluated,
     find_resource,
@@ -32,8 +32,6 @@ from herodotus_answers.wording import CAUSES
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Cause, Decision, DecisionPath, Evaluation, NodeTable, Source
-
-Json = dict[str, Any]
 
 
 def format_headline(decision: Decision, table: NodeTable) -> str:
@@ -190,6 +188,6 @@ def _list_scarce_resources(decision: Decision, position: int) -> list[str]:
     return scarce if all(reason.code == "insufficient" for reason in reasons) else []
 
 
-def _numeric(details: Sequence[Json]) -> bool:
+def _numeric(details: Sequence[ReasonDetail]) -> bool:
     """Return whether any of the reasons has amounts of a single node, so that the sentence must name the node."""
     return any(d.get("allocatable") for d in details)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from herodotus_answers.changes import RecordedDecision
-from herodotus_answers.decision import build_reconstruction
+from herodotus_answers.decision import Origins, Reconstruction, build_reconstruction
 from herodotus_answers.headlines import format_headline
 from herodotus_record.model import (
     ADDITIONS,
@@ -66,7 +66,7 @@ class MergeOrigins:
     parts: Mapping[str, tuple[bool, int]]
 
     @property
-    def reconstruction(self) -> Json | None:
+    def reconstruction(self) -> Reconstruction | None:
         """Return, as JSON, how the reconstruction compares with the outcome, or None if it was not compared."""
         return build_reconstruction(self.reconstructed)
 
@@ -75,7 +75,7 @@ class MergeOrigins:
         """Return one sentence about what the reconstruction alone says of the pod."""
         return format_headline(self.reconstructed, self.table)
 
-    def to_document(self) -> Json:
+    def to_document(self) -> Origins:
         """Return the origins of the parts as the JSON object that answers contain."""
         rebuilt, log = Source.RECONSTRUCTED.value, Source.LOGGED.value
         return {

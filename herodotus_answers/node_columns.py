@@ -11,7 +11,7 @@ the record does not know are null.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, TypedDict
 
 from herodotus_answers.decision import set_unknown_to_null
 from herodotus_record import reasons
@@ -19,10 +19,47 @@ from herodotus_record.kubernetes_version import KubernetesVersion, find_wording_
 from herodotus_record.model import Column, Decision, Evaluation, FilterColumn, NodeTable, Verdict
 from herodotus_record.units import natural_sort_key
 
-Json = dict[str, Any]
+
+class VerdictInColumn(TypedDict):
+    """A verdict of a filter."""
+
+    code: Annotated[str, "Status code of the verdict."]
+    against: Annotated[bool, "Whether it rejects the node."]
+    reasons: Annotated[list[str], "kube-scheduler's sentences."]
 
 
-def build_node_columns(decision: Decision, table: NodeTable) -> Json:
+class FilterColumnAnswer(TypedDict):
+    """The verdicts of one filter."""
+
+    plugin: Annotated[str, "The filter."]
+    skipped: Annotated[bool, "Whether it had nothing to check."]
+    verdicts: Annotated[list[VerdictInColumn], "Different verdicts."]
+    ids: Annotated[list[int], "Index of each node's verdict in `verdicts`."]
+
+
+class ScoreColumnAnswer(TypedDict):
+    """The scores of one plugin."""
+
+    plugin: Annotated[str, "The score plugin."]
+    weight: Annotated[int, "Its weight."]
+    skipped: Annotated[bool, "Whether it had nothing to score."]
+    raw: Annotated[list[int] | None, "Score of each node before normalization."]
+    normalized: Annotated[list[int], "Score of each node from 0 to 100."]
+
+
+class NodeColumns(TypedDict):
+    """All nodes of a decision as columns: lists with one entry for each node."""
+
+    nodes: Annotated[list[str], "Names of the nodes in natural order."]
+    evaluations: Annotated[list[str], "Different evaluations."]
+    evaluation: Annotated[list[int], "Index of each node's evaluation in `evaluations`."]
+    filters: Annotated[list[FilterColumnAnswer], "Filters, in the order in which they ran."]
+    scores: Annotated[list[ScoreColumnAnswer], "Score plugins."]
+    totals: Annotated[list[int], "Total of each node."]
+    rank: Annotated[list[int], "Rank of each node; 0 if it is infeasible."]
+
+
+def build_node_columns(decision: Decision, table: NodeTable) -> NodeColumns:
     """Return a decision as parallel lists with one entry for each node, from which a client draws a table of nodes.
 
     Nodes are in the natural order of their names. `evaluation` holds indices into `evaluations`, and each filter's
@@ -36,7 +73,7 @@ def build_node_columns(decision: Decision, table: NodeTable) -> Json:
         return [column[slot] for slot in slots] if len(column) else []
 
     version = find_wording_version(decision.scheduler.rules)
-    columns: Json = {
+    columns: NodeColumns = {
         "nodes": [table.names[slot] for slot in slots],
         "evaluations": [e.label for e in Evaluation],
         "evaluation": at_nodes(decision.evaluation),
@@ -58,7 +95,7 @@ def build_node_columns(decision: Decision, table: NodeTable) -> Json:
     return columns
 
 
-def _filter(f: FilterColumn, ids: list[int], version: KubernetesVersion) -> Json:
+def _filter(f: FilterColumn, ids: list[int], version: KubernetesVersion) -> FilterColumnAnswer:
     return {
         "plugin": f.plugin,
         "skipped": f.skipped,
@@ -67,6 +104,6 @@ def _filter(f: FilterColumn, ids: list[int], version: KubernetesVersion) -> Json
     }
 
 
-def _verdict(v: Verdict, version: KubernetesVersion) -> Json:
+def _verdict(v: Verdict, version: KubernetesVersion) -> VerdictInColumn:
     sentences = [reasons.format_reason(reason, version) for reason in v.reasons]
     return {"code": v.code.label, "against": v.rejects_node, "reasons": sentences}

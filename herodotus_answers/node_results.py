@@ -9,17 +9,29 @@ applied. A filter that stops at its first reason may then find another.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from herodotus_answers import wording
+from herodotus_answers.declare import NotRequired
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
 from herodotus_record.units import format_quantity
 
-Json = dict[str, Any]
-
 _CORDON_TAINT = "node.kubernetes.io/unschedulable:NoSchedule"
+
+
+class ReasonDetail(TypedDict):
+    """A reason why a node was rejected, with the node's numbers."""
+
+    code: Annotated[str, "Stable code of the reason."]
+    sentence: Annotated[str, "kube-scheduler's sentence for the reason."]
+    params: Annotated[dict[str, str], "Parameters of the reason by name."]
+    resource: NotRequired[Annotated[str, "Resource that is lacking."]]
+    requested: NotRequired[Annotated[int, "Amount of the resource that the pod requests."]]
+    free: NotRequired[Annotated[int, "Amount of the resource that is free on the node."]]
+    allocatable: NotRequired[Annotated[int, "Amount of the resource that the node has for pods."]]
+    text: NotRequired[Annotated[str, "The reason in a few words."]]
 
 
 def list_verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
@@ -41,14 +53,14 @@ def list_rejections(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
     return [(plugin, verdict) for plugin, verdict in list_verdicts(decision, slot) if verdict.rejects_node]
 
 
-def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> Json:
+def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> ReasonDetail:
     """Return, as JSON, a reason why the slot's node was rejected: its code, kube-scheduler's sentence and a short text.
 
     For a resource it adds the requested, free and allocatable amounts.
     """
     version = find_wording_version(decision.scheduler.rules)
     sentence = reasons.format_reason(reason, version)
-    answer: Json = {"code": reason.code, "sentence": sentence, "params": dict(reason.params)}
+    answer: ReasonDetail = {"code": reason.code, "sentence": sentence, "params": dict(reason.params)}
     resource = find_resource(reason)
     if resource:
         requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1

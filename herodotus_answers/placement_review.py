@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
+from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.node_results import pluralize
-from herodotus_answers.pod import build_pod_explanation
+from herodotus_answers.pod import PodExplanation, build_pod_explanation
 from herodotus_answers.suggestions import build_hypothetical_suggestions
 from herodotus_answers.workload import find_deciding_factor
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
 from herodotus_record.units import natural_sort_key
-
-Json = dict[str, Any]
 
 MAX_REPLICAS: Final = 100  # each is a whole scheduling cycle: 100 take one to two seconds on 5,000 nodes
 REVIEWED: Final = "Review"  # the phase of the outcome that ends the decision of a placed pod
@@ -73,20 +72,70 @@ class ReviewedWorkload(NamedTuple):
     replicas: int
 
 
+class PlacedPod(TypedDict):
+    """A hypothetical pod that fits, and what decided for its node."""
+
+    pod: Annotated[str, "Name of the pod."]
+    node: Annotated[str, "Its node."]
+    decidedBy: Annotated[str, "Plugin that decided for the node, or the reason why none did."]
+    points: Annotated[int | None, "Lead of the node in points; null if nothing was compared."]
+    feasible: Annotated[int, "Number of nodes that passed every filter."]
+
+
+class NodeWithPods(TypedDict):
+    """A node with hypothetical pods."""
+
+    node: Annotated[str, "Name of the node."]
+    pods: Annotated[int, "Number of the pods."]
+
+
+class PlacementReviewSpec(TypedDict, total=False):
+    """The hypothetical pods."""
+
+    object: Annotated[dict[str, Any], "A Pod, or a workload with a pod template."]
+    manifest: Annotated[str, "The object as YAML or JSON text, in place of `object`."]
+    replicas: Annotated[int, "Number of pods; by default the replicas of the object."]
+    schedulerName: Annotated[str, "Scheduler that decides, in place of the one that the object names."]
+    node: Annotated[str, "Name of the only node to explain."]
+    allNodes: Annotated[bool, "Whether to explain every node."]
+    cluster: Annotated[str, "UID of the cluster's namespace kube-system, if schedulers of several clusters answer."]
+    kind: Annotated[str, "Kind of the object, set in the response."]
+
+
+class PlacementReviewStatus(TypedDict):
+    """Result of the review."""
+
+    headline: Annotated[str, "The result in one sentence."]
+    fits: Annotated[int, "Number of pods that would find a node."]
+    nodes: Annotated[list[NodeWithPods], "Nodes on which pods would be placed, most pods first."]
+    pods: Annotated[list[PlacedPod], "Pods that fit, in the order of placement."]
+    first: Annotated[PodExplanation, "Explanation of the first pod."]
+    stopped: Annotated[PodExplanation | None, "Explanation of the first pod that does not fit."]
+
+
+class PlacementReview(Document):
+    """Placement of hypothetical pods by the engine of a running scheduler."""
+
+    kind: Literal["PlacementReview"]
+    spec: PlacementReviewSpec
+    status: NotRequired[PlacementReviewStatus]
+
+
 def build_placement_review(
     workload: ReviewedWorkload,
     attempts: Iterable[ReviewedAttempt],
     *,
     every_node: bool = False,
     node: str = "",
-) -> Json:
+) -> PlacementReview:
     """Return the JSON document of kind PlacementReview: where hypothetical pods of a workload would be placed.
 
     `attempts` are those of its pods, in order. `every_node` and `node` are passed to
     `build_pod_explanation`. Raises KeyError if `node` is not in the cluster, ValueError if there is no attempt.
     """
-    pods: list[Json] = []
-    first = stopped = None
+    pods = list[PlacedPod]()
+    first: PodExplanation | None = None
+    stopped: PodExplanation | None = None
     decision = None
     for attempt in attempts:
         decision, table = attempt.decision, attempt.table
@@ -116,7 +165,7 @@ def build_placement_review(
     }
 
 
-def _placed(decision: Decision, table: NodeTable) -> Json:
+def _placed(decision: Decision, table: NodeTable) -> PlacedPod:
     reason = find_deciding_factor(decision)
     assert decision.chosen is not None
     return {
@@ -128,9 +177,15 @@ def _placed(decision: Decision, table: NodeTable) -> Json:
     }
 
 
-def _headline(replicas: int, pods: Sequence[Json], on: Counter[str], first: Json, stopped: Json | None) -> str:
+def _headline(
+    replicas: int,
+    pods: Sequence[PlacedPod],
+    on: Counter[str],
+    first: PodExplanation,
+    stopped: PodExplanation | None,
+) -> str:
     if replicas == 1:
-        return str(first["headline"])
+        return first["headline"]
     node_counts = ", ".join(f"{node} ({n})" for node, n in on.most_common(_NAMED))
     more = f" and {len(on) - _NAMED} more" if len(on) > _NAMED else ""
     spread = f", on {node_counts}{more}" if on else ""

@@ -10,9 +10,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypedDict
 
-from herodotus_answers import suggestions
 from herodotus_answers.decision import (
+    Archive,
+    GroupCycle,
+    Origins,
+    Reconstruction,
+    Repeats,
+    RequeueEvent,
+    Retry,
     build_group_cycle,
     build_reconstruction,
     build_repeats,
@@ -21,9 +28,10 @@ from herodotus_answers.decision import (
     read_node_groups,
     set_unknown_to_null,
 )
-from herodotus_answers.devices import build_device_shortage, build_devices
+from herodotus_answers.declare import Document, NotRequired
+from herodotus_answers.devices import AllocatedDevice, DeviceShortage, build_device_shortage, build_devices
 from herodotus_answers.explain import (
-    Json,
+    RejectionGroup,
     compute_margin,
     count_evaluations,
     count_tied,
@@ -34,13 +42,16 @@ from herodotus_answers.explain import (
     rank_slots,
 )
 from herodotus_answers.headlines import format_headline, format_node_headline, format_summary
+from herodotus_answers.node_columns import NodeColumns
 from herodotus_answers.node_results import (
+    ReasonDetail,
     build_reason_detail,
     is_evaluated,
     list_possible_node_changes,
     list_verdicts,
 )
-from herodotus_answers.pruned import build_pruned, describe_kept, find_slot
+from herodotus_answers.pruned import Pruned, build_pruned, describe_kept, find_slot
+from herodotus_answers.suggestions import SuggestionAnswer, build_suggestions
 from herodotus_record import notes, reasons
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
@@ -79,9 +90,259 @@ _SHARED = {  # fields of the whole record that have another path in the answer
 MAX_PER_NODE = 20  # up to this many nodes, a default answer lists every node separately
 
 
+class PodFacts(TypedDict):
+    """The pod that the attempt was for."""
+
+    owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
+    labels: Annotated[dict[str, str] | None, "Labels of the pod."]
+    priority: Annotated[int | None, "Priority of the pod."]
+    requests: Annotated[dict[str, str] | None, "Requests of the pod by resource."]
+    nominatedNode: Annotated[str | None, "Node that an earlier attempt nominated."]
+    podGroup: Annotated[str | None, "PodGroup of the pod."]
+
+
+class Attempt(TypedDict):
+    """Which attempt it was, and when."""
+
+    number: Annotated[int, "The scheduler's count of the pod's attempts, which restarts with the scheduler."]
+    id: Annotated[str, "ID of the decision."]
+    sequence: Annotated[int, "Sequence number of the record."]
+    cluster: Annotated[str, "UID of the cluster's namespace kube-system."]
+    source: Annotated[str, "Source of the record: observed by whom, or evaluated."]
+    incarnation: Annotated[str, "ID of the scheduler's process."]
+    profile: Annotated[str | None, "Scheduler name (spec.schedulerName) of the profile."]
+    scheduler: Annotated[str | None, "Identity of the scheduler's process, as in its Lease."]
+    version: Annotated[str | None, "Version of the scheduler."]
+    rules: Annotated[str | None, "Version of kube-scheduler whose rules applied."]
+    rulesSource: Annotated[str | None, "Where the version of the rules is from."]
+    generation: Annotated[int, "Generation of the node table."]
+    podCreatedAt: Annotated[str | None, "Time at which the pod was created."]
+    queuedAt: Annotated[str | None, "Time at which the pod came into the queue."]
+    startedAt: Annotated[str | None, "Start of the attempt."]
+    phaseSeconds: Annotated[dict[str, float] | None, "Duration of each phase, in seconds."]
+    queueSeconds: Annotated[dict[str, float] | None, "Time in each queue before the attempt, in seconds."]
+    requeuedBy: Annotated[RequeueEvent | None, "Event that requeued the pod before the attempt."]
+    retry: Annotated[Retry | None, "When the pod is tried again; null if it is not."]
+    podGroupCycle: Annotated[GroupCycle | None, "Cycle of the pod's group; null if it was decided alone."]
+    repeats: Annotated[Repeats | None, "Later attempts that equal this one; null if there are none."]
+    ordinal: NotRequired[Annotated[int, "Position of the attempt among those that the service has of the pod."]]
+    attempts: NotRequired[Annotated[int, "Number of attempts that the service has of the pod."]]
+    repeatedAttempts: NotRequired[Annotated[int, "Number of attempts that are only counted."]]
+    failedBefore: NotRequired[Annotated[int, "Number of earlier attempts that failed."]]
+
+
+class BindingPhase(TypedDict):
+    """A phase after the decision."""
+
+    phase: Annotated[str, "Name of the phase."]
+    status: Annotated[str, "Status code of its result."]
+    message: Annotated[str, "Message of its result."]
+    at: Annotated[str | None, "Time at which it ended."]
+    durationSeconds: Annotated[float, "Its duration, in seconds."]
+
+
+class OutcomeAnswer(TypedDict):
+    """Outcome of the attempt."""
+
+    state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
+    path: Annotated[str, "How the node was found, such as scored or only-feasible."]
+    node: Annotated[str | None, "Node that was chosen."]
+    final: Annotated[bool, "Whether nothing more follows."]
+    phases: Annotated[list[BindingPhase], "Phases after the decision."]
+    lost: NotRequired[Annotated[bool, "Whether the result was not recorded because the scheduler was restarted."]]
+    message: NotRequired[Annotated[str, "Sentence that says so."]]
+
+
+class NodeCounts(TypedDict):
+    """Numbers of nodes in the snapshot."""
+
+    total: Annotated[int | None, "Number of all nodes."]
+    evaluated: Annotated[int | None, "Number of nodes on which the filters ran."]
+    feasible: Annotated[int | None, "Number of nodes that passed every filter."]
+    notEvaluated: Annotated[dict[str, int], "Number of nodes on which they did not run, by cause."]
+
+
+class Tie(TypedDict):
+    """Nodes that shared the best total, and how one of them was chosen."""
+
+    nodes: Annotated[list[str], "Names of the nodes."]
+    nodesOmitted: Annotated[int, "Number of these nodes that are not listed."]
+    seed: Annotated[int | None, "Seed of the draw; null if it is not known."]
+
+
+class MarginAnswer(TypedDict):
+    """Lead of the best node over the next best one."""
+
+    points: Annotated[int, "Difference of their totals."]
+    runnerUp: Annotated[str, "The next best node."]
+    shares: Annotated[dict[str, int], "Share of each score plugin in the difference, in weighted points."]
+
+
+class PluginResult(TypedDict):
+    """Result of a plugin."""
+
+    plugin: Annotated[str, "The plugin."]
+    code: Annotated[str, "Status code of its result."]
+    reasons: Annotated[list[str], "kube-scheduler's sentences."]
+
+
+class FilterCounts(TypedDict):
+    """Number of nodes that a filter passed and rejected."""
+
+    plugin: Annotated[str, "The filter."]
+    skipped: Annotated[bool, "Whether it had nothing to check."]
+    passed: Annotated[int, "Number of nodes that it passed."]
+    rejected: Annotated[int, "Number of nodes that it rejected."]
+
+
+class ScorePlugin(TypedDict):
+    """A score plugin."""
+
+    plugin: Annotated[str, "The plugin."]
+    weight: Annotated[int, "Its weight."]
+    skipped: Annotated[bool, "Whether it had nothing to score."]
+
+
+class MeasuredNumber(TypedDict):
+    """A number that is measured for each node."""
+
+    name: Annotated[str, "Name of the number."]
+    unit: Annotated[str, "Its unit; empty if it has none."]
+    digits: Annotated[int, "Number of decimals to show."]
+
+
+class InputSource(TypedDict):
+    """A source of measurements that a plugin or extender used."""
+
+    plugin: Annotated[str, "The plugin or extender."]
+    source: Annotated[str, "Where the measurements are from."]
+    numbers: Annotated[list[MeasuredNumber], "What was measured."]
+
+
+class NodeInputs(TypedDict):
+    """Measurements of one source for a node."""
+
+    plugin: Annotated[str, "The plugin or extender that used them."]
+    values: Annotated[dict[str, float | None], "Value of each number; null if it was not measured."]
+    measuredAt: Annotated[str | None, "Time of the measurement."]
+    stale: Annotated[bool, "Whether they were too old to be used."]
+
+
+class Score(TypedDict):
+    """Score that a plugin gave a node."""
+
+    raw: Annotated[int | None, "Score before normalization."]
+    normalized: Annotated[int, "Score from 0 to 100."]
+    weighted: Annotated[int, "Normalized score times the weight of the plugin."]
+
+
+class DecidedNode(TypedDict):
+    """A node of the snapshot."""
+
+    node: Annotated[str, "Name of the node."]
+    chosen: Annotated[bool, "Whether it was chosen."]
+    inputs: NotRequired[Annotated[list[NodeInputs], "Measurements that plugins used for the node."]]
+
+
+class RankedNode(DecidedNode):
+    """A feasible node with its scores."""
+
+    rank: Annotated[int, "Rank of the node, from 1."]
+    total: Annotated[int | None, "Total of the weighted scores; null if nothing was scored."]
+    scores: Annotated[dict[str, Score], "Scores by plugin."]
+
+
+class PreemptionCandidate(TypedDict):
+    """A node on which preemption could make room."""
+
+    node: Annotated[str, "Name of the node."]
+    victims: Annotated[list[str], "Pods that would be evicted, as NAMESPACE/NAME."]
+    pdbViolations: Annotated[int, "Number of PodDisruptionBudgets that the evictions would violate."]
+    rejectedBy: Annotated[str | None, "Extender that rejected the node; null if none did."]
+
+
+class PreemptionAnswer(TypedDict):
+    """Result of preemption."""
+
+    nominatedNode: Annotated[str | None, "Node that was nominated."]
+    evicted: Annotated[bool, "Whether pods were evicted for the pod."]
+    candidates: Annotated[list[PreemptionCandidate], "Nodes on which preemption could make room."]
+    candidatesOmitted: Annotated[int, "Number of such nodes that are not listed."]
+
+
+class NodeRejection(TypedDict):
+    """Rejection of a node by a filter."""
+
+    plugin: Annotated[str, "The filter."]
+    code: Annotated[str, "Status code of its verdict."]
+    reasons: Annotated[list[ReasonDetail], "Its reasons."]
+
+
+class NodeExplanation(DecidedNode):
+    """How one node fared."""
+
+    rank: Annotated[int | None, "Rank of the node, from 1; null if it is not feasible."]
+    total: Annotated[int | None, "Total of the weighted scores; null if nothing was scored."]
+    scores: Annotated[dict[str, Score], "Scores by plugin; empty if the node is not feasible."]
+    headline: Annotated[str, "How the node fared, in one sentence."]
+    evaluation: Annotated[str, "Whether the filters ran on the node, or why not."]
+    feasible: Annotated[bool, "Whether it passed every filter."]
+    passed: Annotated[list[str], "Filters that it passed."]
+    skipped: Annotated[list[str], "Filters that had nothing to check."]
+    rejectedBy: Annotated[list[NodeRejection], "Filters that rejected it."]
+    possibleChanges: Annotated[list[str], "Changes after which it would pass, as sentences."]
+    eviction: Annotated[PreemptionCandidate | None, "What preemption would evict there; null if it would not help."]
+
+
+class PodExplanation(Document):
+    """Explanation of one attempt to schedule a pod: its result, and the verdicts and scores behind it."""
+
+    kind: Literal["PodExplanation"]
+    pod: PodFacts
+    attempt: Attempt
+    outcome: OutcomeAnswer
+    headline: Annotated[str, "Result of the attempt in one sentence."]
+    summary: Annotated[str, "Result of the attempt with the reasons."]
+    message: Annotated[str, "Message of the pod's FailedScheduling event."]
+    nodes: NodeCounts
+    tie: Annotated[Tie | None, "Nodes that shared the best total; null if one node alone had it."]
+    margin: Annotated[MarginAnswer | None, "Lead of the best node over the next best one."]
+    preFilters: Annotated[list[PluginResult] | None, "PreFilter plugins that did not succeed."]
+    restrictedBy: Annotated[list[str] | None, "PreFilter plugins that restricted the nodes to evaluate."]
+    filters: Annotated[list[FilterCounts], "Number of nodes that each filter passed and rejected."]
+    scorePlugins: Annotated[list[ScorePlugin], "Score plugins with their weights."]
+    inputs: Annotated[list[InputSource], "Measurements that plugins and extenders used, one entry per source."]
+    ranking: Annotated[list[RankedNode], "Feasible nodes with the highest totals."]
+    rankingOmitted: Annotated[int, "Number of feasible nodes that are not listed."]
+    rejections: Annotated[list[RejectionGroup], "Rejected nodes, grouped by reason."]
+    preemption: Annotated[PreemptionAnswer | None, "Nodes on which preemption could make room; null if it did not run."]
+    postFilters: Annotated[list[PluginResult] | None, "Results of the PostFilter plugins."]
+    possibleChanges: Annotated[list[str], "Changes that may help; not checked."]
+    suggestions: Annotated[list[SuggestionAnswer], "Changes after which the pod would fit, the smallest first."]
+    devices: Annotated[list[AllocatedDevice], "Devices that the pod's resource claims have on the chosen node."]
+    deviceShortage: Annotated[DeviceShortage | None, "How usable devices are spread over nodes; null if nothing lacks."]
+    notes: Annotated[list[str], "Limits of the record: what it does not know, or what was switched off."]
+    pruned: Annotated[Pruned | None, "What is left of a pruned record; null if it is complete."]
+    reconstruction: Annotated[
+        Reconstruction | None, "Whether the outcome of another scheduler agrees with this reconstruction, and why not."
+    ]
+    origins: NotRequired[Origins]
+    archive: NotRequired[Archive]
+    nodeGroups: NotRequired[
+        Annotated[dict[str, Any], "Verdicts of node groups on a pending pod: a NodeGroupReview with notes."]
+    ]
+    columns: NotRequired[Annotated[NodeColumns, "All nodes as columns, if the request sets `columns`."]]
+    perNode: NotRequired[
+        Annotated[
+            list[NodeExplanation],
+            "Verdicts and scores of each node, if there are few nodes or the request sets `all` or `node`.",
+        ]
+    ]
+
+
 def build_pod_explanation(
     decision: Decision, outcomes: Sequence[Outcome], table: NodeTable, *, every_node: bool = False, node: str = ""
-) -> Json:
+) -> PodExplanation:
     """Return the JSON document of kind PodExplanation, which answers "what happened to this pod".
 
     With `every_node` nothing is omitted and each node is listed separately. With `node`, `perNode` holds only that
@@ -93,7 +354,7 @@ def build_pod_explanation(
     listed = (
         _slots_to_list(decision, table, node) if every_node or node or decision.nodes_total <= MAX_PER_NODE else None
     )
-    answer: Json = {
+    answer: PodExplanation = {
         "apiVersion": API_VERSION,
         "kind": "PodExplanation",
         "metadata": {"namespace": decision.pod.namespace, "name": decision.pod.name, "uid": decision.pod.uid},
@@ -122,7 +383,7 @@ def build_pod_explanation(
         "preemption": _preemption(decision),
         "postFilters": [_plugin_verdict(v, decision.scheduler) for v in decision.post_filters],
         "possibleChanges": list_possible_changes(decision, table),
-        "suggestions": suggestions.build_suggestions(decision),
+        "suggestions": build_suggestions(decision),
         "devices": build_devices(decision),
         "deviceShortage": build_device_shortage(decision, table),
         "notes": [*notes.format_decision_notes(decision), *filter(None, [describe_kept(decision)])],
@@ -162,7 +423,7 @@ def _slots_to_list(decision: Decision, table: NodeTable, node: str) -> list[int]
     return sorted(present, key=lambda slot: natural_sort_key(table.names[slot]))
 
 
-def _pod(decision: Decision) -> Json:
+def _pod(decision: Decision) -> PodFacts:
     pod = decision.pod
     return {
         "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
@@ -174,7 +435,7 @@ def _pod(decision: Decision) -> Json:
     }
 
 
-def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Json:
+def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Attempt:
     key, times = decision.key, decision.times
     return {
         "number": key.attempt,
@@ -201,7 +462,7 @@ def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Json:
     }
 
 
-def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
+def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> OutcomeAnswer:
     return {
         "state": derive_state(decision, outcomes),
         "path": decision.path.value,
@@ -221,7 +482,7 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
     }
 
 
-def find_node_groups(outcomes: Sequence[Outcome]) -> Json | None:
+def find_node_groups(outcomes: Sequence[Outcome]) -> dict[str, Any] | None:
     """Return the newest verdicts of node groups among the outcomes, or None if none can be read.
 
     The document has the form of an answer about node groups, with `recordedAt` and the number of `omittedGroups`.
@@ -238,7 +499,7 @@ def find_node_groups(outcomes: Sequence[Outcome]) -> Json | None:
         return None
 
 
-def _not_evaluated(decision: Decision) -> Json:
+def _not_evaluated(decision: Decision) -> dict[str, int]:
     """Return how many nodes were not evaluated, by the label of the reason.
 
     Nodes whose evaluation the record does not hold are not counted.
@@ -247,7 +508,7 @@ def _not_evaluated(decision: Decision) -> Json:
     return {label: nodes for label, nodes in count_evaluations(decision).items() if label not in excluded}
 
 
-def _preemption(decision: Decision) -> Json | None:
+def _preemption(decision: Decision) -> PreemptionAnswer | None:
     preemption = decision.preemption
     if preemption is None:
         return None
@@ -263,7 +524,7 @@ def _preemption(decision: Decision) -> Json | None:
     }
 
 
-def _candidate(c: Candidate) -> Json:
+def _candidate(c: Candidate) -> PreemptionCandidate:
     return {
         "node": c.node,
         "victims": list(c.victims),
@@ -272,7 +533,7 @@ def _candidate(c: Candidate) -> Json:
     }
 
 
-def _tie(decision: Decision, table: NodeTable) -> Json | None:
+def _tie(decision: Decision, table: NodeTable) -> Tie | None:
     if not decision.ties:
         return None
     seed = None if "seed" in decision.unknown else decision.seed
@@ -280,15 +541,15 @@ def _tie(decision: Decision, table: NodeTable) -> Json | None:
     return {"nodes": names, "nodesOmitted": count_tied(decision) - len(names), "seed": seed}
 
 
-def _margin(decision: Decision, table: NodeTable) -> Json | None:
+def _margin(decision: Decision, table: NodeTable) -> MarginAnswer | None:
     margin = compute_margin(decision)
     if margin is None:
         return None
     return {"points": margin.points, "runnerUp": table.names[margin.runner_up], "shares": dict(margin.shares)}
 
 
-def _filters(decision: Decision) -> list[Json]:
-    rows = []
+def _filters(decision: Decision) -> list[FilterCounts]:
+    rows = list[FilterCounts]()
     evaluated = count_evaluations(decision).get(Evaluation.EVALUATED.label, 0)
     for f, counts in zip(decision.filters, count_verdicts(decision), strict=True):
         rejected = sum(n for n, v in zip(counts, f.verdicts, strict=True) if v.rejects_node)
@@ -298,14 +559,23 @@ def _filters(decision: Decision) -> list[Json]:
     return rows
 
 
-def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
-    row: Json = {
+def _ranked(decision: Decision, table: NodeTable, slot: int) -> RankedNode:
+    return {
+        **_decided(decision, table, slot),
         "rank": decision.rank[slot],
-        "node": table.names[slot],
-        "chosen": slot == decision.chosen,
-        "total": decision.totals[slot] if len(decision.totals) else None,
+        "total": _total(decision, slot),
+        "scores": _scores(decision, slot),
     }
-    row["scores"] = {
+
+
+def _total(decision: Decision, slot: int) -> int | None:
+    return decision.totals[slot] if decision.rank[slot] and len(decision.totals) else None
+
+
+def _scores(decision: Decision, slot: int) -> dict[str, Score]:
+    if not decision.rank[slot]:
+        return {}
+    return {
         s.plugin: {
             "raw": s.raw[slot] if len(s.raw) else None,
             "normalized": s.normalized[slot],
@@ -314,10 +584,17 @@ def _ranked(decision: Decision, table: NodeTable, slot: int) -> Json:
         for s in decision.scores
         if not s.skipped and len(s.normalized)
     }
-    return row | build_node_inputs(decision, slot)
 
 
-def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
+def _decided(decision: Decision, table: NodeTable, slot: int) -> DecidedNode:
+    """Return a node with its measurements, ordered as `list_sources`; it has none if it was not evaluated."""
+    node: DecidedNode = {"node": table.names[slot], "chosen": slot == decision.chosen}
+    if decision.inputs and is_evaluated(decision, slot):
+        node["inputs"] = [_node_entry(inputs, slot) for inputs in decision.inputs]
+    return node
+
+
+def explain_node(decision: Decision, table: NodeTable, slot: int) -> NodeExplanation:
     """Return, as JSON, how one node fared: each filter's verdict, its rank and scores, and what would make it feasible.
 
     `eviction` is what preemption would evict there, or None if that would not help or preemption did not run.
@@ -325,9 +602,11 @@ def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
     verdicts = list_verdicts(decision, slot)
     name = table.names[slot]
     candidates = decision.preemption.candidates if decision.preemption else ()
-    unranked = {"node": name, "chosen": False} | build_node_inputs(decision, slot)
-    answer = _ranked(decision, table, slot) if decision.rank[slot] else unranked
-    answer |= {
+    return {
+        **_decided(decision, table, slot),
+        "rank": decision.rank[slot] or None,
+        "total": _total(decision, slot),
+        "scores": _scores(decision, slot),
         "headline": format_node_headline(decision, table, slot),
         "evaluation": Evaluation(decision.evaluation[slot]).label,
         "feasible": bool(decision.rank[slot]),
@@ -345,10 +624,9 @@ def explain_node(decision: Decision, table: NodeTable, slot: int) -> Json:
         "possibleChanges": list_possible_node_changes(decision, table, slot),
         "eviction": next((_candidate(c) for c in candidates if c.node == name), None),
     }
-    return answer
 
 
-def _plugin_verdict(v: PluginVerdict, scheduler: SchedulerInfo) -> Json:
+def _plugin_verdict(v: PluginVerdict, scheduler: SchedulerInfo) -> PluginResult:
     version = find_wording_version(scheduler.rules)
     return {
         "plugin": v.plugin,
@@ -357,7 +635,7 @@ def _plugin_verdict(v: PluginVerdict, scheduler: SchedulerInfo) -> Json:
     }
 
 
-def list_sources(decision: Decision) -> list[Json]:
+def list_sources(decision: Decision) -> list[InputSource]:
     """Return the sources of each plugin's measurements, with the names and units of what was measured, as JSON."""
     return [
         {
@@ -369,17 +647,7 @@ def list_sources(decision: Decision) -> list[Json]:
     ]
 
 
-def build_node_inputs(decision: Decision, slot: int) -> Json:
-    """Return a node's measurements as the JSON field `inputs`: one entry for each source, ordered as `list_sources`.
-
-    Returns an empty dict if the decision has no measurements or the node was not evaluated.
-    """
-    if not decision.inputs or not is_evaluated(decision, slot):
-        return {}
-    return {"inputs": [_node_entry(inputs, slot) for inputs in decision.inputs]}
-
-
-def _node_entry(inputs: Inputs, slot: int) -> Json:
+def _node_entry(inputs: Inputs, slot: int) -> NodeInputs:
     measured_s = inputs.measured_s(slot)
     return {
         "plugin": inputs.plugin,

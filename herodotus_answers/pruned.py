@@ -8,12 +8,20 @@ Invariant: a node whose entries were pruned is never reported as absent from the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, TypedDict
 
 from herodotus_record.model import Decision, Evaluation, NodeTable
 from herodotus_record.units import format_timestamp
 
 NOT_KEPT = "no longer kept"  # in place of what a pruned record held
+
+
+class Pruned(TypedDict):
+    """When the full record was pruned, and what is left of it."""
+
+    at: Annotated[str | None, "Time at which the record was pruned."]
+    keptNodes: Annotated[int, "Number of nodes whose entries are kept."]
+    text: Annotated[str, "Sentence that says when the record was pruned and what is kept."]
 
 
 class PrunedError(LookupError):
@@ -34,7 +42,7 @@ def describe_kept(decision: Decision) -> str:
     )
 
 
-def build_pruned(decision: Decision) -> dict[str, Any] | None:
+def build_pruned(decision: Decision) -> Pruned | None:
     """Return when a decision's record was pruned and what is left, as JSON, or None if the record is complete."""
     if decision.summary is None:
         return None

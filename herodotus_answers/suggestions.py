@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
 from herodotus_record.reasons import CHANGES
@@ -40,6 +40,38 @@ _DELETES_POD: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")  # 
 _NODE_CHANGES: Final = ("uncordon", "label-node")
 
 
+Change = TypedDict(
+    "Change",
+    {
+        "kind": Annotated[str, "Kind of the change, such as set-request or uncordon."],
+        "object": Annotated[str, "Object that is changed, as KIND/NAME."],
+        "field": Annotated[str, "Field that is changed."],
+        "from": Annotated[str | None, "Value before the change; null if there is none."],
+        "to": Annotated[str | None, "Value after the change; null if the field is removed."],
+    },
+)
+
+
+class Right(TypedDict):
+    """A right to a resource of the API server."""
+
+    verb: Annotated[str, "Verb of the request."]
+    resource: Annotated[str, "Resource with its API group, such as statefulsets.apps."]
+    namespace: Annotated[str, "Namespace; empty for nodes."]
+
+
+class SuggestionAnswer(Change):
+    """A change after which the pod would fit on a node."""
+
+    also: Annotated[list[Change], "Further changes that are needed together with it."]
+    node: Annotated[str, "Node on which the pod then fits."]
+    text: Annotated[str, "The changes as a sentence."]
+    command: Annotated[str | None, "Shell command that makes the changes; null if none is known."]
+    deletes: Annotated[list[str], "Objects that the command deletes, as KIND/NAME."]
+    rights: Annotated[list[Right], "Rights that the command needs."]
+    checked: Annotated[bool, "Whether the pod with the changes passed all filters on the snapshot of the attempt."]
+
+
 class TemplateOwner(NamedTuple):
     """The object whose pod template a pod comes from; the pod itself if it has no controller."""
 
@@ -57,7 +89,7 @@ def find_owner(pod: RecordedPod) -> TemplateOwner:
     return TemplateOwner(pod.owner.kind, pod.owner.name)
 
 
-def build_suggestions(decision: Decision) -> list[Json]:
+def build_suggestions(decision: Decision) -> list[SuggestionAnswer]:
     """Return the decision's suggestions as JSON, each with its sentence, its changes and the command that makes them.
 
     The fields of the first change are those of the suggestion; `also` holds the others. `command` is null where none is
@@ -66,17 +98,18 @@ def build_suggestions(decision: Decision) -> list[Json]:
     return [_build(decision.pod, suggestion) for suggestion in decision.suggestions]
 
 
-def build_hypothetical_suggestions(decision: Decision) -> list[Json]:
+def build_hypothetical_suggestions(decision: Decision) -> list[SuggestionAnswer]:
     """Return the suggestions for a pod that does not exist: commands would change objects that do not exist either."""
     return [suggestion | {"command": None, "deletes": [], "rights": []} for suggestion in build_suggestions(decision)]
 
 
-def _build(pod: RecordedPod, suggestion: Suggestion) -> Json:
+def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestionAnswer:
     owner = find_owner(pod)
     first, *also = (_describe(pod, owner, suggestion, change) for change in suggestion.changes)
     command, deletes = build_command(pod, suggestion)
     sentences = [format_change(suggestion, change) for change in suggestion.changes]
-    return first | {
+    return {
+        **first,
         "also": also,
         "node": suggestion.node,
         "text": " and ".join(sentences),
@@ -106,7 +139,7 @@ def _format_taint(params: Mapping[str, str]) -> str:
     return f"{params.get('key', '')}{value}:{params.get('effect', '')}"
 
 
-def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, change: Reason) -> Json:
+def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, change: Reason) -> Change:
     """Return a change as JSON: its kind, the object and field that it changes, and the values before and after."""
     p, code = change.params, _code(change)
     on_pod = code == "add-toleration" and not suggestion.patch
@@ -154,7 +187,7 @@ def build_command(pod: RecordedPod, suggestion: Suggestion) -> tuple[str | None,
     return (None, []) if changed is None else (_join([*on_node, *changed[0]]), changed[1])
 
 
-def _list_rights(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, deletes: Sequence[str]) -> list[Json]:
+def _list_rights(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, deletes: Sequence[str]) -> list[Right]:
     """Return the rights that the command needs, as verb, resource with group, and namespace ("" for nodes)."""
     rights = []
     if any(change.code in _NODE_CHANGES for change in suggestion.changes):

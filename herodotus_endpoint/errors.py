@@ -18,6 +18,7 @@ from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
 
 from herodotus_answers.pruned import PrunedError
+from herodotus_answers.schema import list_types
 from herodotus_endpoint.archive import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_endpoint.store.read_budget import BudgetExceededError, QuestionAbandonedError
@@ -79,8 +80,13 @@ def json_response(
     headers: Mapping[str, str] | None = None,
     content_type: str = "application/json",
 ) -> Response:
-    """Return a response whose body is the document as compact JSON, with its keys in the document's order."""
-    return Response(msgspec.json.encode(document), code, headers, content_type=content_type)
+    """Return a response whose body is the document as compact JSON, with its keys in the document's order.
+
+    An answer has only the fields that its type declares: a field without a declaration does not leave the service.
+    """
+    declared = list_types().get(document.get("kind", "")) if isinstance(document, dict) else None
+    shown = document if declared is None else msgspec.convert(document, declared)
+    return Response(msgspec.json.encode(shown), code, headers, content_type=content_type)
 
 
 def install_error_handlers(app: Flask) -> None:

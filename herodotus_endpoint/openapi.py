@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from herodotus_endpoint.api.schemas import NAME, SCHEMAS, schema_reference
+from herodotus_answers.schema import NAME, refer_to
+from herodotus_endpoint.api.schemas import SCHEMAS
 from herodotus_endpoint.parameters import MAX_NAME, TIMEOUT, Parameter
 from herodotus_endpoint.resources import GROUP, PREFIX, VERSION
 from herodotus_endpoint.routing import JSON, TEXT, Answer, Route
@@ -74,11 +75,11 @@ def _parameter(parameter: Parameter, place: str) -> Json:
 def _response(route: Route, answer: Answer) -> Json:
     schema = answer.schema
     if schema is None and f"{NAME}.{route.document_kind}" in SCHEMAS:
-        schema = schema_reference(route.document_kind)
+        schema = refer_to(route.document_kind)
     types = (TEXT,) if route.document == TEXT else answer.content_types
     content = {kind: {"schema": schema or {"type": "object" if kind == JSON else "string"}} for kind in types}
     return {"description": answer.description} | ({"content": content} if content else {})
 
 
 def _failure() -> Json:
-    return {"description": "Failed", "content": {JSON: {"schema": schema_reference("Status")}}}
+    return {"description": "Failed", "content": {JSON: {"schema": refer_to("Status")}}}

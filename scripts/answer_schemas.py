@@ -17,8 +17,9 @@ import msgspec
 
 from herodotus_answers.cluster_review import KIND as CLUSTER_REVIEW
 from herodotus_answers.cluster_review import ClusterReviewStatus
+from herodotus_answers.schema import NAME
 from herodotus_endpoint.api.schema_types import Json, anything, array, integer, nullable, obj, string
-from herodotus_endpoint.api.schemas import METADATA, NAME, SCHEMAS
+from herodotus_endpoint.api.schemas import METADATA, SCHEMAS
 from herodotus_record.model import API_VERSION
 
 FILE: Final = Path(__file__).parents[1] / "herodotus_record" / "answer_schemas.json"

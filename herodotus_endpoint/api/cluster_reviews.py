@@ -27,6 +27,7 @@ from herodotus_answers.cluster_review import (
     ReviewProgress,
     build_cluster_review,
 )
+from herodotus_answers.schema import refer_to
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
 from herodotus_endpoint.api import review_queue
@@ -39,7 +40,6 @@ from herodotus_endpoint.api.reviews import (
     new_review_id,
     strip_containers,
 )
-from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import check_name, read_body
 from herodotus_endpoint.reader_limits import has_client_left
@@ -98,7 +98,7 @@ class ClusterReviewViews:
             "What would follow from changes to the cluster.",
             right=RequiredRight("create", CLUSTER_REVIEW),
             parameters=FIELD_MANAGER_PARAMETERS,
-            body={JSON: schema_reference(CLUSTER_REVIEW.kind)},
+            body={JSON: refer_to(CLUSTER_REVIEW.kind)},
             answers=(Answer(201),),
             errors=(400, 401, 403, 404, 410, 413, 415, 422, 429, 503, 504),
             pool=PoolKind.REVIEWS,

@@ -14,7 +14,6 @@ from flask import Blueprint, Response
 
 from herodotus_answers.comparison import build_node_comparison, build_pod_comparison
 from herodotus_answers.pod_history import build_pod_history
-from herodotus_endpoint.api.documents import build_archive_mark
 from herodotus_endpoint.api.explanations import find_decision_of_pod, find_decisions_of_pod, node_not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import StatusError, json_response
@@ -67,7 +66,8 @@ class ComparisonViews:
         document = build_pod_history(
             attempts, first=max(1, last.attempts - limit + 1), total=last.attempts, repeated=last.repeated
         )
-        return json_response(document | build_archive_mark(last))
+        archive = {"archive": {"day": last.archived}} if last.archived else {}
+        return json_response(document | archive)
 
     @declare(
         Route(

@@ -9,24 +9,25 @@ Invariant: added facts come from the store. A result counts as lost only if a la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from herodotus_answers.decision import build_decision_document
-from herodotus_answers.explain import Json, derive_state
+from herodotus_answers.decision import DecisionDocument, build_decision_document
+from herodotus_answers.explain import derive_state
 from herodotus_answers.node_columns import build_node_columns
-from herodotus_answers.pod import build_pod_explanation
+from herodotus_answers.pod import PodExplanation, build_pod_explanation
 from herodotus_endpoint.store import IncarnationStatus, StoredAttempt
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 
+Json = dict[str, Any]
+
 LOST_MESSAGE: Final = "result not recorded: the scheduler was restarted"
 LOST_CLAUSE: Final = "its result was not recorded: the scheduler was restarted"  # for use within a sentence
-SENTENCES: Final = ("headline", "summary")  # the fields that name the pod's node; each can be shown without the outcome
 
 
 def build_explanation(
     stored: StoredAttempt, *, every_node: bool = False, columns: bool = False, node: str = ""
-) -> Json:
+) -> PodExplanation:
     """Return the PodExplanation document of a stored attempt.
 
     It includes what only the store knows: the attempt's position among the pod's attempts, the origins of a merged
@@ -42,16 +43,22 @@ def build_explanation(
     }
     if stored.origins is not None:
         answer |= {"origins": stored.origins.to_document(), "reconstruction": stored.origins.reconstruction}
-    answer |= build_archive_mark(stored)
+    if stored.archived:
+        answer["archive"] = {"day": stored.archived}
     if columns:
         answer["columns"] = build_node_columns(stored.decision, stored.table)
     if _is_result_lost(stored):
         answer["outcome"] |= {"lost": True, "message": LOST_MESSAGE}
-        answer |= {sentence: f"{answer[sentence].removesuffix('.')} ({LOST_CLAUSE})." for sentence in SENTENCES}
+        answer["headline"] = _add_lost(answer["headline"])
+        answer["summary"] = _add_lost(answer["summary"])
     return answer
 
 
-def build_record(stored: StoredAttempt) -> Json:
+def _add_lost(sentence: str) -> str:
+    return f"{sentence.removesuffix('.')} ({LOST_CLAUSE})."
+
+
+def build_record(stored: StoredAttempt) -> DecisionDocument:
     """Return the Decision document of a stored attempt, with all nodes.
 
     It includes what only the store knows: the origins of a merged record, and whether the result was lost.
@@ -59,15 +66,11 @@ def build_record(stored: StoredAttempt) -> Json:
     document = build_decision_document(stored.decision, stored.outcomes, stored.table)
     if stored.origins is not None:
         document["spec"] |= {"origins": stored.origins.to_document(), "reconstruction": stored.origins.reconstruction}
-    document["spec"] |= build_archive_mark(stored)
+    if stored.archived:
+        document["spec"]["archive"] = {"day": stored.archived}
     if _is_result_lost(stored):
         document["status"] |= {"lost": True}
     return document
-
-
-def build_archive_mark(stored: StoredAttempt) -> Json:
-    """Return `{"archive": {"day": DAY}}` for a decision from the archive, or {} for one from the database."""
-    return {"archive": {"day": stored.archived}} if stored.archived else {}
 
 
 def build_list(kind: str, items: list[Json]) -> Json:

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from herodotus_answers.explain import Json, compute_margin, derive_state, weigh_scores
+from herodotus_answers.explain import compute_margin, derive_state, weigh_scores
 from herodotus_answers.node_results import list_rejections
 from herodotus_answers.workload import list_top_workloads
 from herodotus_endpoint.parameters import SINCE
@@ -27,6 +28,8 @@ from herodotus_endpoint.store.rollups import BUCKET_US, bucket_of
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Evaluation, Reason
 from herodotus_record.units import format_timestamp
+
+Json = dict[str, Any]
 
 DEFAULT_WINDOW_S = 24 * 3600
 SPANS = 48  # of `overTime`: up to two days by the hour

@@ -17,13 +17,19 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response
 
-from herodotus_answers.placement_review import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
+from herodotus_answers import placement_review
+from herodotus_answers.placement_review import (
+    MAX_REPLICAS,
+    ReviewedWorkload,
+    build_placement_review,
+    parse_attempts,
+)
+from herodotus_answers.schema import refer_to
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.api.manifests import parse_manifest
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.record_limits import check_frame
-from herodotus_endpoint.api.schemas import schema_reference
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
 from herodotus_endpoint.parameters import PRETTY, TextParameter, check_name, read_body
 from herodotus_endpoint.reader_limits import has_client_left
@@ -136,7 +142,7 @@ class ReviewViews:
             "Where hypothetical pods would be placed.",
             right=RequiredRight("create", REVIEW),
             parameters=FIELD_MANAGER_PARAMETERS,
-            body={JSON: schema_reference(REVIEW.kind)},
+            body={JSON: refer_to(REVIEW.kind)},
             answers=(Answer(201),),
             errors=(400, 401, 403, 404, 413, 415, 422, 429, 503, 504),
             pool=PoolKind.REVIEWS,
@@ -189,7 +195,7 @@ class ReviewViews:
             )
         return retry_later(429, f"other reviews have been queued before this one for {PICKUP_S:.0f} s; try again")
 
-    def _document(self, answer: ReviewAnswer, review: ReviewRequest) -> Json:
+    def _document(self, answer: ReviewAnswer, review: ReviewRequest) -> placement_review.PlacementReview:
         if answer.type != codec.CONTENT_TYPE:
             refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
             raise StatusError(refused.code, refused.message)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from herodotus_endpoint.api.record_schema import ARCHIVE, ORIGINS, PRUNED, SPEC, STATUS
+from herodotus_answers.schema import NAME, build_schemas, refer_to
+from herodotus_endpoint.api.record_schema import ARCHIVE
 from herodotus_endpoint.api.schema_types import (
     Json,
     anything,
@@ -22,13 +23,6 @@ from herodotus_endpoint.api.schema_types import (
     string,
 )
 from herodotus_endpoint.resources import GROUP, RESOURCES, VERSION
-
-NAME: Final = f"{'.'.join(reversed(GROUP.split('.')))}.{VERSION}"  # Kubernetes names schemas by the reversed group
-
-
-def schema_reference(kind: str) -> Json:
-    """Return a JSON `$ref` object that points to the schema of this kind in `SCHEMAS`."""
-    return {"$ref": f"#/components/schemas/{NAME}.{kind}"}
 
 
 def _object_schema(kind: str, description: str, **fields: Json) -> Json:
@@ -45,7 +39,7 @@ def _object_schema(kind: str, description: str, **fields: Json) -> Json:
 
 
 def _list_schema(kind: str) -> Json:
-    items = array("Items of this page.", schema_reference(kind))
+    items = array("Items of this page.", refer_to(kind))
     listed = string("Cursor of the next page; absent on the last page.")
     return {
         "type": "object",
@@ -141,59 +135,11 @@ _SUGGESTION: Final = obj(
 SCHEMAS: Final[Json] = {
     f"{NAME}.{name}": schema
     for name, schema in {
-        "Decision": _object_schema("Decision", "One attempt to schedule one pod.", spec=SPEC, status=STATUS),
-        "DecisionList": _list_schema("Decision"),
+        **build_schemas(),
         "NodeHistory": _object_schema(
             "NodeHistory", "How often a node was considered, rejected and chosen in a time window, and why.", **_HISTORY
         ),
         "NodeHistoryList": _list_schema("NodeHistory"),
-        "PodExplanation": _object_schema(
-            "PodExplanation",
-            "Explanation of one attempt to schedule a pod: its result, and the verdicts and scores behind it.",
-            headline=string("Result of the attempt in one sentence."),
-            summary=string("Result of the attempt with the reasons."),
-            message=string("Message of the pod's FailedScheduling event."),
-            pod=anything("The pod that the attempt was for."),
-            attempt=anything("Number and times of the attempt, and the number of the pod's attempts."),
-            outcome=anything("Outcome of the attempt: its state and its binding phases."),
-            nodes=anything("Number of nodes in the snapshot, of evaluated nodes and of feasible nodes."),
-            ranking=array("Feasible nodes with the highest totals.", anything("A node.")),
-            rejections=array("Rejected nodes, grouped by reason.", anything("A reason and its nodes.")),
-            possibleChanges=array("Changes that may help; not checked.", string("A change.")),
-            suggestions=array("Changes after which the pod would fit, the smallest first.", _SUGGESTION),
-            devices=array("Devices that the pod's resource claims have on the chosen node.", anything("A device.")),
-            deviceShortage=nullable(
-                anything("How the devices that a request could use are spread over nodes; null if nothing lacks.")
-            ),
-            tie=nullable(anything("Nodes that shared the best total, and how one of them was chosen.")),
-            margin=nullable(anything("Lead of the best node over the next best one.")),
-            preFilters=array("PreFilter plugins that did not succeed.", anything("A plugin.")),
-            restrictedBy=array("PreFilter plugins that restricted the nodes to evaluate.", string("A plugin.")),
-            filters=array("Number of nodes that each filter passed and rejected.", anything("A filter.")),
-            scorePlugins=array("Score plugins with their weights.", anything("A plugin.")),
-            inputs=array(
-                "Measurements that plugins and extenders used, one entry per source.",
-                anything("A source with its measurements."),
-            ),
-            rankingOmitted=integer("Number of feasible nodes that are not listed."),
-            preemption=nullable(anything("Nodes on which preemption could make room.")),
-            postFilters=array("Results of the PostFilter plugins.", anything("A plugin.")),
-            notes=array(
-                "Limits of the record: what it does not know, or what was switched off.", string("A sentence.")
-            ),
-            nodeGroups=anything("Recorded verdicts of node groups on a pending pod, if any: a NodeGroupReview."),
-            reconstruction=nullable(
-                anything("Whether the outcome of another scheduler agrees with this reconstruction, and why not.")
-            ),
-            origins=ORIGINS,
-            archive=ARCHIVE,
-            pruned=PRUNED,
-            columns=anything("All nodes as columns, if the request sets `columns`."),
-            perNode=array(
-                "Verdicts and scores of each node, if there are few nodes or the request sets `all` or `node`.",
-                anything("A node."),
-            ),
-        ),
         "Cluster": _object_schema(
             "Cluster",
             "A cluster whose records the service has, which `cluster` of a request names.",
@@ -426,35 +372,6 @@ SCHEMAS: Final[Json] = {
             "Version of the decisions service.",
             version=string("Version of the service."),
             frameVersion=integer("Newest version of record frames that the service reads."),
-        ),
-        "PlacementReview": _object_schema(
-            "PlacementReview",
-            "Placement of hypothetical pods by the engine of a running scheduler.",
-            spec=obj(
-                "The hypothetical pods.",
-                object=anything("A Pod, or a workload with a pod template."),
-                manifest=string("The object as YAML or JSON text, in place of `object`."),
-                replicas=integer("Number of pods; by default the replicas of the object."),
-                schedulerName=string("Scheduler that decides, in place of the one that the object names."),
-                node=string("Name of the only node to explain."),
-                allNodes=boolean("Whether to explain every node."),
-                cluster=string(
-                    "UID of the namespace kube-system of the cluster, if schedulers of several clusters answer."
-                ),
-                kind=string("Kind of the object, set in the response."),
-            ),
-            status=obj(
-                "Result of the review.",
-                headline=string("The result in one sentence."),
-                fits=integer("Number of pods that would find a node."),
-                nodes=array("Nodes on which pods would be placed.", anything("A node with the number of pods.")),
-                pods=array(
-                    "Pods that fit, in the order of placement.",
-                    anything("A pod with its node and the plugin that decided."),
-                ),
-                first=anything("PodExplanation of the first pod."),
-                stopped=nullable(anything("PodExplanation of the first pod that does not fit.")),
-            ),
         ),
         "ClusterReview": _object_schema(
             "ClusterReview",

@@ -65,8 +65,8 @@ class LineWriter:
         d, table = exported.record.decision, exported.record.table
         rows_after, rows = (None, []) if d.summary else self._collect_rows(d, table)
         document = build_decision_document(d, exported.record.outcomes, table)
-        document["import"] = {"rowsAfter": rows_after, "frames": [*map(codec.encode, rows), *exported.frames]}
-        return _encoder.encode(document) + b"\n"
+        content = {"rowsAfter": rows_after, "frames": [*map(codec.encode, rows), *exported.frames]}
+        return _encoder.encode({**document, "import": content}) + b"\n"
 
     def _collect_rows(self, d: Decision, table: NodeTable) -> tuple[str | None, list[NodeRows]]:
         """Return the value of `rowsAfter`, and frames with the node-table rows that changed since that decision's line.

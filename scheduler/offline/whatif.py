@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from herodotus_answers.placement_review import MAX_REPLICAS, ReviewedWorkload, build_placement_review, parse_attempts
+from herodotus_answers.placement_review import (
+    MAX_REPLICAS,
+    PlacementReview,
+    ReviewedWorkload,
+    build_placement_review,
+    parse_attempts,
+)
 from herodotus_record.templates import PodTemplate, PodTemplateError, is_pod_or_workload, parse_pod_template
 from scheduler.config import Configuration, Registry
 from scheduler.engine.manifests.cluster import ManifestError
@@ -17,8 +22,6 @@ from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import build_pods, split_priority_classes
 from scheduler.offline.evaluate.engine import Engine
 from scheduler.offline.evaluate.files import check_stdin, find_profile, load_cluster_files, manifests
-
-Json = dict[str, Any]
 
 
 def review_files(
@@ -33,7 +36,7 @@ def review_files(
     node: str = "",
     every_node: bool = False,
     config: Configuration | None = None,
-) -> Json:
+) -> PlacementReview:
     """Place the pods of the file `pods` on the cluster of the files `cluster`, and return a PlacementReview document.
 
     `note` is called with each warning for the user. If `replicas` is None, the object's own number applies. `node` or

@@ -42,6 +42,7 @@ from herodotus_record.model import (
     Verdict,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
+from tests.support.answers import as_json
 
 Json = dict[str, Any]
 NOW = datetime(2026, 3, 1, 12, 0, 38, tzinfo=timezone.utc)  # 38 s after the builders' decisions start
@@ -244,7 +245,7 @@ def explained(decision: Decision, *, outcome: bool = True, **query: Any) -> Json
     """Return the explanation document; a placed pod is bound, unless `outcome` is False."""
     table = table_of(decision)
     outcomes = [bound(decision, table)] if outcome and decision.chosen is not None else []
-    return build_pod_explanation(decision, outcomes, table, **query)
+    return as_json(build_pod_explanation(decision, outcomes, table, **query))
 
 
 def table_of(decision: Decision) -> NodeTable:
@@ -288,12 +289,12 @@ def pruned(decision: Decision, **query: Any) -> Json:
     """Return the document of a decision whose full record was pruned."""
     left = summarise_record(DecisionRecord(decision, (), table_of(decision)), int(NOW.timestamp() * 1e6))
     outcomes = [bound(decision, table_of(decision))] if decision.chosen is not None else []
-    return build_pod_explanation(left.decision, outcomes, left.table, **query)
+    return as_json(build_pod_explanation(left.decision, outcomes, left.table, **query))
 
 
 def bind_failed() -> Json:
     decision, table = a_placed(), a_table(NODES, used=USED)
-    return build_pod_explanation(decision, [bound(decision, table, status=Code.ERROR)], table)
+    return as_json(build_pod_explanation(decision, [bound(decision, table, status=Code.ERROR)], table))
 
 
 def waiting() -> Json:
@@ -301,13 +302,13 @@ def waiting() -> Json:
     decision, table = a_placed(), a_table(NODES, used=USED)
     message = "VolumeBinding waits for volumes of shop/data"
     waits = replace(bound(decision, table, status=Code.WAIT), phase="PreBind", message=message, final=False)
-    return build_pod_explanation(decision, [waits], table)
+    return as_json(build_pod_explanation(decision, [waits], table))
 
 
 def dry_run() -> Json:
     decision, table = a_placed(), a_table(NODES, used=USED)
     said = replace(bound(decision, table, status=Code.SKIP), phase="DryRun", message="dry run: the pod is not bound")
-    return build_pod_explanation(decision, [said], table)
+    return as_json(build_pod_explanation(decision, [said], table))
 
 
 def lost() -> Json:

@@ -23,8 +23,9 @@ import msgspec
 from herodotus_agents import command_line as agents
 from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
+from herodotus_answers.schema import NAME
 from herodotus_endpoint import certificate, maintenance, options
-from herodotus_endpoint.api.schemas import NAME, SCHEMAS
+from herodotus_endpoint.api.schemas import SCHEMAS
 from herodotus_record import codec
 from herodotus_record.reasons import CATALOGUE, EARLIER
 from herodotus_sim import __main__ as sim

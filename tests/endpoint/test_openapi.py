@@ -20,8 +20,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from herodotus_answers.schema import NAME
 from herodotus_endpoint.api.ingest import PATH as INGEST
-from herodotus_endpoint.api.schemas import NAME, SCHEMAS
+from herodotus_endpoint.api.schemas import SCHEMAS
 from herodotus_endpoint.resources import RESOURCES
 from herodotus_endpoint.routing import Route
 from herodotus_record import codec

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ ASPECTS: dict[str, Callable[[Any], Any]] = {
 OF_CLAIMS = ("preEnqueue", "allocations", "allocationNodeSelectors", "extendedResourceRequests")
 
 
-def differences(case: Json, outcome: Json | CaseError) -> list[str]:
+def differences(case: Json, outcome: Mapping[str, Any] | CaseError) -> list[str]:
     if isinstance(outcome, CaseError):
         return [f"{case['id']}: {outcome}"]
     assert outcome["id"] == case["id"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from herodotus_answers.node_columns import build_node_columns
 from tests.builders import CORDONED, FILTERS, a_decision, a_table
+from tests.support.answers import as_json
 
 NODES = ("worker-10", "", "worker-2", "worker-1")
 DECISION = a_decision(
@@ -39,7 +40,8 @@ def test_columns_have_one_entry_for_each_node_in_order_of_names() -> None:
 
 
 def test_unknown_values_are_null() -> None:
-    columns = build_node_columns(replace(DECISION, unknown=("scores.raw", "totals", "seed")), a_table(NODES))
+    unknown = replace(DECISION, unknown=("scores.raw", "totals", "seed"))
+    columns = as_json(build_node_columns(unknown, a_table(NODES)))
     assert [score["raw"] for score in columns["scores"]] == [None, None, None]
     assert columns["totals"] is None
     assert columns["rank"] == [1, 0, 2]

@@ -110,7 +110,7 @@ def test_the_document_has_the_declared_fields() -> None:
     assert document["spec"].keys() == SPEC["properties"].keys() - {"origins", "archive"}
     assert document["status"].keys() == STATUS["properties"].keys() - {"lost"}
     for path in UNKNOWABLE:
-        holders = [document["spec"]]
+        holders: list[Any] = [document["spec"]]
         for name in path.split("."):
             holders = [entry[name] for h in holders for entry in (h if isinstance(h, list) else [h])]
         assert holders, path

@@ -21,6 +21,7 @@ from tests.scheduler.engine.dra.builders import (
     pod,
     slice_on,
 )
+from tests.support.answers import as_json
 
 CLASS = device_class("gpu", f'device.driver == "{DRIVER}"')
 
@@ -44,14 +45,14 @@ def test_the_devices_of_the_chosen_node_are_recorded() -> None:
 def test_free_devices_on_several_nodes_are_counted_where_none_has_enough() -> None:
     nodes = [each for name, count in (("a", 3), ("b", 0), ("c", 2)) for each in (node(name), gpus(name, count))]
     decision, table = decide(pod("c"), CLASS, claim("c", exactly("r", 4)), *nodes).record()
-    shortage = build_pod_explanation(decision, (), table)["deviceShortage"]
+    shortage = as_json(build_pod_explanation(decision, (), table)["deviceShortage"])
     assert (shortage["usable"], shortage["needed"], shortage["fragmented"]) == (5, 4, True)
     assert shortage["text"] == "c/r needs 4 devices on one node; 5 usable on 2 of 3 nodes, at most 3 on one: a 3, c 2"
 
 
 def test_no_free_device_is_no_fragmentation() -> None:
     decision, table = decide(pod("c"), node("a"), CLASS, claim("c", exactly("r"))).record()
-    shortage = build_pod_explanation(decision, (), table)["deviceShortage"]
+    shortage = as_json(build_pod_explanation(decision, (), table)["deviceShortage"])
     assert shortage["text"] == "c/r needs 1 device on one node; 0 usable on 0 of 1 nodes"
     assert not shortage["fragmented"]
 

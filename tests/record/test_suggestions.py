@@ -15,6 +15,7 @@ from herodotus_record.disclosure import HIDDEN, mask_decision
 from herodotus_record.model import Decision, Owner, Reason, Suggestion
 from herodotus_record.reasons import CHANGES
 from tests.builders import a_decision
+from tests.support.answers import as_json
 from tests.support.namespaces import OneNamespace
 from tests.support.suggestions import LOWER, LOWERED, SPEC
 
@@ -31,7 +32,7 @@ def decided(suggestion: Suggestion, owner: Owner | None = None, labels: dict[str
 
 def build(suggestion: Suggestion, owner: Owner | None = None, labels: dict[str, str] | None = None) -> Json:
     (found,) = build_suggestions(decided(suggestion, owner, labels))
-    return found
+    return as_json(found)
 
 
 def patches(command: str) -> list[Any]:

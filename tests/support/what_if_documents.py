@@ -16,6 +16,7 @@ from herodotus_answers.placement_review import (
 from herodotus_record.model import Code, Decision, Outcome
 from tests.builders import bound
 from tests.cli.scenes import a_pending, a_placed, preemption_would_help, table_of
+from tests.support.answers import as_json
 
 Json = dict[str, Any]
 
@@ -30,7 +31,8 @@ def attempt(decision: Decision) -> ReviewedAttempt:
 
 
 def review(decisions: Iterable[Decision], *, replicas: int, kind: str = "Deployment", **more: Any) -> Json:
-    return build_placement_review(ReviewedWorkload(kind, "checkout", replicas), map(attempt, decisions), **more)
+    workload = ReviewedWorkload(kind, "checkout", replicas)
+    return as_json(build_placement_review(workload, map(attempt, decisions), **more))
 
 
 def several() -> list[Decision]:

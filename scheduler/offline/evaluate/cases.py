@@ -33,7 +33,7 @@ class CaseError(ValueError):
 
 def evaluate_lines(
     lines: Iterable[str], config: Configuration | None, form: str = "case", registry: Registry = IN_TREE
-) -> Iterator[Json | CaseError]:
+) -> Iterator[Mapping[str, Any] | CaseError]:
     """Decide one case per line, and yield its result document, or its error if the case is malformed.
 
     `config` is for cases without a configuration. `form` is `case` for {"id", "expect"}, with "notes" if there are any,
@@ -49,7 +49,7 @@ def evaluate_lines(
             yield e
 
 
-def answer(name: str, evaluation: EvaluatedPod, form: str) -> Json:
+def answer(name: str, evaluation: EvaluatedPod, form: str) -> Mapping[str, Any]:
     """Return the result document for a decided pod: a Decision, or {"id", "expect"} of a case called `name`."""
     if form == DECISION:
         return evaluation.decision()

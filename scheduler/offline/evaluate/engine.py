@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from herodotus_answers.decision import build_decision_document
+from herodotus_answers.decision import DecisionDocument, build_decision_document
 from herodotus_record import reasons
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, Decision, DecisionPath, NodeTable, Reason, Source
@@ -118,7 +118,7 @@ class EvaluatedPod:
                 runs[i] = FilterRun(plugin.name, False, plugin.filter(state, self.pod, self.nodes))
         return runs
 
-    def decision(self) -> Json:
+    def decision(self) -> DecisionDocument:
         """Return the record of the attempt as a JSON document of kind Decision."""
         decision, table = self.record()
         return build_decision_document(decision, (), table)

@@ -16,6 +16,7 @@ from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Agreement, Cause, NodeTable, Reconstruction
 from scheduler.offline.read_log.reader import LogReader
 from tests import observed
+from tests.support.answers import as_json
 
 LOG = Path(__file__).parents[2] / "golden/logs/kube-scheduler-v10.log.gz"
 NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
@@ -38,7 +39,8 @@ def answers() -> list[tuple[Json, Json]]:
             if read.rows is not None:
                 table.apply(read.rows)
             said = read.decision, (read.outcome,) if read.outcome else (), table
-            found.append((build_pod_explanation(*said), build_pod_explanation(*said, node=table.names[0])))
+            one_node = build_pod_explanation(*said, node=table.names[0])
+            found.append((as_json(build_pod_explanation(*said)), as_json(one_node)))
     return found
 
 
@@ -77,7 +79,7 @@ def test_merged_decision_names_its_sources(view: ViewOptions) -> None:
     ours, theirs = observed.seen(points=points, chosen="worker-2", found=disagrees), dict(points)
     theirs["worker-2"] = {"NodeResourcesFit": 70}
     both = merge_records(ours, observed.logged("worker-2", theirs))
-    answer = build_pod_explanation(both.decision, both.outcomes, both.table)
+    answer = as_json(build_pod_explanation(both.decision, both.outcomes, both.table))
     answer |= {"origins": both.origins.to_document(), "reconstruction": both.origins.reconstruction}
     text = " ".join(drawn(view, pod.build_screen(answer, view)).split())
     assert "SOURCES an observer and the scheduler's log, which takes precedence: it differs in " in text

@@ -10,6 +10,7 @@ from herodotus_answers.pod import build_pod_explanation
 from herodotus_record.model import API_VERSION, Reason
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
+from tests.support.answers import as_json
 
 MINUTE_US = 60_000_000
 TABLE = a_table(["worker-1", "worker-2", "worker-3"], used={"worker-1": 7900})
@@ -51,7 +52,7 @@ def test_explanation_combines_record_and_store(
     placed: Service, query: dict[str, Any], decision: Any, failed: int
 ) -> None:
     outcomes = (bound(SECOND, TABLE, sequence=3),) if decision is SECOND else ()
-    expected = build_pod_explanation(decision, outcomes, TABLE)
+    expected = as_json(build_pod_explanation(decision, outcomes, TABLE))
     expected["attempt"] |= facts(failed + 1, 2, failed)
     assert placed.explain(**query) == expected
 

@@ -35,6 +35,7 @@ from herodotus_record.model import NOT_RUN, Decision, Frame, InputColumn, Inputs
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
+from tests.support.answers import as_json
 from tests.support.clock import Clock
 
 NODES = [f"worker-{i}" for i in range(1, 25)]
@@ -135,7 +136,7 @@ def test_a_summary_has_the_counts_of_the_full_record(decision: Decision) -> None
     ]
     assert format_headline(now, summary.table) == format_headline(then, whole.table)
     assert list_possible_changes(now, summary.table) == list_possible_changes(then, whole.table)
-    short, long = (build_pod_explanation(w.decision, (), w.table) for w in (summary, whole))
+    short, long = (as_json(build_pod_explanation(w.decision, (), w.table)) for w in (summary, whole))
     same = ("outcome", "nodes", "filters", "margin", "preFilters", "message", "scorePlugins", "preemption", "pod")
     assert {k: short[k] for k in same} == {k: long[k] for k in same}
     assert len(short["ranking"]) + short["rankingOmitted"] == len(long["ranking"]) + long["rankingOmitted"]

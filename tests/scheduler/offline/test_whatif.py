@@ -11,6 +11,7 @@ import pytest
 from scheduler.commands.main import main
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.offline.whatif import review_files
+from tests.support.answers import as_json
 
 NODE = {
     "kind": "Node",
@@ -41,7 +42,7 @@ class Files:
         for name, objects in (("pods.json", pods), ("cluster.json", cluster)):
             (self._folder / name).write_text(json.dumps({"kind": "List", "items": objects}))
         paths = [str(self._folder / "cluster.json")], str(self._folder / "pods.json")
-        return review_files(*paths, self.notes.append, **asked)
+        return as_json(review_files(*paths, self.notes.append, **asked))
 
 
 @pytest.fixture

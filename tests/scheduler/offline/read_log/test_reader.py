@@ -17,6 +17,7 @@ from herodotus_record import codec, notes
 from herodotus_record.model import Code, DecisionPath, NodeRows, NodeTable
 from scheduler.offline.read_log.reader import AttemptFrames, LogReader
 from tests.scheduler.offline.read_log import klogs
+from tests.support.answers import as_json
 from tests.support.scheduler_logs import (
     FIT_ERROR,
     NOW,
@@ -43,7 +44,7 @@ def documents(reads: Sequence[AttemptFrames]) -> list[Json]:
             assert isinstance(rows, NodeRows)
             table.apply(rows)
         codec.validate(r.decision)
-        found.append(build_decision_document(r.decision, (r.outcome,) if r.outcome else (), table))
+        found.append(as_json(build_decision_document(r.decision, (r.outcome,) if r.outcome else (), table)))
     return found
 
 
@@ -53,7 +54,8 @@ def explained(reads: Sequence[AttemptFrames]) -> Json:
         if r.rows is not None:
             table.apply(r.rows)
     last = reads[-1]
-    return build_pod_explanation(last.decision, (last.outcome,) if last.outcome else (), table, every_node=True)
+    answer = build_pod_explanation(last.decision, (last.outcome,) if last.outcome else (), table, every_node=True)
+    return as_json(answer)
 
 
 def comparable(document: Json) -> Json:

@@ -13,6 +13,7 @@ import pytest
 from herodotus_answers.decision import build_decision_document
 from herodotus_record.model import DecisionPath, NodeTable
 from scheduler.offline.read_log.reader import AttemptFrames, LogReader
+from tests.support.answers import as_json
 from tests.support.scheduler_logs import LOGS, recorded_lines
 
 NOW = datetime(2026, 12, 1, tzinfo=timezone.utc)
@@ -36,7 +37,7 @@ def documents(reads: list[AttemptFrames]) -> list[Json]:
     for read in reads:
         if read.rows is not None:
             table.apply(read.rows)
-        found.append(build_decision_document(read.decision, (read.outcome,) if read.outcome else (), table))
+        found.append(as_json(build_decision_document(read.decision, (read.outcome,) if read.outcome else (), table)))
     return found
 
 
