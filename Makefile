@@ -200,7 +200,8 @@ fuzz: $(STAMP) ## random requests, frames, ingest and CEL expressions for some m
 		$(RUN) pytest tests/endpoint/test_openapi.py tests/endpoint/api/test_fuzz.py tests/endpoint/api/test_ingest_over_http.py \
 		tests/scheduler/engine/cel/test_fuzz.py -s --timeout=7200
 
-headlamp: ## the Headlamp plugin: lint, types, tests, bundle; needs Node.js and npm
+headlamp: $(STAMP) ## the Headlamp plugin: lint, types, tests, bundle; needs Node.js and npm
+	$(RUN) scripts.headlamp_types
 	cd plugins/headlamp && npm ci --no-audit --no-fund && npm run lint && npm run tsc && CI=true npm test && npm run build
 
 manifests: $(STAMP) ## the plain manifests in deploy/, from the chart

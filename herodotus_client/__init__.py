@@ -6,7 +6,8 @@
         answer = client.ask(explain_pod("shop", "checkout-0"))
         print(answer["headline"])
 
-Owns: the public names of the package. An answer is the document of `kubectl herodotus -o json`, typed in `answers`.
+Owns: the public names of the package. An answer is the document of `kubectl herodotus -o json`; its type is that of
+`herodotus_answers`.
 
 A name is imported when it is first used, because the plugin needs `api_paths` and `responses` alone: `client` imports
 httpx, which takes longer than an answer.

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
 
 from herodotus_client import api_paths
-from herodotus_client.answers import Decision, DecisionList
 from herodotus_client.questions import Question, list_decisions
 from herodotus_client.responses import UnknownResponseError, parse_response, read_status
+
+if TYPE_CHECKING:
+    from herodotus_answers.decision import DecisionDocument, DecisionList
 
 Answer = TypeVar("Answer")
 Json = dict[str, Any]
@@ -61,7 +63,7 @@ class Client:
 
     def watch(
         self, namespace: str = "", *, labels: str = "", fields: str = "", cluster: str = ""
-    ) -> Iterator[Decision]:
+    ) -> Iterator[DecisionDocument]:
         """Yield each new or changed decision from now on, until the service ends the watch.
 
         An empty namespace means all namespaces; `labels` and `fields` are selectors.
@@ -114,7 +116,7 @@ class AsyncClient:
 
     async def watch(
         self, namespace: str = "", *, labels: str = "", fields: str = "", cluster: str = ""
-    ) -> AsyncIterator[Decision]:
+    ) -> AsyncIterator[DecisionDocument]:
         """Yield each new or changed decision from now on, as `Client.watch` does."""
         newest = await self.ask(list_decisions(namespace, limit=1), cluster=cluster)
         path = _watch_path(newest, namespace, labels, fields, cluster)
@@ -179,7 +181,7 @@ def _watch_timeout(http: httpx.Client | httpx.AsyncClient) -> httpx.Timeout:
     return httpx.Timeout(**http.timeout.as_dict() | {"read": _MAX_SILENCE_S})
 
 
-def _read_event(event: Json) -> Iterator[Decision]:
+def _read_event(event: Json) -> Iterator[DecisionDocument]:
     """Yield the decision of an event of a watch, or nothing for a bookmark. Raises ServiceError for an error event."""
     content = event["object"]
     if event["type"] == "ERROR":

@@ -1,9 +1,8 @@
 """Writes plugins/headlamp/src/answers.ts: the types of the answers that the Headlamp plugin reads, from their schemas.
 
-Owns: the conversion of JSON Schema to TypeScript. Does not own: the schemas (`scripts.answer_schemas`), the types for
-Python (`scripts.client_types`).
+`make headlamp` runs it before it checks and builds the plugin; the file is not kept in the repository.
 
-Invariant: the file is never edited. tests/plugins/test_headlamp.py compares it with the output of this module.
+Owns: the conversion of JSON Schema to TypeScript. Does not own: the schemas (`herodotus_answers.schema`).
 """
 
 from __future__ import annotations
@@ -13,22 +12,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from herodotus_cli.commands.schema import load_schemas
+from herodotus_answers.schema import build_json_schema
 
 Json = dict[str, Any]
 FILE: Final = Path(__file__).parents[1] / "plugins/headlamp/src/answers.ts"
 KINDS: Final = ("NodeHistory", "PendingPods", "PodExplanation")
 _HEAD: Final = """\
 // Types of answers, from their JSON Schemas (`kubectl herodotus schema`).
-// This file is generated (`python -m scripts.headlamp_types`). A newer service may add fields, and an older one may
-// lack some.
+// This file is generated (`make headlamp`). A newer service may add fields.
 """
 _SIMPLE: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
 def format_module() -> str:
     """Return the text of the module."""
-    schemas: Mapping[str, Json] = load_schemas()["$defs"]
+    schemas: Mapping[str, Json] = build_json_schema()["$defs"]
     return _HEAD + "".join(
         f"\n{_comment(schemas[kind], '')}export interface {kind} {_fields(schemas[kind], '')}\n" for kind in KINDS
     )
@@ -36,8 +34,11 @@ def format_module() -> str:
 
 def _type_of(schema: Json, indent: str) -> str:
     """Return the type for a schema. Raises KeyError for one that this module cannot convert."""
-    if "const" in schema:
-        return json.dumps(schema["const"])
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    options = schema.get("anyOf") or schema.get("allOf")
+    if options:
+        return " | ".join(dict.fromkeys(_type_of(option, indent) for option in options))
     kinds = schema.get("type", "any")
     every = kinds if isinstance(kinds, list) else [kinds]
     return " | ".join(dict.fromkeys(_type_of_kind(kind, schema, indent) for kind in every))

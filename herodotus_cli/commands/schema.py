@@ -1,6 +1,6 @@
 """`kubectl herodotus schema [COMMAND | KIND]`: the JSON Schema of answers in -o json and -o yaml.
 
-Owns: which kinds of documents a command prints. Does not own: the schemas (`herodotus_record/answer_schemas.json`).
+Owns: which kinds of documents a command prints. Does not own: the schemas (`herodotus_answers.schema`).
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ def schema(ctx: click.Context, /, name: str) -> None:
 
 def load_schemas() -> Json:
     """Return the JSON Schema document of all answers."""
-    from importlib.resources import files  # here, because only this command needs it
+    from herodotus_answers.schema import build_json_schema  # here, because only this command needs it
 
-    schemas: Json = json.loads((files("herodotus_record") / "answer_schemas.json").read_text("utf-8"))
-    return schemas
+    return build_json_schema()
 
 
 def select_schema(every: Json, name: str, kinds: tuple[str, ...]) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from herodotus_answers.schema import NAME, build_schemas, refer_to
+from herodotus_answers.schema import NAME, refer_to
 from herodotus_endpoint.api.record_schema import ARCHIVE
 from herodotus_endpoint.api.schema_types import (
     Json,
@@ -135,7 +135,6 @@ _SUGGESTION: Final = obj(
 SCHEMAS: Final[Json] = {
     f"{NAME}.{name}": schema
     for name, schema in {
-        **build_schemas(),
         "NodeHistory": _object_schema(
             "NodeHistory", "How often a node was considered, rejected and chosen in a time window, and why.", **_HISTORY
         ),

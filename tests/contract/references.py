@@ -25,7 +25,7 @@ from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
 from herodotus_answers.schema import NAME
 from herodotus_endpoint import certificate, maintenance, options
-from herodotus_endpoint.api.schemas import SCHEMAS
+from herodotus_endpoint.openapi import SCHEMAS
 from herodotus_record import codec
 from herodotus_record.reasons import CATALOGUE, EARLIER
 from herodotus_sim import __main__ as sim

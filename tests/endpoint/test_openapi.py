@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from herodotus_answers.schema import NAME
 from herodotus_endpoint.api.ingest import PATH as INGEST
-from herodotus_endpoint.api.schemas import SCHEMAS
+from herodotus_endpoint.openapi import SCHEMAS
 from herodotus_endpoint.resources import RESOURCES
 from herodotus_endpoint.routing import Route
 from herodotus_record import codec
