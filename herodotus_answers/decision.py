@@ -9,15 +9,18 @@ omitted, and values that the record does not know are null.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers import suggestions
 from herodotus_answers.declare import Document, NotRequired, Page
-from herodotus_answers.devices import build_devices
 from herodotus_answers.explain import count_first_rejections, derive_state
 from herodotus_answers.pruned import build_pruned
 from herodotus_record import notes, reasons
+from herodotus_record.fields import list_declarations
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
     API_VERSION,
@@ -162,7 +165,34 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
 
     `table` is the node table at the decision's generation.
     """
-    document: DecisionDocument = {
+    document = build_part(decision, without=_OTHER_SHAPES)
+    spec, status = document["spec"], document["status"]
+    nodes = {slot: table.names[slot] for slot, e in enumerate(decision.evaluation) if e != Evaluation.ABSENT}
+    evaluated = {slot: name for slot, name in nodes.items() if decision.evaluation[slot] == Evaluation.EVALUATED}
+    spec |= {
+        "preFilters": [_plugin_verdict(v, decision.scheduler) for v in decision.pre_filters],
+        "evaluation": {name: Evaluation(decision.evaluation[slot]).label for slot, name in nodes.items()},
+        "filters": [_filter(f, evaluated, decision.scheduler) for f in decision.filters],
+        "scores": [_score(s, decision.rank, nodes) for s in decision.scores],
+        "inputs": [_inputs(inputs, evaluated) for inputs in decision.inputs],
+        "totals": _by_node(decision.totals, decision.rank, nodes),
+        "rank": _by_node(decision.rank, decision.rank, nodes),
+        "ties": [table.names[slot] for slot in decision.ties],
+        "postFilters": [_plugin_verdict(v, decision.scheduler) for v in decision.post_filters],
+        "notes": notes.format_decision_notes(decision),
+        "suggestions": [_suggestion(s) for s in decision.suggestions],
+        "pruned": _pruned(decision),
+    }
+    status |= {
+        "state": derive_state(decision, outcomes),
+        "node": None if decision.chosen is None else table.names[decision.chosen],
+        "outcomes": [
+            build_part(o) | {"message": notes.format_outcome_message(o), "nodeGroups": read_node_groups(o)}
+            for o in outcomes
+        ],
+    }
+    set_unknown_to_null(spec, decision.unknown)
+    return {
         "apiVersion": API_VERSION,
         "kind": "Decision",
         "metadata": {
@@ -170,130 +200,50 @@ def build_decision_document(decision: Decision, outcomes: Sequence[Outcome], tab
             "namespace": decision.pod.namespace,
             "creationTimestamp": format_timestamp(decision.times.started_us),
         },
-        "spec": {**_attempt(decision), **_evaluation(decision, table), **_results(decision)},
-        "status": _status(decision, outcomes, table),
+        "spec": spec,
+        "status": status,
     }
-    set_unknown_to_null(document["spec"], decision.unknown)
+
+
+# Fields of a decision whose document has another shape than the record.
+_OTHER_SHAPES: Final = (
+    *("pre_filters", "post_filters", "chosen", "evaluation", "filters", "scores", "inputs", "totals", "rank"),
+    *("summary", "notes", "suggestions"),
+)
+
+
+def build_part(part: Any, without: Collection[str] = ()) -> Any:
+    """Return a part of a record as JSON, by the declarations of its fields, or None for a part that is None.
+
+    The names of fields in `without` are left out. Times, which end with `_us`, become text.
+    """
+    if part is None:
+        return None
+    document: Json = {}
+    kind: Any = type(part)
+    for name, declared in _list_declarations(kind).items():
+        if declared.path and name not in without:
+            *parents, last = declared.path.split(".")
+            holder = document
+            for parent in parents:
+                holder = holder.setdefault(parent, {})
+            value = getattr(part, name)
+            shown = format_timestamp(value) if name.endswith("_us") and value is not None else _build_value(value)
+            holder[last] = None if declared.null_if_empty and not shown else shown
     return document
 
 
-def _attempt(d: Decision) -> Json:
-    """Return the part of `spec` that says which attempt of which pod it was, and when."""
-    return {
-        "key": {
-            "cluster": d.key.cluster,
-            "source": d.key.source.value,
-            "incarnation": d.key.incarnation,
-            "podUID": d.key.pod_uid,
-            "attempt": d.key.attempt,
-        },
-        "sequence": d.sequence,
-        "scheduler": {
-            "profile": d.scheduler.profile,
-            "identity": d.scheduler.identity,
-            "version": d.scheduler.version,
-            "rules": d.scheduler.rules,
-            "rulesSource": d.scheduler.rules_source,
-        },
-        "pod": {
-            "namespace": d.pod.namespace,
-            "name": d.pod.name,
-            "uid": d.pod.uid,
-            "labels": dict(d.pod.labels),
-            "owner": {"kind": d.pod.owner.kind, "name": d.pod.owner.name} if d.pod.owner else None,
-            "priority": d.pod.priority,
-            "requests": dict(d.pod.requests),
-            "digest": d.pod.digest,
-            "nominatedNode": d.pod.nominated_node or None,
-            "podGroup": d.pod.pod_group or None,
-        },
-        "podGroupCycle": build_group_cycle(d),
-        "times": {
-            "podCreatedAt": format_timestamp(d.times.created_us),
-            "queuedAt": format_timestamp(d.times.queued_us),
-            "startedAt": format_timestamp(d.times.started_us),
-            "phaseSeconds": dict(d.times.phases_s),
-            "queueSeconds": dict(d.times.queues_s),
-        },
-        "requeuedBy": build_requeue_event(d),
-        "retry": build_retry(d),
-        "snapshot": {
-            "generation": d.generation,
-            "nodes": d.nodes_total,
-            "evaluated": d.nodes_evaluated,
-            "feasible": d.nodes_feasible,
-        },
-    }
+_list_declarations = cache(list_declarations)
 
 
-def build_group_cycle(d: Decision) -> GroupCycle | None:
-    """Return the cycle of the pod's group in which the pod was decided, as JSON, or None if it was decided alone."""
-    cycle = d.group_cycle
-    if cycle is None:
-        return None
-    return {
-        "number": cycle.number,
-        "position": cycle.position,
-        "pods": cycle.pods,
-        "scheduled": cycle.scheduled,
-        "minCount": cycle.min_count,
-    }
-
-
-def _evaluation(d: Decision, table: NodeTable) -> Json:
-    """Return the part of `spec` with a value for each node: verdicts, scores, totals and ranks."""
-    nodes = {slot: table.names[slot] for slot, e in enumerate(d.evaluation) if e != Evaluation.ABSENT}
-    evaluated = {slot: name for slot, name in nodes.items() if d.evaluation[slot] == Evaluation.EVALUATED}
-    return {
-        "preFilters": [_plugin_verdict(v, d.scheduler) for v in d.pre_filters],
-        "restrictedBy": list(d.restricted_by),
-        "evaluation": {name: Evaluation(d.evaluation[slot]).label for slot, name in nodes.items()},
-        "filters": [_filter(f, evaluated, d.scheduler) for f in d.filters],
-        "scores": [_score(s, d.rank, nodes) for s in d.scores],
-        "inputs": [_inputs(inputs, evaluated) for inputs in d.inputs],
-        "totals": _by_node(d.totals, d.rank, nodes),
-        "rank": _by_node(d.rank, d.rank, nodes),
-        "ties": [table.names[slot] for slot in d.ties],
-        "seed": d.seed,
-    }
-
-
-def _results(d: Decision) -> Json:
-    """Return the part of `spec` that follows from the evaluation: preemption, notes, suggestions and the like."""
-    return {
-        "postFilters": [_plugin_verdict(v, d.scheduler) for v in d.post_filters],
-        "preemption": _preemption(d),
-        "notes": notes.format_decision_notes(d),
-        "suggestions": [_suggestion(s) for s in d.suggestions],
-        "devices": build_devices(d),
-        "unknown": list(d.unknown),
-        "reconstruction": build_reconstruction(d),
-        "pruned": _pruned(d),
-    }
-
-
-def _status(d: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> Json:
-    return {
-        "state": derive_state(d, outcomes),
-        "path": d.path.value,
-        "node": None if d.chosen is None else table.names[d.chosen],
-        "message": d.message,
-        "outcomes": [
-            {
-                "phase": o.phase,
-                "status": o.status.label,
-                "node": o.node,
-                "message": notes.format_outcome_message(o),
-                "at": format_timestamp(o.at_us),
-                "durationSeconds": o.duration_s,
-                "final": o.final,
-                "sequence": o.sequence,
-                "nodeGroups": read_node_groups(o),
-                "repeats": o.repeats,
-            }
-            for o in outcomes
-        ],
-    }
+def _build_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_build_value(each) for each in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Enum):
+        return getattr(value, "label", value.value)
+    return build_part(value) if is_dataclass(value) else value
 
 
 def build_repeats(outcomes: Sequence[Outcome]) -> Repeats | None:
@@ -340,51 +290,6 @@ def set_unknown_to_null(document: Mapping[str, Any], unknown: Sequence[str]) -> 
         for holder in holders:
             if last in holder:
                 holder[last] = None
-
-
-def build_reconstruction(d: Decision) -> Reconstruction | None:
-    """Return, as JSON, how a reconstruction compares with the other scheduler's outcome.
-
-    Returns None if the decision is not a reconstruction or there was no outcome to compare.
-    """
-    r = d.reconstruction
-    if r is None:
-        return None
-    return {
-        "agreement": r.agreement.value,
-        "cause": r.cause.value if r.cause else None,
-        "bindingsInFlight": r.in_flight,
-        "deletionsInFlight": r.deletions,
-    }
-
-
-def build_requeue_event(d: Decision) -> RequeueEvent | None:
-    """Return, as JSON, the cluster event that requeued the pod before this attempt, or None if no event did."""
-    return {"event": d.requeued_by.event, "plugin": d.requeued_by.plugin or None} if d.requeued_by else None
-
-
-def build_retry(d: Decision) -> Retry | None:
-    """Return, as JSON, the queue of a rejected pod and when it is tried again, or None if the record has no retry."""
-    if d.retry is None:
-        return None
-    latest = None if d.retry.latest_us is None else format_timestamp(d.retry.latest_us)
-    return {"queue": d.retry.queue, "notBefore": format_timestamp(d.retry.not_before_us), "latest": latest}
-
-
-def _preemption(d: Decision) -> Json | None:
-    if d.preemption is None:
-        return None
-    candidates = [
-        {
-            "node": c.node,
-            "victims": list(c.victims),
-            "pdbViolations": c.pdb_violations,
-            "rejectedBy": c.rejected_by or None,
-        }
-        for c in d.preemption.candidates
-    ]
-    nominated = d.preemption.nominated_node or None
-    return {"nominatedNode": nominated, "candidates": candidates, "evicted": d.preemption.evicted}
 
 
 def _pruned(d: Decision) -> Json | None:

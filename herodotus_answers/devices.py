@@ -57,22 +57,6 @@ class _NodeDevices(NamedTuple):
     devices: int
 
 
-def build_devices(decision: Decision) -> list[AllocatedDevice]:
-    """Return the devices of the pod's claims on the chosen node, as JSON."""
-    return [
-        {
-            "claim": each.claim,
-            "request": each.request,
-            "driver": each.driver,
-            "pool": each.pool,
-            "device": each.device,
-            "adminAccess": each.admin_access,
-            "consumedCapacity": dict(each.consumed_capacity),
-        }
-        for each in decision.devices
-    ]
-
-
 def build_device_shortage(decision: Decision, table: NodeTable) -> DeviceShortage | None:
     """Return how the usable devices are spread over the nodes that lack devices for one request, or None.
 

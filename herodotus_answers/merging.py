@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from herodotus_answers.changes import RecordedDecision
-from herodotus_answers.decision import Origins, Reconstruction, build_reconstruction
+from herodotus_answers.decision import Origins, Reconstruction, build_part
 from herodotus_answers.headlines import format_headline
 from herodotus_record.model import (
     ADDITIONS,
@@ -68,7 +68,8 @@ class MergeOrigins:
     @property
     def reconstruction(self) -> Reconstruction | None:
         """Return, as JSON, how the reconstruction compares with the outcome, or None if it was not compared."""
-        return build_reconstruction(self.reconstructed)
+        reconstruction: Reconstruction | None = build_part(self.reconstructed.reconstruction)
+        return reconstruction
 
     @property
     def evaluation_headline(self) -> str:

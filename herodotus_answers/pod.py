@@ -20,16 +20,13 @@ from herodotus_answers.decision import (
     Repeats,
     RequeueEvent,
     Retry,
-    build_group_cycle,
-    build_reconstruction,
+    build_part,
     build_repeats,
-    build_requeue_event,
-    build_retry,
     read_node_groups,
     set_unknown_to_null,
 )
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.devices import AllocatedDevice, DeviceShortage, build_device_shortage, build_devices
+from herodotus_answers.devices import AllocatedDevice, DeviceShortage, build_device_shortage
 from herodotus_answers.explain import (
     RejectionGroup,
     compute_margin,
@@ -384,11 +381,11 @@ def build_pod_explanation(
         "postFilters": [_plugin_verdict(v, decision.scheduler) for v in decision.post_filters],
         "possibleChanges": list_possible_changes(decision, table),
         "suggestions": build_suggestions(decision),
-        "devices": build_devices(decision),
+        "devices": [build_part(device) for device in decision.devices],
         "deviceShortage": build_device_shortage(decision, table),
         "notes": [*notes.format_decision_notes(decision), *filter(None, [describe_kept(decision)])],
         "pruned": build_pruned(decision),
-        "reconstruction": build_reconstruction(decision),
+        "reconstruction": build_part(decision.reconstruction),
     }
     recorded = find_node_groups(outcomes)
     if recorded is not None:
@@ -455,9 +452,9 @@ def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Attempt:
         "startedAt": format_timestamp(times.started_us),
         "phaseSeconds": dict(times.phases_s),
         "queueSeconds": dict(times.queues_s),
-        "requeuedBy": build_requeue_event(decision),
-        "retry": build_retry(decision),
-        "podGroupCycle": build_group_cycle(decision),
+        "requeuedBy": build_part(decision.requeued_by),
+        "retry": build_part(decision.retry),
+        "podGroupCycle": build_part(decision.group_cycle),
         "repeats": build_repeats(outcomes),
     }
 

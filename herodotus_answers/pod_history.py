@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from herodotus_answers.changes import Json, RecordedDecision, compare_decisions
-from herodotus_answers.decision import build_repeats, build_requeue_event, build_retry
+from herodotus_answers.decision import build_part, build_repeats
 from herodotus_answers.explain import count_rejected_by_filter, derive_state
 from herodotus_answers.headlines import format_headline
 from herodotus_record.model import API_VERSION
@@ -57,8 +57,8 @@ def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordina
         "nodes": {"total": d.nodes_total, "evaluated": d.nodes_evaluated, "feasible": d.nodes_feasible},
         "headline": format_headline(d, recorded.table),
         "rejectedBy": count_rejected_by_plugin(recorded),
-        "requeuedBy": build_requeue_event(d),
-        "retry": build_retry(d),
+        "requeuedBy": build_part(d.requeued_by),
+        "retry": build_part(d.retry),
         "repeats": build_repeats(recorded.outcomes),
         "message": d.message,
         "changes": [] if before is None else compare_decisions(before, recorded),
