@@ -1,7 +1,7 @@
 """Compare two decisions: of one pod at two times, or of two pods.
 
 Owns: the differences in the pod, the cluster and the filters' verdicts, as values with a sentence each. Does not own:
-the documents that contain them (`histories`, `comparisons`).
+the documents that contain them (`pod_history`, `comparison`).
 
 Nodes are compared by name, because two decisions may be of two incarnations, whose slots differ.
 

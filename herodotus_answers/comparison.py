@@ -1,6 +1,6 @@
 """Build the answer documents `NodeComparison` (two nodes for one pod) and `PodComparison` (two pods, often siblings).
 
-Owns: the documents' shapes and their sentences. Does not own: the explanation of one node (`answers`, `node_results`),
+Owns: the documents' shapes and their sentences. Does not own: the explanation of one node (`pod`, `node_results`),
 the differences between two decisions (`changes`). Pure.
 
 Invariant: both sides keep the order of the request; differences run from the earlier decision to the later one.

@@ -1,6 +1,6 @@
 """Build the whole record as JSON with `apiVersion` and `kind`, as `-o json --full` prints it and exports hold it.
 
-Owns: the document's shape. Does not own: answers to questions (`answers`), which are small and derived.
+Owns: the document's shape. Does not own: answers to questions (the other modules), which are small and derived.
 
 Invariant: the document holds everything in the frame. Columns become objects by node name, slots without a node are
 omitted, and values that the record does not know are null.

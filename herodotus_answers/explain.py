@@ -1,7 +1,7 @@
 """Answer questions about a decision from what it recorded.
 
 Owns: the ranking, the margin, grouped rejections, suggestions. Does not own: the results of one node (`node_results`),
-sentences (`headlines`), the answer document that contains them all (`answers`), storage, HTTP, layout on a screen.
+sentences (`headlines`), the answer document that contains them all (`pod`), storage, HTTP, layout on a screen.
 
 Pure: functions take a decision, its outcomes and its node table (at the decision's generation) and return plain values.
 Amounts are in the answers twice: exactly in base units, and as text.

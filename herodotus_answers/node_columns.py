@@ -1,6 +1,6 @@
 """Build the columns of all nodes of one decision, from which a table of nodes × plugins is drawn.
 
-Owns: this column format. Does not own: sentences about one node (`node_results`, `answers`). Pure.
+Owns: this column format. Does not own: sentences about one node (`node_results`, `pod`). Pure.
 
 One JSON object for each node would take about 600 bytes and repeat every plugin name. Columns take a tenth of that, and
 a reader formats only the rows on the screen.

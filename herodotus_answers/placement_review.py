@@ -1,6 +1,6 @@
 """Build the answer document `PlacementReview`: where hypothetical pods would be placed, and what stops the next one.
 
-Owns: the document's shape and its headline. Does not own: the explanation of one pod (`answers`), the decisions. Pure.
+Owns: the document's shape and its headline. Does not own: the explanation of one pod (`pod`), the decisions. Pure.
 
 Invariant: pods are listed in the order of their placement, each decided as if the preceding ones were running. The pod
 that does not fit is explained as its attempt would be.
