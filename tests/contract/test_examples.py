@@ -38,6 +38,7 @@ CONTRACTS = {
         "tests/endpoint/access/test_required_rights.py",
     ],
     "field": ["tests/contract/test_disclosure.py", "tests/contract/test_references.py", "tests/record/test_codec.py"],
+    "answer": ["tests/contract/test_answer_schemas.py", "tests/client/test_client.py"],
     "screen": [
         "tests/contract/test_disclosure.py",
         "tests/contract/test_answer_schemas.py",
