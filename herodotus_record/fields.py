@@ -1,7 +1,7 @@
 """Declare the fields of a record: where each is in the document, what it means and what its value discloses.
 
 Owns: the form of a declaration. Does not own: the declarations (`model`), masking (`disclosure`), the schema
-(`herodotus_endpoint.api.record_schema`) and the reference page that are derived from them. Imports only the standard
+(`herodotus_answers.schema`) and the reference page that are derived from them. Imports only the standard
 library.
 """
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from herodotus_answers.schema import NAME, refer_to
-from herodotus_endpoint.api.record_schema import ARCHIVE
 from herodotus_endpoint.api.schema_types import (
     Json,
     anything,
@@ -182,7 +181,6 @@ SCHEMAS: Final[Json] = {
             attempts=array("Attempts, each with the changes since the previous one.", anything("An attempt.")),
             attemptsOmitted=integer("Number of earlier attempts that are not listed."),
             repeatedAttempts=integer("Number of attempts that are only counted, on those that they repeat."),
-            archive=ARCHIVE,
         ),
         "PodComparison": _object_schema(
             "PodComparison",

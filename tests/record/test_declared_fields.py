@@ -11,8 +11,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from herodotus_answers import pod as answers
-from herodotus_answers.decision import build_decision_document
-from herodotus_endpoint.api.record_schema import SPEC, STATUS
+from herodotus_answers.decision import GroupCycle, Reconstruction, RequeueEvent, Retry, build_decision_document
+from herodotus_answers.devices import AllocatedDevice
+from herodotus_answers.schema import build_schemas
 from herodotus_record import disclosure, model, notes, reasons
 from herodotus_record.disclosure import PARAMETERS, mask_decision, mask_outcome
 from herodotus_record.fields import INLINE, Discloses, list_declarations, list_unknown_paths
@@ -23,6 +24,7 @@ from tests.builders import a_table
 from tests.support.namespaces import OneNamespace
 
 RECORDS = [kind for kind in vars(model).values() if isinstance(kind, type) and is_dataclass(kind)]
+DOCUMENT = build_schemas()["Decision"]["properties"]
 CANARY = "canary"
 SHOWN = {Discloses.NOTHING, Discloses.NODES}
 UNKNOWABLE = {path.removeprefix("spec.") for path in list_unknown_paths(Decision)}
@@ -107,10 +109,24 @@ def test_only_fields_that_may_be_unknown_are_in_unknown() -> None:
 def test_the_document_has_the_declared_fields() -> None:
     decision, outcome = (build(kind, frozenset()) for kind in (Decision, Outcome))
     document = build_decision_document(decision, [outcome], a_table(["worker-1"]))
-    assert document["spec"].keys() == SPEC["properties"].keys() - {"origins", "archive"}
-    assert document["status"].keys() == STATUS["properties"].keys() - {"lost"}
+    assert document["spec"].keys() == DOCUMENT["spec"]["properties"].keys() - {"origins", "archive"}
+    assert document["status"].keys() == DOCUMENT["status"]["properties"].keys() - {"lost"}
     for path in UNKNOWABLE:
         holders: list[Any] = [document["spec"]]
         for name in path.split("."):
             holders = [entry[name] for h in holders for entry in (h if isinstance(h, list) else [h])]
         assert holders, path
+
+
+@pytest.mark.parametrize(
+    ("part", "document"),
+    [
+        (model.RequeueEvent, RequeueEvent),
+        (model.Retry, Retry),
+        (model.PodGroupCycle, GroupCycle),
+        (model.Reconstruction, Reconstruction),
+        (model.AllocatedDevice, AllocatedDevice),
+    ],
+)
+def test_parts_that_answers_take_from_the_record_have_all_its_fields(part: type, document: type) -> None:
+    assert {field.path for field in list_declarations(part).values() if field.path} == get_type_hints(document).keys()
