@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal, TypedDict
 
+from herodotus_answers.declare import Document
 from herodotus_answers.wording import CAUSES
 from herodotus_record.model import API_VERSION, Agreement, Cause
 from herodotus_record.units import format_timestamp
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,52 @@ class ComparedOutcome:
     headline: str | None = None
 
 
+class SchedulerAgreement(TypedDict):
+    """How many outcomes of a scheduler agree with their reconstruction."""
+
+    scheduler: Annotated[str, "Scheduler name (spec.schedulerName)."]
+    outcomes: Annotated[int, "Number of its outcomes."]
+    agree: Annotated[int, "Number of outcomes that agree."]
+    agreeInWindow: Annotated[int, "Number of outcomes that agree if events near them came in another order."]
+    disagree: Annotated[int, "Number of outcomes that disagree."]
+    unknown: Annotated[int, "Number of outcomes with nothing to compare with."]
+    causes: Annotated[dict[str, int], "Number of outcomes that do not agree, by cause, the most frequent first."]
+
+
+class CauseCount(TypedDict):
+    """A cause of outcomes that do not agree."""
+
+    cause: Annotated[str, "Code of the cause."]
+    outcomes: Annotated[int, "Number of outcomes with the cause."]
+    text: Annotated[str, "The cause as a sentence."]
+
+
+class Disagreement(TypedDict):
+    """An outcome that disagrees with its reconstruction."""
+
+    namespace: Annotated[str, "Namespace of the pod."]
+    pod: Annotated[str, "Name of the pod."]
+    scheduler: Annotated[str, "Scheduler name (spec.schedulerName) of the pod."]
+    node: Annotated[str | None, "Node that the scheduler chose; null if it chose none."]
+    cause: Annotated[str | None, "Code of the cause; null if there is none."]
+    at: Annotated[str, "Start of the attempt."]
+    id: Annotated[str, "ID of the decision."]
+    headline: Annotated[str | None, "The reconstruction in one sentence; null if its record was not read."]
+
+
+class Agreements(Document):
+    """Comparison of other schedulers' outcomes with the observer's reconstructions."""
+
+    kind: Literal["Agreements"]
+    since: Annotated[str, "Start of the time window."]
+    until: Annotated[str, "Time of the request."]
+    complete: Annotated[bool, "Whether every decision of the requested time window is counted."]
+    schedulers: Annotated[list[SchedulerAgreement], "Outcomes of each scheduler by agreement and cause."]
+    causes: Annotated[list[CauseCount], "Causes of outcomes that do not agree, the most frequent first."]
+    disagreements: Annotated[list[Disagreement], "Newest outcomes that disagree with the reconstruction."]
+    disagreementsOmitted: Annotated[int, "Number of disagreements that are not listed."]
+
+
 def build_agreements(
     outcomes: Sequence[ComparedOutcome],
     disagreements: Iterable[ComparedOutcome],
@@ -58,7 +103,7 @@ def build_agreements(
     *,
     omitted: int = 0,
     namespace: str = "",
-) -> Json:
+) -> Agreements:
     """Return the JSON document of kind Agreements: by scheduler, how many outcomes agree with their reconstruction.
 
     `outcomes` are all outcomes of `time` to count; `disagreements` are those to list, in order, and `omitted` counts
@@ -83,7 +128,7 @@ def build_agreements(
     }
 
 
-def _scheduler(name: str, outcomes: Sequence[ComparedOutcome]) -> Json:
+def _scheduler(name: str, outcomes: Sequence[ComparedOutcome]) -> SchedulerAgreement:
     classes = Counter(outcome.agreement for outcome in outcomes)
     return {
         "scheduler": name,
@@ -102,7 +147,7 @@ def _causes(outcomes: Sequence[ComparedOutcome]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda c: (-c[1], c[0])))
 
 
-def _disagreement(outcome: ComparedOutcome) -> Json:
+def _disagreement(outcome: ComparedOutcome) -> Disagreement:
     return {
         "namespace": outcome.namespace,
         "pod": outcome.pod,

@@ -15,21 +15,85 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers.changes import RecordedDecision
+from herodotus_answers.declare import Document
 from herodotus_answers.node_results import pluralize
 from herodotus_answers.workload import find_deciding_factor
 from herodotus_record.codec import as_numpy
 from herodotus_record.model import API_VERSION, Decision
 from herodotus_record.units import format_timestamp, natural_sort_key
 
-Json = dict[str, Any]
-
 MAX_NODES: Final = 200  # listed nodes, those with the most wins first; 0.2 kB each
 MAX_SPANS: Final = 24  # of equal length, for placements over time
 MAX_MOVES: Final = 20  # listed decisions with another winner
 _UNWEIGHED: Final = "Pods were placed, but the scores of every node are no longer kept of any of them."
+
+
+class PluginShare(TypedDict):
+    """The share of a score plugin in the placements."""
+
+    plugin: Annotated[str, "The score plugin."]
+    weight: Annotated[int, "Its weight in the newest decision that it scored."]
+    decided: Annotated[int, "Number of placements that it decided: its share in the lead was the largest."]
+    movesWithout: Annotated[int, "Number of decisions that would have another winner if its weight were 0."]
+
+
+_Start = TypedDict("_Start", {"from": Annotated[str, "Start of the time bucket."]})
+
+
+class PlacementSpan(_Start):
+    """Placements in a time bucket."""
+
+    placed: Annotated[int, "Number of placements."]
+    nodes: Annotated[int, "Number of nodes with placements."]
+    most: Annotated[int, "Highest number of placements on one node."]
+
+
+class NodeBalance(TypedDict):
+    """How often a node was chosen."""
+
+    node: Annotated[str, "Name of the node."]
+    fit: Annotated[int, "Number of decisions in which it was feasible."]
+    expected: Annotated[float, "Number of wins to expect if each decision drew among its feasible nodes."]
+    won: Annotated[int, "Number of decisions that chose it."]
+    share: Annotated[float, "Share of all decisions that chose it, from 0 to 1."]
+    decidedBy: Annotated[dict[str, int], "Number of its wins by what decided them: a plugin, a tie or another reason."]
+    wouldWin: Annotated[float | None, "Number of wins with the other weights, ties shared; null without such weights."]
+
+
+_ChosenNode = TypedDict("_ChosenNode", {"from": Annotated[str, "Node that was chosen."]})
+
+
+class MovedPlacement(_ChosenNode):
+    """A decision that the other weights would have changed."""
+
+    namespace: Annotated[str, "Namespace of the pod."]
+    pod: Annotated[str, "Name of the pod."]
+    id: Annotated[str, "ID of the decision."]
+    to: Annotated[str | None, "Node that would be chosen; null if several share the best total."]
+    drawnAmong: Annotated[int | None, "Number of nodes that share the best total; null if one alone has it."]
+
+
+class Balance(Document):
+    """How placements spread over nodes, which plugins decided, and which node would win with other weights."""
+
+    kind: Literal["Balance"]
+    since: Annotated[str, "Start of the time window."]
+    to: Annotated[str, "End of the time window."]
+    decisions: Annotated[int, "Number of decisions that are counted."]
+    complete: Annotated[bool, "Whether every decision of the requested time window is counted."]
+    headline: Annotated[str, "The balance in one sentence."]
+    plugins: Annotated[list[PluginShare], "Share of each score plugin in the placements."]
+    overTime: Annotated[list[PlacementSpan], "Placements by time bucket."]
+    otherReasons: Annotated[dict[str, int], "Number of placements that no plugin decided, by the reason."]
+    nodes: Annotated[list[NodeBalance], "Placements by node."]
+    nodesOmitted: Annotated[int, "Number of nodes that are not listed."]
+    weights: Annotated[dict[str, int] | None, "The other weights by plugin; null without any."]
+    moved: Annotated[int | None, "Number of decisions that the other weights would have changed; null without any."]
+    moves: Annotated[list[MovedPlacement], "Decisions that the other weights would have changed."]
+    movesOmitted: Annotated[int, "Number of such decisions that are not listed."]
 
 
 class UnknownPluginError(Exception):
@@ -49,7 +113,7 @@ class _Reweighed:
 
 def build_balance(
     sample: Sequence[RecordedDecision], weights: Mapping[str, int], *, since_us: int, until_us: int, complete: bool
-) -> Json:
+) -> Balance:
     """Return the JSON document of kind Balance: which nodes won how often, on which plugins, and with other weights.
 
     `sample` holds decisions that placed a pod, newest first. `weights` maps plugins to the other weights and may be
@@ -63,7 +127,7 @@ def build_balance(
     wins, expected, fits = _count_wins(sample), _expect_wins(sample), _count_fits(sample)
     reweighed = [_reweigh(r.decision, weights) for r in sample] if weights else []
     reweighed_wins = _count_reweighed_wins(sample, reweighed)
-    rows: list[Json] = [
+    rows: list[NodeBalance] = [
         {
             "node": node,
             "fit": fits[node],
@@ -190,7 +254,7 @@ def _count_moves_without(sample: Iterable[RecordedDecision], plugin: str) -> int
     return sum(not _reweigh(r.decision, {plugin: 0}).stays for r in sample)
 
 
-def _placements_over_time(sample: Sequence[RecordedDecision]) -> list[Json]:
+def _placements_over_time(sample: Sequence[RecordedDecision]) -> list[PlacementSpan]:
     """Return, as JSON, the placements in consecutive spans of equal length, oldest first.
 
     `most` is the highest number of placements on one node in that span.
@@ -213,7 +277,7 @@ def _placements_over_time(sample: Sequence[RecordedDecision]) -> list[Json]:
     ]
 
 
-def _move(r: RecordedDecision, w: _Reweighed) -> Json:
+def _move(r: RecordedDecision, w: _Reweighed) -> MovedPlacement:
     d = r.decision
     to = [r.table.names[slot] for slot in w.best]
     return {
@@ -239,7 +303,7 @@ def _sum_wins(wins: Mapping[str, Counter[str]]) -> Counter[str]:
     return sum(wins.values(), Counter())
 
 
-def _headline(rows: Sequence[Json], decisions: int, weights: Mapping[str, int], moved: int) -> str:
+def _headline(rows: Sequence[NodeBalance], decisions: int, weights: Mapping[str, int], moved: int) -> str:
     if not decisions:
         return "No pod was placed."
     won = [row for row in rows if row["won"]]

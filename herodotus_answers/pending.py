@@ -14,13 +14,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypedDict
 
+from herodotus_answers.declare import Document, NotRequired
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Retry
 from herodotus_record.units import format_timestamp
-
-Json = dict[str, Any]
 
 MAX_NAMED: Final = 5  # pods listed for a group; `pods` holds all of them
 OVERDUE_AFTER_US: Final = 60_000_000  # a busy scheduler retries late, an idle one within a second
@@ -72,7 +71,71 @@ class UntriedPod:
     gates: tuple[str, ...]
 
 
-def build_pending_pods(pods: Sequence[PendingPod], *, now_us: int, omitted: int = 0, namespace: str = "") -> Json:
+class PendingPodAnswer(TypedDict):
+    """A pod without a node."""
+
+    namespace: Annotated[str, "Namespace of the pod."]
+    pod: Annotated[str, "Name of the pod."]
+    uid: Annotated[str, "UID of the pod."]
+    owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
+    profile: Annotated[str, "Scheduler name (spec.schedulerName) of the pod."]
+    state: Annotated[str, "State of the last attempt; Gated or Untried if no attempt is recorded."]
+    podGroup: Annotated[str | None, "PodGroup of the pod."]
+    reason: Annotated[str, "Reason of most nodes, or why no attempt is recorded."]
+    attempt: Annotated[int, "Number of the last attempt; 0 if none is recorded."]
+    id: Annotated[str | None, "ID of the decision; null if no attempt is recorded."]
+    createdAt: Annotated[str | None, "Time at which the pod was created; null if it is not known."]
+    startedAt: Annotated[str | None, "Start of the last attempt; null if none is recorded."]
+    queue: Annotated[str | None, "Queue of the scheduler in which the pod waits; null if it is not known."]
+    notBefore: Annotated[str | None, "Time before which the pod is not tried again; null if it is not known."]
+    latest: Annotated[str | None, "Time at which the pod is tried even if nothing changes; null if there is none."]
+    overdue: Annotated[bool, "Whether the scheduler should have tried the pod again by now."]
+    message: Annotated[str, "Message of the pod's FailedScheduling event; empty if there is none."]
+
+
+class PendingGroup(TypedDict):
+    """Pending pods of one PodGroup, or with one reason."""
+
+    podGroup: Annotated[str | None, "PodGroup of the pods as NAMESPACE/NAME; null for pods without one."]
+    reason: Annotated[str, "Reason of most nodes; of a PodGroup, that of most pods which block it."]
+    code: Annotated[str, "Stable code of the reason."]
+    overdue: Annotated[bool, "Whether the retries of the pods are overdue."]
+    count: Annotated[int, "Number of the pods."]
+    oldestAt: Annotated[str | None, "Time at which the oldest of the pods was created; null if it is not known."]
+    pods: Annotated[list[str], "The oldest of the pods as NAMESPACE/NAME."]
+    podsOmitted: Annotated[int, "Number of pods that are not listed in `pods`."]
+
+
+class DepartedPod(TypedDict):
+    """A pod that is pending by its record, but that the API server has placed or no longer has."""
+
+    namespace: Annotated[str, "Namespace of the pod."]
+    pod: Annotated[str, "Name of the pod."]
+    uid: Annotated[str, "UID of the pod."]
+    startedAt: Annotated[str | None, "Start of its last attempt."]
+    fate: Annotated[Literal["deleted", "replaced", "placed"] | None, "What became of the pod; null if it is not known."]
+
+
+class PendingPods(Document):
+    """Pods whose last attempt did not find a node."""
+
+    kind: Literal["PendingPods"]
+    at: Annotated[str, "Time of the request."]
+    count: Annotated[int, "Number of pending pods."]
+    overdue: Annotated[int, "Number of pending pods whose retry is overdue."]
+    groups: Annotated[list[PendingGroup], "Pending pods, grouped by PodGroup or reason, most pods first."]
+    pods: Annotated[list[PendingPodAnswer], "Pending pods, oldest first."]
+    podsOmitted: Annotated[int, "Number of pods that are not listed."]
+    source: NotRequired[Annotated[Literal["evaluated"], "Present if local mode evaluated the present cluster."]]
+    noRecords: NotRequired[Annotated[bool, "Present and true if no scheduler has ever sent records."]]
+    gone: NotRequired[
+        Annotated[list[DepartedPod], "Pods that are pending by their records alone; added by the plugin."]
+    ]
+
+
+def build_pending_pods(
+    pods: Sequence[PendingPod], *, now_us: int, omitted: int = 0, namespace: str = ""
+) -> PendingPods:
     """Return the JSON document of kind PendingPods: the pods without a node, oldest first, and grouped by reason.
 
     `omitted` counts further pods known to be pending. `now_us`, in microseconds since 1970, determines which retries
@@ -94,8 +157,8 @@ def build_pending_pods(pods: Sequence[PendingPod], *, now_us: int, omitted: int 
     }
 
 
-def remove_deleted_pods(document: Json, unassigned: Collection[str]) -> Json:
-    """Return a PendingPods document without deleted and bound pods, which it lists under `gone` instead.
+def remove_deleted_pods(document: PendingPods, unassigned: Collection[str]) -> PendingPods:
+    """Return a PendingPods document without deleted and bound pods, which `gone` lists instead, with an unknown fate.
 
     `unassigned` holds the UIDs of all pods without a node in the API server. A pod created while they were read may be
     missing among them, so the youngest pods stay in the document.
@@ -103,24 +166,38 @@ def remove_deleted_pods(document: Json, unassigned: Collection[str]) -> Json:
     limit = document["at"]
     deleted = [p for p in document["pods"] if p["uid"] not in unassigned and _is_older(p, limit)]
     left = [p for p in document["pods"] if p not in deleted]
-    named = [{key: p[key] for key in ("namespace", "pod", "uid", "startedAt")} for p in deleted]
-    counts = {"count": len(left), "overdue": sum(pod["overdue"] for pod in left)}
-    return document | counts | {"groups": _groups(left), "pods": left, "gone": named}
+    return document | {
+        "count": len(left),
+        "overdue": sum(pod["overdue"] for pod in left),
+        "groups": _groups(left),
+        "pods": left,
+        "gone": [_departed(pod) for pod in deleted],
+    }
 
 
-def _is_older(pod: Json, at: str) -> bool:
+def _departed(pod: PendingPodAnswer) -> DepartedPod:
+    return {
+        "namespace": pod["namespace"],
+        "pod": pod["pod"],
+        "uid": pod["uid"],
+        "startedAt": pod["startedAt"],
+        "fate": None,
+    }
+
+
+def _is_older(pod: PendingPodAnswer, at: str) -> bool:
     """Return whether a pod was created more than _LIST_AGE_S before the timestamp `at`.
 
     Such a pod is in every pod list that was read around that time, unless it was deleted or bound.
     """
-    since = pod["createdAt"] or pod["startedAt"]
+    since = pod["createdAt"] or pod["startedAt"] or at
     created, read = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (since, at))
     return (read - created).total_seconds() > _LIST_AGE_S
 
 
-def _groups(pods: Sequence[Json]) -> list[Json]:
+def _groups(pods: Sequence[PendingPodAnswer]) -> list[PendingGroup]:
     """Return the pods grouped by pod group or reason: the largest group first, groups of overdue pods last."""
-    groups: dict[tuple[str, bool, str], list[Json]] = {}
+    groups: dict[tuple[str, bool, str], list[PendingPodAnswer]] = {}
     for pod in pods:
         group = f"{pod['namespace']}/{pod['podGroup']}" if pod["podGroup"] else ""
         groups.setdefault((pod["reason"] if not group else "", pod["overdue"], group), []).append(pod)
@@ -131,13 +208,13 @@ def _groups(pods: Sequence[Json]) -> list[Json]:
     ]
 
 
-def _group_reason(members: Sequence[Json]) -> str:
+def _group_reason(members: Sequence[PendingPodAnswer]) -> str:
     """Return the most frequent reason of those members of a pod group that block it."""
     reasons_given = [pod["reason"] for pod in members if pod["reason"] != _GROUP_NOT_PLACED] or [_GROUP_NOT_PLACED]
-    return str(Counter(reasons_given).most_common(1)[0][0])
+    return Counter(reasons_given).most_common(1)[0][0]
 
 
-def add_untried_pods(document: Json, pods: Sequence[UntriedPod]) -> Json:
+def add_untried_pods(document: PendingPods, pods: Sequence[UntriedPod]) -> PendingPods:
     """Return a PendingPods document with the given pods appended, in groups by their gates or their scheduler.
 
     Pods that the document lists already are not added again. A pod without gates is added only if the document lists
@@ -151,7 +228,7 @@ def add_untried_pods(document: Json, pods: Sequence[UntriedPod]) -> Json:
         for pod, row in rows
         if pod.uid not in uids and (pod.gates or (is_complete and _is_older(row, document["at"])))
     ]
-    groups: dict[str, list[Json]] = {}
+    groups: dict[str, list[PendingPodAnswer]] = {}
     for pod in untried:
         groups.setdefault(pod["reason"], []).append(pod)
     return document | {
@@ -174,7 +251,7 @@ def find_dominant_reason(message: str) -> str:
     return str(words).rstrip(".")
 
 
-def _pod(pod: PendingPod, now_us: int) -> Json:
+def _pod(pod: PendingPod, now_us: int) -> PendingPodAnswer:
     retry = pod.retry
     latest = None if retry is None else retry.not_before_us if retry.latest_us is None else retry.latest_us
     return {
@@ -204,7 +281,7 @@ def _reason(pod: PendingPod) -> str:
     return _BINDING_FAILED if pod.state == "Failed" and not pod.message else find_dominant_reason(pod.message)
 
 
-def _untried(pod: UntriedPod) -> Json:
+def _untried(pod: UntriedPod) -> PendingPodAnswer:
     gates = f"schedulingGates: {', '.join(pod.gates)}"
     return {
         "namespace": pod.namespace,
@@ -227,7 +304,7 @@ def _untried(pod: UntriedPod) -> Json:
     }
 
 
-def _group(reason: str, overdue: bool, members: Sequence[Json], pod_group: str = "") -> Json:
+def _group(reason: str, overdue: bool, members: Sequence[PendingPodAnswer], pod_group: str = "") -> PendingGroup:
     return {
         "podGroup": pod_group or None,
         "reason": reason,

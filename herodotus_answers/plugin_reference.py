@@ -9,12 +9,12 @@ Invariant: every reason code of the catalogue except `text`, which every plugin 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypedDict
 
+from herodotus_answers.declare import Document, Page
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION
 
-Json = dict[str, Any]
 _DOCS: Final = "https://kubernetes.io/docs"
 _SCHEDULING: Final = f"{_DOCS}/concepts/scheduling-eviction"
 _ASSIGN: Final = f"{_SCHEDULING}/assign-pod-node"
@@ -35,6 +35,31 @@ class PluginReference:
     documentation: str
     suggestions: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
+
+
+class PluginReason(TypedDict):
+    """A reason that a plugin returns."""
+
+    code: Annotated[str, "Stable code of the reason."]
+    message: Annotated[str, "kube-scheduler's sentence."]
+
+
+class PluginExplanation(Document):
+    """A plugin: what it checks, and how a pod that it rejects can be helped."""
+
+    kind: Literal["PluginExplanation"]
+    checks: Annotated[str, "What the plugin checks or scores."]
+    fields: Annotated[list[str], "Fields that it reads."]
+    reasons: Annotated[list[PluginReason], "Reasons that it returns."]
+    possibleChanges: Annotated[list[str], "Changes that help a rejected pod."]
+    documentation: Annotated[str, "URL of the Kubernetes documentation."]
+
+
+class PluginExplanationList(Page):
+    """All plugins."""
+
+    kind: Literal["PluginExplanationList"]
+    items: Annotated[list[PluginExplanation], "Plugins."]
 
 
 PLUGINS: Final = (
@@ -363,7 +388,7 @@ def find_plugins(words: str) -> list[PluginReference]:
     return [plugin for plugin in PLUGINS if wanted in plugin.codes or (code != "text" and code in plugin.codes)]
 
 
-def build_plugin_explanation(plugin: PluginReference) -> Json:
+def build_plugin_explanation(plugin: PluginReference) -> PluginExplanation:
     """Return the JSON document of kind PluginExplanation."""
     return {
         "apiVersion": API_VERSION,
@@ -374,4 +399,14 @@ def build_plugin_explanation(plugin: PluginReference) -> Json:
         "reasons": [{"code": code, "message": reasons.CATALOGUE[code]} for code in plugin.codes],
         "possibleChanges": list(plugin.suggestions),
         "documentation": plugin.documentation,
+    }
+
+
+def build_plugin_list() -> PluginExplanationList:
+    """Return the JSON document of kind PluginExplanationList: all plugins."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PluginExplanationList",
+        "metadata": {},
+        "items": [build_plugin_explanation(plugin) for plugin in PLUGINS],
     }

@@ -14,17 +14,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
-from herodotus_answers import suggestions
+from herodotus_answers.declare import Document
 from herodotus_answers.explain import select_nearest_rejected
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.node_results import build_reason_detail, list_rejections, pluralize
 from herodotus_answers.pending import find_dominant_reason
+from herodotus_answers.suggestions import SuggestionAnswer, build_suggestions
 from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
 from herodotus_record.units import format_quantities, format_timestamp
 
-Json = dict[str, Any]
+GroupState = Literal["Scheduled", "PartlyScheduled", "Fits", "WaitingForPreemption", "Unschedulable", "Error"]
 
 MAX_REASONS: Final = 8  # different reasons of blocked members; the other members are counted
 PLACED: Final = ("Bound", "Binding", "DryRun")
@@ -102,6 +103,100 @@ class GroupRecords:
     source: str
 
 
+class MemberCounts(TypedDict):
+    """Numbers of pods of the group."""
+
+    members: Annotated[int, "Number of pods that are listed."]
+    placed: Annotated[int, "Number of pods that are on a node or being bound to one."]
+    provisional: Annotated[int, "Number of pods for which a node was found, but which are not placed."]
+    blocked: Annotated[int, "Number of pods for which no node was found."]
+    notRecorded: Annotated[int, "Number of pods of the last cycle without a record."]
+
+
+class LastCycle(TypedDict):
+    """Last scheduling cycle of the group."""
+
+    number: Annotated[int, "Number of the cycle among all group cycles of the scheduler process."]
+    pods: Annotated[int, "Number of pods that the cycle had to decide."]
+    scheduledBefore: Annotated[int, "Number of pods of the group that were on a node before the cycle."]
+    startedAt: Annotated[str, "Start of the first pod's decision."]
+    seconds: Annotated[float, "Time from the start of the first pod's decision to that of the last, in seconds."]
+
+
+class ClosestNode(TypedDict):
+    """Rejected node that is closest to fitting."""
+
+    node: Annotated[str, "Name of the node."]
+    reason: Annotated[str, "Why it was rejected."]
+
+
+class Shortage(TypedDict):
+    """What the group lacks."""
+
+    pods: Annotated[int, "Number of missing pods."]
+    requests: Annotated[dict[str, str], "Requests of the missing pods together, by resource."]
+    closestNode: Annotated[ClosestNode | None, "Node that is closest to fitting the next pod; null if unknown."]
+    enoughMinCount: Annotated[int | None, "Greatest minCount with which the group would have been placed."]
+
+
+class GroupReason(TypedDict):
+    """A reason and the pods that it blocks."""
+
+    reason: Annotated[str, "Reason of most nodes."]
+    pods: Annotated[int, "Number of pods with the reason."]
+    first: Annotated[str, "Name of the first of them."]
+    position: Annotated[int | None, "Position of the first of them in the cycle; null if it was decided before."]
+    id: Annotated[str, "ID of its decision."]
+    message: Annotated[str, "Message of its FailedScheduling event."]
+    headline: Annotated[str | None, "Its decision in one sentence; null if it was not read."]
+    suggestions: Annotated[list[SuggestionAnswer], "Changes after which it would have fitted."]
+
+
+class GroupNode(TypedDict):
+    """A node that was chosen for pods of the group."""
+
+    node: Annotated[str, "Name of the node."]
+    pods: Annotated[int, "Number of the group's pods for which it was chosen."]
+    last: Annotated[str, "Name of the last of them."]
+    position: Annotated[int | None, "Position of the last of them in the cycle; null if it was decided before."]
+    full: Annotated[bool | None, "Whether it rejected the first blocked pod; null if unknown."]
+    reason: Annotated[str | None, "Why it rejected the first blocked pod."]
+
+
+class GroupPod(TypedDict):
+    """A pod of the group."""
+
+    namespace: Annotated[str, "Namespace of the pod."]
+    pod: Annotated[str, "Name of the pod."]
+    uid: Annotated[str, "UID of the pod."]
+    position: Annotated[int | None, "Position in the last cycle; null if it was decided before."]
+    state: Annotated[str, "State of its last attempt, or Fits."]
+    node: Annotated[str | None, "Node that the attempt chose."]
+    provisional: Annotated[bool, "Whether it is not placed on that node."]
+    reason: Annotated[str | None, "Why it is not placed."]
+    attempt: Annotated[int, "Number of the attempt."]
+    startedAt: Annotated[str, "Start of the attempt."]
+    id: Annotated[str, "ID of the decision."]
+
+
+class PodGroupPlacement(Document, MemberCounts):
+    """How the pods of a PodGroup were placed together, or which of them block it."""
+
+    kind: Literal["PodGroupPlacement"]
+    source: Annotated[str, "Source of the records; `evaluated` if local mode evaluated the present cluster."]
+    state: Annotated[GroupState, "State of the group after its last cycle."]
+    headline: Annotated[str, "The result for the group in one sentence."]
+    message: Annotated[str, "Message of the members whose placement was undone with the group; empty if none was."]
+    minCount: Annotated[int | None, "Number of pods that the group needs at least; null if unknown."]
+    missing: Annotated[int, "Number of further pods that need a node before the group can be placed."]
+    cycle: Annotated[LastCycle | None, "Last cycle of the group; null if its pods were decided alone."]
+    shortage: Annotated[Shortage | None, "What would have been enough; null if no pod is missing."]
+    reasons: Annotated[list[GroupReason], "Reasons of the blocked pods, in the order of the cycle."]
+    reasonsOmitted: Annotated[int, "Number of reasons that are not listed."]
+    nodes: Annotated[list[GroupNode], "Nodes that were chosen for pods of the group."]
+    pods: Annotated[list[GroupPod], "Pods of the group, in the order of the cycle."]
+
+
 def group_by_reason(members: Sequence[GroupMember]) -> list[list[GroupMember]]:
     """Return the blocked members grouped by reason, in the order of the cycle."""
     groups: dict[str, list[GroupMember]] = {}
@@ -111,11 +206,11 @@ def group_by_reason(members: Sequence[GroupMember]) -> list[list[GroupMember]]:
     return list(groups.values())
 
 
-def build_pod_group_placement(records: GroupRecords) -> Json:
+def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
     """Return the JSON document of kind PodGroupPlacement."""
     members, cycle = records.members, records.cycle
     blocked = group_by_reason(members)
-    counts = {
+    counts: MemberCounts = {
         "members": len(members),
         "placed": sum(m.is_placed for m in members),
         "provisional": sum(m.is_provisional for m in members),
@@ -123,13 +218,12 @@ def build_pod_group_placement(records: GroupRecords) -> Json:
         "notRecorded": max(0, cycle.pods - sum(m.position is not None for m in members)) if cycle else 0,
     }
     missing = _count_missing(records, counts)
-    state = _state(members, counts, records.group_message)
-    answer = {
+    answer: PodGroupPlacement = {
         "apiVersion": API_VERSION,
         "kind": "PodGroupPlacement",
         "metadata": {"namespace": records.namespace, "name": records.name},
         "source": records.source,
-        "state": state,
+        "state": _state(members, counts, records.group_message),
         "headline": "",
         "message": records.group_message,
         "minCount": cycle.min_count if cycle else None,
@@ -142,15 +236,16 @@ def build_pod_group_placement(records: GroupRecords) -> Json:
         "nodes": _nodes(records, blocked),
         "pods": [_member(m) for m in members],
     }
-    return answer | {"headline": _headline(records, answer)}
+    answer["headline"] = _headline(records, answer)
+    return answer
 
 
-def _count_missing(records: GroupRecords, counts: Mapping[str, int]) -> int:
+def _count_missing(records: GroupRecords, counts: MemberCounts) -> int:
     """Return how many more members need a node before the group can be placed."""
     return 0 if records.cycle is None else max(0, records.cycle.min_count - counts["placed"] - counts["provisional"])
 
 
-def _state(members: Sequence[GroupMember], counts: Mapping[str, int], message: str) -> str:
+def _state(members: Sequence[GroupMember], counts: MemberCounts, message: str) -> GroupState:
     if members and all(m.state == FITS for m in members if not m.is_placed):
         return FITS if counts["provisional"] else "Scheduled"
     if counts["placed"] and not counts["provisional"]:
@@ -160,7 +255,7 @@ def _state(members: Sequence[GroupMember], counts: Mapping[str, int], message: s
     return "WaitingForPreemption" if "preemption" in message else "Unschedulable"
 
 
-def _cycle(records: GroupRecords) -> Json | None:
+def _cycle(records: GroupRecords) -> LastCycle | None:
     cycle = records.cycle
     if cycle is None:
         return None
@@ -175,8 +270,8 @@ def _cycle(records: GroupRecords) -> Json | None:
 
 
 def _shortage(
-    records: GroupRecords, blocked: Sequence[Sequence[GroupMember]], missing: int, counts: Mapping[str, int]
-) -> Json | None:
+    records: GroupRecords, blocked: Sequence[Sequence[GroupMember]], missing: int, counts: MemberCounts
+) -> Shortage | None:
     """Return what the members that the group still needs request together, and the `minCount` that would be enough."""
     if not missing or not blocked:
         return None
@@ -190,7 +285,7 @@ def _shortage(
     }
 
 
-def _closest(record: MemberRecord) -> Json | None:
+def _closest(record: MemberRecord) -> ClosestNode | None:
     """Return the rejected node that is closest to fitting, and its reasons."""
     if record.decision.chosen is not None:
         return None
@@ -207,7 +302,7 @@ def _rejection(record: MemberRecord, slot: int) -> str:
     return ", ".join(d["text"] for d in details) or rejections[0][0]
 
 
-def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> Json:
+def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> GroupReason:
     first = group[0]
     record = read.get(first.decision_id)
     return {
@@ -218,11 +313,11 @@ def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> J
         "id": first.decision_id,
         "message": first.message,
         "headline": format_headline(record.decision, record.table) if record else None,
-        "suggestions": suggestions.build_suggestions(record.decision) if record else [],
+        "suggestions": build_suggestions(record.decision) if record else [],
     }
 
 
-def _nodes(records: GroupRecords, blocked: Sequence[Sequence[GroupMember]]) -> list[Json]:
+def _nodes(records: GroupRecords, blocked: Sequence[Sequence[GroupMember]]) -> list[GroupNode]:
     """Return the nodes chosen for members: how many, the last of them, and why the first blocked member did not fit.
 
     `full` is null if no decision on a blocked member with this node was read.
@@ -233,7 +328,7 @@ def _nodes(records: GroupRecords, blocked: Sequence[Sequence[GroupMember]]) -> l
             chosen.setdefault(member.node, []).append(member)
     first = records.blocking.get(blocked[0][0].decision_id) if blocked else None
     slots = {} if first is None else {name: slot for slot, name in enumerate(first.table.names) if name in chosen}
-    nodes = []
+    nodes = list[GroupNode]()
     for node, members in chosen.items():
         slot = slots.get(node)
         rejected = "" if first is None or slot is None else _rejection(first, slot)
@@ -250,7 +345,7 @@ def _nodes(records: GroupRecords, blocked: Sequence[Sequence[GroupMember]]) -> l
     return nodes
 
 
-def _member(member: GroupMember) -> Json:
+def _member(member: GroupMember) -> GroupPod:
     return {
         "namespace": member.namespace,
         "pod": member.pod,
@@ -266,7 +361,7 @@ def _member(member: GroupMember) -> Json:
     }
 
 
-def _headline(records: GroupRecords, answer: Json) -> str:
+def _headline(records: GroupRecords, answer: PodGroupPlacement) -> str:
     """Return one sentence on the group: how many members fit, how many it needs, and who blocks it."""
     members, need = answer["members"], f" (minCount {answer['minCount']})" if answer["minCount"] else ""
     nodes = Counter(m.node for m in records.members if m.is_placed)

@@ -8,17 +8,68 @@ for another scheduler's pod. The entry states which, and names no victim that th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, TypedDict
 
+from herodotus_answers.declare import Document
 from herodotus_record.model import API_VERSION, Candidate, Decision, Outcome, Source
 from herodotus_record.units import format_timestamp
 
-Json = dict[str, Any]
-_STATES: Final = {"evicted": "Evicted", "taken-back": "Evicted", "eviction-failed": "Failed"}  # by code of the note
+VictimState = Literal["Evicted", "Failed", "Unknown"]
+_STATES: Final[Mapping[str, VictimState]] = {  # by code of the note
+    "evicted": "Evicted",
+    "taken-back": "Evicted",
+    "eviction-failed": "Failed",
+}
 
 
-def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_preemptor: bool) -> Json | None:
+class Preemptor(TypedDict):
+    """A pod for which others were evicted."""
+
+    namespace: Annotated[str, "Namespace of the pod."]
+    pod: Annotated[str, "Name of the pod."]
+    uid: Annotated[str, "UID of the pod."]
+    priority: Annotated[int, "Priority of the pod."]
+    owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
+    attempt: Annotated[int, "Number of the attempt."]
+    decision: Annotated[str, "ID of the decision."]
+
+
+class Victim(TypedDict):
+    """A pod that was chosen for eviction."""
+
+    namespace: Annotated[str | None, "Namespace of the pod; null if the reader may not see it."]
+    pod: Annotated[str | None, "Name of the pod; null if the reader may not see it."]
+    state: Annotated[VictimState, "Result of the eviction; Unknown if it is not recorded."]
+    at: Annotated[str | None, "Time of the result; null if it is not recorded."]
+
+
+class PreemptionEntry(TypedDict):
+    """The pods that one decision chose for eviction."""
+
+    at: Annotated[str, "Start of the attempt."]
+    node: Annotated[str, "Node that was nominated."]
+    evicted: Annotated[bool, "Whether the scheduler evicted the pods; false if an observer's evaluation chose them."]
+    source: Annotated[str, "Source of the record."]
+    profile: Annotated[str, "Scheduler name (spec.schedulerName) of the profile."]
+    preemptor: Annotated[Preemptor | None, "Pod that got the room; null if the reader may not see it."]
+    victims: Annotated[list[Victim], "Pods that were chosen for eviction."]
+    pdbViolations: Annotated[int, "Number of PodDisruptionBudgets that the evictions violate."]
+
+
+class Preemptions(Document):
+    """Pods that were evicted to make room for pods of higher priority, by the decision that chose them."""
+
+    kind: Literal["Preemptions"]
+    since: Annotated[str, "Start of the time window."]
+    until: Annotated[str, "Time of the request."]
+    complete: Annotated[bool, "Whether every decision of the requested time window is counted."]
+    preemptions: Annotated[list[PreemptionEntry], "Preemptions, the newest first."]
+
+
+def build_preemption(
+    decision: Decision, outcomes: Sequence[Outcome], *, shows_preemptor: bool
+) -> PreemptionEntry | None:
     """Return the entry of the document for one decision, or None if it evicted no pod.
 
     Unless `shows_preemptor`, the entry does not name the pod that the decision is about.
@@ -28,7 +79,7 @@ def build_preemption(decision: Decision, outcomes: Sequence[Outcome], *, shows_p
         return None
     results = {o.reason.params.get("victim"): o for o in outcomes if o.phase == "Evict" and o.reason is not None}
     pod = decision.pod
-    preemptor = {
+    preemptor: Preemptor = {
         "namespace": pod.namespace,
         "pod": pod.name,
         "uid": pod.uid,
@@ -66,8 +117,8 @@ def _find_taken(decision: Decision) -> Candidate | None:
 
 
 def build_preemptions(
-    entries: Sequence[Json], *, since_us: int, until_us: int, complete: bool, namespace: str = ""
-) -> Json:
+    entries: Sequence[PreemptionEntry], *, since_us: int, until_us: int, complete: bool, namespace: str = ""
+) -> Preemptions:
     """Return the JSON document of kind Preemptions, with `entries` from `build_preemption`, the newest first.
 
     `complete` is whether every decision of the time window was read.
@@ -83,7 +134,7 @@ def build_preemptions(
     }
 
 
-def _victim(name: str, outcome: Outcome | None) -> Json:
+def _victim(name: str, outcome: Outcome | None) -> Victim:
     """Return a victim with its state, Unknown if the record does not hold the result of its eviction."""
     namespace, slash, pod = name.partition("/")
     state = _STATES.get(outcome.reason.code, "Unknown") if outcome is not None and outcome.reason else "Unknown"

@@ -17,7 +17,18 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from herodotus_answers import decision, placement_review, pod, pruned
+from herodotus_answers import (
+    agreements,
+    balance,
+    decision,
+    pending,
+    placement_review,
+    plugin_reference,
+    pod,
+    pod_group,
+    preemptions,
+    pruned,
+)
 from herodotus_answers.declare import NotRequired
 from herodotus_record.fields import INLINE, FieldDeclaration, list_declarations
 from herodotus_record.model import (
@@ -41,6 +52,15 @@ KINDS: Final = (
     decision.DecisionList,
     placement_review.PlacementReview,
     pod.PodExplanation,
+    pending.PendingPods,
+    pod_group.PodGroupPlacement,
+    balance.Balance,
+    agreements.Agreements,
+    preemptions.Preemptions,
+)
+PLUGIN_KINDS: Final = (  # documents that only the plugin builds
+    plugin_reference.PluginExplanation,
+    plugin_reference.PluginExplanationList,
 )
 VERSION: Final = API_VERSION.partition("/")[2]
 ID: Final = f"https://herodotus.dev/schemas/{VERSION}"
@@ -62,7 +82,7 @@ def name_kind(kind: type) -> str:
 
 @cache
 def list_types() -> Mapping[str, type]:
-    """Return the type of each kind of document."""
+    """Return the type of each kind of document of the service."""
     return {name_kind(kind): kind for kind in KINDS}
 
 
@@ -73,7 +93,7 @@ def refer_to(kind: str) -> Json:
 
 @cache
 def build_schemas() -> Mapping[str, Json]:
-    """Return the OpenAPI 3.0 schema of every kind."""
+    """Return the OpenAPI 3.0 schema of every kind of document of the service."""
     found = {name: _describe_object(kind) for name, kind in list_types().items()}
     found["Decision"]["properties"] |= _derive_decision()
     return found
@@ -82,10 +102,11 @@ def build_schemas() -> Mapping[str, Json]:
 @cache
 def build_json_schema() -> Json:
     """Return the JSON Schema document (2020-12) of all answers: under `$defs` one schema for each kind."""
+    schemas = {**build_schemas(), **{name_kind(kind): _describe_object(kind) for kind in PLUGIN_KINDS}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
-        "$defs": {kind: _convert(schema) for kind, schema in sorted(build_schemas().items())},
+        "$defs": {kind: _convert(schema) for kind, schema in sorted(schemas.items())},
     }
 
 

@@ -44,8 +44,8 @@ class Environment(NamedTuple):
     width: Callable[[], int]
     height: Callable[[], int] = int
 
-    def fetch(self, connection: ConnectionSettings, path: str, output: OutputOptions, screen: str = "") -> Json:
-        """Request `path` from the decisions service and return the JSON document.
+    def fetch(self, connection: ConnectionSettings, path: str, output: OutputOptions, screen: str = "") -> Any:
+        """Request `path` from the decisions service and return the JSON document, whose type the caller declares.
 
         `screen` names the render module that will draw the document; it is imported while the request runs.
         """
@@ -102,7 +102,7 @@ class Environment(NamedTuple):
         transport = connect(connection, self.environ)
         decision_watch.repeat_on_decisions(transport, namespace, selector or api_paths.ALL_DECISIONS, print_again)
 
-    def print_answer(self, document: Json, output: OutputOptions, screen: Screen) -> None:
+    def print_answer(self, document: Mapping[str, Any], output: OutputOptions, screen: Screen) -> None:
         """Print a document in the chosen format: JSON, YAML, names, or the screen that `screen` builds from it."""
         if output.format not in SCREEN_FORMATS:
             self.out.write(self.format_document(document, output))
@@ -125,7 +125,7 @@ class Environment(NamedTuple):
 
         pager.write(text, self.out, self.environ, self.height())
 
-    def format_document(self, document: Json, output: OutputOptions, *, of_stream: bool = False) -> str:
+    def format_document(self, document: Mapping[str, Any], output: OutputOptions, *, of_stream: bool = False) -> str:
         """Return a document as text in the chosen format, which is not a screen's.
 
         A document of a stream takes a line if it is JSON, has `---` above it if it is YAML, and has no header.

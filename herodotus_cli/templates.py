@@ -28,7 +28,7 @@ _END_OF_CELL, _END_OF_ROW = "\x1f", "\x1e"  # no valid text of an object holds t
 _GAP: Final = "   "  # kubectl's
 
 
-def evaluate(document: Json, format_: str, environ: Mapping[str, str], *, headers: bool) -> str:
+def evaluate(document: Mapping[str, Any], format_: str, environ: Mapping[str, str], *, headers: bool) -> str:
     """Return what a format such as `jsonpath=TEMPLATE` prints of a document.
 
     `headers` says whether custom columns have a header. Raises CliError, with kubectl's message, for an invalid
@@ -45,7 +45,7 @@ def evaluate(document: Json, format_: str, environ: Mapping[str, str], *, header
     return escape_lines(_run(document, format_, environ))
 
 
-def _draw_columns(rows: Sequence[Json], spec: str, environ: Mapping[str, str], *, headers: bool) -> str:
+def _draw_columns(rows: Sequence[Mapping[str, Any]], spec: str, environ: Mapping[str, str], *, headers: bool) -> str:
     titles, paths = zip(*map(_parse_column, spec.split(",")), strict=True)
     cells = "".join(f'{{{path}}}{{"\\u001f"}}' for path in paths)
     document = {"apiVersion": "v1", "kind": "Rows", "rows": _without_nulls(rows)}
@@ -77,7 +77,7 @@ def _parse_column(column: str) -> tuple[str, str]:
     return title.strip(), path if path[0] in ".[" else f".{path}"
 
 
-def _run(document: Json, format_: str, environ: Mapping[str, str]) -> str:
+def _run(document: Mapping[str, Any], format_: str, environ: Mapping[str, str]) -> str:
     """Return what kubectl prints of a document. Raises CliError with kubectl's message if it cannot."""
     kubectl = KubectlCommand(ConnectionSettings(), environ).program
     name = format_.partition("=")[0]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from herodotus_answers.pending import UntriedPod
+    from herodotus_answers.pending import PendingPods, UntriedPod
 
 Json = dict[str, Any]
 OBSERVE = "kubectl apply -f deploy/observer.yaml"
@@ -55,7 +55,7 @@ def was_created_with_node(pod: Json) -> bool:
     return not any(condition.get("type") == "PodScheduled" for condition in conditions)
 
 
-def add_to_pending_pods(document: Json, pods: Sequence[Json]) -> Json:
+def add_to_pending_pods(document: PendingPods, pods: Sequence[Json]) -> PendingPods:
     """Return the pending-pods document with pods added that it lacks. `pods` are Pod objects from the API server."""
     from herodotus_answers.pending import add_untried_pods
 

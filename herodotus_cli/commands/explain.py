@@ -37,17 +37,11 @@ def explain(ctx: click.Context, /, words: tuple[str, ...], **_given: object) -> 
 
 def run(words: str, output: OutputOptions, environment: Environment) -> None:
     """Print what the named plugin does, or a list of all plugins if `words` is empty."""
-    from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation, find_plugins
+    from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation, build_plugin_list, find_plugins
     from herodotus_cli.render import lists
-    from herodotus_record.model import API_VERSION
 
     if not words:
-        document = {
-            "apiVersion": API_VERSION,
-            "kind": "PluginExplanationList",
-            "metadata": {},
-            "items": [build_plugin_explanation(plugin) for plugin in PLUGINS],
-        }
+        document = build_plugin_list()
         environment.print_answer(document, output, lambda _: lists.build_plugins(document))
         return
     plugins = find_plugins(words)

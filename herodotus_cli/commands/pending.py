@@ -5,21 +5,26 @@ Owns: its options and its request. Does not own: the screen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from herodotus_cli import option_values, options
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import Environment, Json, environment_of
+from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 from herodotus_client import api_paths
 
+if TYPE_CHECKING:
+    from herodotus_answers.pending import DepartedPod, PendingPods
+
+Row = TypeVar("Row", bound=Mapping[str, Any])
 # What --sort-by accepts, as a short word or as a JSONPath of an entry of `pods`.
 SORT_FIELDS = {
     "name": "pod",
@@ -125,18 +130,19 @@ def _once(
     arguments: PendingArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
     namespace, labels, _ = arguments
+    path = api_paths.pending_pods(namespace, labels=labels)
     with (
         _unassigned_pods(namespace, labels, connection, environment) as query,
         # which pods exist does not depend on labels, which may have changed since a decision
         _unassigned_pods(namespace, "", connection, environment) if labels else query as every,
     ):
-        answer = environment.fetch(connection, api_paths.pending_pods(namespace, labels=labels), output, "pending")
+        answer: PendingPods = environment.fetch(connection, path, output, "pending")
         waiting, unassigned = query.pods(), every.uids() if answer.get("pods") else None
     if unassigned is not None:
         from herodotus_answers.pending import remove_deleted_pods
 
         answer = remove_deleted_pods(answer, unassigned)
-        _look_up_fates(answer["gone"], connection, environment)
+        _look_up_fates(answer.get("gone", []), connection, environment)
     if waiting:
         from herodotus_cli import unrecorded_pods
 
@@ -155,13 +161,13 @@ def _once(
     environment.print_answer(answer, output, lambda view: pending_screen.build_screen(answer, view))
 
 
-def sort_pods(pods: list[Json], field: str) -> list[Json]:
+def sort_pods(pods: list[Row], field: str) -> list[Row]:
     """Return the pods sorted by a field; pods without a value come last."""
     return sorted(pods, key=lambda pod: (pod[field] is None, pod[field] if pod[field] is not None else ""))
 
 
-def _look_up_fates(absent: list[Json], connection: ConnectionSettings, environment: Environment) -> None:
-    """Add `fate`, what became of a pod that is no longer pending: deleted, replaced, placed, or None if unknown.
+def _look_up_fates(absent: list[DepartedPod], connection: ConnectionSettings, environment: Environment) -> None:
+    """Set `fate`, what became of a pod that is no longer pending, if the API server says so.
 
     Only the first _MAX_LOOKED_UP are looked up, at the same time.
     """
@@ -175,8 +181,6 @@ def _look_up_fates(absent: list[Json], connection: ConnectionSettings, environme
         ]
         for pod, query in asked:
             pod["fate"] = query.fate({"metadata": pod}) or ("placed" if query.pod else None)
-    for pod in absent[_MAX_LOOKED_UP:]:
-        pod["fate"] = None
 
 
 def _unassigned_pods(

@@ -5,7 +5,7 @@ Owns: the content of the screen. Does not own: recomputing decisions (`herodotus
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herodotus_cli.render.formatting import format_age, format_count, format_number, format_percent, join_limited
 from herodotus_cli.render.screen_elements import (
@@ -20,13 +20,15 @@ from herodotus_cli.render.screen_elements import (
 )
 from herodotus_cli.render.workload import format_reasons
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from herodotus_answers.balance import Balance, MovedPlacement, NodeBalance
+
 _NODES = 20  # on a terminal: those that won most; every node when piped or with -o wide
 _MOVES = 10  # on a terminal
 _ROOMY = 100  # columns of a terminal that hold every column, weights included, and whole names of plugins
 
 
-def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+def build_screen(answer: Balance, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: wins per node, then the effect of each score plugin.
 
     If the answer has other weights, the pods that would have gone elsewhere follow.
@@ -62,7 +64,7 @@ def _has_no_rows(section: list[Block]) -> bool:
     return any(getattr(block, "rows", None) == () for block in section)
 
 
-def _nodes(nodes: list[Json], view: ViewOptions, *, weighed: bool) -> Block:
+def _nodes(nodes: list[NodeBalance], view: ViewOptions, *, weighed: bool) -> Block:
     """Return the table of each node's wins, beside the wins expected if all feasible nodes had scored the same.
 
     With `weighed`, the table also has the wins under other weights; on a narrow terminal it then lacks SHARE and FIT.
@@ -73,7 +75,7 @@ def _nodes(nodes: list[Json], view: ViewOptions, *, weighed: bool) -> Block:
         row: list[Cell | str] = [n["node"], str(n["won"]), format_number(n["expected"])]
         if not narrow:
             row = [*row[:2], format_percent(n["share"]), row[2], str(n["fit"])]
-        if weighed:
+        if n["wouldWin"] is not None:
             row += [format_number(n["wouldWin"]), _difference(n["wouldWin"] - n["won"])]
         rows.append([*row, format_reasons(n["decidedBy"])])
     columns = ["EXPECTED"] if narrow else ["SHARE", "EXPECTED", "FIT"]
@@ -81,7 +83,7 @@ def _nodes(nodes: list[Json], view: ViewOptions, *, weighed: bool) -> Block:
     return build_table(header, rows, right=range(1, len(header) - 1))
 
 
-def _plugins(answer: Json) -> Block:
+def _plugins(answer: Balance) -> Block:
     weights = answer["weights"] or {}
     rows = []
     for p in sorted(answer["plugins"], key=lambda p: (-p["movesWithout"], -p["decided"], p["plugin"])):
@@ -90,11 +92,11 @@ def _plugins(answer: Json) -> Block:
     return build_table(("SCORE PLUGIN", "WEIGHT", "DECIDED", "CHANGED WINNER"), rows, right=(1, 2, 3))
 
 
-def _moves(moves: list[Json]) -> Block:
-    rows = [
-        (f"{m['namespace']}/{m['pod']}", m["from"], m["to"] or f"random among {format_count(m['drawnAmong'], 'node')}")
-        for m in moves
-    ]
+def _moves(moves: list[MovedPlacement]) -> Block:
+    rows = []
+    for m in moves:
+        to = m["to"] or f"random among {format_count(m['drawnAmong'] or 0, 'node')}"
+        rows.append((f"{m['namespace']}/{m['pod']}", m["from"], to))
     return build_table(("POD", "WENT TO", "WOULD GO TO"), rows)
 
 

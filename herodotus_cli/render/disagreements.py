@@ -5,7 +5,7 @@ Owns: the content of the screen. Does not own: sums (`herodotus_answers.agreemen
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, format_percent
 from herodotus_cli.render.screen_elements import (
@@ -18,12 +18,14 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
 )
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from herodotus_answers.agreements import Agreements, Disagreement, SchedulerAgreement
+
 _SHOWN = 20  # on a terminal; all when piped
 _ROOMY = 140  # columns of a terminal that hold a sentence too
 
 
-def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+def build_screen(answer: Agreements, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: the observer's agreement with each scheduler, then unexplained outcomes.
 
     The outcomes are in order of time, newest first. Piped output has only their table.
@@ -47,7 +49,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     return join_sections(sections)
 
 
-def _schedulers(schedulers: list[Json]) -> Block:
+def _schedulers(schedulers: list[SchedulerAgreement]) -> Block:
     rows = []
     for s in schedulers:
         causes = ", ".join(f"{cause} {n}" for cause, n in s["causes"].items())
@@ -57,7 +59,7 @@ def _schedulers(schedulers: list[Json]) -> Block:
     return build_table(header, rows, right=range(1, 6))
 
 
-def _outcomes(outcomes: list[Json], view: ViewOptions) -> Block:
+def _outcomes(outcomes: list[Disagreement], view: ViewOptions) -> Block:
     roomy = view.piped or view.wide or (view.width or 0) >= _ROOMY
     rows: list[list[Cell | str]] = []
     for o in outcomes:
@@ -65,7 +67,7 @@ def _outcomes(outcomes: list[Json], view: ViewOptions) -> Block:
             f"{o['namespace']}/{o['pod']}",
             format_age_or_time(o["at"], view),
             o["node"] or "–",
-            o["cause"],
+            o["cause"] or "–",
         ]
         rows.append([*row, o["headline"] or "not kept"] if roomy else row)
     return build_table(("POD", "AGE", "NODE", "CAUSE", *(("EVALUATION",) if roomy else ())), rows)

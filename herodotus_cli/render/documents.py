@@ -6,12 +6,13 @@ Owns: their layout, and escaping characters that a terminal would interpret. Doe
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from herodotus_record.escaping import escape, escape_json, is_safe
 
 
-def serialize(document: dict[str, Any], format_: str) -> str:
+def serialize(document: Mapping[str, Any], format_: str) -> str:
     """Return the document as text in the format `json`, `yaml` or `name`. The last has one KIND/NAME per line."""
     if format_ == "json":
         return escape_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
@@ -20,14 +21,14 @@ def serialize(document: dict[str, Any], format_: str) -> str:
     return "".join(f"{escape(name)}\n" for name in _names(document))
 
 
-def serialize_event(document: dict[str, Any], format_: str) -> str:
+def serialize_event(document: Mapping[str, Any], format_: str) -> str:
     """Return a document of a stream as text: a line of JSON, a YAML document after `---`, or KIND/NAME."""
     if format_ == "json":
         return escape_json(json.dumps(document, ensure_ascii=False)) + "\n"
     return ("---\n" if format_ == "yaml" else "") + serialize(document, format_)
 
 
-def list_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
+def list_rows(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the entries of a document that is a list, such as its pods, or the document itself as the only one."""
     value: Any = document
     for key in _ROWS.get(document["kind"], ()):
@@ -35,7 +36,7 @@ def list_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [document] if value is document else list(value)
 
 
-def _names(document: dict[str, Any]) -> list[str]:
+def _names(document: Mapping[str, Any]) -> list[str]:
     """Return, as `KIND/NAME`, the pods, nodes or workloads that a document of the decisions service describes."""
     kind = document["kind"]
     if kind == "Decision":
@@ -77,7 +78,7 @@ _KINDS = {
 }
 
 
-def _yaml(document: dict[str, Any]) -> str:
+def _yaml(document: Mapping[str, Any]) -> str:
     import yaml  # here, because it takes 20 ms that other formats do not need
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -5,7 +5,7 @@ Owns: the content of these screens. Does not own: what is listed (the decisions 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from herodotus_cli.render.formatting import format_age_or_time, format_feasible
 from herodotus_cli.render.screen_elements import (
@@ -16,6 +16,9 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
+
+if TYPE_CHECKING:
+    from herodotus_answers.plugin_reference import PluginExplanation, PluginExplanationList
 
 Json = dict[str, Any]
 _ROOMY = 100  # columns of a terminal that hold the attempt and the number of feasible nodes too
@@ -70,7 +73,7 @@ def build_pods(answer: Json, view: ViewOptions, namespace: str) -> list[Block]:
     )
 
 
-def build_plugin(answer: Json) -> list[Block]:
+def build_plugin(answer: PluginExplanation) -> list[Block]:
     """Return the blocks of the screen of `explain` about one plugin."""
     groups = {
         "READS": answer["fields"],
@@ -84,7 +87,7 @@ def build_plugin(answer: Json) -> list[Block]:
     )
 
 
-def build_plugins(answer: Json) -> list[Block]:
+def build_plugins(answer: PluginExplanationList) -> list[Block]:
     """Return the blocks of the screen of `explain` that lists all plugins."""
     rows = [(plugin["metadata"]["name"], plugin["checks"]) for plugin in answer["items"]]
     return [build_table(("PLUGIN", "WHAT IT DOES"), rows)]

@@ -5,7 +5,7 @@ Owns: the content of the screen. Does not own: grouping (`herodotus_answers.pend
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herodotus_cli.render.formatting import (
     format_age_or_time,
@@ -16,7 +16,9 @@ from herodotus_cli.render.formatting import (
 )
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, join_sections
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from herodotus_answers.pending import PendingGroup, PendingPodAnswer, PendingPods
+
 _MAX_PODS = 20  # on a terminal, one by one; every pod when piped
 _NAMED = 3  # of a group
 _FATES = {
@@ -28,7 +30,7 @@ _FATES = {
 _ROOMY = 100  # columns of a terminal that hold the queue too
 
 
-def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+def build_screen(answer: PendingPods, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: reasons why pods are pending, most pods first, then the pods."""
     waiting = answer["count"] - answer["overdue"]
     late = answer["overdue"]
@@ -50,7 +52,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     return join_sections(sections)
 
 
-def _deleted_pods_sentence(answer: Json, view: ViewOptions) -> str:
+def _deleted_pods_sentence(answer: PendingPods, view: ViewOptions) -> str:
     """Return a sentence on pods that have a record as pending but were deleted or placed since; "" if none."""
     sentences = ""
     for fate, words in _FATES.items():
@@ -60,7 +62,7 @@ def _deleted_pods_sentence(answer: Json, view: ViewOptions) -> str:
     return sentences
 
 
-def _groups(groups: list[Json], view: ViewOptions) -> Block:
+def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:
     rows = []
     for g in groups:
         which = join_limited(g["pods"], _NAMED) if not g["podsOmitted"] else ", ".join([*g["pods"][:_NAMED], "…"])
@@ -71,14 +73,14 @@ def _groups(groups: list[Json], view: ViewOptions) -> Block:
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 
 
-def _evaluated_pods(pods: list[Json], view: ViewOptions) -> Block:
+def _evaluated_pods(pods: list[PendingPodAnswer], view: ViewOptions) -> Block:
     rows = [
         [f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", p["reason"]] for p in pods
     ]
     return build_table(("POD", "AGE", "REASON"), rows)
 
 
-def _pods(pods: list[Json], view: ViewOptions) -> Block:
+def _pods(pods: list[PendingPodAnswer], view: ViewOptions) -> Block:
     rows = []
     narrow = view.width is not None and view.width < _ROOMY
     for p in pods:
@@ -91,7 +93,7 @@ def _pods(pods: list[Json], view: ViewOptions) -> Block:
     return build_table(header, rows, right=(3,))
 
 
-def next_try(pod: Json, view: ViewOptions) -> str:
+def next_try(pod: PendingPodAnswer, view: ViewOptions) -> str:
     """Return when the scheduler tries the pod again, such as `in 8s` or `on an event or in 4m12s`."""
     if pod["notBefore"] is None:
         return "once its gates are removed" if pod["queue"] == "gated" else "–"

@@ -6,7 +6,7 @@ Owns: the content of the screen. Does not own: what blocks a group (`herodotus_a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herodotus_cli.render import suggestions
 from herodotus_cli.render.formatting import format_ago, format_count, join_limited, natural_sort_key
@@ -23,25 +23,27 @@ from herodotus_cli.render.screen_elements import (
     labelled_rows,
 )
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from herodotus_answers.pod_group import GroupNode, GroupPod, PodGroupPlacement
+
 _NODES = 4  # on a terminal; every node with -o wide
 _NAMED = 3  # pods or nodes in a cell
 
 
-def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+def build_screen(answer: PodGroupPlacement, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: the result for the group, what would be enough, and its pods by reason.
 
     Piped and with -o wide, each pod has a row.
     """
     meta, is_good = answer["metadata"], answer["state"] in ("Scheduled", "Fits")
     sign = "" if view.piped else "✓ " if is_good else "✗ "
-    first = answer["reasons"][:1]
+    proposed = answer["reasons"][0]["suggestions"] if answer["reasons"] else []
     whole = view.piped or view.wide
     sections: list[list[Block]] = [
         [
             SplitLine(f"{meta['name']} ({meta['namespace']})  PodGroup", _when(answer, view)),
             headline(sign + answer["headline"], "placed" if is_good else None),
-            *(suggestions.build_blocks(first[0] | {"possibleChanges": []}) if first else []),
+            *suggestions.build_blocks({"suggestions": proposed, "possibleChanges": []}),
         ],
         [labelled_rows(rows)] if (rows := _notes(answer)) else [],
         [] if whole and not view.headers else [_groups(answer)] if not view.piped else [],
@@ -52,7 +54,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     return join_sections(sections)
 
 
-def _when(answer: Json, view: ViewOptions) -> str:
+def _when(answer: PodGroupPlacement, view: ViewOptions) -> str:
     cycle = answer["cycle"]
     if answer["source"] == "evaluated":
         return "evaluated now"
@@ -61,7 +63,7 @@ def _when(answer: Json, view: ViewOptions) -> str:
     return f"{format_count(cycle['pods'], 'pod')} decided {format_ago(cycle['startedAt'], view)}"
 
 
-def _notes(answer: Json) -> list[tuple[str, str]]:
+def _notes(answer: PodGroupPlacement) -> list[tuple[str, str]]:
     """Return (label, sentence) pairs on what would have been enough, and on what is not recorded."""
     rows = []
     short = answer["shortage"]
@@ -82,9 +84,9 @@ def _notes(answer: Json) -> list[tuple[str, str]]:
     return rows
 
 
-def _groups(answer: Json) -> Block:
+def _groups(answer: PodGroupPlacement) -> Block:
     """Return a table of the pods with the same status and reason, in the order of the cycle."""
-    groups: dict[tuple[str, str], list[Json]] = {}
+    groups: dict[tuple[str, str], list[GroupPod]] = {}
     for pod in answer["pods"]:
         groups.setdefault((_status(pod), "" if pod["provisional"] else pod["reason"] or ""), []).append(pod)
     rows = []
@@ -111,7 +113,7 @@ def _ranges(positions: Iterable[int | None]) -> str:
     return ", ".join(texts[:_NAMED]) + (", …" if len(texts) > _NAMED else "") or "–"
 
 
-def _status(pod: Json) -> str:
+def _status(pod: GroupPod) -> str:
     if pod["provisional"]:
         return "fits"
     return {"Bound": "placed", "Binding": "binding", "DryRun": "dry run", "Error": "error", "Failed": "failed"}.get(
@@ -119,7 +121,7 @@ def _status(pod: Json) -> str:
     )
 
 
-def _pods(pods: Sequence[Json]) -> Block:
+def _pods(pods: Sequence[GroupPod]) -> Block:
     rows = [
         (str(p["position"] or "–"), p["pod"], _status(p), p["node"] or "–", str(p["attempt"]), p["reason"] or "–")
         for p in pods
@@ -127,7 +129,7 @@ def _pods(pods: Sequence[Json]) -> Block:
     return build_table(("POSITION", "POD", "STATUS", "NODE", "ATTEMPT", "REASON"), rows, right=(0, 4))
 
 
-def _nodes(nodes: list[Json], view: ViewOptions) -> list[Block]:
+def _nodes(nodes: list[GroupNode], view: ViewOptions) -> list[Block]:
     """Return a table of the chosen nodes, those that were full first; [] if piped, as each pod names its node."""
     if view.piped or not nodes:
         return []
@@ -146,7 +148,7 @@ def _nodes(nodes: list[Json], view: ViewOptions) -> list[Block]:
     return [table, *more]
 
 
-def _hint(answer: Json, view: ViewOptions) -> str:
+def _hint(answer: PodGroupPlacement, view: ViewOptions) -> str:
     first = answer["reasons"][0]["first"] if answer["reasons"] else "NAME"
     every = "" if view.wide else ", -o wide (every pod)"
     return f"more: kubectl herodotus pod {first} (why or where){every}"

@@ -5,16 +5,18 @@ Owns: the content of the screen. Does not own: which preemptions are listed (the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from herodotus_cli.render.formatting import format_age_or_time, format_ago
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, build_table, join_sections
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from herodotus_answers.preemptions import PreemptionEntry, Preemptions, Victim
+
 _HIDDEN = "a pod of another namespace"
 
 
-def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+def build_screen(answer: Preemptions, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: a row for each victim, the newest preemption first."""
     rows = []
     for found in answer["preemptions"]:
@@ -33,7 +35,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     )
 
 
-def describe_preemptor(found: Json) -> str:
+def describe_preemptor(found: PreemptionEntry) -> str:
     """Return the pod for which a preemption made room, as `shop/db-0 (priority 1000, attempt 2)`."""
     pod = found["preemptor"]
     if pod is None:
@@ -41,7 +43,7 @@ def describe_preemptor(found: Json) -> str:
     return f"{pod['namespace']}/{pod['pod']} (priority {pod['priority']}, attempt {pod['attempt']})"
 
 
-def describe_eviction(found: Json, view: ViewOptions) -> str:
+def describe_eviction(found: PreemptionEntry, view: ViewOptions) -> str:
     """Return a sentence on the preemption that evicted the pod of an answer, with the command that explains it."""
     pod = found["preemptor"]
     age = format_ago(found["at"], view)
@@ -50,5 +52,5 @@ def describe_eviction(found: Json, view: ViewOptions) -> str:
     return f"{sentence}: kubectl herodotus pod {pod['decision']} -n {pod['namespace']}" if pod else f"{sentence}."
 
 
-def _name(victim: Json) -> str:
+def _name(victim: Victim) -> str:
     return f"{victim['namespace']}/{victim['pod']}" if victim["pod"] else _HIDDEN

@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 import subprocess
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from herodotus_cli.transport.kubectl_command import kill_process
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
-DELETED, REPLACED = "deleted", "replaced"
+DELETED: Final = "deleted"
+REPLACED: Final = "replaced"
 _NO_SUCH_POD = b"Error from server (NotFound): pods "
 # a line of `kubectl auth can-i --list`: resources, URLs, names of resources, verbs
 _RULE = r"(\S+)\s+\[[^]]*\]\s+\[([^]]*)\]\s+\[([^]]*)\]"
@@ -67,7 +68,7 @@ class LivePodQuery(ConcurrentQuery):
 
     pod: dict[str, Any] | None = None
 
-    def fate(self, answer: dict[str, Any]) -> str:
+    def fate(self, answer: dict[str, Any]) -> Literal["deleted", "replaced", ""]:
         """Return DELETED or REPLACED if the pod of the answer no longer exists; "" if it exists or this is unknown.
 
         REPLACED means that another pod has its name now.

@@ -25,7 +25,7 @@ from herodotus_answers.balance import UnknownPluginError, build_balance
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.pod_group import build_pod_group_placement
-from herodotus_answers.preemptions import build_preemption, build_preemptions
+from herodotus_answers.preemptions import PreemptionEntry, build_preemption, build_preemptions
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement, find_deciding_factor
 from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
@@ -323,7 +323,7 @@ class AggregateViews:
         return not_found(self._reader, f'no decision for {kind} "{name}" in namespace "{namespace}"', details)
 
 
-def _concerns(entry: Json, row: Row, namespace: str, victim: str) -> bool:
+def _concerns(entry: PreemptionEntry, row: Row, namespace: str, victim: str) -> bool:
     """Return whether a preemption is by a pod of `namespace` or of one; with `victim`, of the pod with that name.
 
     If `namespace` is "", every namespace counts. `row` is the row of the preemptor's decision.

@@ -105,32 +105,6 @@ _HISTORY: Final = {
     ),
     "keepsGettingOf": integer("Number of placements on the node for which the deciding plugin was counted."),
 }
-_CHANGE: Final[Json] = {
-    "kind": string("Kind of the change, such as set-request or uncordon."),
-    "object": string("Object that is changed, as KIND/NAME."),
-    "field": string("Field that is changed."),
-    "from": nullable(string("Value before the change; null if there is none.")),
-    "to": nullable(string("Value after the change; null if the field is removed.")),
-}
-_SUGGESTION: Final = obj(
-    "A change after which the pod would fit on a node.",
-    **_CHANGE,
-    also=array("Further changes that are needed together with it.", obj("A change.", **_CHANGE)),
-    node=string("Node on which the pod then fits."),
-    text=string("The changes as a sentence."),
-    command=nullable(string("Shell command that makes the changes; null if none is known.")),
-    deletes=array("Objects that the command deletes, as KIND/NAME.", string("An object.")),
-    rights=array(
-        "Rights that the command needs.",
-        obj(
-            "A right.",
-            verb=string("Verb of the request."),
-            resource=string("Resource with its API group, such as statefulsets.apps."),
-            namespace=string("Namespace; empty for nodes."),
-        ),
-    ),
-    checked=boolean("Whether the pod with the changes passed all filters on the snapshot of the attempt."),
-)
 SCHEMAS: Final[Json] = {
     f"{NAME}.{name}": schema
     for name, schema in {
@@ -202,18 +176,6 @@ SCHEMAS: Final[Json] = {
             scores=array("Scores of each plugin for both nodes.", anything("A plugin.")),
             totals=nullable(array("Totals of the two nodes; null unless both were scored.", integer("A total."))),
         ),
-        "PendingPods": _object_schema(
-            "PendingPods",
-            "Pods whose last attempt did not find a node.",
-            at=string("Time of the request."),
-            count=integer("Number of pending pods."),
-            overdue=integer("Number of pending pods whose retry is overdue."),
-            groups=array("Pending pods, grouped by the reason of most nodes.", anything("A reason and its pods.")),
-            pods=array("Pending pods, oldest first.", anything("A pod.")),
-            podsOmitted=integer("Number of pods that are not listed."),
-            source=SOURCE,
-            noRecords=boolean("Present and true if no scheduler has ever sent records."),
-        ),
         "WorkloadPlacement": _object_schema(
             "WorkloadPlacement",
             "Nodes on which the pods of a workload were placed, and why.",
@@ -230,139 +192,6 @@ SCHEMAS: Final[Json] = {
             ),
             nodes=array("Pods of the workload by node.", anything("A node.")),
             recent=array("Newest placements.", anything("A placement.")),
-        ),
-        "PodGroupPlacement": _object_schema(
-            "PodGroupPlacement",
-            "How the pods of a PodGroup were placed together, or which of them block it.",
-            source=SOURCE,
-            state=string(
-                "State of the group after its last cycle.",
-                enum=[
-                    "Scheduled",
-                    "PartlyScheduled",
-                    "Fits",
-                    "WaitingForPreemption",
-                    "Unschedulable",
-                    "Error",
-                ],
-            ),
-            headline=string("The result for the group in one sentence."),
-            message=string("Message of the members whose placement was undone with the group; empty if none was."),
-            minCount=nullable(integer("Number of pods that the group needs at least; null if unknown.")),
-            members=integer("Number of pods that are listed."),
-            placed=integer("Number of pods that are on a node or being bound to one."),
-            provisional=integer("Number of pods for which a node was found, but which are not placed."),
-            blocked=integer("Number of pods for which no node was found."),
-            notRecorded=integer("Number of pods of the last cycle without a record."),
-            missing=integer("Number of further pods that need a node before the group can be placed."),
-            cycle=nullable(
-                obj(
-                    "Last cycle of the group; null if its pods were decided alone.",
-                    number=integer("Number of the cycle among all group cycles of the scheduler process."),
-                    pods=integer("Number of pods that the cycle had to decide."),
-                    scheduledBefore=integer("Number of pods of the group that were on a node before the cycle."),
-                    startedAt=string("Start of the first pod's decision."),
-                    seconds=number("Time from the start of the first pod's decision to that of the last."),
-                )
-            ),
-            shortage=nullable(
-                obj(
-                    "What would have been enough; null if no pod is missing.",
-                    pods=integer("Number of missing pods."),
-                    requests=anything("Requests of the missing pods together, by resource."),
-                    closestNode=nullable(
-                        obj(
-                            "Rejected node that is closest to fitting the next pod.",
-                            node=string("Name of the node."),
-                            reason=string("Why it was rejected."),
-                        )
-                    ),
-                    enoughMinCount=nullable(integer("Greatest minCount with which the group would have been placed.")),
-                )
-            ),
-            reasons=array(
-                "Reasons of the blocked pods, in the order of the cycle.",
-                obj(
-                    "A reason and its pods.",
-                    reason=string("Reason of most nodes."),
-                    pods=integer("Number of pods with the reason."),
-                    first=string("Name of the first of them."),
-                    position=nullable(integer("Position of the first of them in the cycle.")),
-                    id=string("ID of its decision."),
-                    message=string("Message of its FailedScheduling event."),
-                    headline=nullable(string("Its decision in one sentence; null if it was not read.")),
-                    suggestions=array("Changes after which it would have fitted.", anything("A suggestion.")),
-                ),
-            ),
-            reasonsOmitted=integer("Number of reasons that are not listed."),
-            nodes=array(
-                "Nodes that were chosen for pods of the group.",
-                obj(
-                    "A node.",
-                    node=string("Name."),
-                    pods=integer("Number of the group's pods for which it was chosen."),
-                    last=string("Name of the last of them."),
-                    position=nullable(integer("Position of the last of them in the cycle.")),
-                    full=nullable(boolean("Whether it rejected the first blocked pod; null if unknown.")),
-                    reason=nullable(string("Why it rejected the first blocked pod.")),
-                ),
-            ),
-            pods=array(
-                "Pods of the group, in the order of the cycle.",
-                obj(
-                    "A pod.",
-                    namespace=string("Namespace."),
-                    pod=string("Name."),
-                    uid=string("UID."),
-                    position=nullable(integer("Position in the last cycle; null if it was decided before.")),
-                    state=string("State of its last attempt, or Fits."),
-                    node=nullable(string("Node that the attempt chose.")),
-                    provisional=boolean("Whether it is not placed on that node."),
-                    reason=nullable(string("Why it is not placed.")),
-                    attempt=integer("Number of the attempt."),
-                    startedAt=string("Start of the attempt."),
-                    id=string("ID of the decision."),
-                ),
-            ),
-        ),
-        "Balance": _object_schema(
-            "Balance",
-            "How placements spread over nodes, which plugins decided, and which node would win with other weights.",
-            since=string("Start of the time window."),
-            to=string("End of the time window."),
-            headline=string("The balance in one sentence."),
-            decisions=integer("Number of decisions that are counted."),
-            complete=boolean("Whether every decision of the requested time window is counted."),
-            plugins=array("Share of each score plugin in the placements.", anything("A plugin.")),
-            overTime=array("Placements by time bucket.", anything("A span.")),
-            otherReasons=mapping(
-                "Number of placements that no plugin decided, by the reason.", integer("Number of placements.")
-            ),
-            nodes=array("Placements by node.", anything("A node.")),
-            nodesOmitted=integer("Number of nodes that are not listed."),
-            weights=nullable(mapping("The other weights by plugin; null without any.", integer("A weight."))),
-            moved=integer("Number of decisions that the other weights would have changed.", nullable=True),
-            moves=array("Decisions that the other weights would have changed.", anything("A decision.")),
-            movesOmitted=integer("Number of such decisions that are not listed."),
-        ),
-        "Agreements": _object_schema(
-            "Agreements",
-            "Comparison of other schedulers' outcomes with the observer's reconstructions.",
-            since=string("Start of the time window."),
-            until=string("Time of the request."),
-            complete=boolean("Whether every decision of the requested time window is counted."),
-            schedulers=array("Outcomes of each scheduler by agreement and cause.", anything("A scheduler.")),
-            causes=array("Causes of outcomes that do not agree, the most frequent first.", anything("A cause.")),
-            disagreements=array("Newest outcomes that disagree with the reconstruction.", anything("An outcome.")),
-            disagreementsOmitted=integer("Number of disagreements that are not listed."),
-        ),
-        "Preemptions": _object_schema(
-            "Preemptions",
-            "Pods that were evicted to make room for pods of higher priority, by the decision that chose them.",
-            since=string("Start of the time window."),
-            until=string("Time of the request."),
-            complete=boolean("Whether every decision of the requested time window is counted."),
-            preemptions=array("Preemptions, the newest first.", anything("A preemptor with its victims.")),
         ),
         "ServiceVersion": _object_schema(
             "ServiceVersion",

@@ -79,7 +79,7 @@ class Scene:
     """An answer document and the function that builds its screen."""
 
     answer: Json
-    screen: Callable[[Json, ViewOptions], list[Block]] = pod.build_screen
+    screen: Callable[[Any, ViewOptions], list[Block]] = pod.build_screen
 
 
 def scenes() -> dict[str, Callable[[], Scene]]:

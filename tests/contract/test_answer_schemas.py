@@ -15,6 +15,7 @@ from herodotus_cli.commands.schema import KINDS, load_schemas
 from tests.answer_schemas import validate
 from tests.cli.scenes import scenes
 from tests.cli.service import command
+from tests.support.answers import as_json
 from tests.support.documents import pending_pod
 
 Json = dict[str, Any]
@@ -36,12 +37,12 @@ def test_pending_pods_with_what_the_plugin_adds_match() -> None:
     document = remove_deleted_pods(add_untried_pods(document, [gated]), ["uid-a", "u"])
     for fate in ("deleted", None):
         document["gone"][0]["fate"] = fate
-        validate(document)
+        validate(as_json(document))
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.plugin)
 def test_explained_plugins_match(plugin: Any) -> None:
-    validate(build_plugin_explanation(plugin))
+    validate(as_json(build_plugin_explanation(plugin)))
 
 
 @pytest.mark.parametrize("name", [*KINDS, "PendingPods"])

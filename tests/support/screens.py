@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from herodotus_cli.render import balance, pending, plain_text, terminal, workload
-from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_cli.render.screen_elements import Block, ViewOptions
 from tests.cli.scenes import (
     NOW,
     Scene,
@@ -36,7 +38,7 @@ def expect(name: str, text: str) -> None:
     assert text == path.read_text(), f"{path} differs; HERODOTUS_REGENERATE=1 writes it anew"
 
 
-SURVEY_SCREENS = {
+SURVEY_SCREENS: dict[str, tuple[str, Callable[[Any, ViewOptions], list[Block]]]] = {
     "pending": (f"{API}/pendingpods", pending.build_screen),
     "workload": (f"{API}/namespaces/shop/workloadplacements/deployment.checkout", workload.build_screen),
     "balance": (f"{API}/balances", balance.build_screen),
