@@ -1,7 +1,7 @@
 """Build the answer document `Balance`: which nodes won, on which plugins, and which would win with other weights.
 
 Owns: reweighing recorded decisions, and the document's shape. Does not own: selecting the sample of decisions (the
-store). Pure. The kubectl plugin must not import this module, because it computes with numpy columns.
+store). Pure.
 
 A total is the sum of each plugin's normalized score times its weight, computed as the scheduler does. Other weights may
 therefore give the same decision another winner. Each decision is reweighed alone: the calculation ignores that its pod
@@ -21,7 +21,6 @@ from herodotus_answers.changes import RecordedDecision
 from herodotus_answers.declare import Document
 from herodotus_answers.node_results import pluralize
 from herodotus_answers.workload import find_deciding_factor
-from herodotus_record.codec import as_numpy
 from herodotus_record.model import API_VERSION, Decision
 from herodotus_record.units import format_timestamp, natural_sort_key
 
@@ -178,6 +177,8 @@ def _reweigh(d: Decision, weights: Mapping[str, int]) -> _Reweighed:
 
     Plugins that `weights` omits keep their recorded weight. If nothing was scored, the chosen node stays the winner.
     """
+    from herodotus_record.codec import as_numpy  # here, because the plugin has these types without numpy
+
     assert d.chosen is not None
     feasible = as_numpy(d.rank) > 0
     columns = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import jsonschema
@@ -15,6 +17,7 @@ from herodotus_cli.commands.schema import KINDS, load_schemas
 from tests.answer_schemas import validate
 from tests.cli.scenes import scenes
 from tests.cli.service import command
+from tests.processes import ROOT
 from tests.support.answers import as_json
 from tests.support.documents import pending_pod
 
@@ -69,3 +72,10 @@ def test_wrong_document_is_rejected() -> None:
 def test_unknown_name_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("schema", "nothing").code == 2
     assert "is neither a command nor a kind" in capsys.readouterr().err
+
+
+def test_schemas_need_nothing_that_the_plugin_lacks() -> None:
+    """The plugin is installed without the servers' libraries."""
+    names = ("msgspec", "numpy", "zstandard", "flask", "kubernetes")
+    code = f"import sys; sys.modules |= dict.fromkeys({names})\nfrom herodotus_answers import schema; schema.build_json_schema()"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
