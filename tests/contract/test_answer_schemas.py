@@ -77,5 +77,6 @@ def test_unknown_name_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None
 def test_schemas_need_nothing_that_the_plugin_lacks() -> None:
     """The plugin is installed without the servers' libraries."""
     names = ("msgspec", "numpy", "zstandard", "flask", "kubernetes")
-    code = f"import sys; sys.modules |= dict.fromkeys({names})\nfrom herodotus_answers import schema; schema.build_json_schema()"
+    block = f"import sys; sys.modules |= dict.fromkeys({names})"
+    code = f"{block}\nfrom herodotus_answers import schema; schema.build_json_schema()"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
