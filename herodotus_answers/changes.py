@@ -12,19 +12,36 @@ counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Protocol, TypedDict
 
+from herodotus_answers.declare import NotRequired
 from herodotus_answers.explain import find_first_rejections
 from herodotus_answers.node_results import pluralize
 from herodotus_answers.pruned import describe_kept
 from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
 from herodotus_record.units import format_quantity, natural_sort_key
 
-Json = dict[str, Any]
-
 MAX_NAMED = 5  # nodes that one difference names; the others are counted
 FITS = ""  # in place of the name of the rejecting filter: the node is feasible
 NOT_EVALUATED = "(not looked at)"
+
+
+class Difference(TypedDict):
+    """A difference between two decisions."""
+
+    what: Annotated[
+        str,
+        "What differs: requests, priority, pod, nominated, scheduler, nodes-added, nodes-removed, looked-at,"
+        " not-looked-at, fits, does-not-fit, other-filter, room, or pruned if nodes cannot be compared.",
+    ]
+    text: Annotated[str, "The difference as a sentence."]
+    resource: NotRequired[Annotated[str, "Resource whose amount differs."]]
+    before: NotRequired[Annotated[int, "Former amount, in base units, or former priority."]]
+    after: NotRequired[Annotated[int, "Later amount, in base units, or later priority."]]
+    node: NotRequired[Annotated[str, "Node that is nominated."]]
+    nodes: NotRequired[Annotated[list[str], "Names of the first nodes with the difference."]]
+    count: NotRequired[Annotated[int, "Number of nodes with the difference."]]
+    filter: NotRequired[Annotated[str | None, "Filter whose verdict differs; null if the nodes fit."]]
 
 
 class RecordedDecision(Protocol):
@@ -46,7 +63,7 @@ class RecordedDecision(Protocol):
         ...
 
 
-def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list[Json]:
+def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list[Difference]:
     """Return the differences between two decisions as JSON objects, each with a sentence.
 
     They are in this order: the pod's fields, added and removed nodes, filter verdicts, free resources. If one of the
@@ -79,9 +96,9 @@ def classify_nodes(recorded: RecordedDecision) -> dict[str, str]:
     return classes
 
 
-def _compare_pods(before: Decision, after: Decision) -> list[Json]:
+def _compare_pods(before: Decision, after: Decision) -> list[Difference]:
     then, now = before.pod, after.pod
-    differences = []
+    differences = list[Difference]()
     for resource in sorted(then.requests.keys() | now.requests.keys()):
         was, has = then.requests.get(resource, 0), now.requests.get(resource, 0)
         if was != has:
@@ -100,14 +117,14 @@ def _compare_pods(before: Decision, after: Decision) -> list[Json]:
     return differences
 
 
-def _compare_node_sets(what: str, names: Iterable[str], word: str) -> list[Json]:
+def _compare_node_sets(what: str, names: Iterable[str], word: str) -> list[Difference]:
     every = sorted(names, key=natural_sort_key)
     return (
         [_node_change(what, every, f"{join_names(every)} {'is' if len(every) == 1 else 'are'} {word}")] if every else []
     )
 
 
-def _compare_verdicts(there: Mapping[str, str], here: Mapping[str, str]) -> list[Json]:
+def _compare_verdicts(there: Mapping[str, str], here: Mapping[str, str]) -> list[Difference]:
     """Return the changes of nodes that another filter rejects first than before, or that became feasible or infeasible.
 
     `there` and `here` are results of `classify_nodes`, before and after. Nodes with the same change form one entry.
@@ -120,15 +137,14 @@ def _compare_verdicts(there: Mapping[str, str], here: Mapping[str, str]) -> list
     return [_verdict_change(was, now, names) for (was, now), names in largest]
 
 
-def _verdict_change(was: str, now: str, names: Sequence[str]) -> Json:
+def _verdict_change(was: str, now: str, names: Sequence[str]) -> Difference:
     which = join_names(names)
     s, were = ("s", "was") if len(names) == 1 else ("", "were")
     if NOT_EVALUATED in (was, now):
         change = f"fit{s}" if FITS in (was, now) else f"rejected by {was if now == NOT_EVALUATED else now}"
         text = f"{which} {were} evaluated: {change}" if was == NOT_EVALUATED else f"{which} {were} no longer evaluated"
-        return _node_change("looked-at" if was == NOT_EVALUATED else "not-looked-at", names, text) | {
-            "filter": now or None
-        }
+        what = "looked-at" if was == NOT_EVALUATED else "not-looked-at"
+        return _node_change(what, names, text) | {"filter": now or None}
     if now == FITS:
         return _node_change("fits", names, f"{which} fit{s} now, no longer rejected by {was}") | {"filter": was}
     if was == FITS:
@@ -136,12 +152,12 @@ def _verdict_change(was: str, now: str, names: Sequence[str]) -> Json:
     return _node_change("other-filter", names, f"{which}: {now} where it was {was}") | {"filter": now}
 
 
-def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Json]:
+def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Difference]:
     """Return how the largest free amount on any node changed, for each resource that the pod requests.
 
     A resource is left out if a node had enough of it both before and after.
     """
-    differences = []
+    differences = list[Difference]()
     for resource, requested in sorted(after.decision.pod.requests.items()):
         then, now = _find_most_free(before, resource), _find_most_free(after, resource)
         if then and now and then[0] != now[0] and min(then[0], now[0]) < requested:
@@ -169,7 +185,7 @@ def _find_most_free(recorded: RecordedDecision, resource: str) -> tuple[int, str
     return recorded.table.free(best, resource), recorded.table.names[best]
 
 
-def _node_change(what: str, names: Sequence[str], text: str) -> Json:
+def _node_change(what: str, names: Sequence[str], text: str) -> Difference:
     return {"what": what, "nodes": list(names[:MAX_NAMED]), "count": len(names), "text": text}
 
 

@@ -8,10 +8,20 @@ Invariant: both sides keep the order of the request; differences run from the ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, TypedDict
 
-from herodotus_answers.changes import Json, RecordedDecision, compare_decisions
-from herodotus_answers.explain import compare_scores, derive_state, format_shares, rank_slots, weigh_scores
+from herodotus_answers.changes import Difference, RecordedDecision, compare_decisions
+from herodotus_answers.declare import Document, NotRequired
+from herodotus_answers.explain import (
+    SnapshotNodes,
+    compare_scores,
+    count_nodes,
+    derive_state,
+    format_shares,
+    rank_slots,
+    weigh_scores,
+)
 from herodotus_answers.headlines import format_headline, format_node_headline
 from herodotus_answers.node_results import (
     build_reason_detail,
@@ -21,15 +31,110 @@ from herodotus_answers.node_results import (
     list_verdicts,
     pluralize,
 )
-from herodotus_answers.pod import explain_node
+from herodotus_answers.pod import NodeExplanation, explain_node
 from herodotus_answers.pruned import NOT_KEPT, describe_kept, find_slot
-from herodotus_record.model import API_VERSION, Decision, Evaluation
+from herodotus_record.model import API_VERSION, Decision, Evaluation, Verdict
 from herodotus_record.units import format_quantities, format_timestamp
 
 MAX_BEST = 3  # best nodes of each pod that are compared for both pods
 
 
-def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> Json:
+class ComparedAttempt(TypedDict):
+    """Which attempt it was, and when."""
+
+    number: Annotated[int, "The scheduler's count of the pod's attempts, which restarts with the scheduler."]
+    id: Annotated[str, "ID of the decision."]
+    startedAt: Annotated[str, "Start of the attempt."]
+    ordinal: NotRequired[Annotated[int, "Position of the attempt among those that the service has of the pod."]]
+    attempts: NotRequired[Annotated[int, "Number of attempts that the service has of the pod."]]
+
+
+class FilterVerdicts(TypedDict):
+    """Verdicts of a filter on the two nodes."""
+
+    plugin: Annotated[str, "The filter."]
+    verdicts: Annotated[list[str], "Verdict on each node: pass, reject, skipped or not-run."]
+
+
+class ComparedScores(TypedDict):
+    """Scores of a plugin for the two nodes."""
+
+    plugin: Annotated[str, "The plugin."]
+    weight: Annotated[int, "Its weight."]
+    points: Annotated[list[int], "Weighted score of each node."]
+    difference: Annotated[int, "Weighted score of the first node minus that of the second."]
+
+
+class NodeComparison(Document):
+    """Comparison of two nodes for one pod."""
+
+    kind: Literal["NodeComparison"]
+    attempt: ComparedAttempt
+    headline: Annotated[str, "The difference in one sentence."]
+    nodes: Annotated[list[NodeExplanation], "The two nodes."]
+    filters: Annotated[list[FilterVerdicts], "Verdict of each filter on both nodes."]
+    scores: Annotated[list[ComparedScores], "Scores of each plugin for both nodes; empty unless both were scored."]
+    totals: Annotated[list[int] | None, "Totals of the two nodes; null unless both were scored."]
+
+
+class ComparedPod(TypedDict):
+    """A pod at its last attempt."""
+
+    namespace: Annotated[str, "Namespace of the pod."]
+    name: Annotated[str, "Name of the pod."]
+    uid: Annotated[str, "UID of the pod."]
+    owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
+    priority: Annotated[int, "Priority of the pod."]
+    requests: Annotated[dict[str, str], "Requests of the pod by resource."]
+    attempt: ComparedAttempt
+    state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
+    node: Annotated[str | None, "Node that was chosen."]
+    nodes: SnapshotNodes
+    headline: Annotated[str, "Result of the attempt in one sentence."]
+
+
+PodDifferences = TypedDict(
+    "PodDifferences",
+    {
+        "from": Annotated[str, "Name of the pod with the earlier attempt."],
+        "to": Annotated[str, "Name of the pod with the later attempt."],
+        "changes": Annotated[list[Difference], "Changes from the earlier to the later attempt."],
+    },
+)
+
+
+class NodeResult(TypedDict):
+    """How a node fared for one pod; all values are null if the node was not in the cluster."""
+
+    evaluation: Annotated[str | None, "Whether the filters ran on the node, or why not."]
+    rejectedBy: Annotated[str | None, "First filter that rejected it."]
+    why: Annotated[str | None, "Why it was rejected, or not evaluated."]
+    rank: Annotated[int | None, "Rank of the node, from 1; null if it is not feasible."]
+    total: Annotated[int | None, "Total of the weighted scores; null if nothing was scored."]
+    scores: NotRequired[Annotated[dict[str, int], "Weighted score by plugin; empty if the node is not feasible."]]
+    chosen: Annotated[bool, "Whether it was chosen."]
+
+
+class ComparedNode(TypedDict):
+    """A node with its result for each pod."""
+
+    node: Annotated[str, "Name of the node."]
+    pods: Annotated[list[NodeResult], "Its result for each of the two pods."]
+
+
+class PodComparison(Document):
+    """Comparison of two pods, each at its last attempt."""
+
+    kind: Literal["PodComparison"]
+    headline: Annotated[str, "The difference in one sentence."]
+    sameQuestion: Annotated[bool, "Whether both pods are equal in everything that scheduling reads."]
+    secondsApart: Annotated[float, "Seconds between the two attempts."]
+    pods: Annotated[list[ComparedPod], "The two pods."]
+    differences: Annotated[PodDifferences, "Changes from the earlier to the later attempt."]
+    nodes: Annotated[list[ComparedNode], "Best nodes of both attempts."]
+
+
+def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> NodeComparison:
     """Return the JSON document of kind NodeComparison: how two nodes fared for one pod.
 
     Raises KeyError with the name of a node that was not in the cluster, PrunedError if the record was pruned and no
@@ -64,7 +169,7 @@ def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> J
     }
 
 
-def build_pod_comparison(pods: Sequence[RecordedDecision]) -> Json:
+def build_pod_comparison(pods: Sequence[RecordedDecision]) -> PodComparison:
     """Return the JSON document of kind PodComparison: what differs between the decisions for two pods.
 
     `pods` holds one decision for each pod.
@@ -152,7 +257,7 @@ def _explain_other_node(recorded: RecordedDecision, node: str) -> str:
     return f"{when} ranked {d.rank[slot]}, {behind} ({format_shares(compare_scores(d, slot, best))})."
 
 
-def _pod(recorded: RecordedDecision) -> Json:
+def _pod(recorded: RecordedDecision) -> ComparedPod:
     d = recorded.decision
     return {
         "namespace": d.pod.namespace,
@@ -164,12 +269,12 @@ def _pod(recorded: RecordedDecision) -> Json:
         "attempt": _attempt(d),
         "state": derive_state(d, recorded.outcomes),
         "node": _chosen_node(recorded),
-        "nodes": {"total": d.nodes_total, "evaluated": d.nodes_evaluated, "feasible": d.nodes_feasible},
+        "nodes": count_nodes(d),
         "headline": format_headline(d, recorded.table),
     }
 
 
-def _attempt(d: Decision) -> Json:
+def _attempt(d: Decision) -> ComparedAttempt:
     return {"number": d.key.attempt, "id": d.id, "startedAt": format_timestamp(d.times.started_us)}
 
 
@@ -179,7 +284,7 @@ def _select_nodes(pods: Sequence[RecordedDecision]) -> list[str]:
     return list(dict.fromkeys([*(names[0] for names in best if names), *(name for names in best for name in names)]))
 
 
-def _node_result(recorded: RecordedDecision, node: str) -> Json:
+def _node_result(recorded: RecordedDecision, node: str) -> NodeResult:
     """Return, as JSON, how one node fared for one pod: its evaluation, first rejection, rank, total and scores.
 
     All values are None if the node was not in the cluster.
@@ -211,7 +316,7 @@ def _node_result(recorded: RecordedDecision, node: str) -> Json:
     }
 
 
-def _verdict_name(plugin: str, verdicts: Json, skipped: bool) -> str:
+def _verdict_name(plugin: str, verdicts: Mapping[str, Verdict], skipped: bool) -> str:
     """Return a filter's verdict on one node as a word: pass, reject, skipped or not-run."""
     if skipped:
         return "skipped"

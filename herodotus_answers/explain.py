@@ -49,6 +49,14 @@ Answer = TypeVar("Answer")
 Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, largest first; plugins without points are absent
 
 
+class SnapshotNodes(TypedDict):
+    """Numbers of nodes in the snapshot of an attempt."""
+
+    total: Annotated[int, "Number of all nodes."]
+    evaluated: Annotated[int, "Number of nodes on which the filters ran."]
+    feasible: Annotated[int, "Number of nodes that passed every filter."]
+
+
 class GroupReason(TypedDict):
     """A reason why a group of nodes was rejected, without the numbers of one node."""
 
@@ -147,6 +155,11 @@ def _first_two(decision: Decision) -> list[int]:
         if len(slots) > 1:
             break
     return slots[:2]
+
+
+def count_nodes(decision: Decision) -> SnapshotNodes:
+    """Return the numbers of all, of evaluated and of feasible nodes in the snapshot, as JSON."""
+    return {"total": decision.nodes_total, "evaluated": decision.nodes_evaluated, "feasible": decision.nodes_feasible}
 
 
 def count_tied(decision: Decision) -> int:

@@ -9,16 +9,57 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Annotated, Literal, TypedDict
 
-from herodotus_answers.changes import Json, RecordedDecision, compare_decisions
-from herodotus_answers.decision import build_part, build_repeats
-from herodotus_answers.explain import count_rejected_by_filter, derive_state
+from herodotus_answers.changes import Difference, RecordedDecision, compare_decisions
+from herodotus_answers.decision import (
+    Archive,
+    Repeats,
+    RequeueEvent,
+    Retry,
+    build_part,
+    build_repeats,
+)
+from herodotus_answers.declare import Document, NotRequired
+from herodotus_answers.explain import SnapshotNodes, count_nodes, count_rejected_by_filter, derive_state
 from herodotus_answers.headlines import format_headline
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 
 
-def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total: int, repeated: int = 0) -> Json:
+class ListedAttempt(TypedDict):
+    """An attempt, with the changes since the previous one."""
+
+    ordinal: Annotated[int, "Position of the attempt among those that the service has of the pod."]
+    number: Annotated[int, "The scheduler's count of the pod's attempts, which restarts with the scheduler."]
+    id: Annotated[str, "ID of the decision."]
+    startedAt: Annotated[str, "Start of the attempt."]
+    profile: Annotated[str, "Scheduler name (spec.schedulerName) of the profile."]
+    state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
+    node: Annotated[str | None, "Node that was chosen."]
+    nodes: SnapshotNodes
+    headline: Annotated[str, "Result of the attempt in one sentence."]
+    rejectedBy: Annotated[dict[str, int], "Number of nodes that each plugin was the first to reject."]
+    requeuedBy: Annotated[RequeueEvent | None, "Event that requeued the pod before the attempt."]
+    retry: Annotated[Retry | None, "When the pod is tried again; null if it is not."]
+    repeats: Annotated[Repeats | None, "Later attempts that equal this one; null if there are none."]
+    message: Annotated[str, "Message of the pod's FailedScheduling event."]
+    changes: Annotated[list[Difference], "Changes since the previous attempt; empty for the first one."]
+
+
+class PodHistory(Document):
+    """Attempts to schedule a pod, oldest first."""
+
+    kind: Literal["PodHistory"]
+    owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
+    createdAt: Annotated[str, "Time at which the pod was created."]
+    attempts: Annotated[list[ListedAttempt], "Attempts, each with the changes since the previous one."]
+    attemptsOmitted: Annotated[int, "Number of earlier attempts that are not listed."]
+    repeatedAttempts: Annotated[int, "Number of attempts that are only counted, on those that they repeat."]
+    archive: NotRequired[Archive]
+
+
+def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total: int, repeated: int = 0) -> PodHistory:
     """Return the JSON document of kind PodHistory: a pod's attempts, and what changed from each to the next.
 
     `attempts` are consecutive and ordered by start. `first` is the ordinal of the first of them, `total` how many
@@ -44,7 +85,7 @@ def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total
     }
 
 
-def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordinal: int) -> Json:
+def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordinal: int) -> ListedAttempt:
     d = recorded.decision
     return {
         "ordinal": ordinal,
@@ -54,7 +95,7 @@ def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordina
         "profile": d.scheduler.profile,
         "state": derive_state(d, recorded.outcomes),
         "node": None if d.chosen is None else recorded.table.names[d.chosen],
-        "nodes": {"total": d.nodes_total, "evaluated": d.nodes_evaluated, "feasible": d.nodes_feasible},
+        "nodes": count_nodes(d),
         "headline": format_headline(d, recorded.table),
         "rejectedBy": count_rejected_by_plugin(recorded),
         "requeuedBy": build_part(d.requeued_by),
@@ -65,7 +106,7 @@ def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordina
     }
 
 
-def count_rejected_by_plugin(recorded: RecordedDecision) -> Json:
+def count_rejected_by_plugin(recorded: RecordedDecision) -> dict[str, int]:
     """Return how many nodes each plugin was the first to reject, by plugin, the largest number first.
 
     If PreFilter rejected the pod, the result is that plugin with the number of all nodes.

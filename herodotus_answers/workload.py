@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
+from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import compute_margin
 from herodotus_answers.node_results import pluralize
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
 from herodotus_record.units import format_timestamp, natural_sort_key
-
-Json = dict[str, Any]
 
 TIE: Final = "tie"
 ONLY: Final = "the only node that fits"
@@ -71,6 +70,72 @@ class Placement:
     decided_by: DecidingFactor | None = None
 
 
+class PendingPodOfWorkload(TypedDict):
+    """A pod for which its last attempt found no node."""
+
+    pod: Annotated[str, "Name of the pod."]
+    message: Annotated[str, "Message of its FailedScheduling event."]
+    startedAt: Annotated[str, "Start of the attempt."]
+
+
+class NodeOfWorkload(TypedDict):
+    """A node with pods of the workload."""
+
+    node: Annotated[str, "Name of the node."]
+    pods: Annotated[int, "Number of pods that were placed on it."]
+    share: Annotated[float, "Share of the placed pods, from 0 to 1."]
+    decidedBy: Annotated[dict[str, int], "Number of placements by the plugin, or tie, that decided them."]
+    meanMargin: Annotated[float | None, "Mean lead over the next node in points; null if scores decided none."]
+    lastAt: Annotated[str, "Start of the newest placement."]
+
+
+class RecentPlacement(TypedDict):
+    """A placement, and what decided it."""
+
+    pod: Annotated[str, "Name of the pod."]
+    node: Annotated[str | None, "Its node."]
+    startedAt: Annotated[str, "Start of the attempt."]
+    state: Annotated[str, "State of the attempt: Bound, Binding or DryRun."]
+    decidedBy: Annotated[str | None, "Plugin that decided, or the reason why none did; null if it was not read."]
+    points: Annotated[int | None, "Lead over the next node in points; null if scores did not decide."]
+
+
+class PodsInZone(TypedDict):
+    """A zone with pods of the workload."""
+
+    zone: Annotated[str, "Name of the zone; empty if it is unknown."]
+    pods: Annotated[int, "Number of pods that were placed in it."]
+
+
+class WorkloadPlacement(Document):
+    """Nodes on which the pods of a workload were placed, and why."""
+
+    kind: Literal["WorkloadPlacement"]
+    since: Annotated[str, "Start of the time window."]
+    complete: Annotated[bool, "Whether every decision of the requested time window is counted."]
+    headline: Annotated[str, "The placement in one sentence."]
+    placed: Annotated[int, "Number of pods that were placed."]
+    pending: Annotated[list[PendingPodOfWorkload], "Pods without a node."]
+    nodesTotal: Annotated[int, "Number of the cluster's nodes at the newest placement."]
+    skew: Annotated[int, "Difference between the highest and the lowest number of pods on a node."]
+    decided: Annotated[int, "Number of placements for which it is known what decided them."]
+    decidedBy: Annotated[dict[str, int], "Number of placements by the plugin, or tie, that decided them."]
+    nodes: Annotated[list[NodeOfWorkload], "Pods of the workload by node."]
+    recent: Annotated[list[RecentPlacement], "Newest placements."]
+    zones: NotRequired[
+        Annotated[list[PodsInZone], "Pods by present zone of their node, if the plugin could read the nodes."]
+    ]
+
+
+class WorkloadOnNode(TypedDict):
+    """A workload with pods that were placed on the node."""
+
+    workload: Annotated[str, "Name of the workload as NAMESPACE/KIND/NAME."]
+    placements: Annotated[int, "Number of its pods that were placed on the node."]
+    decidedBy: Annotated[dict[str, int], "Number of these placements by the plugin, or tie, that decided them."]
+    meanMargin: Annotated[float | None, "Mean lead over the next node in points; null if scores decided none."]
+
+
 def find_deciding_factor(decision: Decision) -> DecidingFactor:
     """Return what decided on the node of a placed pod: the plugin that gave the largest share of the lead, or a tie.
 
@@ -96,7 +161,7 @@ class WorkloadName(NamedTuple):
 
 def build_workload_placement(
     workload: WorkloadName, placements: Sequence[Placement], nodes_total: int, *, since_us: int, complete: bool
-) -> Json:
+) -> WorkloadPlacement:
     """Return the JSON document of kind WorkloadPlacement: on which nodes a workload's pods were placed, and why.
 
     `placements` holds the last placement of each pod, newest first, and `nodes_total` the number of the
@@ -111,7 +176,7 @@ def build_workload_placement(
     return {
         "apiVersion": API_VERSION,
         "kind": "WorkloadPlacement",
-        "metadata": workload._asdict(),
+        "metadata": {"namespace": workload.namespace, "name": workload.name},
         "since": format_timestamp(since_us),
         "complete": complete,
         "headline": _headline(workload.name, placed, len(waiting), on, nodes_total),
@@ -126,19 +191,19 @@ def build_workload_placement(
     }
 
 
-def count_by_factor(placements: Iterable[Placement]) -> Json:
+def count_by_factor(placements: Iterable[Placement]) -> dict[str, int]:
     """Return how many placements each factor (a plugin, or a tie) decided, the most frequent factor first."""
     counts = Counter(p.decided_by.by for p in placements if p.decided_by)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[Json]:
+def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[WorkloadOnNode]:
     """Return, as JSON, the workloads with pods placed on a given node, those with the most such pods first.
 
     Each has the factors (score plugins, or a tie) that decided its placements, with their counts. `decided` maps a
     workload to these counts by factor.
     """
-    rows = [
+    rows: list[WorkloadOnNode] = [
         {
             "workload": workload,
             "placements": sum(t.times for t in by.values()),
@@ -176,7 +241,7 @@ def _decided(by: str, _count: int) -> str:
     ) + " decided"
 
 
-def _node(node: str, members: Sequence[Placement], placed: int) -> Json:
+def _node(node: str, members: Sequence[Placement], placed: int) -> NodeOfWorkload:
     return {
         "node": node,
         "pods": len(members),
@@ -192,7 +257,7 @@ def _mean_margin(members: Iterable[Placement]) -> float | None:
     return sum(points) / len(points) if points else None
 
 
-def _recent(p: Placement) -> Json:
+def _recent(p: Placement) -> RecentPlacement:
     return {
         "pod": p.pod,
         "node": p.node,

@@ -17,6 +17,7 @@ from typing import Final
 
 from flask import Blueprint, Flask, Response, g, request
 
+from herodotus_answers.service import ServiceVersion
 from herodotus_endpoint import errors, openapi, pages, reader_limits
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import (
@@ -152,8 +153,13 @@ def _service_blueprint(
 
     @declare(route, listed)
     def version() -> Response:
-        document = {"kind": "ServiceVersion", "apiVersion": API_VERSION, "version": __version__}
-        return json_response(document | {"frameVersion": codec.VERSION})
+        document: ServiceVersion = {
+            "kind": "ServiceVersion",
+            "apiVersion": API_VERSION,
+            "version": __version__,
+            "frameVersion": codec.VERSION,
+        }
+        return json_response(document)
 
     @declare(_OPENAPI)
     def openapi_document() -> Response:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from flask import Flask, Response
@@ -19,6 +19,7 @@ from werkzeug.exceptions import HTTPException
 
 from herodotus_answers.pruned import PrunedError
 from herodotus_answers.schema import list_types
+from herodotus_answers.service import Status, StatusDetails
 from herodotus_endpoint.archive import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_endpoint.store.read_budget import BudgetExceededError, QuestionAbandonedError
@@ -57,14 +58,14 @@ class StatusError(Exception):
         message: str,
         *,
         reason: str = "",
-        details: Mapping[str, Any] | None = None,
+        details: StatusDetails | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.reason = reason or _REASONS.get(code, "Unknown")
-        self.details = dict(details or {})
+        self.details: StatusDetails = details or {}
         self.headers = dict(headers or {})
 
 
@@ -104,11 +105,11 @@ def install_error_handlers(app: Flask) -> None:
 
 def status_body(code: int, message: str) -> bytes:
     """Return a Kubernetes Status as JSON, for a request that the server refuses before the Flask app sees it."""
-    details = {"retryAfterSeconds": RETRY_AFTER_S} if code in (429, 503) else None
+    details: StatusDetails = {"retryAfterSeconds": RETRY_AFTER_S} if code in (429, 503) else {}
     return msgspec.json.encode(_status(StatusError(code, message, details=details)))
 
 
-def _status(error: StatusError) -> dict[str, Any]:
+def _status(error: StatusError) -> Status:
     return {
         "kind": "Status",
         "apiVersion": "v1",

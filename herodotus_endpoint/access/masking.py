@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from herodotus_answers.node import CounterName, NodeDecision, NodeHistoryCounts
 from herodotus_answers.placement_review import ReviewedAttempt
 from herodotus_answers.workload import PlacementCount
 from herodotus_endpoint.access.node_group_masking import mask_recorded_node_groups
-from herodotus_endpoint.store import NodeDecision, NodeHistoryCounts, StoredAttempt
-from herodotus_endpoint.store.counters import CounterName
+from herodotus_endpoint.store import StoredAttempt
 from herodotus_record import reasons
 from herodotus_record.disclosure import (
     HIDDEN,

@@ -26,6 +26,7 @@ from herodotus_answers.headlines import format_headline
 from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.pod_group import build_pod_group_placement
 from herodotus_answers.preemptions import PreemptionEntry, build_preemption, build_preemptions
+from herodotus_answers.service import StatusDetails
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement, find_deciding_factor
 from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
@@ -204,7 +205,7 @@ class AggregateViews:
         rows = self._rows([*self._within(namespace), ColumnCondition("pod_group", (name,))])
         if not rows:
             similar = self._reader.similar_pod_groups(namespace, name)
-            details = {"name": name, "kind": "podgroupplacements", "similar": similar}
+            details: StatusDetails = {"name": name, "kind": "podgroupplacements", "similar": similar}
             message = f'no decision for pod group "{name}" in namespace "{namespace}"'
             raise not_found(self._reader, message, details)
         return json_response(build_pod_group_placement(read_pod_group(self._reader, namespace, name, rows)))
@@ -319,7 +320,7 @@ class AggregateViews:
         close = get_close_matches(
             name, owners | {owner.rpartition("-")[0] for owner in owners}, n=MAX_SIMILAR, cutoff=0.5
         )
-        details = {"name": name, "kind": "workloadplacements", "similar": close}
+        details: StatusDetails = {"name": name, "kind": "workloadplacements", "similar": close}
         return not_found(self._reader, f'no decision for {kind} "{name}" in namespace "{namespace}"', details)
 
 

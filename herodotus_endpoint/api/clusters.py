@@ -6,12 +6,11 @@ Owns: the route and its documents. Does not own: rights to a cluster (`access.gu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from flask import Blueprint, Response
 
+from herodotus_answers.service import Cluster, ClusterList
 from herodotus_endpoint.access import guard
-from herodotus_endpoint.api.documents import build_list
 from herodotus_endpoint.errors import json_response
 from herodotus_endpoint.parameters import CLUSTER
 from herodotus_endpoint.resources import CLUSTER as RESOURCE
@@ -20,8 +19,6 @@ from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_
 from herodotus_endpoint.store import ClusterStatus, Store
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
-
-Json = dict[str, Any]
 
 
 def blueprint(store: Store, known_clusters: guard.KnownClusters) -> Blueprint:
@@ -45,15 +42,21 @@ def blueprint(store: Store, known_clusters: guard.KnownClusters) -> Blueprint:
         # the first name of each, in alphabetical order
         names = {cluster: name for name, cluster in sorted(known_clusters.names.items(), reverse=True)}
         items = [_build_cluster(statuses[id], names, known_clusters.own) for id in guard.keep_readable([*statuses])]
-        return json_response(build_list("ClusterList", items))
+        document: ClusterList = {
+            "apiVersion": API_VERSION,
+            "kind": "ClusterList",
+            "metadata": {},
+            "items": items,
+        }
+        return json_response(document)
 
     return build_blueprint("clusters", (clusters,))
 
 
-def _build_cluster(status: ClusterStatus, names: Mapping[str, str], own: str) -> Json:
+def _build_cluster(status: ClusterStatus, names: Mapping[str, str], own: str) -> Cluster:
     return {
         "apiVersion": API_VERSION,
-        "kind": RESOURCE.kind,
+        "kind": "Cluster",
         "metadata": {"name": status.cluster},
         "displayName": names.get(status.cluster),
         "own": status.cluster == own,

@@ -12,7 +12,7 @@ from typing import Final
 
 from flask import Blueprint, Response
 
-from herodotus_answers.comparison import build_node_comparison, build_pod_comparison
+from herodotus_answers.comparison import ComparedAttempt, build_node_comparison, build_pod_comparison
 from herodotus_answers.pod_history import build_pod_history
 from herodotus_endpoint.api.explanations import find_decision_of_pod, find_decisions_of_pod, node_not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader
@@ -66,8 +66,9 @@ class ComparisonViews:
         document = build_pod_history(
             attempts, first=max(1, last.attempts - limit + 1), total=last.attempts, repeated=last.repeated
         )
-        archive = {"archive": {"day": last.archived}} if last.archived else {}
-        return json_response(document | archive)
+        if last.archived:
+            document["archive"] = {"day": last.archived}
+        return json_response(document)
 
     @declare(
         Route(
@@ -89,7 +90,7 @@ class ComparisonViews:
         pods = [find_decision_of_pod(self._reader, namespace, name, "podcomparisons") for name in names]
         document = build_pod_comparison(pods)
         for side, stored in zip(document["pods"], pods, strict=True):
-            side["attempt"] |= _attempt_position(stored)
+            _add_position(side["attempt"], stored)
         return json_response(document)
 
     @declare(
@@ -117,9 +118,10 @@ class ComparisonViews:
             document = build_node_comparison(stored, nodes)
         except KeyError as e:
             raise node_not_found(stored, str(e.args[0])) from e
-        document["attempt"] |= _attempt_position(stored)
+        _add_position(document["attempt"], stored)
         return json_response(document)
 
 
-def _attempt_position(stored: StoredAttempt) -> dict[str, int]:
-    return {"ordinal": stored.ordinal, "attempts": stored.attempts}
+def _add_position(attempt: ComparedAttempt, stored: StoredAttempt) -> None:
+    """Add the position of the attempt among those that the service has of the pod."""
+    attempt["ordinal"], attempt["attempts"] = stored.ordinal, stored.attempts

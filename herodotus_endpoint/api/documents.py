@@ -9,17 +9,16 @@ Invariant: added facts come from the store. A result counts as lost only if a la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from herodotus_answers.decision import DecisionDocument, build_decision_document
 from herodotus_answers.explain import derive_state
 from herodotus_answers.node_columns import build_node_columns
 from herodotus_answers.pod import PodExplanation, build_pod_explanation
+from herodotus_answers.service import Incarnation, IncarnationList
 from herodotus_endpoint.store import IncarnationStatus, StoredAttempt
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
-
-Json = dict[str, Any]
 
 LOST_MESSAGE: Final = "result not recorded: the scheduler was restarted"
 LOST_CLAUSE: Final = "its result was not recorded: the scheduler was restarted"  # for use within a sentence
@@ -73,32 +72,33 @@ def build_record(stored: StoredAttempt) -> DecisionDocument:
     return document
 
 
-def build_list(kind: str, items: list[Json]) -> Json:
-    """Return a Kubernetes-style list document of this kind with the items and without a further page."""
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {}, "items": items}
-
-
 def _is_result_lost(stored: StoredAttempt) -> bool:
     return stored.replaced and derive_state(stored.decision, stored.outcomes) == "Binding"
 
 
-def build_incarnations(incarnations: Sequence[IncarnationStatus]) -> list[Json]:
-    """Return a JSON object for each scheduler process (incarnation), with the gaps in its sequence numbers."""
-    return [
-        {
-            "apiVersion": API_VERSION,
-            "kind": "Incarnation",
-            "metadata": {"name": i.incarnation, "creationTimestamp": format_timestamp(i.first_us)},
-            "cluster": i.cluster or None,
-            "identity": i.identity or None,
-            "profiles": list(i.profiles),
-            "lastSeenAt": format_timestamp(i.last_us),
-            "nodeTableGeneration": i.rows_generation if i.rows_generation >= 0 else None,
-            "highestSequence": i.highest if i.highest >= 0 else None,
-            "missing": i.missing,
-            "explainedByGaps": i.explained,
-            "missingRanges": [{"first": h.first, "last": h.last, "explained": h.explained} for h in i.holes],
-            "missingRangesOmitted": i.holes_omitted,
-        }
-        for i in incarnations
-    ]
+def build_incarnations(incarnations: Sequence[IncarnationStatus]) -> IncarnationList:
+    """Return the list of scheduler processes (incarnations), with the gaps in their sequence numbers."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "IncarnationList",
+        "metadata": {},
+        "items": [_build_incarnation(i) for i in incarnations],
+    }
+
+
+def _build_incarnation(i: IncarnationStatus) -> Incarnation:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Incarnation",
+        "metadata": {"name": i.incarnation, "creationTimestamp": format_timestamp(i.first_us)},
+        "cluster": i.cluster or None,
+        "identity": i.identity or None,
+        "profiles": list(i.profiles),
+        "lastSeenAt": format_timestamp(i.last_us),
+        "nodeTableGeneration": i.rows_generation if i.rows_generation >= 0 else None,
+        "highestSequence": i.highest if i.highest >= 0 else None,
+        "missing": i.missing,
+        "explainedByGaps": i.explained,
+        "missingRanges": [{"first": h.first, "last": h.last, "explained": h.explained} for h in i.holes],
+        "missingRangesOmitted": i.holes_omitted,
+    }

@@ -1,7 +1,7 @@
 """Routes of `/apis/herodotus.dev/v1alpha1/` about one pod, one node or the incarnations; read-only.
 
-Owns: routes, parameters, and the 404 answers with similar names. Does not own: documents (`documents`, `node_history`),
-the objects that kubectl lists (`kubeapi`), SQL (`store`).
+Owns: routes, parameters, and the 404 answers with similar names. Does not own: documents (`documents`,
+`herodotus_answers.node`), the objects that kubectl lists (`kubeapi`), SQL (`store`).
 
 Invariant: an answer is one snapshot of the store and stays within the limits of its parameters.
 """
@@ -9,12 +9,15 @@ Invariant: an answer is one snapshot of the store and stays within the limits of
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from flask import Blueprint, Response
 
-from herodotus_endpoint.api import documents, node_history
+from herodotus_answers.node import HistoryWindow, build_node_history
+from herodotus_answers.service import StatusDetails
+from herodotus_endpoint.api import documents
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import (
@@ -31,9 +34,10 @@ from herodotus_endpoint.resources import EXPLANATION, HISTORY, INCARNATION, PREF
 from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import StoredAttempt
-from herodotus_endpoint.store.reader import MAX_SIMILAR
-from herodotus_endpoint.store.rollups import bucket_of
+from herodotus_endpoint.store.reader import MAX_SEARCHED, MAX_SIMILAR
+from herodotus_endpoint.store.rollups import BUCKET_US, bucket_of
 
+DEFAULT_WINDOW_S: Final = 24 * 3600
 ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _ALL: Final = FlagParameter("all", "Return every node, not only the most relevant ones.")
@@ -95,15 +99,19 @@ class ExplanationViews:
     def node_history(self, node: str) -> Response:
         """Return the NodeHistory document: how often a node was considered, rejected and chosen, and why."""
         check_name(node, "the node's name")
-        over = node_history.parse_window(self._clock)
+        over = parse_window(self._clock)
         since = bucket_of(over.from_us)
         facts = self._reader.sum_node_history(node, from_bucket=since)
         if facts is None:
-            details = {"name": node, "kind": "nodehistories", "similar": self._reader.similar_nodes(node)}
+            details: StatusDetails = {
+                "name": node,
+                "kind": "nodehistories",
+                "similar": self._reader.similar_nodes(node),
+            }
             raise not_found(self._reader, f'no decision considered node "{node}"', details)
         recent = self._reader.find_recent_decisions(node)
         share = self._reader.sum_cluster_totals(from_bucket=since)
-        return json_response(node_history.build_node_history(node, over, facts, share, recent))
+        return json_response(build_node_history(node, over, facts, share, recent, searched=MAX_SEARCHED))
 
     @declare(
         Route(
@@ -119,8 +127,18 @@ class ExplanationViews:
     )
     def incarnations(self) -> Response:
         """Return the list of known scheduler processes (incarnations) with the gaps in their sequence numbers."""
-        items = documents.build_incarnations(self._reader.incarnations())
-        return json_response(documents.build_list("IncarnationList", items))
+        return json_response(documents.build_incarnations(self._reader.incarnations()))
+
+
+def parse_window(clock: Callable[[], float]) -> HistoryWindow:
+    """Return the window that ends now and begins with the hour of the query parameter `since`, by default a day ago.
+
+    `clock` returns seconds since 1970.
+    """
+    now_us = int(clock() * 1e6)
+    since_us = SINCE.parse(clock)
+    since_us = now_us - DEFAULT_WINDOW_S * 1_000_000 if since_us is None else since_us
+    return HistoryWindow(since_us // BUCKET_US * BUCKET_US, now_us, BUCKET_US)
 
 
 def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) -> StoredAttempt:
@@ -165,12 +183,14 @@ def find_decisions_of_pod(
     return attempts
 
 
-def not_found(reader: MaskedReader, message: str, details: dict[str, Any]) -> StatusError:
+def not_found(reader: MaskedReader, message: str, details: StatusDetails) -> StatusError:
     """Return a 404 error with this message and these details.
 
     If no scheduler of the request's cluster has ever sent records, the details also contain `noRecords`.
     """
-    return StatusError(404, message, details=details if reader.has_records() else details | {"noRecords": True})
+    if not reader.has_records():
+        details["noRecords"] = True
+    return StatusError(404, message, details=details)
 
 
 def node_not_found(stored: StoredAttempt, node: str) -> StatusError:
@@ -186,7 +206,7 @@ def _decision_not_found(reader: MaskedReader, namespace: str, pod: str, selectio
     `selection` names the attempt or UID of the request, or is empty. If the pod has other decisions, the error contains
     it. Otherwise the error suggests similar pod names, and other namespaces with a pod of this name.
     """
-    details: dict[str, Any] = {"name": pod, "kind": kind}
+    details: StatusDetails = {"name": pod, "kind": kind}
     whole = f'no decision for pod "{pod}" in namespace "{namespace}"'
     if selection and reader.decision_of_pod(namespace, pod):
         return StatusError(404, f"{whole} with {selection}", details=details)

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import Blueprint, Response
 
 from herodotus_answers.explain import weigh_scores
+from herodotus_answers.node import CounterName
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import CLUSTER, NameParameter
 from herodotus_endpoint.resources import EXPLANATION, HISTORY
 from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare
-from herodotus_endpoint.store.counters import CounterName
 from herodotus_record.model import Decision, Evaluation, NodeTable
 
 Json = dict[str, Any]

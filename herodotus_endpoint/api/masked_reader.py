@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from flask import g
 
+from herodotus_answers.node import ClusterTotals, NodeDecision, NodeHistoryCounts
 from herodotus_answers.placement_review import ReviewedAttempt
 from herodotus_endpoint.access.masking import Value, VisibleNamespaces, VisibleRow, list_namespaces, mask, mask_row
 from herodotus_endpoint.store import (
-    ClusterTotals,
     IncarnationStatus,
-    NodeDecision,
-    NodeHistoryCounts,
     PodWait,
     Store,
     StoredAttempt,

@@ -25,6 +25,7 @@ from herodotus_answers.placement_review import (
     parse_attempts,
 )
 from herodotus_answers.schema import refer_to
+from herodotus_answers.service import StatusDetails
 from herodotus_endpoint.access import guard
 from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.api.manifests import parse_manifest
@@ -286,7 +287,7 @@ def find_reviewer(
     matches = [r for r in in_cluster if r.scheduler == scheduler]
     if not matches:
         names = sorted({r.scheduler for r in in_cluster})
-        details = {"name": scheduler, "kind": "schedulers", "known": names}
+        details: StatusDetails = {"name": scheduler, "kind": "schedulers", "known": names}
         message = f'no scheduler named "{scheduler}" answers reviews; these do: {", ".join(names) or "none"}'
         raise StatusError(404, message, details=details)
     if len(matches) > 1:

@@ -1,7 +1,7 @@
-"""Decisions and node histories as Kubernetes objects, and the columns of their tables.
+"""Decisions as Kubernetes objects, and the columns of the tables of decisions and node histories.
 
-Owns: an object's metadata, the fields of a list item, columns. Does not own: whole documents (`documents`,
-`node_history`). Pure.
+Owns: an object's metadata, the fields of a list item, columns. Does not own: whole documents (`documents`), list items
+of node histories (`herodotus_answers.node`). Pure.
 
 Invariant: a field of a list item has the same path in the whole object.
 """
@@ -11,11 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from herodotus_endpoint.api.node_history import HistoryWindow, build_window_document
-from herodotus_endpoint.kubeapi.representations import TableColumn, format_age
+from herodotus_endpoint.kubeapi.representations import Object, TableColumn, format_age
 from herodotus_endpoint.resources import LABELS
 from herodotus_endpoint.store.labels import parse_labels
-from herodotus_endpoint.store.listing import COUNTED, NodeCounts
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 
@@ -71,17 +69,6 @@ def build_decision_metadata(row: Any) -> Json:
     }
 
 
-def build_node_history_item(node: NodeCounts, over: HistoryWindow) -> Json:
-    """Return a NodeHistory list item, which has only the node's counts in the window `over`."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "NodeHistory",
-        "metadata": {"name": node.name},
-        "window": build_window_document(over),
-        **dict(zip(COUNTED, node.counts, strict=True)),
-    }
-
-
 def _valid_labels(values: dict[str, str | None]) -> Json:
     return {label: value for label, value in values.items() if value and _LABEL_VALUE.fullmatch(value)}
 
@@ -91,7 +78,7 @@ def _parse_owner(owner: str | None) -> Json | None:
     return {"kind": kind, "name": name} if slash else None
 
 
-def _format_feasible(o: Json, _now_s: float) -> str:
+def _format_feasible(o: Object, _now_s: float) -> str:
     snapshot = o["spec"]["snapshot"]
     return f"{snapshot['feasible']}/{snapshot['nodes']}"
 

@@ -8,7 +8,7 @@ Invariant: the first supported representation in the header is used; without one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -18,6 +18,7 @@ from flask import request
 from herodotus_endpoint.errors import StatusError
 
 Json = dict[str, Any]
+Object = Mapping[str, Any]
 
 META: Final = "meta.k8s.io"
 JSON, TABLE, METADATA, METADATA_LIST = "", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
@@ -33,7 +34,7 @@ class TableColumn:
     """
 
     name: str
-    cell: Callable[[Json, float], object]
+    cell: Callable[[Object, float], object]
     description: str
     wide: bool = False
     type: str = "string"
@@ -60,7 +61,7 @@ def negotiate(*forms: str) -> str:
 
 
 def build_table(
-    columns: Sequence[TableColumn], objects: Sequence[Json], metadata: Json, now_s: float, include: str
+    columns: Sequence[TableColumn], objects: Sequence[Object], metadata: Json, now_s: float, include: str
 ) -> Json:
     """Return the objects as a `meta.k8s.io/v1` Table document with one row per object.
 
@@ -85,12 +86,12 @@ def build_table(
     }
 
 
-def build_metadata_only(obj: Json) -> Json:
+def build_metadata_only(obj: Object) -> Json:
     """Return the metadata of an object as PartialObjectMetadata."""
     return {"kind": METADATA, "apiVersion": f"{META}/v1", "metadata": obj["metadata"]}
 
 
-def build_metadata_list(objects: Sequence[Json], metadata: Json) -> Json:
+def build_metadata_list(objects: Sequence[Object], metadata: Json) -> Json:
     """Return the metadata of objects as PartialObjectMetadataList."""
     items = [build_metadata_only(o) for o in objects]
     return {"kind": METADATA_LIST, "apiVersion": f"{META}/v1", "metadata": metadata, "items": items}
@@ -119,5 +120,5 @@ def _format_two_units(whole: int, unit: str, rest: int, smaller: str) -> str:
     return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"
 
 
-def _select_object(obj: Json, include: str) -> Json | None:
+def _select_object(obj: Object, include: str) -> Object | None:
     return {"Metadata": build_metadata_only(obj), "Object": obj, "None": None}[include]

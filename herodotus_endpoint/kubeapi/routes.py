@@ -18,8 +18,9 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response, g, request
 
+from herodotus_answers.node import build_listed_node_history
 from herodotus_endpoint import openapi
-from herodotus_endpoint.api import documents, explanations, node_history
+from herodotus_endpoint.api import documents, explanations
 from herodotus_endpoint.api.masked_reader import MaskedReader
 from herodotus_endpoint.api.selectors import FIELD_SELECTOR, LABEL_SELECTOR, parse_field_selector, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response, retry_later
@@ -176,12 +177,12 @@ class ObjectViews:
         form = representations.negotiate(representations.TABLE, representations.METADATA_LIST)
         if LABEL_SELECTOR.is_set() or FIELD_SELECTOR.is_set():
             raise StatusError(400, "nodehistories cannot be selected by labels or fields")
-        over = node_history.parse_window(self._clock)
+        over = explanations.parse_window(self._clock)
         limit = _LIMIT.parse()
         after = _parse_continue(_CONTINUE.raw(), r"v1n:([^\0]{1,253})")
         nodes = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us))
         more = _format_continue(nodes[limit - 1].name, "v1n") if len(nodes) > limit else {}
-        items = [objects.build_node_history_item(node, over) for node in nodes[:limit]]
+        items = [build_listed_node_history(node.name, over, node.counts) for node in nodes[:limit]]
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
 
     def _list_archived(self, conditions: Sequence[AnyCondition], limit: int, form: str) -> Response:
@@ -202,7 +203,12 @@ class ObjectViews:
         return conditions + parse_field_selector(FIELD_SELECTOR.parse())
 
     def _list(
-        self, kind: str, columns: Sequence[representations.TableColumn], items: list[Json], metadata: Json, form: str
+        self,
+        kind: str,
+        columns: Sequence[representations.TableColumn],
+        items: Sequence[representations.Object],
+        metadata: Json,
+        form: str,
     ) -> Json:
         if form == representations.TABLE:
             return self._table(columns, items, metadata)
@@ -210,7 +216,9 @@ class ObjectViews:
             return representations.build_metadata_list(items, metadata)
         return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "items": items}
 
-    def _table(self, columns: Sequence[representations.TableColumn], items: list[Json], metadata: Json) -> Json:
+    def _table(
+        self, columns: Sequence[representations.TableColumn], items: Sequence[representations.Object], metadata: Json
+    ) -> Json:
         return representations.build_table(columns, items, metadata, self._clock(), INCLUDE_OBJECT.parse())
 
     def _watch(self, conditions: Sequence[AnyCondition], form: str) -> Response:

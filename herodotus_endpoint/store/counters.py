@@ -1,7 +1,7 @@
 """The counters that decisions add to the histories of their nodes, as columns in slot order.
 
 Owns: the counters and their meanings. Does not own: storing counters (`rollups`), documents
-(`herodotus_endpoint.api.node_history`). Pure and vectorised: no loop runs over nodes, and decisions of one template are
+(`herodotus_answers.node`). Pure and vectorised: no loop runs over nodes, and decisions of one template are
 counted together. Where a node's results change between them, only its entries are counted apart.
 
 Counters of a node (`Name.plugin.detail`):
@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_answers.node import CounterName
 from herodotus_answers.workload import NOMINATED, ONLY, TIE, UNSCORED, PlacementCount
 from herodotus_record.codec import DERIVED, as_numpy
 from herodotus_record.model import (
@@ -51,14 +52,6 @@ NO_PLACEMENTS: Final = PlacementCount(0, None)
 MIN_SHARE_OF_ROWS: Final = 4  # if more than a quarter of the nodes change, counting all nodes is as fast
 _INFEASIBLE: Final = np.int64(-1 << 62)  # below all totals and negated ranks
 _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED: NOMINATED}
-
-
-class CounterName(NamedTuple):
-    """The name of a node counter: what it counts, for which plugin, and a detail such as a reason code."""
-
-    counter: str
-    plugin: str = ""
-    detail: str = ""
 
 
 class _Result(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from herodotus_endpoint.store.counters import CounterName
+from herodotus_answers.node import CounterName
 from herodotus_endpoint.store.database import Snapshot
 from herodotus_endpoint.store.integrity import intact_decisions
 from herodotus_endpoint.store.labels import LabelCondition

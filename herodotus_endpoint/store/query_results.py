@@ -5,7 +5,6 @@ Owns: their fields. Does not own: queries (`reader`), documents.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -13,8 +12,6 @@ from typing import Any, NamedTuple
 
 from herodotus_answers.changes import RecordedDecision
 from herodotus_answers.merging import MergeOrigins, merge_records, set_pod_uid
-from herodotus_answers.workload import PlacementCount
-from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
 from herodotus_endpoint.store.sequences import Hole
 from herodotus_record.attempts import AttemptRecords
@@ -117,24 +114,6 @@ class PodWait(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NodeHistoryCounts:
-    """The history of all nodes with one name over some hours: counters, placements by workload, and hourly sums."""
-
-    counters: Counter[CounterName]
-    workloads: Counter[str]
-    decided: Mapping[str, Mapping[str, PlacementCount]]  # placements by workload and deciding factor
-    hours: Mapping[int, Sequence[int]]  # by bucket, oldest first: the sums of `listing.COUNTED`
-
-
-@dataclass(frozen=True)
-class ClusterTotals:
-    """The number of placements on all nodes over some hours, and the largest number of nodes in one of these hours."""
-
-    placements: int
-    nodes: int
-
-
-@dataclass(frozen=True)
 class IncarnationStatus:
     """One run of a scheduler process, and which of its sequence numbers have not arrived.
 
@@ -193,15 +172,3 @@ class StoreSizes:
     lost: int
     live_bytes: int
     tiers: Mapping[str, TierSize]
-
-
-@dataclass(frozen=True)
-class NodeDecision:
-    """A decision that considered a given node, with its outcomes.
-
-    `slot` is the node's slot, its index in the columns of the decision.
-    """
-
-    decision: Decision
-    outcomes: tuple[Outcome, ...]
-    slot: int

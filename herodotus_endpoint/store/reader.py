@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from herodotus_answers.node import ClusterTotals, CounterName, NodeDecision, NodeHistoryCounts
 from herodotus_endpoint.store.attempts import AttemptLookup
-from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.database import (
     Database,
     Snapshot,
@@ -32,10 +32,7 @@ from herodotus_endpoint.store.query_results import (
     AttemptOrigin,
     AttemptSeries,
     ClusterStatus,
-    ClusterTotals,
     IncarnationStatus,
-    NodeDecision,
-    NodeHistoryCounts,
     PodIdentity,
     PodWait,
     StoredAttempt,

@@ -25,8 +25,9 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from herodotus_answers.node import CounterName
 from herodotus_answers.workload import PlacementCount
-from herodotus_endpoint.store.counters import NO_PLACEMENTS, OTHER, CounterName, DecisionCounts, Ints
+from herodotus_endpoint.store.counters import NO_PLACEMENTS, OTHER, DecisionCounts, Ints
 from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_record import codec
 from herodotus_record.codec import CodecError

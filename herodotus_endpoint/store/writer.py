@@ -23,9 +23,10 @@ import sqlalchemy as sa
 
 from herodotus_answers.decision import count_repeats
 from herodotus_answers.explain import derive_state, state_after_outcome
+from herodotus_answers.node import CounterName
 from herodotus_endpoint.store import incarnations, integrity, late_outcomes
 from herodotus_endpoint.store.attempts import is_attempt_stored, pod_key
-from herodotus_endpoint.store.counters import CounterName, DecisionCounts, Ints, Mask
+from herodotus_endpoint.store.counters import DecisionCounts, Ints, Mask
 from herodotus_endpoint.store.database import BUSY_TIMEOUT_S, Database, Row, StoreUnavailableError, translate_errors
 from herodotus_endpoint.store.delta_chains import OpenChains
 from herodotus_endpoint.store.incarnations import Incarnation

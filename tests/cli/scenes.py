@@ -160,7 +160,7 @@ def attempts(*, total: int = 3) -> Json:
     roomier = a_table([*NODES, "worker-13"], used=used)
     last = Recorded(third, roomier, (bound(third, roomier),))
     recorded = [Recorded(first, table_of(first)), Recorded(second, table_of(second)), last]
-    return build_pod_history(recorded, first=total - 2, total=total)
+    return as_json(build_pod_history(recorded, first=total - 2, total=total))
 
 
 def unchanged_attempts() -> Json:
@@ -168,7 +168,7 @@ def unchanged_attempts() -> Json:
     first = woken()
     at = first.times.started_us - 1_600_000_000
     tries = [replace(first, times=replace(first.times, started_us=at + i * 100_000_000)) for i in range(17)]
-    return build_pod_history([Recorded(d, table_of(d)) for d in tries], first=1, total=17)
+    return as_json(build_pod_history([Recorded(d, table_of(d)) for d in tries], first=1, total=17))
 
 
 def repeated_attempts() -> Json:
@@ -190,12 +190,14 @@ def repeated_attempts() -> Json:
         repeats=41,
     )
     recorded = [Recorded(first, table_of(first), (counted,)), Recorded(second, table_of(second))]
-    return build_pod_history(recorded, first=1, total=2, repeated=41)
+    return as_json(build_pod_history(recorded, first=1, total=2, repeated=41))
 
 
 def many_nodes_attempts() -> Json:
     before, after = large(fits=0), large(fits=3000)
-    return build_pod_history([Recorded(before, table_of(before)), Recorded(after, table_of(after))], first=1, total=2)
+    return as_json(
+        build_pod_history([Recorded(before, table_of(before)), Recorded(after, table_of(after))], first=1, total=2)
+    )
 
 
 def compared_pods() -> Json:
@@ -204,12 +206,12 @@ def compared_pods() -> Json:
     less = {**POINTS, "worker-7": POINTS["worker-7"] | {"NodeResourcesFit": 60}}
     second = a_placed(pod="checkout-7d9f-9pp", points=less, started_us=first.times.started_us + 12_000_000)
     pods = [Recorded(d, table_of(d), (bound(d, table_of(d)),)) for d in (first, second)]
-    return build_pod_comparison(pods)
+    return as_json(build_pod_comparison(pods))
 
 
 def compared_nodes(a: str, b: str) -> Json:
     decision = a_placed()
-    return build_node_comparison(Recorded(decision, table_of(decision)), [a, b])
+    return as_json(build_node_comparison(Recorded(decision, table_of(decision)), [a, b]))
 
 
 def history_screen(answer: Json, view: ViewOptions) -> list[Block]:

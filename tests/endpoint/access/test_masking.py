@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import herodotus_endpoint
+from herodotus_answers import node
 from herodotus_answers.merging import merge_records
+from herodotus_answers.node import NodeDecision, NodeHistoryCounts
 from herodotus_answers.node_groups import (
     AutoscalerReport,
     GroupRejection,
@@ -25,8 +27,8 @@ from herodotus_answers.node_groups import (
 )
 from herodotus_answers.workload import TIE, PlacementCount
 from herodotus_endpoint.access.masking import VisibleNamespaces, list_namespaces, mask
-from herodotus_endpoint.api import documents, node_history
-from herodotus_endpoint.store import NodeDecision, NodeHistoryCounts, StoredAttempt
+from herodotus_endpoint.api import documents
+from herodotus_endpoint.store import StoredAttempt
 from herodotus_record import notes
 from herodotus_record.disclosure import HIDDEN, HIDDEN_TEXT
 from herodotus_record.model import (
@@ -156,7 +158,7 @@ def test_node_history_counts_hidden_workloads() -> None:
 def test_node_history_masks_hidden_pods_in_recent_decisions() -> None:
     decision = a_record("shop/web-0", namespace="ci")
     involved = mask(NodeDecision(decision, (), 2), SHOP)
-    document = msgspec.json.encode(node_history._recent(involved)).decode()
+    document = msgspec.json.encode(node._recent(involved)).decode()
     assert decision.pod.name not in document
     assert decision.id not in document
     assert (involved.decision.pod.labels, involved.decision.message) == ({}, "")

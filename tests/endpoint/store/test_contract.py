@@ -15,6 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from herodotus_answers.node import CounterName
 from herodotus_endpoint.store import (
     BatchError,
     NodeRowsMissingError,
@@ -26,7 +27,6 @@ from herodotus_endpoint.store import (
     StoreUnavailableError,
     sqlite_url,
 )
-from herodotus_endpoint.store.counters import CounterName
 from herodotus_endpoint.store.delta_chains import PARTITION_US
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.schema import METADATA

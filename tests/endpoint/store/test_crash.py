@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from herodotus_answers.node import CounterName
 from herodotus_endpoint.store import Store, sqlite_url
-from herodotus_endpoint.store.counters import CounterName
 from tests import postgresql
 from tests.deliveries import SendingScheduler
 from tests.processes import Process, eventually, free_port, python
