@@ -54,7 +54,7 @@ class Retry(TypedDict):
     """When a rejected pod is tried again."""
 
     queue: Annotated[str, "Queue of the scheduler in which the pod waits."]
-    notBefore: Annotated[str | None, "Time before which it is not tried again."]
+    notBefore: Annotated[str, "Time before which it is not tried again."]
     latest: Annotated[str | None, "Time at which it is tried even if nothing changes; null if there is none."]
 
 
@@ -72,8 +72,8 @@ class Repeats(TypedDict):
     """Later attempts that equal this one and have no record of their own."""
 
     count: Annotated[int, "Number of these attempts."]
-    firstAt: Annotated[str | None, "Start of the first of them."]
-    lastAt: Annotated[str | None, "End of the last of them."]
+    firstAt: Annotated[str, "Start of the first of them."]
+    lastAt: Annotated[str, "End of the last of them."]
 
 
 class Reconstruction(TypedDict):

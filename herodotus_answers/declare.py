@@ -32,9 +32,9 @@ class Metadata(TypedDict):
         Annotated[str, "Name of the object: the id of a decision, or the name of a pod, node or workload."]
     ]
     namespace: NotRequired[Annotated[str, "Namespace of the pod."]]
-    uid: NotRequired[Annotated[str | None, "UID of the object."]]
+    uid: NotRequired[Annotated[str, "UID of the object."]]
     resourceVersion: NotRequired[Annotated[str, "Opaque version of the object."]]
-    creationTimestamp: NotRequired[Annotated[str | None, "Time at which the attempt or process began."]]
+    creationTimestamp: NotRequired[Annotated[str, "Time at which the attempt or process began."]]
     labels: NotRequired[
         Annotated[
             dict[str, str],

@@ -115,7 +115,7 @@ class Attempt(TypedDict):
     generation: Annotated[int, "Generation of the node table."]
     podCreatedAt: Annotated[str | None, "Time at which the pod was created."]
     queuedAt: Annotated[str | None, "Time at which the pod came into the queue."]
-    startedAt: Annotated[str | None, "Start of the attempt."]
+    startedAt: Annotated[str, "Start of the attempt."]
     phaseSeconds: Annotated[dict[str, float] | None, "Duration of each phase, in seconds."]
     queueSeconds: Annotated[dict[str, float] | None, "Time in each queue before the attempt, in seconds."]
     requeuedBy: Annotated[RequeueEvent | None, "Event that requeued the pod before the attempt."]
@@ -134,7 +134,7 @@ class BindingPhase(TypedDict):
     phase: Annotated[str, "Name of the phase."]
     status: Annotated[str, "Status code of its result."]
     message: Annotated[str, "Message of its result."]
-    at: Annotated[str | None, "Time at which it ended."]
+    at: Annotated[str, "Time at which it ended."]
     durationSeconds: Annotated[float, "Its duration, in seconds."]
 
 

@@ -139,7 +139,7 @@ class Shortage(TypedDict):
     enoughMinCount: Annotated[int | None, "Greatest minCount with which the group would have been placed."]
 
 
-class GroupReason(TypedDict):
+class BlockingReason(TypedDict):
     """A reason and the pods that it blocks."""
 
     reason: Annotated[str, "Reason of most nodes."]
@@ -191,7 +191,7 @@ class PodGroupPlacement(Document, MemberCounts):
     missing: Annotated[int, "Number of further pods that need a node before the group can be placed."]
     cycle: Annotated[LastCycle | None, "Last cycle of the group; null if its pods were decided alone."]
     shortage: Annotated[Shortage | None, "What would have been enough; null if no pod is missing."]
-    reasons: Annotated[list[GroupReason], "Reasons of the blocked pods, in the order of the cycle."]
+    reasons: Annotated[list[BlockingReason], "Reasons of the blocked pods, in the order of the cycle."]
     reasonsOmitted: Annotated[int, "Number of reasons that are not listed."]
     nodes: Annotated[list[GroupNode], "Nodes that were chosen for pods of the group."]
     pods: Annotated[list[GroupPod], "Pods of the group, in the order of the cycle."]
@@ -302,7 +302,7 @@ def _rejection(record: MemberRecord, slot: int) -> str:
     return ", ".join(d["text"] for d in details) or rejections[0][0]
 
 
-def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> GroupReason:
+def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> BlockingReason:
     first = group[0]
     record = read.get(first.decision_id)
     return {

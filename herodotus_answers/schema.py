@@ -3,7 +3,7 @@
 A kind is a TypedDict with a field `kind`. The spec and status of a Decision follow from the declared fields of the
 record instead (`herodotus_record.fields`).
 
-Owns: the list of kinds, the derivation of both forms, and the shape of fields of the record whose document differs from
+Owns: finding the kinds, the derivation of both forms, and the shape of fields of the record whose document differs from
 the model. Does not own: types and meanings, which the module of each answer and `herodotus_record.model` declare. Pure.
 """
 
@@ -14,26 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from herodotus_answers import (
-    agreements,
-    balance,
-    comparison,
-    decision,
-    node,
-    pending,
-    placement_review,
-    plugin_reference,
-    pod,
-    pod_group,
-    pod_history,
-    preemptions,
-    pruned,
-    service,
-    workload,
-)
+import herodotus_answers
+from herodotus_answers import decision, pruned
 from herodotus_answers.declare import NotRequired
 from herodotus_record.fields import INLINE, FieldDeclaration, list_declarations
 from herodotus_record.model import (
@@ -52,33 +39,7 @@ from herodotus_record.model import (
 )
 
 Json = dict[str, Any]
-KINDS: Final = (
-    decision.DecisionDocument,
-    decision.DecisionList,
-    service.Cluster,
-    service.ClusterList,
-    service.Incarnation,
-    service.IncarnationList,
-    comparison.NodeComparison,
-    node.NodeHistory,
-    node.NodeHistoryList,
-    placement_review.PlacementReview,
-    comparison.PodComparison,
-    pod.PodExplanation,
-    pending.PendingPods,
-    pod_group.PodGroupPlacement,
-    balance.Balance,
-    agreements.Agreements,
-    preemptions.Preemptions,
-    pod_history.PodHistory,
-    service.ServiceVersion,
-    service.Status,
-    workload.WorkloadPlacement,
-)
-PLUGIN_KINDS: Final = (  # documents that only the plugin builds
-    plugin_reference.PluginExplanation,
-    plugin_reference.PluginExplanationList,
-)
+_WITHOUT_KINDS: Final = ("cluster_questions",)  # of the engine and the service, whose libraries the plugin lacks
 VERSION: Final = API_VERSION.partition("/")[2]
 ID: Final = f"https://herodotus.dev/schemas/{VERSION}"
 NAME: Final = f"{'.'.join(reversed(API_GROUP.split('.')))}.{VERSION}"  # Kubernetes names schemas by the reversed group
@@ -99,8 +60,19 @@ def name_kind(kind: type) -> str:
 
 @cache
 def list_types() -> Mapping[str, type]:
-    """Return the type of each kind of document of the service."""
-    return {name_kind(kind): kind for kind in KINDS}
+    """Return the type of each kind of document, from the modules of the package."""
+    modules = [
+        import_module(f"{herodotus_answers.__name__}.{name}")
+        for _, name, _ in iter_modules(herodotus_answers.__path__)
+        if name not in _WITHOUT_KINDS
+    ]
+    declared = [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if is_typeddict(kind) and kind.__module__ == module.__name__
+    ]
+    return {name: kind for kind in declared if (name := name_kind(kind))}
 
 
 def refer_to(kind: str) -> Json:
@@ -110,7 +82,7 @@ def refer_to(kind: str) -> Json:
 
 @cache
 def build_schemas() -> Mapping[str, Json]:
-    """Return the OpenAPI 3.0 schema of every kind of document of the service."""
+    """Return the OpenAPI 3.0 schema of every kind of document."""
     found = {name: _describe_object(kind) for name, kind in list_types().items()}
     found["Decision"]["properties"] |= _derive_decision()
     return found
@@ -119,11 +91,10 @@ def build_schemas() -> Mapping[str, Json]:
 @cache
 def build_json_schema() -> Json:
     """Return the JSON Schema document (2020-12) of all answers: under `$defs` one schema for each kind."""
-    schemas = {**build_schemas(), **{name_kind(kind): _describe_object(kind) for kind in PLUGIN_KINDS}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
-        "$defs": {kind: _convert(schema) for kind, schema in sorted(schemas.items())},
+        "$defs": {kind: _convert(schema) for kind, schema in sorted(build_schemas().items())},
     }
 
 
