@@ -38,7 +38,7 @@ class MissingRange(TypedDict):
     explained: Annotated[bool, "Whether a gap record of the process states this loss."]
 
 
-class Incarnation(Document):
+class IncarnationDocument(Document):
     """One run of a scheduler process, and which of its records are missing."""
 
     kind: Literal["Incarnation"]
@@ -58,7 +58,7 @@ class IncarnationList(Page):
     """A page of items of kind Incarnation."""
 
     kind: Literal["IncarnationList"]
-    items: Annotated[list[Incarnation], "Items of this page."]
+    items: Annotated[list[IncarnationDocument], "Items of this page."]
 
 
 class ServiceVersion(TypedDict):

@@ -15,7 +15,7 @@ from herodotus_answers.decision import DecisionDocument, build_decision_document
 from herodotus_answers.explain import derive_state
 from herodotus_answers.node_columns import build_node_columns
 from herodotus_answers.pod import PodExplanation, build_pod_explanation
-from herodotus_answers.service import Incarnation, IncarnationList
+from herodotus_answers.service import IncarnationDocument, IncarnationList
 from herodotus_endpoint.store import IncarnationStatus, StoredAttempt
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
@@ -86,7 +86,7 @@ def build_incarnations(incarnations: Sequence[IncarnationStatus]) -> Incarnation
     }
 
 
-def _build_incarnation(i: IncarnationStatus) -> Incarnation:
+def _build_incarnation(i: IncarnationStatus) -> IncarnationDocument:
     return {
         "apiVersion": API_VERSION,
         "kind": "Incarnation",
