@@ -1,29 +1,28 @@
 """Build the answer document `PendingPods`: pods whose last attempt chose no node, grouped by their most common reason.
 
-Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, and how pods without a
-record are added. Does not own: which attempt is a pod's last one (the store). Pure.
+Owns: the document's shape, the dominant reason of an event's message, when a retry is overdue, and the list with what
+the API server knows. Does not own: which attempt is a pod's last one (the store), `live` itself (`live`). Pure.
 
-Invariant: each pod is in exactly one group. Records do not know of deletions, so `remove_deleted_pods` removes the pods
-that the API server no longer has; pods whose retry is overdue form groups of their own.
+Invariant: each pod is in exactly one group. Records do not know of deletions: `apply_live` leaves out the pods that the
+API server no longer has. Pods whose retry is overdue form groups of their own.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
+from herodotus_answers.live import LivePending, UntriedPod
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Retry
 from herodotus_record.units import format_timestamp
 
 MAX_NAMED: Final = 5  # pods listed for a group; `pods` holds all of them
 OVERDUE_AFTER_US: Final = 60_000_000  # a busy scheduler retries late, an idle one within a second
-_LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 _BINDING_FAILED: Final = "a node was chosen, but the pod could not be bound to it"
 _GROUP_NOT_PLACED: Final = "fits, but other pods of its group do not"
 _LEAD: Final = re.compile(r"0/\d+ nodes are available: ")
@@ -52,23 +51,6 @@ class PendingPod:
     is_undone: bool = False
     created_us: int | None = None
     retry: Retry | None = None
-
-
-@dataclass(frozen=True)
-class UntriedPod:
-    """A pod without a node that no record mentions, so that only the API server knows it.
-
-    `gates` holds its scheduling gates, which keep every scheduler from trying it. A pod without gates waits for
-    `profile`, which is not recorded or has not tried it yet.
-    """
-
-    namespace: str
-    pod: str
-    uid: str
-    owner: str | None
-    profile: str
-    created_at: str
-    gates: tuple[str, ...]
 
 
 class PendingPodAnswer(TypedDict):
@@ -106,16 +88,6 @@ class PendingGroup(TypedDict):
     podsOmitted: Annotated[int, "Number of pods that are not listed in `pods`."]
 
 
-class DepartedPod(TypedDict):
-    """A pod that is pending by its record, but that the API server has placed or no longer has."""
-
-    namespace: Annotated[str, "Namespace of the pod."]
-    pod: Annotated[str, "Name of the pod."]
-    uid: Annotated[str, "UID of the pod."]
-    startedAt: Annotated[str | None, "Start of its last attempt."]
-    fate: Annotated[Literal["deleted", "replaced", "placed"] | None, "What became of the pod; null if it is not known."]
-
-
 class PendingPods(Document):
     """Pods whose last attempt did not find a node."""
 
@@ -128,9 +100,7 @@ class PendingPods(Document):
     podsOmitted: Annotated[int, "Number of pods that are not listed."]
     source: NotRequired[Annotated[Literal["evaluated"], "Present if local mode evaluated the present cluster."]]
     noRecords: NotRequired[Annotated[bool, "Present and true if no scheduler has ever sent records."]]
-    gone: NotRequired[
-        Annotated[list[DepartedPod], "Pods that are pending by their records alone; added by the plugin."]
-    ]
+    live: NotRequired[Annotated[LivePending, "What the API server knows now about the pods."]]
 
 
 def build_pending_pods(
@@ -157,42 +127,29 @@ def build_pending_pods(
     }
 
 
-def remove_deleted_pods(document: PendingPods, unassigned: Collection[str]) -> PendingPods:
-    """Return a PendingPods document without deleted and bound pods, which `gone` lists instead, with an unknown fate.
+def apply_live(document: PendingPods) -> PendingPods:
+    """Return a PendingPods document whose lists and counts are those of the present pods, as its `live` tells them.
 
-    `unassigned` holds the UIDs of all pods without a node in the API server. A pod created while they were read may be
-    missing among them, so the youngest pods stay in the document.
+    Pods that are gone are left out, and pods without a recorded attempt follow, in groups by their gates or scheduler.
     """
-    limit = document["at"]
-    deleted = [p for p in document["pods"] if p["uid"] not in unassigned and _is_older(p, limit)]
-    left = [p for p in document["pods"] if p not in deleted]
+    live = document.get("live")
+    if live is None:
+        return document
+    gone = {pod["uid"] for pod in live["gone"] or ()}
+    left = [pod for pod in document["pods"] if pod["uid"] not in gone]
+    untried = [_untried(pod) for pod in live["untried"]]
+    by_reason: dict[str, list[PendingPodAnswer]] = {}
+    for pod in untried:
+        by_reason.setdefault(pod["reason"], []).append(pod)
     return document | {
-        "count": len(left),
+        "count": len(left) + len(untried),
         "overdue": sum(pod["overdue"] for pod in left),
-        "groups": _groups(left),
-        "pods": left,
-        "gone": [_departed(pod) for pod in deleted],
+        "groups": [
+            *(_groups(left) if gone else document["groups"]),
+            *(_group(reason, False, members) for reason, members in by_reason.items()),
+        ],
+        "pods": [*left, *untried],
     }
-
-
-def _departed(pod: PendingPodAnswer) -> DepartedPod:
-    return {
-        "namespace": pod["namespace"],
-        "pod": pod["pod"],
-        "uid": pod["uid"],
-        "startedAt": pod["startedAt"],
-        "fate": None,
-    }
-
-
-def _is_older(pod: PendingPodAnswer, at: str) -> bool:
-    """Return whether a pod was created more than _LIST_AGE_S before the timestamp `at`.
-
-    Such a pod is in every pod list that was read around that time, unless it was deleted or bound.
-    """
-    since = pod["createdAt"] or pod["startedAt"] or at
-    created, read = (datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (since, at))
-    return (read - created).total_seconds() > _LIST_AGE_S
 
 
 def _groups(pods: Sequence[PendingPodAnswer]) -> list[PendingGroup]:
@@ -212,30 +169,6 @@ def _group_reason(members: Sequence[PendingPodAnswer]) -> str:
     """Return the most frequent reason of those members of a pod group that block it."""
     reasons_given = [pod["reason"] for pod in members if pod["reason"] != _GROUP_NOT_PLACED] or [_GROUP_NOT_PLACED]
     return Counter(reasons_given).most_common(1)[0][0]
-
-
-def add_untried_pods(document: PendingPods, pods: Sequence[UntriedPod]) -> PendingPods:
-    """Return a PendingPods document with the given pods appended, in groups by their gates or their scheduler.
-
-    Pods that the document lists already are not added again. A pod without gates is added only if the document lists
-    all recorded pods, and if the pod is old enough that an attempt would be recorded.
-    """
-    uids = {pod["uid"] for pod in document["pods"]}
-    is_complete = not (document["podsOmitted"] or document.get("noRecords") or document.get("source"))
-    rows = [(pod, _untried(pod)) for pod in sorted(pods, key=lambda p: (not p.gates, p.created_at, p.namespace, p.pod))]
-    untried = [
-        row
-        for pod, row in rows
-        if pod.uid not in uids and (pod.gates or (is_complete and _is_older(row, document["at"])))
-    ]
-    groups: dict[str, list[PendingPodAnswer]] = {}
-    for pod in untried:
-        groups.setdefault(pod["reason"], []).append(pod)
-    return document | {
-        "count": document["count"] + len(untried),
-        "groups": [*document["groups"], *(_group(reason, False, members) for reason, members in groups.items())],
-        "pods": [*document["pods"], *untried],
-    }
 
 
 def find_dominant_reason(message: str) -> str:
@@ -282,21 +215,21 @@ def _reason(pod: PendingPod) -> str:
 
 
 def _untried(pod: UntriedPod) -> PendingPodAnswer:
-    gates = f"schedulingGates: {', '.join(pod.gates)}"
+    gates, scheduler = pod["schedulingGates"], pod["schedulerName"]
     return {
-        "namespace": pod.namespace,
-        "pod": pod.pod,
-        "uid": pod.uid,
-        "owner": pod.owner,
-        "profile": pod.profile,
+        "namespace": pod["namespace"],
+        "pod": pod["pod"],
+        "uid": pod["uid"],
+        "owner": pod["owner"],
+        "profile": scheduler,
         "podGroup": None,
-        "state": "Gated" if pod.gates else "Untried",
-        "reason": gates if pod.gates else f"no attempt of {pod.profile} is recorded",
+        "state": "Gated" if gates else "Untried",
+        "reason": f"schedulingGates: {', '.join(gates)}" if gates else f"no attempt of {scheduler} is recorded",
         "attempt": 0,
         "id": None,
-        "createdAt": pod.created_at,
+        "createdAt": pod["createdAt"],
         "startedAt": None,
-        "queue": "gated" if pod.gates else None,
+        "queue": "gated" if gates else None,
         "notBefore": None,
         "latest": None,
         "overdue": False,

@@ -39,6 +39,7 @@ from herodotus_answers.explain import (
     rank_slots,
 )
 from herodotus_answers.headlines import format_headline, format_node_headline, format_summary
+from herodotus_answers.live import LivePod
 from herodotus_answers.node_columns import NodeColumns
 from herodotus_answers.node_results import (
     ReasonDetail,
@@ -47,6 +48,7 @@ from herodotus_answers.node_results import (
     list_possible_node_changes,
     list_verdicts,
 )
+from herodotus_answers.preemptions import PreemptionEntry
 from herodotus_answers.pruned import Pruned, build_pruned, describe_kept, find_slot
 from herodotus_answers.suggestions import SuggestionAnswer, build_suggestions
 from herodotus_record import notes, reasons
@@ -325,9 +327,17 @@ class PodExplanation(Document):
     ]
     origins: NotRequired[Origins]
     archive: NotRequired[Archive]
-    nodeGroups: NotRequired[
-        Annotated[dict[str, Any], "Verdicts of node groups on a pending pod: a NodeGroupReview with notes."]
+    preemptedBy: NotRequired[
+        Annotated[
+            PreemptionEntry,
+            "First preemption that evicted the pod after this decision. If its `evicted` is false, only the observer's"
+            " evaluation says so.",
+        ]
     ]
+    nodeGroups: NotRequired[
+        Annotated[dict[str, Any], "Recorded verdicts of node groups on a pending pod: a NodeGroupReview with notes."]
+    ]
+    live: NotRequired[Annotated[LivePod, "What the API server knows now; only the plugin adds it."]]
     columns: NotRequired[Annotated[NodeColumns, "All nodes as columns, if the request sets `columns`."]]
     perNode: NotRequired[
         Annotated[

@@ -23,6 +23,7 @@ from herodotus_answers.decision import (
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import SnapshotNodes, count_nodes, count_rejected_by_filter, derive_state
 from herodotus_answers.headlines import format_headline
+from herodotus_answers.live import LivePod
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_timestamp
 
@@ -57,6 +58,7 @@ class PodHistory(Document):
     attemptsOmitted: Annotated[int, "Number of earlier attempts that are not listed."]
     repeatedAttempts: Annotated[int, "Number of attempts that are only counted, on those that they repeat."]
     archive: NotRequired[Archive]
+    live: NotRequired[Annotated[LivePod, "What the API server knows now; only the plugin adds it."]]
 
 
 def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total: int, repeated: int = 0) -> PodHistory:

@@ -16,6 +16,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import compute_margin
+from herodotus_answers.live import LiveWorkload
 from herodotus_answers.node_results import pluralize
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
 from herodotus_record.units import format_timestamp, natural_sort_key
@@ -100,13 +101,6 @@ class RecentPlacement(TypedDict):
     points: Annotated[int | None, "Lead over the next node in points; null if scores did not decide."]
 
 
-class PodsInZone(TypedDict):
-    """A zone with pods of the workload."""
-
-    zone: Annotated[str, "Name of the zone; empty if it is unknown."]
-    pods: Annotated[int, "Number of pods that were placed in it."]
-
-
 class WorkloadPlacement(Document):
     """Nodes on which the pods of a workload were placed, and why."""
 
@@ -122,9 +116,7 @@ class WorkloadPlacement(Document):
     decidedBy: Annotated[dict[str, int], "Number of placements by the plugin, or tie, that decided them."]
     nodes: Annotated[list[NodeOfWorkload], "Pods of the workload by node."]
     recent: Annotated[list[RecentPlacement], "Newest placements."]
-    zones: NotRequired[
-        Annotated[list[PodsInZone], "Pods by present zone of their node, if the plugin could read the nodes."]
-    ]
+    live: NotRequired[Annotated[LiveWorkload, "What the API server knows now; only the plugin adds it."]]
 
 
 class WorkloadOnNode(TypedDict):

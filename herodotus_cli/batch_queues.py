@@ -3,8 +3,8 @@
 Kueue keeps a pod behind a scheduling gate until its Workload is admitted. Volcano schedules the pods of its own
 PodGroups. Neither is this project's scheduler, so no record explains such a pod.
 
-Owns: which objects belong to a pod, and what they say. Does not own: requests (`transport`), layout
-(`render.pod`).
+Owns: which objects belong to a pod, and what they say. Does not own: the answer's type (`herodotus_answers.live`),
+requests (`transport`), layout (`render.pod`).
 
 Invariant: only values of these objects are passed on. An object that is not served or may not be read is named in
 `notes`, and nothing is guessed in its place.
@@ -15,8 +15,9 @@ Source: the APIs kueue.x-k8s.io/v1beta1 and v1beta2, visibility.kueue.x-k8s.io/v
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+from herodotus_answers.live import BatchQueue, QueueQuota
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
 
@@ -31,16 +32,16 @@ _VOLCANO_API = "/apis/scheduling.volcano.sh/v1beta1"
 _NEWEST_KNOWN = ("v1beta2", "v1beta1")
 
 
-def read_queue(pod: Json, get: Get) -> Json:
-    """Return {"queue": ANSWER} for a pod without a node that waits for Kueue or Volcano, else {}."""
+def read_queue(pod: Json, get: Get) -> BatchQueue | None:
+    """Return the queue of a pod without a node that waits for Kueue or Volcano, else None."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     if spec.get("nodeName"):
-        return {}
+        return None
     gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
     group = (metadata.get("annotations") or {}).get(_VOLCANO_GROUP)
     if any(gate in _KUEUE_GATES for gate in gates):
-        return {"queue": _read_kueue(pod, _Reader(get))}
-    return {"queue": _read_volcano(metadata["namespace"], group, _Reader(get))} if group else {}
+        return _read_kueue(pod, _Reader(get))
+    return _read_volcano(metadata["namespace"], group, _Reader(get)) if group else None
 
 
 class _Reader:
@@ -74,14 +75,19 @@ class _Reader:
         return document
 
 
-def _answer(by: str, name: str, kind: str, reader: _Reader, **known: Any) -> Json:
-    empty = {"localQueue": None, "queue": None, "state": None, "message": None, "position": None, "waiting": None}
+def _describe(by: Literal["Kueue", "Volcano"], name: str, reader: _Reader) -> BatchQueue:
+    """Return the answer about an object, of which nothing else is known yet. `name` is KIND/NAME, or "" if unknown."""
     return {
         "by": by,
-        "object": f"{kind}/{name}" if name else None,
-        **empty,
+        "object": name or None,
+        "localQueue": None,
+        "queue": None,
+        "state": None,
+        "message": None,
+        "minMember": None,
+        "position": None,
+        "waiting": None,
         "quota": [],
-        **known,
         "notes": reader.notes,
     }
 
@@ -89,26 +95,28 @@ def _answer(by: str, name: str, kind: str, reader: _Reader, **known: Any) -> Jso
 # --- Kueue ----------------------------------------------------------------------------------------------------------
 
 
-def _read_kueue(pod: Json, reader: _Reader) -> Json:
+def _read_kueue(pod: Json, reader: _Reader) -> BatchQueue:
     namespace = pod["metadata"]["namespace"]
     version = _find_version(reader)
     if version is None:
         reader.notes.append("Kueue's API (kueue.x-k8s.io) is not served or may not be read")
-        return _answer("Kueue", "", "Workload", reader)
+        return _describe("Kueue", "", reader)
     root = f"{_KUEUE_API}/{version}"
     workloads = reader.list(api_paths.namespaced(root, namespace, "workloads"), "Workloads of the namespace")
     own = next((each for each in workloads or () if _belongs(each, pod)), None)
     if own is None:
         if workloads is not None:
             reader.notes.append("no Workload of the namespace belongs to the pod")
-        return _answer("Kueue", "", "Workload", reader)
-    name, queue = own["metadata"]["name"], (own.get("spec") or {}).get("queueName")
-    state, message = _summarize_workload(own)
-    fields: Json = {"localQueue": queue, "state": state, "message": message}
-    if queue and state == "waiting for quota":
-        fields |= _find_position(own, workloads or [], queue, namespace, reader)
-    fields |= _read_cluster_queue(own, queue, root, namespace, reader)
-    return _answer("Kueue", name, "Workload", reader, **fields)
+        return _describe("Kueue", "", reader)
+    answer = _describe("Kueue", f"Workload/{own['metadata']['name']}", reader)
+    queue = answer["localQueue"] = (own.get("spec") or {}).get("queueName")
+    answer["state"], answer["message"] = _summarize_workload(own)
+    if queue and answer["state"] == "waiting for quota":
+        answer["position"], answer["waiting"] = _find_position(own, workloads or [], queue, namespace, reader)
+    answer["queue"] = _find_cluster_queue(own, queue, root, namespace, reader)
+    if answer["queue"]:
+        answer["quota"] = _read_quota(f"{root}/clusterqueues/{answer['queue']}", answer["queue"], reader)
+    return answer
 
 
 def _find_version(reader: _Reader) -> str | None:
@@ -139,7 +147,7 @@ def _summarize_workload(workload: Json) -> tuple[str, str | None]:
     return "waiting for quota", waiting.get("message")
 
 
-def _find_position(own: Json, workloads: list[Json], queue: str, namespace: str, reader: _Reader) -> Json:
+def _find_position(own: Json, workloads: list[Json], queue: str, namespace: str, reader: _Reader) -> tuple[int, int]:
     """Return the position of a Workload in its LocalQueue, counted from 1, and how many wait there.
 
     Kueue's visibility API tells it. Without it, the position is that by priority and age, as Kueue sorts a queue.
@@ -149,33 +157,34 @@ def _find_position(own: Json, workloads: list[Json], queue: str, namespace: str,
         items = [item for item in shown.get("items") or () if isinstance(item, dict)]
         mine = next((i for i in items if (i.get("metadata") or {}).get("name") == own["metadata"]["name"]), None)
         if mine is not None:
-            return {"position": mine.get("positionInLocalQueue", 0) + 1, "waiting": len(items)}
+            return mine.get("positionInLocalQueue", 0) + 1, len(items)
     waiting = [
         each
         for each in workloads
         if (each.get("spec") or {}).get("queueName") == queue and _summarize_workload(each)[0] == "waiting for quota"
     ]
     waiting.sort(key=lambda each: (-(each["spec"].get("priority") or 0), each["metadata"].get("creationTimestamp", "")))
-    return {"position": waiting.index(own) + 1, "waiting": len(waiting)}
+    return waiting.index(own) + 1, len(waiting)
 
 
-def _read_cluster_queue(own: Json, queue: str | None, root: str, namespace: str, reader: _Reader) -> Json:
-    """Return the ClusterQueue of a Workload, and how much of each quota is in use."""
-    name = ((own.get("status") or {}).get("admission") or {}).get("clusterQueue")
+def _find_cluster_queue(own: Json, queue: str | None, root: str, namespace: str, reader: _Reader) -> str | None:
+    """Return the name of the ClusterQueue of a Workload, or None if it is not known."""
+    name: str | None = ((own.get("status") or {}).get("admission") or {}).get("clusterQueue")
     if not name and queue:
         local = reader.find(api_paths.namespaced(root, namespace, "localqueues", queue), f"LocalQueue {queue}")
         name = ((local or {}).get("spec") or {}).get("clusterQueue")
-    if not name:
-        return {}
-    cluster_queue = reader.find(f"{root}/clusterqueues/{name}", f"ClusterQueue {name}")
-    if cluster_queue is None:
-        return {"queue": name}
+    return name or None
+
+
+def _read_quota(path: str, name: str, reader: _Reader) -> list[QueueQuota]:
+    """Return how much of each quota of a ClusterQueue is in use."""
+    cluster_queue = reader.find(path, f"ClusterQueue {name}") or {}
     used = {
         (flavor.get("name"), resource.get("name")): resource.get("total")
         for flavor in (cluster_queue.get("status") or {}).get("flavorsUsage") or ()
         for resource in flavor.get("resources") or ()
     }
-    quota = [
+    return [
         {
             "flavor": flavor.get("name"),
             "resource": resource.get("name"),
@@ -186,34 +195,34 @@ def _read_cluster_queue(own: Json, queue: str | None, root: str, namespace: str,
         for flavor in group.get("flavors") or ()
         for resource in flavor.get("resources") or ()
     ]
-    return {"queue": name, "quota": quota}
 
 
 # --- Volcano --------------------------------------------------------------------------------------------------------
 
 
-def _read_volcano(namespace: str, group: str, reader: _Reader) -> Json:
+def _read_volcano(namespace: str, group: str, reader: _Reader) -> BatchQueue:
+    answer = _describe("Volcano", f"PodGroup/{group}", reader)
     pod_group = reader.find(
         api_paths.namespaced(_VOLCANO_API, namespace, "podgroups", group), f"Volcano's PodGroup {group}"
     )
     if pod_group is None:
-        return _answer("Volcano", group, "PodGroup", reader)
+        return answer
     spec, status = pod_group.get("spec") or {}, pod_group.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
     last: Json = max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default={})
-    fields: Json = {"state": status.get("phase") or "Pending", "message": last.get("message") or last.get("reason")}
-    fields |= {"queue": spec.get("queue") or "default", "minMember": spec.get("minMember")}
-    queue = reader.find(f"{_VOLCANO_API}/queues/{fields['queue']}", f"Volcano's Queue {fields['queue']}")
+    answer["state"], answer["message"] = status.get("phase") or "Pending", last.get("message") or last.get("reason")
+    answer["queue"], answer["minMember"] = spec.get("queue") or "default", spec.get("minMember")
+    queue = reader.find(f"{_VOLCANO_API}/queues/{answer['queue']}", f"Volcano's Queue {answer['queue']}")
     if queue is not None:
         of_queue = queue.get("status") or {}
         limits = (queue.get("spec") or {}).get("capability") or {}
         used = of_queue.get("allocated") or {}
-        fields["waiting"] = of_queue.get("pending")
-        fields["quota"] = [
+        answer["waiting"] = of_queue.get("pending")
+        answer["quota"] = [
             {"flavor": None, "resource": name, "used": _text(used.get(name)), "limit": _text(limit)}
             for name, limit in sorted(limits.items())
         ]
-    return _answer("Volcano", group, "PodGroup", reader, **fields)
+    return answer
 
 
 def _text(value: Any) -> str | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
-from herodotus_cli.unrecorded_pods import was_created_with_node
+from herodotus_cli.transport.api_server_queries import PodLookup
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
@@ -45,17 +45,6 @@ class PodRequest(NamedTuple):
     namespace: str
     connection: ConnectionSettings
     environment: Environment
-
-
-class PodLookup(NamedTuple):
-    """The result of asking the API server for a pod.
-
-    If `known` is False, it is not known whether the pod exists. If `known` is True, a `pod` of None means that it does
-    not.
-    """
-
-    known: bool = False
-    pod: Json | None = None
 
 
 def similar_name_hints(error: ServerError) -> list[str]:
@@ -152,6 +141,8 @@ def _is_fresh(pod: Json, now: datetime) -> bool:
 
     A pod with scheduling gates or created with spec.nodeName is not, because no scheduler decides it.
     """
+    from herodotus_answers.unrecorded import was_created_with_node  # here and below, because most pods have a decision
+
     created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     undecided = pod["spec"].get("schedulingGates") or was_created_with_node(pod)
     return not undecided and (now - created).total_seconds() < MAX_FRESH_AGE_S
@@ -201,6 +192,8 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
 
 def _explain_missing_record(pod: Json) -> str:
     """Return a sentence on why the existing pod has no record, as far as its Pod object shows it."""
+    from herodotus_answers.unrecorded import was_created_with_node
+
     spec = pod["spec"]
     scheduler, node = spec.get("schedulerName") or "default-scheduler", spec.get("nodeName")
     gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]

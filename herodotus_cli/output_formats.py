@@ -61,6 +61,11 @@ def is_document(format_: str) -> bool:
     return format_ in DOCUMENTS or is_template(format_)
 
 
+def shows_whole_document(format_: str) -> bool:
+    """Return whether a format prints the answer itself, or what a template of kubectl selects from it."""
+    return format_ in DOCUMENTS or format_.partition("=")[0] in TEMPLATES
+
+
 def is_template(format_: str) -> bool:
     """Return whether a format has a template or a list of columns."""
     return "=" in format_

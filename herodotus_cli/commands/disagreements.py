@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import click
 
+from herodotus_answers.unrecorded import OBSERVE
 from herodotus_cli import option_values, options
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
-from herodotus_cli.unrecorded_pods import OBSERVE
 from herodotus_client import api_paths
 
 _OBSERVER = f"to observe one: {OBSERVE} (docs/observer.md)"

@@ -17,12 +17,13 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.output_formats import is_document
+from herodotus_cli.output_formats import is_document, shows_whole_document
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.pending import DepartedPod, PendingPods
+    from herodotus_answers.live import GonePod, LivePending
+    from herodotus_answers.pending import PendingPods
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
 # What --sort-by accepts, as a short word or as a JSONPath of an entry of `pods`.
@@ -98,8 +99,8 @@ def pending(ctx: click.Context, /, **_given: object) -> None:
 
     The reason is that of most nodes in the pod's last attempt. Pods that were not tried again in time are marked as
     overdue: the scheduler is not running. The API server adds pods without a recorded attempt, such as those that wait
-    for scheduling gates, and deleted pods are left out. With --endpoint or --cluster the API server is not
-    contacted, so deleted pods are listed as overdue.
+    for scheduling gates, and deleted pods are left out; -o json has both under `live`. With --endpoint or --cluster the
+    API server is not contacted, so deleted pods are listed as overdue.
 
     \b
     kubectl herodotus pending -A
@@ -137,28 +138,49 @@ def _once(
         _unassigned_pods(namespace, "", connection, environment) if labels else query as every,
     ):
         answer: PendingPods = environment.fetch(connection, path, output, "pending")
-        waiting, unassigned = query.pods(), every.uids() if answer.get("pods") else None
-    if unassigned is not None:
-        from herodotus_answers.pending import remove_deleted_pods
+        if connection.reaches_cluster:
+            live = _read_live(answer, query, every, connection, environment)
+            if live is not None:
+                answer["live"] = live
+    shown = answer
+    if "live" in answer and not shows_whole_document(output.format):
+        from herodotus_answers.pending import apply_live
 
-        answer = remove_deleted_pods(answer, unassigned)
-        _look_up_fates(answer.get("gone", []), connection, environment)
-    if waiting:
-        from herodotus_cli import unrecorded_pods
-
-        answer = unrecorded_pods.add_to_pending_pods(answer, waiting)
+        shown = apply_live(answer)
     if arguments.sort_field:
-        answer["pods"] = sort_pods(answer["pods"], arguments.sort_field)
-    if answer.get("noRecords") and not answer.get("pods") and not is_document(output.format):
+        shown = shown | {"pods": sort_pods(shown["pods"], arguments.sort_field)}
+    if shown.get("noRecords") and not shown.get("pods") and not is_document(output.format):
         print_to_stderr(*_NO_RECORDS)
         return
-    if not answer.get("pods") and not answer.get("gone") and not is_document(output.format):
+    if not answer.get("pods") and not shown.get("pods") and not is_document(output.format):
         scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No pending pods{scope}.")
         return
     from herodotus_cli.render import pending as pending_screen
 
-    environment.print_answer(answer, output, lambda view: pending_screen.build_screen(answer, view))
+    environment.print_answer(shown, output, lambda view: pending_screen.build_screen(shown, view))
+
+
+def _read_live(
+    answer: PendingPods,
+    query: UnassignedPodsQuery,
+    every: UnassignedPodsQuery,
+    connection: ConnectionSettings,
+    environment: Environment,
+) -> LivePending | None:
+    """Return what the API server knows about the pods, or None if it did not answer.
+
+    `query` is for the pods that the command selects, `every` for all of the namespace.
+    """
+    from herodotus_answers import live
+
+    waiting, unassigned = query.pods(), every.uids()
+    if waiting is None and unassigned is None:
+        return None
+    at = environment.now()
+    gone = None if unassigned is None else live.find_gone(answer, unassigned)
+    _look_up_fates(gone or [], connection, environment)
+    return live.build_live_pending(at, gone, live.find_untried(answer, waiting or ()))
 
 
 def sort_pods(pods: list[Row], field: str) -> list[Row]:
@@ -166,11 +188,9 @@ def sort_pods(pods: list[Row], field: str) -> list[Row]:
     return sorted(pods, key=lambda pod: (pod[field] is None, pod[field] if pod[field] is not None else ""))
 
 
-def _look_up_fates(absent: list[DepartedPod], connection: ConnectionSettings, environment: Environment) -> None:
-    """Set `fate`, what became of a pod that is no longer pending, if the API server says so.
-
-    Only the first _MAX_LOOKED_UP are looked up, at the same time.
-    """
+def _look_up_fates(absent: list[GonePod], connection: ConnectionSettings, environment: Environment) -> None:
+    """Set what became of pods that are no longer pending, of the first _MAX_LOOKED_UP at the same time."""
+    from herodotus_answers.live import find_fate
     from herodotus_cli.transport.kubectl import KubectlTransport
 
     transport = KubectlTransport(connection, environment.environ)
@@ -180,7 +200,9 @@ def _look_up_fates(absent: list[DepartedPod], connection: ConnectionSettings, en
             for pod in absent[:_MAX_LOOKED_UP]
         ]
         for pod, query in asked:
-            pod["fate"] = query.fate({"metadata": pod}) or ("placed" if query.pod else None)
+            lookup = query.lookup()
+            fate = find_fate(pod["uid"], lookup.pod) if lookup.known else None
+            pod["fate"] = "placed" if fate == "exists" else fate
 
 
 def _unassigned_pods(

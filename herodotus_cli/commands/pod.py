@@ -6,7 +6,6 @@ not own: the screens.
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,19 +25,21 @@ from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environ
 from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
-from herodotus_cli.transport.api_server_queries import DELETED, REPLACED, LivePodQuery
+from herodotus_cli.transport.api_server_queries import LivePodQuery, PodLookup
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
     from herodotus_answers.holders import HeldObject
+    from herodotus_answers.live import BatchQueue, LivePod
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
     from herodotus_cli.transport.kubectl import KubectlTransport
 
 _FATE_NOTES = {
-    DELETED: "note: this pod no longer exists: it was deleted after this decision",
-    REPLACED: "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
+    "deleted": "note: this pod no longer exists: it was deleted after this decision",
+    "replaced": "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
 }
+_UNDECIDED = ("GatedPod", "UnrecordedPod")
 _LIST_LIMIT = 500  # the largest page that the service returns
 _EARLIER_NOTE = "note: an earlier pod of that name was decided (--attempts)"
 _NOT_WAITING = "error: --node-groups is about a pod that waits for a node, and this one does not"
@@ -212,41 +213,66 @@ def _once(
             node=arguments.node,
         )
     screen = "attempts" if arguments.history else "pod_on_node" if arguments.node else "pod"
+    undecided = PodLookup()
+
+    def answer_undecided(pod: Json, has_records: bool) -> Json | None:
+        nonlocal undecided
+        undecided = PodLookup(True, pod)
+        return _answer_undecided(request, output, pod, has_records)
+
+    request = not_found.PodRequest(arguments.name, namespace, connection, environment)
     with _live_pod(arguments, connection, output, environment, namespace) as query:
         ask = partial(environment.fetch, connection, path, output, screen)
-        request = not_found.PodRequest(arguments.name, namespace, connection, environment)
-        answer = not_found.fetch_pod_answer(ask, request, partial(_answer_unrecorded, request, output))
-        fate = query.fate(answer)
-    if fate == REPLACED and query.pod and not (arguments.history or arguments.full):
-        from herodotus_cli import unrecorded_pods  # here, because few pods are replaced
+        answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
+        lookup = undecided if undecided.pod else query.lookup()
+    if not arguments.full:
+        from herodotus_answers.live import add_live
 
-        undecided = unrecorded_pods.build_answer(query.pod, lambda _scheduler: True)
-        if undecided:
-            print_to_stderr(_EARLIER_NOTE)
-            answer, fate = undecided | _read_queue(query.pod, connection, environment), ""
-    if not fate and query.pod and answer["kind"] == "PodExplanation" and not _has_node(query.pod):
-        answer |= _read_queue(query.pod, connection, environment)
-    if not fate:
-        answer |= _ask_about_groups(answer, arguments, connection, output, environment)
+        answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
+    _show(answer, arguments, connection, output, environment)
+
+
+def _read_live(
+    answer: Json,
+    lookup: PodLookup,
+    arguments: PodArguments,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+) -> LivePod | None:
+    """Return what the API server and a running scheduler know now about the pod, or None if nothing.
+
+    Raises CliError if --node-groups has no answer.
+    """
+    from herodotus_answers import live
+
+    at = environment.now()
+    fate = live.find_fate(answer["metadata"].get("uid"), lookup.pod) if lookup.known else None
+    is_explanation = answer["kind"] == "PodExplanation"
+    replaced_by = queue = groups = None
+    if fate == "replaced" and lookup.pod and is_explanation:
+        from herodotus_answers import unrecorded  # here, because few pods are replaced
+
+        replaced_by = unrecorded.build_undecided(lookup.pod, lambda _scheduler: True)
+    is_undecided = replaced_by is not None or answer["kind"] in _UNDECIDED
+    if lookup.pod and (is_undecided or (is_explanation and fate not in live.FATES_WITHOUT_POD)):
+        queue = _read_queue(lookup.pod, connection, environment)
+    if is_undecided or fate not in live.FATES_WITHOUT_POD:
+        groups = _ask_about_groups(answer, arguments, connection, output, environment)
     elif arguments.groups is not None:
         raise CliError(_NOT_WAITING)
-    if fate and answer["kind"] == "PodExplanation":
-        answer |= _find_preemption(answer, connection, output, environment)
-    live = [] if fate else _read_live_facts(answer, arguments, connection, output, environment)
-    _show(answer, _LiveState(fate, live), arguments, output, environment)
+    return live.build_live_pod(
+        at, fate, was_read=lookup.known, replaced_by=replaced_by, queue=queue, node_groups=groups
+    )
 
 
-def _has_node(pod: Json) -> bool:
-    return bool((pod.get("spec") or {}).get("nodeName"))
-
-
-def _read_queue(pod: Json, connection: ConnectionSettings, environment: Environment) -> Json:
-    """Return {"queue": ANSWER} about a pod that waits for Kueue or Volcano, else {}."""
+def _read_queue(pod: Json, connection: ConnectionSettings, environment: Environment) -> BatchQueue | None:
+    """Return the queue of a pod that waits for Kueue or Volcano, else None."""
     from herodotus_cli import batch_queues  # here, because most pods wait for neither
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    if not connection.reaches_cluster:
-        return {}
+    if not connection.reaches_cluster or (pod.get("spec") or {}).get("nodeName"):
+        return None
     return batch_queues.read_queue(pod, KubectlTransport(connection, environment.environ).get_from_api_server)
 
 
@@ -256,45 +282,30 @@ def _ask_about_groups(
     connection: ConnectionSettings,
     output: OutputOptions,
     environment: Environment,
-) -> Json:
-    """Return {"nodeGroups": ANSWER} with the verdicts of the node groups on a pod without a node, else {}.
+) -> Json | None:
+    """Return the verdicts of the node groups on a pod without a node, or None if they are not asked for.
 
     The command asks for them with --node-groups, and for the screen of local mode, which has read the cluster already.
-    Otherwise the answer keeps those that its record has. Raises CliError if --node-groups has no answer.
+    Otherwise the screen shows those that the record has. Raises CliError if --node-groups has no answer.
     """
     has_screen = output.format in SCREEN_FORMATS and not (arguments.attempt or arguments.node or arguments.history)
     if arguments.groups is None and not has_screen:
-        return {}
+        return None
     outcome, attempt = answer.get("outcome") or {}, answer.get("attempt") or {}  # an unknown document may lack them
     is_pending = answer["kind"] == "PodExplanation" and outcome.get("node", "") is None
     is_evaluated = attempt.get("source") == "evaluated"
     if arguments.groups is not None and not is_pending:
         raise CliError(_NOT_WAITING)
     if arguments.groups is None and not (is_pending and is_evaluated):
-        return {}
+        return None
     meta = answer["metadata"]
     question = (arguments.groups or {}) | {"pods": [f"{meta['namespace']}/{meta['name']}"]}
     try:
-        groups = node_groups.ask_about_pod(question, connection, environment, local=is_evaluated)
+        return node_groups.ask_about_pod(question, connection, environment, local=is_evaluated)
     except CliError:
         if arguments.groups is not None:
             raise
-        return {}
-    return {"nodeGroups": groups}
-
-
-def _find_preemption(
-    answer: Json, connection: ConnectionSettings, output: OutputOptions, environment: Environment
-) -> Json:
-    """Return {"preemptedBy": PREEMPTION} for the first preemption that evicted the pod after this decision, else {}."""
-    meta, since = answer["metadata"], datetime.fromisoformat(answer["attempt"]["startedAt"].replace("Z", "+00:00"))
-    age_s = (environment.now() - since).total_seconds() + 1
-    try:
-        path = api_paths.preemptions(meta["namespace"], since_s=age_s, victim=meta["name"])
-        preemptions = environment.fetch(connection, path, output)["preemptions"]
-    except (CliError, KeyError):  # a hint, which an older service does not have
-        return {}
-    return {"preemptedBy": preemptions[-1]} if preemptions else {}
+        return None
 
 
 def _live_pod(
@@ -306,9 +317,11 @@ def _live_pod(
 ) -> LivePodQuery:
     """Start a request to the API server for the Pod that has this name now, to see if it was deleted or replaced.
 
-    Return a query without a result if kubectl is not used, if an attempt was named, or if no screen is drawn.
+    It runs beside the request to the decisions service. Return a query without a result if kubectl is not used, if an
+    attempt was named, or if the output is a name or the full record.
     """
-    if not connection.reaches_cluster or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
+    is_shown = output.format != "name" and not arguments.full
+    if not connection.reaches_cluster or arguments.attempt is not None or not is_shown:
         return LivePodQuery()
     from herodotus_cli.transport.kubectl import KubectlTransport
 
@@ -319,14 +332,13 @@ def _read_live_facts(
     answer: Json,
     arguments: PodArguments,
     connection: ConnectionSettings,
-    output: OutputOptions,
     environment: Environment,
 ) -> list[list[Block]]:
-    """Return the sections on what no record holds; [] if kubectl is not used, an attempt is named or no screen shown.
+    """Return the sections on what no record holds; [] if kubectl is not used or an attempt is named.
 
-    They are only about pods without a node.
+    They are only about pods without a node, and take more requests after the answer.
     """
-    if not connection.reaches_cluster or arguments.attempt is not None or output.format not in SCREEN_FORMATS:
+    if not connection.reaches_cluster or arguments.attempt is not None:
         return []
     if answer["kind"] != "PodExplanation" or answer["outcome"]["node"] is not None:
         return []
@@ -372,41 +384,46 @@ def _read_holders(held: HeldObject, query: NodePodsQuery) -> list[Block]:
     return [TextLine(f"Who holds {', '.join(held.names)} on {held.node} is not shown: {why}.", "dim")]
 
 
-class _LiveState(NamedTuple):
-    """What the API server says now: the pod's fate since the decision, a key of `_FATE_NOTES` or "", and sections."""
-
-    fate: str
-    sections: list[list[Block]]
-
-
 def _show(
-    answer: Json, now: _LiveState, arguments: PodArguments, output: OutputOptions, environment: Environment
+    answer: Json,
+    arguments: PodArguments,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
+    if output.format not in SCREEN_FORMATS:
+        environment.print_answer(answer, output, lambda _view: [])
+        return
+    from herodotus_answers.live import drop_advice, get_fate
     from herodotus_cli.render.screen_elements import TextLine
 
-    if now.fate and answer["kind"] == "PodExplanation":  # nothing tries or helps a pod that no longer exists
-        answer["fate"], answer["attempt"]["retry"] = now.fate, None
-        answer["possibleChanges"], answer["suggestions"] = [], []
+    fate = get_fate(answer)
+    live = answer.get("live") or {}
+    if "replacedBy" in live:
+        print_to_stderr(_EARLIER_NOTE)
+        answer, fate = live["replacedBy"] | {"live": live}, ""
+    sections = [] if fate else _read_live_facts(answer, arguments, connection, environment)
 
     def screen(view: ViewOptions) -> list[Block]:
-        note: list[Block] = [TextLine(_FATE_NOTES[now.fate])] if now.fate else []
-        if "preemptedBy" in answer:
+        note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
+        preemption = answer.get("preemptedBy")
+        if preemption and (fate or preemption["evicted"]):  # the observer's evaluation alone may err
             from herodotus_cli.render.preemptions import describe_eviction  # here, because few pods are evicted
 
-            note = [TextLine(describe_eviction(answer["preemptedBy"], view), "strong")]
-        return [*note, *_screen(answer, arguments, view, now.sections)]
+            note = [TextLine(describe_eviction(preemption, view), "strong")]
+        return [*note, *_screen(drop_advice(answer), arguments, view, sections)]
 
     environment.print_answer(answer, output, screen)
 
 
-def _answer_unrecorded(
+def _answer_undecided(
     request: not_found.PodRequest, output: OutputOptions, pod: Json, has_records: bool
 ) -> Json | None:
     """Return the answer about a pod without decisions from its Pod object, or None if the cause is unknown.
 
     `has_records` is whether the decisions service has records of any scheduler.
     """
-    from herodotus_cli import unrecorded_pods  # here, because few pods have no decision
+    from herodotus_answers.unrecorded import build_undecided  # here, because few pods have no decision
     from herodotus_record.model import API_GROUP
 
     def is_recorded(scheduler: str) -> bool:
@@ -418,13 +435,13 @@ def _answer_unrecorded(
         except CliError:  # not known
             return True
 
-    answer = unrecorded_pods.build_answer(pod, is_recorded)
-    return answer and answer | _read_queue(pod, request.connection, request.environment)
+    document = build_undecided(pod, is_recorded)
+    return None if document is None else dict(document)
 
 
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
-    if answer["kind"] in ("GatedPod", "UnrecordedPod"):
+    if answer["kind"] in _UNDECIDED:
         from herodotus_cli.render import pod as pod_screen
 
         return pod_screen.build_unrecorded_screen(answer, view)
@@ -438,10 +455,12 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list
         return pod_on_node.build_screen(answer, view, every_node=arguments.every_node, live=live)
     from herodotus_cli.render import pod as pod_screen
 
-    if "queue" in answer:
-        live = [*live, pod_screen.build_queue(answer["queue"])]
-    if "nodeGroups" in answer:
+    now = answer.get("live") or {}
+    if "queue" in now:
+        live = [*live, pod_screen.build_queue(now["queue"])]
+    groups = now.get("nodeGroups") or answer.get("nodeGroups")
+    if groups is not None:
         from herodotus_cli.render import node_groups as group_screen  # here, because most pods are placed
 
-        live = [*live, *group_screen.build_sections(answer["nodeGroups"], view, whole=arguments.groups is not None)]
+        live = [*live, *group_screen.build_sections(groups, view, whole=arguments.groups is not None)]
     return pod_screen.build_screen(answer, view, every_node=arguments.every_node, live=live)

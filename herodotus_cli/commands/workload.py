@@ -5,9 +5,8 @@ Owns: its options and its request. Does not own: the screen.
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -17,6 +16,9 @@ from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import ServerError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
+
+if TYPE_CHECKING:
+    from herodotus_answers.live import LiveWorkload
 
 _MAX_ZONE_NODES = 200  # nodes whose zones are fetched; each adds up to 30 kB to the response
 
@@ -91,26 +93,26 @@ def _once(
     except ServerError as e:
         raise e.with_hints(not_found.workload_hints(e)) from None
     if output.format != "name":
-        answer |= _zones(answer, connection, environment)
+        from herodotus_answers.live import add_live
+
+        answer = add_live(answer, _read_live(answer, connection, environment))
     from herodotus_cli.render import workload as workload_screen
 
     environment.print_answer(answer, output, lambda view: workload_screen.build_screen(answer, view))
 
 
-def _zones(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
-    """Return {"zones": [{"zone": NAME, "pods": N}, …]} by the present node labels, or {} if no zone is known.
+def _read_live(answer: Json, connection: ConnectionSettings, environment: Environment) -> LiveWorkload | None:
+    """Return the pods by present zone, or None if no zone is known.
 
     With --endpoint or --cluster no zone is known, because kubectl reads the nodes of its own cluster.
     """
-    pods = {node["node"]: node["pods"] for node in answer.get("nodes", ())[:_MAX_ZONE_NODES]}
-    if not connection.reaches_cluster or not pods:
-        return {}
+    from herodotus_answers.live import build_live_workload
+
+    nodes = answer.get("nodes", ())[:_MAX_ZONE_NODES]
+    if not connection.reaches_cluster or not nodes:
+        return None
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    with KubectlTransport(connection, environment.environ).node_zones(list(pods)) as query:
+    with KubectlTransport(connection, environment.environ).node_zones([node["node"] for node in nodes]) as query:
         zone_of = query.zones()
-    counts = Counter[str]()
-    for node, n in pods.items():
-        counts[zone_of.get(node, "")] += n
-    zones = [{"zone": zone, "pods": n} for zone, n in sorted(counts.items(), key=lambda c: (not c[0], -c[1], c[0]))]
-    return {"zones": zones} if zone_of else {}
+    return build_live_workload(environment.now(), nodes, zone_of)

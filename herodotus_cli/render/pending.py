@@ -31,7 +31,10 @@ _ROOMY = 100  # columns of a terminal that hold the queue too
 
 
 def build_screen(answer: PendingPods, view: ViewOptions) -> list[Block]:
-    """Return the blocks of the screen: reasons why pods are pending, most pods first, then the pods."""
+    """Return the blocks of the screen: reasons why pods are pending, most pods first, then the pods.
+
+    `answer` has `live` applied (`herodotus_answers.pending.apply_live`).
+    """
     waiting = answer["count"] - answer["overdue"]
     late = answer["overdue"]
     overdue = f" {late} {'is' if late == 1 else 'are'} overdue." if late else ""
@@ -56,7 +59,7 @@ def _deleted_pods_sentence(answer: PendingPods, view: ViewOptions) -> str:
     """Return a sentence on pods that have a record as pending but were deleted or placed since; "" if none."""
     sentences = ""
     for fate, words in _FATES.items():
-        gone = [pod for pod in answer.get("gone") or () if pod.get("fate") == fate]
+        gone = [pod for pod in (answer["live"]["gone"] if "live" in answer else None) or () if pod["fate"] == fate]
         named = [f"{p['namespace']}/{p['pod']} (last tried {format_ago(p['startedAt'], view)})" for p in gone]
         sentences += f" {len(gone)} {words}: {join_limited(named, _NAMED)}." if gone else ""
     return sentences

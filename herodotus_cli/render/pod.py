@@ -104,7 +104,7 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
             "Failed": f"binding failed {when}",
             "Error": f"failed {when}",
         }.get(outcome["state"], "")
-    gone = _GONE.get(answer.get("fate", ""), "")
+    gone = _GONE.get((answer.get("live") or {}).get("fate") or "", "")
     if state:
         state += f", {gone} since" if gone else ""
     else:
@@ -354,7 +354,8 @@ def build_unrecorded_screen(answer: Json, view: ViewOptions) -> list[Block]:
     changes = [("SUGGESTION" if i == 0 else "", change) for i, change in enumerate(answer.get("possibleChanges", ()))]
     lines: list[Block] = [SplitLine(name, created), TextLine(answer["headline"], "strong")]
     lines += [labelled_rows(changes)] if changes else []
-    return [*lines, *build_queue(answer["queue"])] if "queue" in answer else lines
+    queue = (answer.get("live") or {}).get("queue")
+    return [*lines, *build_queue(queue)] if queue else lines
 
 
 def build_queue(queue: Json) -> list[Block]:

@@ -90,8 +90,9 @@ def _notes(answer: Json) -> list[tuple[str, str]]:
 
 
 def _zones(answer: Json) -> str:
-    """Return the number of pods per zone as text, or "" if the answer has no zones."""
-    return ", ".join(f"{z['zone'] or 'unknown'} {z['pods']}" for z in answer.get("zones", ()))
+    """Return the number of pods per zone as text, or "" if no zone is known."""
+    zones = (answer.get("live") or {}).get("zones", ())
+    return ", ".join(f"{z['zone'] or 'unknown'} {z['pods']}" for z in zones)
 
 
 def _recent(recent: list[Json], view: ViewOptions) -> Block:

@@ -14,15 +14,13 @@ from __future__ import annotations
 import json
 import subprocess
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.transport.kubectl_command import kill_process
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
-DELETED: Final = "deleted"
-REPLACED: Final = "replaced"
 _NO_SUCH_POD = b"Error from server (NotFound): pods "
 # a line of `kubectl auth can-i --list`: resources, URLs, names of resources, verbs
 _RULE = r"(\S+)\s+\[[^]]*\]\s+\[([^]]*)\]\s+\[([^]]*)\]"
@@ -30,6 +28,17 @@ _FORBIDDEN = b"Error from server (Forbidden)"
 _TIMEOUT_S = 0.25  # both requests start together, and this one needs the API server alone
 _LIST_TIMEOUT_S = 2.0
 _ZONE = "topology.kubernetes.io/zone"
+
+
+class PodLookup(NamedTuple):
+    """The result of asking the API server for a pod.
+
+    If `known` is False, it is not known whether the pod exists. If `known` is True, a `pod` of None means that it does
+    not.
+    """
+
+    known: bool = False
+    pod: dict[str, Any] | None = None
 
 
 class ConcurrentQuery:
@@ -61,52 +70,39 @@ class ConcurrentQuery:
 
 
 class LivePodQuery(ConcurrentQuery):
-    """A running request to the API server for the Pod object that has a given name now.
+    """A running request to the API server for the Pod object that has a given name now."""
 
-    `pod` is the object that `fate` read, or None.
-    """
-
-    pod: dict[str, Any] | None = None
-
-    def fate(self, answer: dict[str, Any]) -> Literal["deleted", "replaced", ""]:
-        """Return DELETED or REPLACED if the pod of the answer no longer exists; "" if it exists or this is unknown.
-
-        REPLACED means that another pod has its name now.
-        """
+    def lookup(self) -> PodLookup:
+        """Return the Pod object, or that there is none. The result is unknown if the request failed."""
         pod = self._document(_TIMEOUT_S)
-        if self._error.startswith(_NO_SUCH_POD):
-            return DELETED
-        self.pod = pod or None
-        try:
-            uid, recorded = pod["metadata"]["uid"], answer["metadata"]["uid"]
-        except (KeyError, TypeError):
-            return ""
-        return REPLACED if uid and recorded and uid != recorded else ""
+        if isinstance(pod, dict) and isinstance(pod.get("metadata"), dict):
+            return PodLookup(True, pod)
+        return PodLookup(known=self._error.startswith(_NO_SUCH_POD))
 
 
 class UnassignedPodsQuery(ConcurrentQuery):
     """A running request to the API server for the pods without a node, with or without scheduling gates."""
 
+    _was_read = False
     _pods: list[dict[str, Any]] | None = None
     _is_complete = False
 
     def uids(self) -> frozenset[str] | None:
         """Return the UIDs of all pods without a node, or None if the response is missing or incomplete."""
         pods = self.pods()
-        return frozenset(pod["metadata"]["uid"] for pod in pods) if self._is_complete else None
+        return frozenset(pod["metadata"]["uid"] for pod in pods) if pods is not None and self._is_complete else None
 
-    def pods(self) -> list[dict[str, Any]]:
-        """Return the Pod objects; [] if the request failed."""
-        if self._pods is None:
+    def pods(self) -> list[dict[str, Any]] | None:
+        """Return the Pod objects, or None if the request failed."""
+        if not self._was_read:
+            self._was_read = True
             document = self._document(_LIST_TIMEOUT_S)
             try:
-                self._pods = [
-                    pod for pod in document["items"] if pod["metadata"].get("uid") and pod["spec"] is not None
-                ]
+                pods = [pod for pod in document["items"] if pod["metadata"].get("uid") and pod["spec"] is not None]
                 more = (document.get("metadata") or {}).get("continue")
-                self._is_complete = not more and len(self._pods) == len(document["items"])
+                self._pods, self._is_complete = pods, not more and len(pods) == len(document["items"])
             except (KeyError, TypeError, AttributeError):
-                self._pods = []
+                pass
         return self._pods
 
 

@@ -16,12 +16,12 @@ from http.client import HTTPException
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from herodotus_answers.unrecorded import OBSERVE
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, from_service_error, print_to_stderr
 from herodotus_cli.progress import ProgressLine
 from herodotus_cli.transport import kubectl_proxy
 from herodotus_cli.transport.kubectl import KubectlTransport
-from herodotus_cli.unrecorded_pods import OBSERVE
 from herodotus_client import api_paths
 from herodotus_client.responses import read_status
 from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler

@@ -25,13 +25,14 @@ from herodotus_answers.balance import UnknownPluginError, build_balance
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.pod_group import build_pod_group_placement
-from herodotus_answers.preemptions import PreemptionEntry, build_preemption, build_preemptions
+from herodotus_answers.preemptions import PreemptionEntry, build_preemptions
 from herodotus_answers.service import StatusDetails
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement, find_deciding_factor
 from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
 from herodotus_endpoint.api.pod_groups import read_pod_group
+from herodotus_endpoint.api.preemptions import build_visible_preemption
 from herodotus_endpoint.api.selectors import LABEL_SELECTOR, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, IntegerParameter, NameParameter, check_name
@@ -284,10 +285,9 @@ class AggregateViews:
         rows = self._rows([PreemptionCondition(since_us, named, victim)], MAX_PREEMPTION_ROWS)
         candidates = [a.record for a in _group_newest_first(rows)]
         read = candidates[:MAX_DECISIONS_READ]
-        entries = []
+        entries = list[PreemptionEntry]()
         for row, stored in zip(read, self._reader.decisions_by_row(read), strict=True):
-            sees = self._reader.sees(row.namespace)
-            entry = stored and build_preemption(stored.decision, stored.outcomes, shows_preemptor=sees)
+            entry = stored and build_visible_preemption(self._reader, stored)
             if entry and _concerns(entry, row, named, victim):
                 entries.append(entry)
         document = build_preemptions(

@@ -19,6 +19,7 @@ from herodotus_answers.node import HistoryWindow, build_node_history
 from herodotus_answers.service import StatusDetails
 from herodotus_endpoint.api import documents
 from herodotus_endpoint.api.masked_reader import MaskedReader
+from herodotus_endpoint.api.preemptions import find_eviction
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import (
     ATTEMPT,
@@ -81,9 +82,13 @@ class ExplanationViews:
         node, every_node = _NODE.parse(), _ALL.parse()
         try:
             columns = _COLUMNS.parse()
-            return json_response(documents.build_explanation(stored, every_node=every_node, columns=columns, node=node))
+            answer = documents.build_explanation(stored, every_node=every_node, columns=columns, node=node)
         except KeyError as e:
             raise node_not_found(stored, node) from e
+        preemption = find_eviction(self._reader, stored)
+        if preemption is not None:
+            answer["preemptedBy"] = preemption
+        return json_response(answer)
 
     @declare(
         Route(

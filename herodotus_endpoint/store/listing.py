@@ -25,6 +25,7 @@ from herodotus_endpoint.store.schema import DECISIONS, NODES, OUTCOMES, ROLLUPS,
 
 UNSETTLED: Final = "Binding"  # the only state that outcomes change, see `explain.derive_state`
 COUNTED: Final = ("considered", "evaluated", "feasible", "chosen")  # counters of each node in a list
+_NEVER_US: Final = 2**62  # after every time of a record
 _COLUMNS: Final = [c for c in DECISIONS.c if c.name not in ("frame", "base", "frame_bytes", "victims")]
 
 
@@ -98,8 +99,36 @@ class PreemptionCondition:
         return evicted
 
 
+@dataclass(frozen=True)
+class EvictionCondition:
+    """The condition that a decision evicted a pod since `since_us`, before another pod had its name.
+
+    The pod is identified by cluster, namespace, name and `uid`; records name victims without their UID.
+    """
+
+    cluster: str
+    namespace: str
+    pod: str
+    uid: str
+    since_us: int
+
+    def clause(self) -> sa.ColumnElement[bool]:
+        """Return the condition as an SQL expression over `decisions`, for which the partial index serves."""
+        d, later = DECISIONS.c, DECISIONS.alias().c
+        successor = sa.select(sa.func.min(later.started_us)).where(
+            later.pod == self.pod,
+            later.namespace == self.namespace,
+            later.started_us > self.since_us,
+            later.cluster == self.cluster,
+            later.pod_uid.not_in((self.uid, "")),  # a log does not tell the UID
+        )
+        evicted = PreemptionCondition(self.since_us, self.namespace, self.pod).clause()
+        until = sa.func.coalesce(successor.scalar_subquery(), _NEVER_US)
+        return evicted & (d.cluster == self.cluster) & (d.started_us < until)
+
+
 AnyCondition = ColumnCondition | LabelCondition | UnsuccessfulCondition
-RowCondition = AnyCondition | PreemptionCondition
+RowCondition = AnyCondition | PreemptionCondition | EvictionCondition
 
 
 @dataclass(frozen=True)

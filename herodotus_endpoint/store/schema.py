@@ -189,7 +189,14 @@ DECISIONS: Final = sa.Table(
     sa.Index(
         "decisions_by_pod_group", "pod_group", "namespace", "id", sqlite_where=_IN_GROUP, postgresql_where=_IN_GROUP
     ),  # members of a group, and similar names of groups
-    sa.Index("decisions_preempting", "id", sqlite_where=_PREEMPTING, postgresql_where=_PREEMPTING),
+    sa.Index(  # on PostgreSQL "id" alone: its entries have a maximum size, and its rows hold frames elsewhere
+        "decisions_preempting",
+        "id",
+        "started_us",
+        "victims",
+        sqlite_where=_PREEMPTING,
+        postgresql_where=_PREEMPTING,
+    ),
 )
 
 OUTCOMES: Final = sa.Table(

@@ -10,6 +10,7 @@ from herodotus_cli.batch_queues import read_queue
 from herodotus_cli.errors import ServerError
 from herodotus_cli.render.pod import build_queue
 from herodotus_cli.render.screen_elements import TextLine
+from tests.support.answers import as_json
 
 Json = dict[str, Any]
 KUEUE = "/apis/kueue.x-k8s.io"
@@ -64,7 +65,7 @@ def cluster() -> dict[str, Json]:
 
 
 def test_a_pod_that_waits_for_quota() -> None:
-    found = read_queue(pod(), Objects(cluster()).get)["queue"]
+    found = as_json(read_queue(pod(), Objects(cluster()).get))
     assert (found["object"], found["state"], found["message"]) == ("Workload/mine", "waiting for quota", LACKS)
     assert (found["localQueue"], found["queue"], found["position"], found["waiting"]) == ("team", "all", 3, 3)
     assert found["quota"] == [{"flavor": "spot", "resource": "cpu", "used": "9", "limit": "10"}]
@@ -74,7 +75,7 @@ def test_a_pod_that_waits_for_quota() -> None:
 def test_the_position_is_that_of_the_visibility_api() -> None:
     path = "/apis/visibility.kueue.x-k8s.io/v1beta1/namespaces/ml/localqueues/team/pendingworkloads"
     items = [{"metadata": {"name": "mine"}, "positionInLocalQueue": 0}, {"metadata": {"name": "old"}}]
-    found = read_queue(pod(), Objects(cluster() | {path: {"items": items}}).get)["queue"]
+    found = as_json(read_queue(pod(), Objects(cluster() | {path: {"items": items}}).get))
     assert (found["position"], found["waiting"]) == (1, 2)
 
 
@@ -90,14 +91,14 @@ def test_the_position_is_that_of_the_visibility_api() -> None:
 )
 def test_what_cannot_be_read_is_named_in_one_line(missing: str, forbidden: tuple[str, ...], says: str) -> None:
     objects = {path: obj for path, obj in cluster().items() if path != missing}
-    found = read_queue(pod(), Objects(objects, *forbidden).get)["queue"]
+    found = as_json(read_queue(pod(), Objects(objects, *forbidden).get))
     assert found["notes"] == [says]
     assert [b.text for b in build_queue(found) if isinstance(b, TextLine)][-1] == f"note: {says}"
 
 
 def test_the_workload_of_a_group_of_pods_is_found_by_its_label() -> None:
     grouped = pod(uid="u-x", labels={"kueue.x-k8s.io/pod-group-name": "old"})
-    assert read_queue(grouped, Objects(cluster()).get)["queue"]["object"] == "Workload/old"
+    assert as_json(read_queue(grouped, Objects(cluster()).get))["object"] == "Workload/old"
 
 
 def test_volcano_says_why_a_group_waits() -> None:
@@ -111,7 +112,7 @@ def test_volcano_says_why_a_group_waits() -> None:
     queue = {"spec": {"capability": {"cpu": "8"}}, "status": {"pending": 2, "allocated": {"cpu": "6"}}}
     objects = Objects({f"{VOLCANO}/namespaces/ml/podgroups/train": group, f"{VOLCANO}/queues/batch": queue})
     member = pod("", annotations={"scheduling.k8s.io/group-name": "train"})
-    found = read_queue(member, objects.get)["queue"]
+    found = as_json(read_queue(member, objects.get))
     assert (found["by"], found["state"], found["minMember"], found["queue"]) == ("Volcano", "Inqueue", 4, "batch")
     assert found["message"] == "4/4 tasks in gang unschedulable"
     assert found["waiting"] == 2
@@ -120,9 +121,9 @@ def test_volcano_says_why_a_group_waits() -> None:
 
 def test_other_pods_cost_no_request() -> None:
     objects = Objects({})
-    assert read_queue(pod("example.com/gate"), objects.get) == {}
-    assert read_queue(pod(""), objects.get) == {}
+    assert read_queue(pod("example.com/gate"), objects.get) is None
+    assert read_queue(pod(""), objects.get) is None
     placed = pod()
     placed["spec"]["nodeName"] = "n0"
-    assert read_queue(placed, objects.get) == {}
+    assert read_queue(placed, objects.get) is None
     assert objects.paths == []

@@ -10,12 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from herodotus_answers.pending import UntriedPod, add_untried_pods, build_pending_pods, remove_deleted_pods
+from herodotus_answers.live import build_live_pending, find_gone, find_untried
+from herodotus_answers.pending import apply_live, build_pending_pods
 from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation
 from herodotus_answers.schema import ID
 from herodotus_cli.commands.schema import KINDS, load_schemas
 from tests.answer_schemas import validate
-from tests.cli.scenes import scenes
+from tests.cli.scenes import NOW, scenes
 from tests.cli.service import command
 from tests.processes import ROOT
 from tests.support.answers import as_json
@@ -34,13 +35,16 @@ def test_screens_documents_match(name: str) -> None:
     validate(scenes()[name]().answer)
 
 
-def test_pending_pods_with_what_the_plugin_adds_match() -> None:
+def test_pending_pods_with_what_the_api_server_knows_match() -> None:
     document = build_pending_pods([pending_pod("a", None), pending_pod("b", "Job/b")], now_us=2 * 10**15)
-    gated = UntriedPod("shop", "held", "u", None, "p", "2026-03-01T12:00:00Z", ("example.com/gate",))
-    document = remove_deleted_pods(add_untried_pods(document, [gated]), ["uid-a", "u"])
+    metadata = {"namespace": "shop", "name": "held", "uid": "u", "creationTimestamp": "2026-03-01T12:00:00Z"}
+    held = {"metadata": metadata, "spec": {"schedulingGates": [{"name": "example.com/gate"}]}}
+    gone = find_gone(document, ["uid-a", "u"])
     for fate in ("deleted", None):
-        document["gone"][0]["fate"] = fate
-        validate(as_json(document))
+        gone[0]["fate"] = fate
+        document["live"] = build_live_pending(NOW, gone, find_untried(document, [held]))
+        validate(document)
+        assert [pod["pod"] for pod in apply_live(document)["pods"]] == ["a", "held"]
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda plugin: plugin.plugin)

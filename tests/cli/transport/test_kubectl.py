@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.pending import PendingPod, build_pending_pods
+from herodotus_answers.pending import PendingPod, apply_live, build_pending_pods
 from herodotus_cli import not_found
 from tests.cli.scenes import NOW, placed
 from tests.cli.service import API, PROXY, Service, command
-from tests.support.documents import EVICTED, preemptions_document
+from tests.support.answers import as_json
+from tests.support.documents import EVICTED
 from tests.support.kubectls import KUBECTLS
 
 POD = "checkout-7d9f-x2k"
@@ -27,6 +28,7 @@ WHICH_ONE = (
     "  which cluster is it?  kubectl cluster-info; KUBECONFIG, --kubeconfig and --context name another\n"
     "  or ask the decisions service directly: --endpoint URL\n"
 )
+AT = NOW.isoformat(timespec="microseconds")
 Fake = Callable[..., dict[str, str]]
 
 
@@ -267,6 +269,10 @@ def test_recreated_pod_that_no_scheduler_decides_is_explained(
     assert ran.code == 0
     assert says in ran.out
     assert capsys.readouterr().err == "note: an earlier pod of that name was decided (--attempts)\n"
+    document = json.loads(command("pod", POD, "-o", "json", environ=as_kubectl_sees_it).out)
+    live = document.pop("live")
+    assert document == json.loads(json.dumps(placed()))
+    assert (live["fate"], live["replacedBy"]["headline"].startswith(says)) == ("replaced", True)
 
 
 UNTRIED = {
@@ -343,7 +349,8 @@ def test_workload_zones_come_from_present_nodes(
         selector = "kubernetes.io%2Fhostname+in+%28n1%2Cn2%2Cn3%29"  # as kubectl writes it
         service.answer(f"/api/v1/nodes?labelSelector={selector}&limit=500", nodes)
     ran = command("workload", "deploy/web", "-n", "shop", "-o", "json", environ=as_kubectl_sees_it)
-    assert (ran.code, json.loads(ran.out).get("zones")) == (0, zones)
+    live = {"source": "kube-apiserver", "at": AT, "zones": zones} if zones else None
+    assert (ran.code, json.loads(ran.out).get("live")) == (0, live)
 
 
 def test_slow_pod_lookup_delays_no_answer(fake: Fake, tmp_path: Path) -> None:
@@ -524,9 +531,12 @@ def test_omits_deleted_pods_from_pending(
     ran = command("pending", "-n", "shop", *selector, environ=as_kubectl_sees_it)
     assert ran.out.splitlines()[0] == (f"2 pods are pending. 1 {words}: shop/gone (last tried 5m ago).")
     document = json.loads(command("pending", "-n", "shop", *selector, "-o", "json", environ=as_kubectl_sees_it).out)
-    assert document["count"] == sum(group["count"] for group in document["groups"]) == 2
-    assert [pod["pod"] for pod in document["pods"]] == ["here", "young"]
-    assert [pod["pod"] for pod in document["gone"]] == ["gone"]
+    answer = json.loads(service.answers[f"{API}/namespaces/shop/pendingpods{query}"][1])
+    shown = as_json(apply_live(document))
+    assert [pod["pod"] for pod in document.pop("live")["gone"]] == ["gone"]
+    assert document == answer
+    assert shown["count"] == sum(group["count"] for group in shown["groups"]) == 2
+    assert [pod["pod"] for pod in shown["pods"]] == ["here", "young"]
 
 
 def test_an_incomplete_list_of_pods_removes_none(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
@@ -547,6 +557,9 @@ def test_notes_that_the_pod_was_deleted(
     note, state, *_ = ran.out.splitlines()
     assert note == "note: this pod no longer exists: it was deleted after this decision"
     assert re.search(r"scheduled \S+ ago, deleted since, attempt 1$", state)
+    document = json.loads(command("pod", POD, "-o", "json", environ=as_kubectl_sees_it).out)
+    assert document.pop("live") == {"source": "kube-apiserver", "at": AT, "fate": "deleted"}
+    assert document == json.loads(json.dumps(placed()))
 
 
 def test_evicted_pod_names_its_preemptor(
@@ -554,12 +567,11 @@ def test_evicted_pod_names_its_preemptor(
 ) -> None:
     monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
     answer = placed()
-    answer["attempt"]["startedAt"] = (NOW - timedelta(seconds=60)).isoformat()
-    service.answer(f"{API}/namespaces/shop/podexplanations/{POD}", answer)
+    service.answer(EXPLANATION, answer)
     service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
     ran = command("pod", POD, environ=as_kubectl_sees_it)
     assert ran.out.startswith("note: this pod no longer exists")
-    service.answer(f"{API}/namespaces/shop/preemptions?since=61&victim={POD}", preemptions_document(EVICTED))
+    service.answer(EXPLANATION, answer | {"preemptedBy": EVICTED})
     ran = command("pod", POD, environ=as_kubectl_sees_it)
     assert (ran.code, ran.out.splitlines()[0]) == (
         0,

@@ -117,7 +117,7 @@ def test_a_missing_engine_is_named(environ: dict[str, str], tmp_path: Path) -> N
     """The plugin alone, as its own wheel has it: no other package of the project can be imported."""
     alone = tmp_path / "plugin"
     alone.mkdir()
-    for package in ("herodotus_cli", "herodotus_client", "herodotus_record"):
+    for package in ("herodotus_answers", "herodotus_cli", "herodotus_client", "herodotus_record"):
         (alone / package).symlink_to(ROOT / package)
     command = [sys.executable, "-P", "-c", _ALONE, str(alone)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=alone, timeout=60, check=False)
@@ -166,7 +166,7 @@ def test_node_groups_of_a_pod_are_a_table_and_a_document(environ: dict[str, str]
     assert "default/huge: 1 of 2 node groups fits: big." in screen
     assert "suggestion: lower the cpu request of container app from 40 to 4" in screen
     document = json.loads(run(environ, *words, "-o", "json").stdout)
-    verdicts = document["nodeGroups"]["pods"][0]["groups"]
+    verdicts = document["live"]["nodeGroups"]["pods"][0]["groups"]
     assert {verdict["group"]: verdict["verdict"] for verdict in verdicts} == {"big": "Fits", "small": "DoesNotFit"}
 
 

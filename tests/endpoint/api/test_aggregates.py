@@ -283,3 +283,20 @@ def test_preemptions_are_selected_by_namespace_victim_and_time(
 ) -> None:
     document = preempted.get(f"{API}/namespaces/{namespace}/preemptions", **query)
     assert [p["preemptor"]["pod"] for p in document["preemptions"]] == preemptors
+
+
+def test_an_explanation_names_the_preemption_that_evicted_the_pod(preempted: Service) -> None:
+    """A victim whose eviction failed was not evicted, and a pod that had the name of a later victim was not either."""
+    jobs: dict[str, Any] = {"incarnation": "of-jobs", "namespace": "batch"}
+    placed = [
+        a_decision(pod="low-0", sequence=101, incarnation="of-jobs"),
+        a_decision(pod="job-1", sequence=102, **jobs),
+        a_decision(pod="job-2", sequence=103, uid="former", **jobs),
+        a_decision(pod="job-2", sequence=104, uid="present", started_us=MONDAY_US + 3 * MINUTE_US, **jobs),
+    ]
+    preempted.stored(rows(TABLE, incarnation="of-jobs"), *placed)
+    listed = preempted.get(f"{API}/preemptions")["preemptions"]
+    assert preempted.explain("low-0")["preemptedBy"] == listed[-1]
+    assert "preemptedBy" not in preempted.explain("job-1", "batch")
+    assert "preemptedBy" not in preempted.explain("job-2", "batch", uid="former")
+    assert preempted.explain("job-2", "batch")["preemptedBy"] == listed[1]

@@ -148,7 +148,7 @@ def upgrade() -> None:
         ("decisions_unsuccessful", ["namespace", "id"], "state IN ('Unschedulable', 'Error', 'Failed')"),
         ("decisions_open", ["cluster", "id"], "state = 'Binding'"),
         ("decisions_by_pod_group", ["pod_group", "namespace", "id"], "pod_group IS NOT NULL"),
-        ("decisions_preempting", ["id"], "victims IS NOT NULL"),
+        ("decisions_preempting", ["id"] if postgresql else ["id", "started_us", "victims"], "victims IS NOT NULL"),
     ):
         predicate = sa.text(condition)
         op.create_index(name, "decisions", columns, sqlite_where=predicate, postgresql_where=predicate)
