@@ -166,39 +166,43 @@ def _taints(p: Any) -> list[str]:
 
 
 def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:
-    node, resource = table.names[slot], find_resource(reason)
-    if resource == "pods":
-        return f"remove a pod from {node}: its limit of {table.allocatable[slot].get(resource, 0)} pods is reached"
-    if resource:
-        requested = decision.pod.requests.get(resource, 0)
-        free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
-        if requested <= allocatable:
-            return f"free {format_quantity(resource, requested - free, up=True)} {resource} on {node}"
-        if free > 0:
-            now, whole = format_quantity(resource, free), format_quantity(resource, allocatable)
-            return f"request at most {now} {resource} (free now; {node} has {whole} in all), or add a larger node"
-        if allocatable:
-            return f"add a node with {format_quantity(resource, requested)} {resource} free"
-        return f"add a node that has {resource}"
+    node, p = table.names[slot], reason.params
     match reason.code:
+        case _ if find_resource(reason):
+            return _remedy_shortage(decision, table, slot, reason)
         case "untolerated-taint":
-            taints = [taint for taint in _taints(reason.params) if taint != _CORDON_TAINT]
-            return f"tolerate {' and '.join(taints)} ({node})" if taints else f"uncordon {node}"
-        case "unschedulable":
-            return f"uncordon {node}"
+            taints = [taint for taint in _taints(p) if taint != _CORDON_TAINT]
+            if not taints:
+                return wording.describe_remedy(Reason("unschedulable"), node)
+            return wording.describe_remedy(reason, node, {"taints": " and ".join(taints)})
         case "node-affinity":
-            return f"label {node} so that it matches {reason.params.get('wants', 'the node affinity')}"
-        case "ports":
-            return f"free host port {reason.params.get('ports', '')} on {node}"
+            return wording.describe_remedy(reason, node, {"wants": p.get("wants", "the node affinity")})
         case "spread":
-            skew = int(reason.params.get("pods", 0)) - int(reason.params.get("fewest", 0))
-            return f"raise maxSkew to {skew} for {reason.params.get('key')}, or move matching pods away from {node}"
-        case "spread-label" | "pod-affinity" if reason.params.get("lacks") != "pods":
-            return f"label {node} with {reason.params.get('key')}"
-        case "pod-affinity":
-            return f"run a pod that matches {reason.params.get('wants')} in the {reason.params.get('key')} of {node}"
+            skew = int(p.get("pods", 0)) - int(p.get("fewest", 0))
+            return wording.describe_remedy(reason, node, {"skew": str(skew)})
+        case "pod-affinity" if p.get("lacks") != "pods":
+            return wording.describe_remedy(reason, node, variant="pod-affinity/label")
         case "pod-anti-affinity" | "existing-anti-affinity":
-            there = f"the {reason.params.get('key')} of {node}"
-            return f"move {reason.params.get('pod') or 'the pods that exclude this one'} out of {there}"
+            pod = p.get("pod") or "the pods that exclude this one"
+            return wording.describe_remedy(reason, node, {"pod": pod})
         case _:
             return wording.describe_remedy(reason, node)
+
+
+def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:
+    """Return what to change if the slot's node has too little of the resource that a reason is about."""
+    resource = find_resource(reason)
+    requested = decision.pod.requests.get(resource, 0)
+    free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
+    if resource == "pods":
+        variant = "too-many-pods"
+    elif requested <= allocatable:
+        variant = "insufficient"
+    elif free > 0:
+        variant = "insufficient/crowded"
+    else:
+        variant = "insufficient/full" if allocatable else "insufficient/absent"
+    amounts = {"requested": requested, "free": free, "allocatable": allocatable}
+    derived = {name: format_quantity(resource, amount) for name, amount in amounts.items()}
+    derived["missing"] = format_quantity(resource, requested - free, up=True)
+    return wording.describe_remedy(reason, table.names[slot], derived, variant)

@@ -1,6 +1,7 @@
-"""Short texts and remedies for reasons, filled from the reason's parameters alone.
+"""Short texts and remedies for reasons, filled from the reason's parameters.
 
-A reason without parameters, such as one parsed from kube-scheduler's message, falls back to its sentence.
+A key is a code, or CODE/VARIANT for a special case of it. A reason without parameters, such as one parsed from
+kube-scheduler's message, falls back to its sentence.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_record.model import Cause, Reason
 
+NO_VALUES: Final[Mapping[str, str]] = {}
 TEXTS: Final[Mapping[str, str]] = {
     "disk-conflict": "{disk} is mounted by another pod on the node",
     "claim-in-use": "only one pod at a time may use {claims}",
     "volume-limit": "{driver}: {attached} of {limit} volumes attached, the pod brings {new}",
     "volume-affinity": "volume {volume} can only be reached from {wants}",
-    "no-volume-elsewhere": "claim {claim} is being provisioned on node {selected}",
+    "no-volume/elsewhere": "claim {claim} is being provisioned on node {selected}",
     "no-volume": "no volume for claim {claim}, and class {storage_class} makes none there",
     "no-space": "class {storage_class} has no room there for claim {claim}",
     "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
@@ -39,14 +41,31 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.EVALUATED_LATER: "the cluster has changed since the pod was placed",
 }
 
+# With {node} and, in those of `node_results`, what it derives from the node's amounts and from several parameters.
 REMEDIES: Final[Mapping[str, str]] = {
+    "unschedulable": "uncordon {node}",
+    "untolerated-taint": "tolerate {taints} ({node})",
+    "node-affinity": "label {node} so that it matches {wants}",
+    "ports": "free host port {ports} on {node}",
+    "too-many-pods": "remove a pod from {node}: its limit of {allocatable} pods is reached",
+    "insufficient": "free {missing} {resource} on {node}",
+    "insufficient/crowded": "request at most {free} {resource} (free now; {node} has {allocatable} in all), or add a"
+    " larger node",
+    "insufficient/full": "add a node with {requested} {resource} free",
+    "insufficient/absent": "add a node that has {resource}",
+    "spread": "raise maxSkew to {skew} for {key}, or move matching pods away from {node}",
+    "spread-label": "label {node} with {key}",
+    "pod-affinity": "run a pod that matches {wants} in the {key} of {node}",
+    "pod-affinity/label": "label {node} with {key}",
+    "pod-anti-affinity": "move {pod} out of the {key} of {node}",
+    "existing-anti-affinity": "move {pod} out of the {key} of {node}",
     "disk-conflict": "free {disk} on {node}: another pod mounts it",
     "claim-in-use": "delete the pod that uses {claims}",
     "volume-limit": "detach a volume of {driver} from {node}",
     "csi-driver-missing": "install the CSI driver {driver} on {node}, or wait until it has registered there",
     "volume-affinity": "run the pod where volume {volume} is ({wants}), not on {node}",
-    "no-volume-elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
     "no-volume": "add a volume for claim {claim} that {node} can reach",
+    "no-volume/elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
     "no-space": "make room for class {storage_class} where {node} can reach it",
     "claim-volume-missing": "restore volume {volume}, or make claim {claim} anew",
     "volume-zone": "run the pod in a zone of its volumes ({wants}), not on {node}",
@@ -57,17 +76,31 @@ REMEDIES: Final[Mapping[str, str]] = {
 
 def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) -> str:
     """Return a short text for the reason why a node was rejected; without such a text, kube-scheduler's sentence."""
-    return _filled(TEXTS, reason) or reasons.format_reason(reason, version)
+    return _filled(TEXTS, _find_key(reason), reason.params) or reasons.format_reason(reason, version)
 
 
-def describe_remedy(reason: Reason, node: str) -> str:
-    """Return a sentence that says what to change so that the named node no longer rejects the pod for this reason."""
-    return _filled(REMEDIES, reason, node=node) or f"resolve on {node}: {reasons.format_reason(reason)}"
+def describe_remedy(reason: Reason, node: str, derived: Mapping[str, str] = NO_VALUES, variant: str = "") -> str:
+    """Return a sentence that says what to change so that the named node no longer rejects the pod for this reason.
+
+    `derived` has values besides the parameters, and `variant` is the key of the template if it is not that of the code.
+    """
+    values = {**reason.params, **derived, "node": node}
+    return (
+        _filled(REMEDIES, variant or _find_key(reason), values) or f"resolve on {node}: {reasons.format_reason(reason)}"
+    )
 
 
-def _filled(templates: Mapping[str, str], reason: Reason, **more: str) -> str | None:
-    code = f"{reason.code}-elsewhere" if "selected" in reason.params else reason.code
+def list_remedies(code: str) -> list[str]:
+    """Return the templates of the remedies for a code: of the usual case first."""
+    return [template for key, template in REMEDIES.items() if key.partition("/")[0] == code]
+
+
+def _find_key(reason: Reason) -> str:
+    return f"{reason.code}/elsewhere" if "selected" in reason.params else reason.code
+
+
+def _filled(templates: Mapping[str, str], key: str, values: Mapping[str, str]) -> str | None:
     try:
-        return templates[code].format_map({**reason.params, **more})
+        return templates[key].format_map(values)
     except KeyError:
         return None

@@ -128,11 +128,14 @@ class Environment(NamedTuple):
     def format_document(self, document: Mapping[str, Any], output: OutputOptions, *, of_stream: bool = False) -> str:
         """Return a document as text in the chosen format, which is not a screen's.
 
-        A document of a stream takes a line if it is JSON, has `---` above it if it is YAML, and has no header.
+        A document of a stream takes a line if it is JSON, has `---` above it if it is YAML, and has no header. A short
+        form always takes a line.
         """
-        from herodotus_cli.output_formats import is_template
+        from herodotus_cli.output_formats import BRIEF, is_template
         from herodotus_cli.render import documents
 
+        if output.format == BRIEF:
+            return documents.serialize_event(_shorten(document), "json")
         if is_template(output.format):
             from herodotus_cli import templates  # here, because few commands need it
 
@@ -149,6 +152,16 @@ class Environment(NamedTuple):
         if output.color != "auto":
             return output.color == "always"
         return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
+
+
+def _shorten(document: Json) -> Mapping[str, Any]:
+    """Return the short form of a document. Raises CliError if its kind has none."""
+    from herodotus_answers.brief import shorten  # here, because few commands need it
+
+    try:
+        return shorten(document)
+    except ValueError as e:
+        raise CliError(f"error: -o brief: {e}", ["print the whole document: -o json"]) from None
 
 
 def environment_of(ctx: click.Context) -> Environment:

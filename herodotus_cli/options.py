@@ -107,8 +107,9 @@ _OUTPUT = (
         "format_",
         type=OutputFormat(),
         metavar="FORMAT",
-        help="wide: more columns; json, yaml: the document; name: KIND/NAME; jsonpath=TEMPLATE, go-template=TEMPLATE or"
-        " custom-columns=HEADER:PATH,…: parts of the document.",
+        help="wide: more columns; json, yaml: the document; brief: its headline, cause and best fix as a line of JSON;"
+        " name: KIND/NAME; jsonpath=TEMPLATE, go-template=TEMPLATE or custom-columns=HEADER:PATH,…: parts of the"
+        " document.",
     ),
     click.option("--utc", is_flag=True, help="Times in UTC instead of ages."),
     click.option("--no-headers", is_flag=True, help="Print only the rows of tables: no headers and no sentences."),

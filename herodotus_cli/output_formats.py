@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 DOCUMENTS: Final = ("json", "yaml")
-PLAIN: Final = ("wide", *DOCUMENTS, "name")
+BRIEF: Final = "brief"  # one line of JSON
+PLAIN: Final = ("wide", *DOCUMENTS, "name", BRIEF)
 TEMPLATES: Final = ("jsonpath", "jsonpath-as-json", "go-template")  # kubectl evaluates these
 COLUMNS: Final = "custom-columns"
 _FILES: Final = {f"{name}-file": name for name in ("jsonpath", "go-template", COLUMNS)}
@@ -57,8 +58,8 @@ class OutputFormat(click.ParamType[str]):
 
 
 def is_document(format_: str) -> bool:
-    """Return whether a format prints the whole answer or parts of it by path, so that it may be an empty list."""
-    return format_ in DOCUMENTS or is_template(format_)
+    """Return whether a format prints the whole answer or what is in it, so that it may be about an empty list."""
+    return format_ in (*DOCUMENTS, BRIEF) or is_template(format_)
 
 
 def shows_whole_document(format_: str) -> bool:

@@ -16,6 +16,7 @@ httpx, which takes longer than an answer.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from herodotus_answers.brief import shorten
     from herodotus_client.client import AsyncClient, Client
     from herodotus_client.questions import (
         Question,
@@ -59,6 +60,7 @@ __all__ = [
     "read_decision",
     "review_cluster",
     "review_placement",
+    "shorten",
 ]
 
 
@@ -67,9 +69,10 @@ if not TYPE_CHECKING:  # which would take every name for one that is there
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from herodotus_answers import brief
         from herodotus_client import client, questions, responses
 
-        return next(vars(module)[name] for module in (responses, client, questions) if name in vars(module))
+        return next(vars(module)[name] for module in (responses, client, questions, brief) if name in vars(module))
 
 
 def __dir__() -> list[str]:

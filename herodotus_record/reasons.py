@@ -1,8 +1,9 @@
 """Define reason codes and kube-scheduler's sentences for them, which no other module declares.
 
 Owns: the catalogue, `format_reason` (code to sentence) and `parse_reason` (sentence to code). Does not own: which
-plugin returns which reason. The sentences are from kube-scheduler v1.36, pkg/scheduler/framework/plugins/*, and from
-framework/types.go for the message that sums them up. `EARLIER` has what earlier versions said instead.
+plugin returns which reason, what parameters mean (`reason_parameters`). The sentences are from kube-scheduler v1.36,
+pkg/scheduler/framework/plugins/*, and from framework/types.go for the message that sums them up. `EARLIER` has what
+earlier versions said instead.
 
 Invariant: `parse_reason(format_reason(r, version)) == r` for every version and every reason whose parameters the
 sentence shows.
@@ -20,51 +21,54 @@ from typing import Final
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_record.model import Reason
 
-# {name} shows a parameter. Parameters that a sentence does not show are used by Herodotus' own texts.
+# The version of the vocabulary: codes of reasons and changes, outcomes and parameters. Raise it with every addition.
+# What is published is neither renamed nor removed nor given another meaning (docs/reasons.md).
+VERSION: Final = 1
+# {name} shows a parameter (`reason_parameters`). Those that a sentence does not show are used by Herodotus' own texts.
 CATALOGUE: Final[dict[str, str]] = {
     # NodeUnschedulable, NodeName, TaintToleration
     "unschedulable": "node(s) were unschedulable",
     "node-name": "node(s) didn't match the requested node name",
-    "untolerated-taint": "node(s) had untolerated taint(s)",  # key, value, effect of the first taint; others
+    "untolerated-taint": "node(s) had untolerated taint(s)",
     # NodeAffinity
     "node-affinity": "node(s) didn't match Pod's node affinity/selector",
     "enforced-node-affinity": "node(s) didn't match scheduler-enforced node affinity",
     "affinity-conflict": "pod affinity terms conflict",
     # NodePorts
-    "ports": "node(s) didn't have free ports for the requested pod ports",  # ports: the taken ones
+    "ports": "node(s) didn't have free ports for the requested pod ports",
     # NodeResourcesFit
     "too-many-pods": "Too many pods",
     "insufficient": "Insufficient {resource}",
     # PodTopologySpread
-    "spread": "node(s) didn't match pod topology spread constraints",  # key, pods with this one, fewest, maxSkew
-    "spread-label": "node(s) didn't match pod topology spread constraints (missing required label)",  # key
+    "spread": "node(s) didn't match pod topology spread constraints",
+    "spread-label": "node(s) didn't match pod topology spread constraints (missing required label)",
     # InterPodAffinity
-    "pod-affinity": "node(s) didn't match pod affinity rules",  # key, wants: the selector, lacks: label or pods
-    "pod-anti-affinity": "node(s) didn't match pod anti-affinity rules",  # key, pod: one that matches, or ""
-    "existing-anti-affinity": "node(s) didn't satisfy existing pods anti-affinity rules",  # key, pod: one with the term
+    "pod-affinity": "node(s) didn't match pod affinity rules",
+    "pod-anti-affinity": "node(s) didn't match pod anti-affinity rules",
+    "existing-anti-affinity": "node(s) didn't satisfy existing pods anti-affinity rules",
     # VolumeRestrictions
-    "disk-conflict": "node(s) had no available disk",  # disk: its kind and name
-    "claim-in-use": (  # claims: the pod's ReadWriteOncePod claims that are in use
+    "disk-conflict": "node(s) had no available disk",
+    "claim-in-use": (
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another"
         " pod"
     ),
     # NodeVolumeLimits
-    "volume-limit": "node(s) exceed max volume count",  # driver, limit, attached, new
+    "volume-limit": "node(s) exceed max volume count",
     "csi-driver-missing": "{driver} CSI driver is not installed on the node",
     "claim-lookup": 'looking up PVC {claim}: persistentvolumeclaim "{name}" not found',
     # VolumeBinding
-    "volume-affinity": "node(s) didn't match PersistentVolume's node affinity",  # volume, wants
-    "no-volume": "node(s) didn't find available persistent volumes to bind",  # claim, storage_class or selected
-    "no-space": "node(s) did not have enough free storage",  # claim, storage_class
+    "volume-affinity": "node(s) didn't match PersistentVolume's node affinity",
+    "no-volume": "node(s) didn't find available persistent volumes to bind",
+    "no-space": "node(s) did not have enough free storage",
     "claim-volume-missing": "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-    "claims-unbound": "pod has unbound immediate PersistentVolumeClaims",  # claims
+    "claims-unbound": "pod has unbound immediate PersistentVolumeClaims",
     "claim-not-found": 'persistentvolumeclaim "{claim}" not found',
     "claim-not-made": 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{claim}"',
     "claim-lost": 'persistentvolumeclaim "{claim}" bound to non-existent persistentvolume "{volume}"',
     "claim-deleted": 'persistentvolumeclaim "{claim}" is being deleted',
     "claim-not-owned": "PVC {claim} was not created for pod {pod} (pod is not owner)",
     # VolumeZone
-    "volume-zone": "node(s) had no available volume zone",  # wants: the volumes' labels
+    "volume-zone": "node(s) had no available volume zone",
     "claim-unnamed": "PersistentVolumeClaim had no name",
     "claim-without-class": "PersistentVolumeClaim had no pv name and storageClass name",
     "claim-without-volume": "PersistentVolume had no name",
@@ -72,9 +76,9 @@ CATALOGUE: Final[dict[str, str]] = {
     "class-not-found": 'storageclass.storage.k8s.io "{storage_class}" not found',
     "volume-not-found": 'persistentvolume "{volume}" not found',
     # NodeDeclaredFeatures
-    "features": "node(s) didn't match Pod's required features",  # features: those that the node lacks
+    "features": "node(s) didn't match Pod's required features",
     # DynamicResources
-    "cannot-allocate": "cannot allocate all claims",  # claim, request, needed, devices, usable, stoppers, holders
+    "cannot-allocate": "cannot allocate all claims",
     "invalid-pools": "invalid resource pools were encountered",
     "device-claim-elsewhere": "resourceclaim not available on the node",
     "device-claim-not-found": 'could not find ResourceClaim "{claim}"',
@@ -91,7 +95,7 @@ CATALOGUE: Final[dict[str, str]] = {
     " DRAPrioritizedList feature is disabled",
     "request-unknown": "resource claim {claim}, request {request}: unknown request type",
     "extended-claim-left": "cannot schedule extended resource claim",
-    "extended-resource-missing": "cannot fit resource",  # resource
+    "extended-resource-missing": "cannot fit resource",
     "device-claim-deallocated": "deallocation of ResourceClaim completed",
     "extended-claim-deleted": "deletion of ResourceClaim completed",
     "still-unschedulable": "still not schedulable",
@@ -191,6 +195,14 @@ def format_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) 
         shown = ", ".join(f"{name}={value}" for name, value in sorted(reason.params.items()))
         return f"{reason.code} ({shown})" if shown else reason.code
     return template.format_map(_Known(reason.params))
+
+
+def format_condition_reason(code: str) -> str:
+    """Return a code as Kubernetes spells reasons of conditions: UntoleratedTaint for `untolerated-taint`.
+
+    The API server accepts no hyphens there.
+    """
+    return "".join(word[:1].upper() + word[1:] for word in code.split("-"))
 
 
 def format_error(message: str, version: KubernetesVersion) -> str:

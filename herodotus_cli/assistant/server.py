@@ -64,7 +64,8 @@ class Assistant:
         try:
             jsonschema.validate(arguments, tool.input_schema)
             with _manifest_in_file(arguments) as given:
-                line = tool.command_line(given, ["--output=json", *self._connection(tool)])
+                form = "brief" if given.get("brief") else "json"
+                line = tool.command_line(given, [f"--output={form}", *self._connection(tool)])
                 code, text, messages = self._run(line)
         except jsonschema.ValidationError as e:
             return _error(f"{'.'.join(map(str, e.absolute_path)) or 'arguments'}: {e.message[:300]}")
@@ -100,6 +101,7 @@ def output_schema(tool: Tool) -> Json:
     a resource.
     """
     lines: Json = {"type": "array", "items": {"type": "string"}}
+    kinds = [*schema.KINDS[tool.command], *(["Brief"] if "brief" in tool.properties else [])]
     return {
         "type": "object",
         "properties": {
@@ -107,7 +109,7 @@ def output_schema(tool: Tool) -> Json:
             "answer": {
                 "type": "object",
                 "description": f"Schema: the resource {_schema_uri(tool.command)}",
-                "properties": {"kind": {"enum": list(schema.KINDS[tool.command])}},
+                "properties": {"kind": {"enum": kinds}},
                 "required": ["kind"],
             },
             "truncated": lines | {"description": "What was left out of `answer` because of its size."},

@@ -92,6 +92,11 @@ _MANIFEST: Final[Json] = {
     "description": "Instead of object: the manifest of a pod or workload, YAML or JSON. Nothing is created.",
 }
 
+_BRIEF: Final[Json] = {
+    "type": "boolean",
+    "description": "Only the headline, the cause as a code and the best fix, below 2 kB.",
+}
+
 TOOLS: Final = (
     Tool(
         "explain_pod",
@@ -100,6 +105,7 @@ TOOLS: Final = (
         " pending pod what would have to change.",
         "pod",
         {
+            "brief": _BRIEF,
             "name": _POD,
             "namespace": _NAMESPACE,
             "attempt": _ATTEMPT,
@@ -140,7 +146,7 @@ TOOLS: Final = (
         "List pending pods",
         "The pending pods by reason, and when each is tried again.",
         "pending",
-        {"namespace": _EVERY_NAMESPACE, "selector": _SELECTOR},
+        {"brief": _BRIEF, "namespace": _EVERY_NAMESPACE, "selector": _SELECTOR},
         (),
         lambda a: [*_namespaces(a), *_options(a, "selector")],
     ),
@@ -158,7 +164,7 @@ TOOLS: Final = (
         "Explain a workload's placement",
         "Where the pods of a workload were placed, and why.",
         "workload",
-        {"object": _OBJECT, "namespace": _NAMESPACE, "since": _PERIOD},
+        {"brief": _BRIEF, "object": _OBJECT, "namespace": _NAMESPACE, "since": _PERIOD},
         ("object",),
         lambda a: [*_options(a, "namespace", "since"), "--", a["object"]],
     ),
@@ -186,6 +192,7 @@ TOOLS: Final = (
         "Where hypothetical pods would go, and what stops the next one. Nothing is created, evicted or recorded.",
         "whatif",
         {
+            "brief": _BRIEF,
             "object": _OBJECT,
             "manifest": _MANIFEST,
             "namespace": _NAMESPACE,

@@ -11,11 +11,14 @@ from herodotus_cli import option_values, options
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.option_values import OutputOptions
 
+REASONS = "reasons"  # in place of a plugin
+
 
 def _complete(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     from herodotus_answers.plugin_reference import PLUGINS  # here and below, because help texts do not need it
 
-    return [plugin.plugin for plugin in PLUGINS if plugin.plugin.lower().startswith(word.lower())]
+    names = (*(plugin.plugin for plugin in PLUGINS), REASONS)
+    return [name for name in names if name.lower().startswith(word.lower())]
 
 
 @click.command(short_help="Explain a plugin, a filter or a reason: what it checks, and how to fix it.")
@@ -26,23 +29,30 @@ def explain(ctx: click.Context, /, words: tuple[str, ...], **_given: object) -> 
     """Explain a plugin, a filter or a reason: what it checks, which fields it reads, and how to fix it.
 
     REASON is a sentence of kube-scheduler, as in a FailedScheduling event, or a reason's code. Without an argument,
-    lists the plugins. Needs no service.
+    lists the plugins; with `reasons`, the codes of all reasons. Needs no service.
 
     \b
     kubectl herodotus explain TaintToleration
     kubectl herodotus explain "Insufficient cpu"
+    kubectl herodotus explain reasons -o json
     """
     run(" ".join(words), option_values.output_options(ctx), environment_of(ctx))
 
 
 def run(words: str, output: OutputOptions, environment: Environment) -> None:
-    """Print what the named plugin does, or a list of all plugins if `words` is empty."""
+    """Print what the named plugin does, all reasons, or a list of all plugins if `words` is empty."""
     from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation, build_plugin_list, find_plugins
     from herodotus_cli.render import lists
 
     if not words:
         document = build_plugin_list()
         environment.print_answer(document, output, lambda _: lists.build_plugins(document))
+        return
+    if words == REASONS:
+        from herodotus_answers.reason_list import build_reason_list
+
+        reason_list = build_reason_list()
+        environment.print_answer({**reason_list}, output, lambda _: lists.build_reasons(reason_list))
         return
     plugins = find_plugins(words)
     if not plugins:

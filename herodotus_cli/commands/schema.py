@@ -29,7 +29,7 @@ KINDS = {
     "disagreements": ("Agreements",),
     "watch": ("Decision",),
     "clusters": ("ClusterList",),
-    "explain": ("PluginExplanation", "PluginExplanationList"),
+    "explain": ("PluginExplanation", "PluginExplanationList", "ReasonList"),
 }
 
 

@@ -33,7 +33,7 @@ def list_rows(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     value: Any = document
     for key in _ROWS.get(document["kind"], ()):
         value = value[key]
-    return [document] if value is document else list(value)
+    return [dict(document)] if value is document else list(value)
 
 
 def _names(document: Mapping[str, Any]) -> list[str]:
@@ -45,6 +45,8 @@ def _names(document: Mapping[str, Any]) -> list[str]:
         return [name for item in list_rows(document) for name in _names(item)]
     if kind == "Preemptions":
         return [f"pod/{victim['pod']}" for row in list_rows(document) for victim in row["victims"] if victim["pod"]]
+    if kind == "ReasonList":
+        return [f"reason/{row['code']}" for row in list_rows(document)]
     if kind in _ROWS:
         named = "pod" if kind in _POD_ROWS else "node"
         return [f"{named}/{row[named]}" for row in list_rows(document)]
@@ -60,6 +62,7 @@ _ROWS = {
     "PluginExplanationList": ("items",),
     "PendingPods": ("pods",),
     "Agreements": ("disagreements",),
+    "ReasonList": ("items",),
     "Preemptions": ("preemptions",),
     "Balance": ("nodes",),
     "PlacementReview": ("status", "pods"),

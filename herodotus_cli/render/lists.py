@@ -1,4 +1,4 @@
-"""The screens that are one list: of clusters, of the newest decision about each pod, of plugins and what they check.
+"""The screens that are one list: of clusters, of the newest decision about each pod, of plugins, of reasons.
 
 Owns: the content of these screens. Does not own: what is listed (the decisions service, `commands`), drawing.
 """
@@ -19,6 +19,7 @@ from herodotus_cli.render.screen_elements import (
 
 if TYPE_CHECKING:
     from herodotus_answers.plugin_reference import PluginExplanation, PluginExplanationList
+    from herodotus_answers.reason_list import ReasonList
 
 Json = dict[str, Any]
 _ROOMY = 100  # columns of a terminal that hold the attempt and the number of feasible nodes too
@@ -91,3 +92,9 @@ def build_plugins(answer: PluginExplanationList) -> list[Block]:
     """Return the blocks of the screen of `explain` that lists all plugins."""
     rows = [(plugin["metadata"]["name"], plugin["checks"]) for plugin in answer["items"]]
     return [build_table(("PLUGIN", "WHAT IT DOES"), rows)]
+
+
+def build_reasons(answer: ReasonList) -> list[Block]:
+    """Return the blocks of the screen of `explain reasons`."""
+    rows = [(reason["code"], reason["plugin"] or "–", reason["sentence"]) for reason in answer["items"]]
+    return [build_table(("CODE", "PLUGIN", "MESSAGE"), rows)]

@@ -1,8 +1,7 @@
-"""The scripts of docs/examples ask a decisions service and plot what it answers."""
+"""The scripts of docs/examples ask a decisions service: three plot its answers, one writes them into a status."""
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import threading
@@ -15,10 +14,13 @@ import httpx
 import pytest
 
 from herodotus_client import Client
+from herodotus_sim import SimulatedCluster
 from tests.builders import bound
 from tests.endpoint.service import Service, a_service, rows
 from tests.processes import ROOT
+from tests.sim.client import SimClient, a_pod
 from tests.support.client_records import NOWHERE, POINTS, TABLE, decided
+from tests.support.example_operator import HEADLINE, WAITS, a_recorded_service, load_example, report_pods
 
 EXAMPLES = ROOT / "docs/examples"
 SCRIPTS = {
@@ -49,18 +51,8 @@ def client(service: Service) -> Iterator[Client]:
         yield made
 
 
-def load(name: str) -> Any:
-    """Return the module of a script."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_every_script_is_tested() -> None:
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == SCRIPTS.keys()
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*SCRIPTS, "report_reason"}
 
 
 class Quiet(WSGIRequestHandler):
@@ -86,13 +78,13 @@ def test_a_script_writes_a_picture(service: Service, tmp_path: Path, name: str) 
 
 
 def test_reasons_have_a_bar_each(client: Client) -> None:
-    (axes,) = load("pending_reasons").plot(client, "shop").axes
+    (axes,) = load_example("pending_reasons").plot(client, "shop").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["Insufficient cpu"]
     assert [bar.get_width() for bar in axes.patches] == [1]
 
 
 def test_balance_plots_placements_over_time_and_by_node(client: Client) -> None:
-    over_time, by_node = load("placement_balance").plot(client, 1_000_000).axes
+    over_time, by_node = load_example("placement_balance").plot(client, 1_000_000).axes
     placed, most = (line.get_ydata() for line in over_time.lines)
     assert sum(placed) == 2
     assert all(most <= placed)
@@ -100,7 +92,7 @@ def test_balance_plots_placements_over_time_and_by_node(client: Client) -> None:
 
 
 def test_scores_have_a_box_for_each_plugin_and_a_point_for_the_chosen_node(client: Client) -> None:
-    (axes,) = load("score_distributions").plot(client, "shop", "web-1").axes
+    (axes,) = load_example("score_distributions").plot(client, "shop", "web-1").axes
     plugins = [label.get_text() for label in axes.get_yticklabels()]
     (chosen,) = (line for line in axes.lines if line.get_label() == "chosen: worker-2")
     assert dict(zip(plugins, chosen.get_xdata(), strict=True))["NodeResourcesFit"] == 90
@@ -108,4 +100,42 @@ def test_scores_have_a_box_for_each_plugin_and_a_point_for_the_chosen_node(clien
 
 def test_a_pod_without_scores_is_refused_with_the_reason(client: Client) -> None:
     with pytest.raises(ValueError, match="no node was scored for shop/web-2"):
-        load("score_distributions").plot(client, "shop", "web-2")
+        load_example("score_distributions").plot(client, "shop", "web-2")
+
+
+def test_operator_writes_the_reason_into_the_status_of_its_object(tmp_path: Path) -> None:
+    """The simulated API server has no custom resources: Jobs stand in for the objects."""
+    cluster, service = SimulatedCluster().start(), a_recorded_service(tmp_path)
+    api, job = SimClient(cluster), "/apis/batch/v1/namespaces/shop/jobs"
+    try:
+        api("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+        document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}}
+        template = {"spec": a_pod("any", restartPolicy="Never")["spec"]}
+        code, owner = api("POST", job, document | {"spec": {"template": template}})
+        assert code == 201, owner
+        ready = {"type": "Ready", "status": "True"}
+        api("PATCH", f"{job}/train/status", {"status": {"conditions": [ready]}}, "application/merge-patch+json")
+        for name in (WAITS, "not-decided", "of-another"):
+            pod = a_pod(name)
+            if name != "of-another":
+                reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
+                pod["metadata"]["ownerReferences"] = [reference | {"uid": owner["metadata"]["uid"]}]
+            api("POST", "/api/v1/namespaces/shop/pods", pod)
+
+        def conditions(*events: tuple[str, str]) -> list[Any]:
+            report_pods(cluster.write_kubeconfig(tmp_path / "kubeconfig"), service, "jobs.v1.batch", [*events])
+            return [without_time(c) for c in api("GET", f"{job}/train")[1]["status"]["conditions"]]
+
+        waits = {"type": "Scheduled", "status": "False", "reason": "Insufficient", "message": HEADLINE}
+        placed = {"type": "Scheduled", "status": "True", "reason": "Placed", "message": "Every pod has a node."}
+        assert conditions(("ADDED", "of-another"), ("ADDED", "not-decided")) == [ready]
+        assert conditions(("ADDED", WAITS), ("MODIFIED", WAITS)) == [ready, waits]
+        assert conditions(("ADDED", WAITS), ("ADDED", "not-decided"), ("DELETED", "not-decided")) == [ready, waits]
+        assert conditions(("ADDED", WAITS), ("DELETED", WAITS)) == [ready, placed]
+    finally:
+        cluster.stop()
+        service.store.close()
+
+
+def without_time(condition: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in condition.items() if key != "lastTransitionTime"}

@@ -1,4 +1,4 @@
-"""Builds the generated references: flags and environment, configuration, the record, metrics.
+"""Builds the generated references: flags and environment, configuration, the record, reasons, metrics.
 
 Owns: their form. Does not own: their content: the help of each flag, the type, default and docstring of each field, the
 schemas of the API, and `meanings`.
@@ -23,6 +23,8 @@ import msgspec
 from herodotus_agents import command_line as agents
 from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
+from herodotus_answers.plugin_reference import PLUGINS
+from herodotus_answers.reason_list import PublishedReason, build_reason_list
 from herodotus_answers.schema import NAME
 from herodotus_endpoint import certificate, maintenance, options
 from herodotus_endpoint.openapi import SCHEMAS
@@ -401,6 +403,45 @@ def record() -> str:
         _table(FIELD, [r for n, below in incarnation.items() if n not in COMMON for r in _rows(n, below)]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def reasons() -> str:
+    """Return docs/reasons.md with the tables of codes written anew."""
+    document = build_reason_list()
+    helps = {plugin.plugin: plugin.suggestions for plugin in PLUGINS}
+    groups: dict[str, list[PublishedReason]] = {}
+    for reason in document["items"]:
+        groups.setdefault(reason["plugin"] or "Any plugin", []).append(reason)
+    header = ("code", "stage", "message of kube-scheduler", "parameters", "what would change it")
+    outcomes = [(f"`{o['code']}`", f"`{o['conditionReason']}`", o["meaning"]) for o in document["outcomes"]]
+    parts = ["## Codes of reasons", f"Version {document['version']} of the vocabulary."]
+    for name, rows in groups.items():
+        parts += [f"### {name}", _helps(helps.get(name, ())), _table(header, [*map(_reason, rows)])]
+    parts += [
+        "## Codes of outcomes",
+        "What a short form has in place of a reason.",
+        _table(("code", "reason of a condition", "meaning"), outcomes),
+        "## Codes of changes",
+        "What suggestions change (`kind`).",
+        _table(("code", "change"), [(f"`{c['code']}`", c["text"]) for c in document["changes"]]),
+    ]
+    return _replace_from((ROOT / "docs/reasons.md").read_text(), parts[0], "\n\n".join(filter(None, parts)))
+
+
+def _helps(suggestions: Sequence[str]) -> str:
+    return f"What helps: {'; '.join(suggestions)}." if suggestions else ""
+
+
+def _reason(reason: PublishedReason) -> tuple[str, str, str, str, str]:
+    earlier = [f"before {e['before']}: `{e['sentence']}`" for e in reason["earlierSentences"]]
+    units = {p["name"]: f" Unit: {p['unit']}." if p["unit"] else "" for p in reason["params"]}
+    return (
+        f"`{reason['code']}`",
+        ", ".join(reason["stages"]) or "–",
+        "<br>".join([f"`{reason['sentence']}`", *earlier]),
+        "<br>".join(f"`{p['name']}`: {p['meaning']}{units[p['name']]}" for p in reason["params"]) or "–",
+        "<br>".join(reason["possibleChanges"]) or "–",
+    )
 
 
 def _tree(top: str, schema: Mapping[str, Any]) -> str:

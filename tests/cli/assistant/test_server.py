@@ -32,6 +32,14 @@ def test_an_answer_is_the_document_of_the_command_and_marked_as_data(service: Se
     assert ORDER not in json.dumps({key: value for key, value in said.content.items() if key != "answer"})
 
 
+def test_an_answer_can_be_the_short_form(service: Service) -> None:
+    service.answer(f"{API}/namespaces/shop/podexplanations/checkout", scenes.placed())
+    arguments = {"name": "checkout", "namespace": "shop", "brief": True}
+    (said,) = ask(Call("explain_pod", arguments), options=["--endpoint", service.url])
+    assert said.content is not None
+    assert (said.content["answer"]["kind"], said.content["answer"]["code"]) == ("Brief", "placed")
+
+
 def test_an_error_is_the_message_of_the_command(service: Service) -> None:
     service.refuse(f"{API}/namespaces/shop/podexplanations/web", 403, "Forbidden", "pods is forbidden: no rights")
     rejected, unknown, wrong, missing = ask(

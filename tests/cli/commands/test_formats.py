@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -85,7 +86,7 @@ def test_wrong_template_is_an_error(
 @pytest.mark.parametrize(
     ("format_", "said"),
     [
-        ("jsonpth={.pods}", "is not an output format: use one of wide, json, yaml, name, jsonpath"),
+        ("jsonpth={.pods}", "is not an output format: use one of wide, json, yaml, name, brief, jsonpath"),
         ("jsonpath", "jsonpath needs a template"),
         ("jsonpath-file=/nowhere", "No such file"),
         ("json=x", "is not an output format"),
@@ -144,3 +145,29 @@ def test_pending_without_any_record_says_so(service: Service, capsys: pytest.Cap
     service.answer(PENDING, build_pending_pods([], now_us=10**15) | {"noRecords": True})
     assert command("pending", "-n", "shop", "--endpoint", service.url).code == 0
     assert capsys.readouterr().err.startswith("This decisions service has no records of the cluster's schedulers yet")
+
+
+def test_brief_is_a_line_of_json(pending: Service) -> None:
+    ran = printed(pending, "brief")
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    brief = json.loads(ran.out)
+    assert (brief["kind"], brief["of"], brief["code"]) == ("Brief", "PendingPods", "insufficient")
+    assert len(ran.out) < 2000
+
+
+def test_brief_of_no_pending_pods_is_a_document_too(service: Service) -> None:
+    service.answer(PENDING, build_pending_pods([], now_us=10**15, namespace="shop"))
+    assert json.loads(printed(service, "brief").out)["code"] == "nothing-pending"
+
+
+def test_brief_of_a_list_is_refused(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    service.answer(DECISIONS, {"kind": "DecisionList", "metadata": {}, "items": []})
+    assert command("pod", "-n", "shop", "--endpoint", service.url, "-o", "brief").code == 1
+    assert "-o brief: a document of kind DecisionList has no short form" in capsys.readouterr().err
+
+
+def test_explain_lists_the_codes_of_reasons() -> None:
+    ran = command("explain", "reasons")
+    assert ran.out.splitlines()[0].split() == ["CODE", "PLUGIN", "MESSAGE"]
+    assert json.loads(command("explain", "reasons", "-o", "json").out)["kind"] == "ReasonList"
+    assert command("explain", "reasons", "-o", "name").out.startswith("reason/")

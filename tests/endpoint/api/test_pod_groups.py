@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.brief import shorten
 from herodotus_record.model import POD_GROUP_PHASE, Code, Decision, Outcome, PodGroupCycle, Reason, Suggestion
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
@@ -58,6 +59,10 @@ def test_a_group_that_does_not_fit_names_who_fits_who_blocks_and_what_is_missing
     ]
     (node,) = answer["nodes"]
     assert (node["node"], node["pods"], node["last"], node["full"]) == ("worker-1", 2, "train-2", True)
+    brief = shorten(answer)
+    assert (brief["about"], brief["code"], brief["params"]) == ("PodGroup", "insufficient", {"resource": "cpu"})
+    assert (brief["fix"] is not None, brief["decision"], brief["truncated"]) == (True, blocked.id, False)
+    assert shorten(service.explain("train-1"))["code"] == "group-unschedulable"
     (reason,) = answer["reasons"]
     assert (reason["first"], reason["position"], reason["pods"]) == ("train-3", 3, 1)
     assert reason["suggestions"][0]["text"] == "lower the cpu request from 500m to 300m"

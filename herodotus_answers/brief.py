@@ -1,0 +1,397 @@
+"""Shorten an answer to a document of kind `Brief`: the headline, the cause as a code, and the best fix, below 2 kB.
+
+It is for products that show the reason in a status, a page or a chat. Everything in it is from the answer, so what was
+masked there is masked here.
+
+Owns: the short form, the codes of outcomes without a reason. Does not own: the codes of reasons and their parameters
+(`herodotus_record.reasons`), headlines of pods (`headlines`). Pure.
+
+Invariant: the JSON text of a Brief has at most MAX_BYTES bytes, even with every character beyond ASCII escaped. Texts
+that are too long end with an ellipsis, a command that is too long is left out, and `truncated` says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+from herodotus_answers.declare import Document, Metadata
+from herodotus_answers.node_results import pluralize
+from herodotus_answers.pending import find_dominant_reason
+from herodotus_record import reasons
+from herodotus_record.model import API_VERSION, POD_GROUP_PHASE
+
+Answer = Mapping[str, Any]
+MAX_BYTES: Final = 2_000
+_ELLIPSIS: Final = "…"
+_MAX_PARAMETERS: Final = 8  # more than a reason of this version has
+
+# Codes of what is no reason. None of them is a code of `reasons.CATALOGUE`.
+OUTCOMES: Final[Mapping[str, str]] = {
+    "placed": "Every pod that the answer is about has a node.",
+    "binding": "A node was chosen, and the pod is being bound to it, or the result is not known.",
+    "dry-run": "A node was chosen, and the pod was deliberately not bound to it.",
+    "binding-failed": "A node was chosen, but a phase after that failed.",
+    "attempt-failed": "The attempt ended in an error, which the headline has.",
+    "fits": "The pods would find a node; nothing was created.",
+    "nothing-pending": "No pod waits for a node.",
+    "not-decided": "No scheduler whose decisions are recorded has decided about the pod.",
+    "unknown": "The pod has no node, and the record does not say why.",
+}
+_STATES: Final = {
+    "Bound": "placed",
+    "Binding": "binding",
+    "DryRun": "dry-run",
+    "Failed": "binding-failed",
+    "Error": "attempt-failed",
+    "Scheduled": "placed",  # of a pod group
+    "Fits": "fits",
+    "WaitingForPreemption": "group-preempting",
+}
+
+
+class LackingAmounts(TypedDict):
+    """Amounts of the lacking resource for one pod on the node nearest to holding it."""
+
+    resource: Annotated[str, "Name of the resource."]
+    unit: Annotated[str, "Unit of the amounts: millicores, bytes or pieces."]
+    requested: Annotated[int, "Amount that the pod requests."]
+    free: Annotated[int, "Amount that is free on the node."]
+    allocatable: Annotated[int, "Amount that the node has for pods."]
+
+
+class Fix(TypedDict):
+    """The best change known after which the pod would fit."""
+
+    text: Annotated[str, "The change as a sentence."]
+    command: Annotated[str | None, "Shell command that makes it; null if none is known, or if it is too long."]
+    checked: Annotated[bool, "Whether the pod with the change passed all filters on the snapshot of the attempt."]
+
+
+class Brief(Document):
+    """The short form of an answer: what happened, why, and what helps."""
+
+    kind: Literal["Brief"]
+    of: Annotated[str, "Kind of the answer that it shortens."]
+    about: Annotated[str, "Kind of the object that `metadata` names, such as Pod; Cluster for the whole cluster."]
+    headline: Annotated[str, "The answer in one sentence."]
+    code: Annotated[str | None, "Code of the dominant reason or of the outcome; null if the answer has neither."]
+    conditionReason: Annotated[str | None, "The code as Kubernetes spells reasons of conditions."]
+    params: Annotated[dict[str, str], "Parameters of the reason by name, as far as the answer has them."]
+    plugin: Annotated[str | None, "Plugin that returned the reason; null if the answer does not name it."]
+    nodes: Annotated[int | None, "Number of nodes that the plugin was the first to reject; null if it is not known."]
+    amounts: Annotated[LackingAmounts | None, "Amounts of the lacking resource; null if none lacks or is known."]
+    since: Annotated[str | None, "Time since which the pods wait, or at which the answer's attempt started."]
+    scheduler: Annotated[str | None, "Scheduler name (spec.schedulerName); null if there are several or none."]
+    fix: Annotated[Fix | None, "What helps; null if nothing is known."]
+    decision: Annotated[str | None, "ID of the decision behind the reason; null if it is not of one decision."]
+    truncated: Annotated[bool, "Whether something was cut or left out because of its length."]
+
+
+class _Cause(TypedDict, total=False):
+    """What a kind of answer contributes to its short form; an absent field is null or empty."""
+
+    about: str
+    name: str
+    headline: str
+    code: str
+    params: Mapping[str, str]
+    plugin: str
+    nodes: int
+    amounts: LackingAmounts | None
+    since: str | None
+    scheduler: str | None
+    fix: Fix | None
+    decision: str | None
+
+
+def shorten(answer: Answer) -> Brief:
+    """Return the short form of an answer, which is a document as `-o json` prints it.
+
+    Raises ValueError for a kind of document that has no headline.
+    """
+    kind = str(answer.get("kind", ""))
+    try:
+        cause = _READERS.get(kind, _read_headline)(answer)
+        metadata = answer["metadata"]
+    except (KeyError, IndexError):
+        raise ValueError(f"a document of kind {kind or 'unknown'} has no short form") from None
+    limits, code = _Limits(), cause.get("code")
+    found = {"name": cause.get("name") or metadata.get("name")} | {k: metadata.get(k) for k in ("namespace", "uid")}
+    names: Metadata = {}
+    if found["name"]:
+        names["name"] = limits.cut(found["name"], 253)
+    if found["namespace"]:
+        names["namespace"] = limits.cut(found["namespace"], 63)
+    if found["uid"]:
+        names["uid"] = limits.cut(found["uid"], 64)
+    brief: Brief = {
+        "apiVersion": API_VERSION,
+        "kind": "Brief",
+        "metadata": names,
+        "of": limits.cut(kind, 40),
+        "about": limits.cut(cause["about"], 40),
+        "headline": limits.cut(cause["headline"], 500),
+        "code": limits.cut_if_any(code, 50),
+        "conditionReason": limits.cut_if_any(code and reasons.format_condition_reason(code), 50),
+        "params": limits.cut_params(cause.get("params", {})),
+        "plugin": limits.cut_if_any(cause.get("plugin"), 100),
+        "nodes": cause.get("nodes"),
+        "amounts": cause.get("amounts"),
+        "since": limits.cut_if_any(cause.get("since"), 40),
+        "scheduler": limits.cut_if_any(cause.get("scheduler"), 100),
+        "fix": limits.cut_fix(cause.get("fix")),
+        "decision": limits.cut_if_any(cause.get("decision"), 120),
+        "truncated": False,
+    }
+    _make_fit(brief, limits)
+    brief["truncated"] = limits.has_cut
+    return brief
+
+
+# --- what each kind of answer contributes -----------------------------------------------------------------------------
+
+
+def _read_pod(answer: Answer) -> _Cause:
+    attempt, outcome = answer["attempt"], answer["outcome"]
+    cause: _Cause = {
+        "about": "Pod",
+        "headline": answer["headline"],
+        "since": attempt["startedAt"],
+        "scheduler": attempt["profile"],
+        "decision": attempt["id"],
+        "code": _STATES.get(outcome["state"], "unknown"),
+    }
+    last = outcome["phases"][-1] if outcome["phases"] else None
+    if outcome["state"] == "Failed" and last:
+        return cause | {"headline": f"{last['phase']} failed on {outcome['node']}: {last['message']}"}
+    if outcome["state"] != "Unschedulable":
+        return cause
+    cause |= {"since": attempt["podCreatedAt"] or attempt["startedAt"]}
+    if last and last["phase"] == POD_GROUP_PHASE:
+        waits = reasons.CATALOGUE["group-preempting"] in last["message"]
+        headline = f"Fits on {outcome['node']}, but its group is not placed: {last['message']}"
+        return cause | {"headline": headline, "code": "group-preempting" if waits else "group-unschedulable"}
+    fix = _find_fix(answer["suggestions"], answer["possibleChanges"])
+    return {**cause, **_find_rejection(answer), "fix": fix}
+
+
+def _find_rejection(answer: Answer) -> _Cause:
+    """Return the dominant reason of a pod without a node: of the plugin that was the first to reject the most nodes."""
+    if answer["preFilters"]:
+        last = answer["preFilters"][-1]
+        cause = _parse(last["reasons"][0]) if last["reasons"] else _parse_message(answer["message"])
+        return {**cause, "plugin": last["plugin"]}
+    groups = answer["rejections"]
+    if not groups:
+        return _parse_message(answer["message"])
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group["plugin"]] = counts.get(group["plugin"], 0) + group["count"]
+    order = [f["plugin"] for f in answer["filters"]]
+    plugin = max(counts, key=lambda p: (counts[p], -order.index(p)))
+    found: _Cause = {"plugin": plugin, "nodes": counts[plugin], "code": "unknown"}
+    given = [(g, reason) for g in groups if g["plugin"] == plugin for reason in g["reasons"]]
+    if not given:
+        return found  # an extender may reject without a reason
+    nodes_of: dict[str, int] = {}
+    for group, reason in given:
+        nodes_of[reason["sentence"]] = nodes_of.get(reason["sentence"], 0) + group["count"]
+    group, reason = max(given, key=lambda g: nodes_of[g[1]["sentence"]])
+    details = group["nodes"][0]["reasons"] if group["nodes"] else []
+    detail: Answer = next((d for d in details if (d["code"], d["params"]) == (reason["code"], reason["params"])), {})
+    return {**found, "code": reason["code"], "params": reason["params"], "amounts": _read_amounts(detail)}
+
+
+def _read_amounts(detail: Answer) -> LackingAmounts | None:
+    if "requested" not in detail:
+        return None
+    resource = detail["resource"]
+    is_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return {
+        "resource": resource,
+        "unit": "millicores" if resource == "cpu" else "bytes" if is_bytes else "pieces",
+        "requested": detail["requested"],
+        "free": detail["free"],
+        "allocatable": detail["allocatable"],
+    }
+
+
+def _read_live_pod(answer: Answer) -> _Cause:
+    """Return what a document says about a pod that no record mentions: GatedPod or UnrecordedPod."""
+    gates = answer.get("schedulingGates")
+    return {
+        "about": "Pod",
+        "headline": answer["headline"],
+        "code": "gated" if gates else "not-decided",
+        "params": {"gates": f"[{' '.join(gates)}]"} if gates else {},
+        "since": answer["createdAt"],
+        "scheduler": answer["schedulerName"],
+        "fix": _find_fix([], answer.get("possibleChanges") or []),
+    }
+
+
+def _read_pending(answer: Answer) -> _Cause:
+    about = "Namespace" if answer["metadata"].get("namespace") else "Cluster"
+    if not answer["groups"]:
+        return {"about": about, "headline": "No pod waits for a node.", "code": "nothing-pending"}
+    first, count = answer["groups"][0], answer["count"]
+    oldest = next(pod for pod in answer["pods"] if f"{pod['namespace']}/{pod['pod']}" == first["pods"][0])
+    profiles = {pod["profile"] for pod in answer["pods"]}
+    waits = f"{pluralize(count, 'pod')} {'waits' if count == 1 else 'wait'} for a node"
+    which = "" if first["count"] == count else f"{first['count']} of them: "
+    late = f" {answer['overdue']} are overdue: their scheduler does not run." if answer["overdue"] else ""
+    return {
+        "about": about,
+        "headline": f"{waits}: {which}{first['reason']}.{late}",
+        "since": first["oldestAt"],
+        "scheduler": profiles.pop() if len(profiles) == 1 else None,
+        "decision": oldest["id"],
+        **_parse_group(first["reason"], oldest),
+    }
+
+
+def _parse_group(reason: str, pod: Answer) -> _Cause:
+    """Return the reason of a group of pending pods, of which `pod` is one."""
+    if pod["state"] == "Gated":
+        return {"code": "gated", "params": {"gates": f"[{reason.partition(': ')[2].replace(',', '')}]"}}
+    if pod["state"] == "Untried":
+        return {"code": "not-decided"}
+    cause = _parse(reason)
+    if cause["code"] != "text":
+        return cause
+    return {"code": "group-unschedulable"} if pod["podGroup"] else cause | {"code": _STATES.get(pod["state"], "text")}
+
+
+def _read_workload(answer: Answer) -> _Cause:
+    kind, _, name = answer["metadata"]["name"].partition("/")
+    cause: _Cause = {"about": kind, "name": name, "headline": answer["headline"], "code": "placed"}
+    if not answer["pending"]:
+        return cause | ({} if answer["placed"] else {"code": "unknown"})
+    first = min(answer["pending"], key=lambda pod: str(pod["startedAt"]))
+    return {**cause, **_parse_message(first["message"]), "since": first["startedAt"]}
+
+
+def _read_group(answer: Answer) -> _Cause:
+    started = (answer["cycle"] or {}).get("startedAt")
+    cause: _Cause = {"about": "PodGroup", "headline": answer["headline"], "since": started}
+    if answer["state"] in ("Scheduled", "Fits") or not answer["reasons"]:
+        return cause | {"code": _STATES.get(answer["state"], "group-unschedulable")}
+    first = answer["reasons"][0]
+    fix = _find_fix(first["suggestions"], [])
+    return {**cause, **_parse(first["reason"]), "fix": fix, "decision": first["id"]}
+
+
+def _read_placement_review(answer: Answer) -> _Cause:
+    status, spec = answer["status"], answer["spec"]
+    cause: _Cause = {
+        "about": spec["kind"],
+        "headline": status["headline"],
+        "scheduler": spec["schedulerName"],
+        "code": "fits",
+    }
+    stopped = status["stopped"]
+    if stopped is None:
+        return cause
+    fix = _find_fix(stopped["suggestions"], stopped["possibleChanges"])
+    return (
+        cause | {"code": _STATES.get(stopped["outcome"]["state"], "unknown")} | _find_rejection(stopped) | {"fix": fix}
+    )
+
+
+def _read_headline(answer: Answer) -> _Cause:
+    return {"about": _ABOUT.get(answer["kind"], "Cluster"), "headline": answer["headline"]}
+
+
+_READERS: Final[Mapping[str, Callable[[Answer], _Cause]]] = {
+    "PodExplanation": _read_pod,
+    "GatedPod": _read_live_pod,
+    "UnrecordedPod": _read_live_pod,
+    "PendingPods": _read_pending,
+    "WorkloadPlacement": _read_workload,
+    "PodGroupPlacement": _read_group,
+    "PlacementReview": _read_placement_review,
+}
+_ABOUT: Final = {"PodComparison": "Pod", "NodeComparison": "Pod", "NodeHistory": "Node"}
+
+
+def _parse_message(message: str) -> _Cause:
+    """Return the reason that the most nodes gave in a FailedScheduling message, or that it is unknown."""
+    return _parse(find_dominant_reason(message)) if message else {"code": "unknown"}
+
+
+def _parse(sentence: str) -> _Cause:
+    reason = reasons.parse_reason(sentence)
+    return {"code": reason.code, "params": reason.params}
+
+
+def _find_fix(suggestions: Sequence[Answer], possible_changes: Sequence[str]) -> Fix | None:
+    """Return the best suggestion: a checked one before others, and one with a command before others."""
+    if suggestions:
+        best = min(suggestions, key=lambda s: (not s["checked"], not s["command"]))
+        return {"text": best["text"], "command": best["command"], "checked": best["checked"]}
+    return {"text": "; ".join(possible_changes), "command": None, "checked": False} if possible_changes else None
+
+
+# --- its length -------------------------------------------------------------------------------------------------------
+
+
+class _Limits:
+    """Cuts texts to limits of their JSON text, and remembers whether it cut any."""
+
+    def __init__(self) -> None:
+        self.has_cut = False
+
+    def cut(self, text: str, limit: int) -> str:
+        """Return the text, or the longest beginning that with an ellipsis has `limit` bytes as JSON."""
+        if _measure(text) <= limit:
+            return text
+        self.has_cut = True
+        end = limit
+        while end and _measure(text[:end] + _ELLIPSIS) > limit:
+            end -= 1
+        return text[:end] + _ELLIPSIS
+
+    def cut_if_any(self, text: str | None, limit: int) -> str | None:
+        """Return the text cut to `limit`, or None if it is None or empty."""
+        return self.cut(text, limit) if text else None
+
+    def cut_params(self, params: Mapping[str, str], limit: int = 100) -> dict[str, str]:
+        """Return the first parameters, each cut to `limit`."""
+        kept = list(params.items())[:_MAX_PARAMETERS]
+        self.has_cut |= len(kept) < len(params)
+        return {self.cut(name, 40): self.cut(str(value), limit) for name, value in kept}
+
+    def cut_fix(self, fix: Fix | None, limit: int = 250, command_limit: int = 500) -> Fix | None:
+        """Return the fix with its text cut to `limit`, and without its command if that is longer than its limit."""
+        if fix is None:
+            return None
+        command = fix["command"] if fix["command"] and _measure(fix["command"]) <= command_limit else None
+        self.has_cut |= bool(fix["command"]) and command is None
+        return {"text": self.cut(fix["text"], limit), "command": command, "checked": fix["checked"]}
+
+
+def _measure(value: object) -> int:
+    """Return the number of bytes of a value as JSON; of a text, without its quotation marks."""
+    return len(json.dumps(value)) - 2 * isinstance(value, str)
+
+
+def _make_fit(brief: Brief, limits: _Limits) -> None:
+    """Cut what a reader misses least until the document has at most MAX_BYTES bytes."""
+
+    def is_too_long() -> bool:
+        return _measure(brief) > MAX_BYTES
+
+    if is_too_long():
+        brief["params"] = limits.cut_params(brief["params"], 40)
+    if is_too_long():
+        brief["fix"] = limits.cut_fix(brief["fix"], command_limit=0)
+    if is_too_long():
+        brief["headline"] = limits.cut(brief["headline"], 250)
+    if is_too_long():
+        brief["fix"] = limits.cut_fix(brief["fix"], 80)
+    if is_too_long():
+        limits.has_cut, brief["params"] = True, {}
+    if is_too_long():
+        brief["headline"] = limits.cut(brief["headline"], 150)
