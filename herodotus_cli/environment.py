@@ -154,7 +154,7 @@ class Environment(NamedTuple):
         return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
 
 
-def _shorten(document: Json) -> Mapping[str, Any]:
+def _shorten(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the short form of a document. Raises CliError if its kind has none."""
     from herodotus_answers.brief import shorten  # here, because few commands need it
 

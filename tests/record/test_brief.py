@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus_answers.brief import MAX_BYTES, OUTCOMES, Brief, shorten
-from herodotus_answers.pending import UntriedPod, add_untried_pods, build_pending_pods
+from herodotus_answers.live import UntriedPod, build_live_pending
+from herodotus_answers.pending import apply_live, build_pending_pods
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement
 from herodotus_record import reasons
 from tests.answer_schemas import validate
@@ -95,8 +96,13 @@ def test_pending_pods_have_the_cause_of_most() -> None:
     ],
 )
 def test_pods_without_an_attempt_have_a_code(gates: tuple[str, ...], code: str, params: Mapping[str, str]) -> None:
-    pod = UntriedPod("shop", "held", "u", None, "p", "2000-01-01T00:00:00Z", gates)
-    brief = shorten(add_untried_pods(build_pending_pods([], now_us=10**15), [pod]))
+    pod: UntriedPod = {
+        **{"namespace": "shop", "pod": "held", "uid": "u", "owner": None, "createdAt": "2000-01-01T00:00:00Z"},
+        **{"schedulerName": "p", "schedulingGates": list(gates)},
+    }
+    document = build_pending_pods([], now_us=10**15)
+    document["live"] = build_live_pending(NOW, [], [pod])
+    brief = shorten(apply_live(document))
     assert (brief["code"], brief["params"], brief["decision"]) == (code, params, None)
 
 

@@ -164,6 +164,14 @@ export function victimLink(victim) {
   return name ? [namespaceLink(namespace), "/", link("decision", { namespace, name }, name)] : victim;
 }
 
+/** Which preemption evicted the pod, and for whom, in a sentence. */
+export function eviction({ at, evicted, node, preemptor }) {
+  const whom = preemptor
+    ? [podLink(preemptor.namespace, preemptor.pod, preemptor.decision), ` (priority ${number(preemptor.priority)}, attempt ${number(preemptor.attempt)})`]
+    : "a pod of another namespace";
+  return [evicted ? "Evicted from " : "By the observer's evaluation, evicted from ", nodeLink(node), " ", ago(at), " to make room for ", whom, "."];
+}
+
 /** Whether the pod of a decision still exists: "deleted", "replaced", or "" where it does or nobody can say. */
 export async function fate(answer) {
   const { namespace, name, uid } = answer.metadata;

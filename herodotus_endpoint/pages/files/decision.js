@@ -1,7 +1,7 @@
 // One decision: the same answer as the terminal's first, then the evidence: rejected nodes, all nodes × plugins, attempts.
 // Owns: what is asked, the order of the page. Does not own: the answer (`answer`), the table and what it leads to (`sheet`).
 
-import { fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
+import { eviction, fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { Sheet } from "./sheet.js";
@@ -39,9 +39,11 @@ export async function view(params) {
   const pod = answer.metadata.name;
   const became = answer.attempt.ordinal < answer.attempt.attempts ? "" : await fate(answer);
   if (became) Object.assign(answer, { suggestions: [], possibleChanges: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
+  const evicting = answer.preemptedBy;
+  const mark = evicting && (became || evicting.evicted) ? eviction(evicting) : FATES[became]; // an evaluation alone may err
   return { title: `${namespace}/${pod}`, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),
-    became ? el("p", { class: "marks" }, FATES[became]) : "",
+    mark ? el("p", { class: "marks" }, mark) : "",
     ...explanation(answer, params, { holds: !became }),
     attempts(namespace, answer),
     section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),

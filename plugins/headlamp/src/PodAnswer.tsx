@@ -26,6 +26,7 @@ export function PodAnswer({ answer }: { answer: PodExplanation }) {
       <Typography sx={{ my: 1, fontSize: '1.1rem', overflowWrap: 'anywhere' }}>
         {headline(answer)}
       </Typography>
+      {answer.preemptedBy?.evicted && <Eviction preemption={answer.preemptedBy} />}
       <Suggestions answer={answer} />
       {answer.notes?.map(note => (
         <Alert key={note} severity="info" sx={{ my: 1 }}>
@@ -61,6 +62,17 @@ function StateLine({ answer }: { answer: PodExplanation }) {
         {parts.filter(Boolean).join(', ')}
       </Typography>
     </Box>
+  );
+}
+
+/** The preemption that evicted the pod, and for whom. */
+function Eviction({ preemption }: { preemption: NonNullable<PodExplanation['preemptedBy']> }) {
+  const { at, node, preemptor } = preemption;
+  const whom = preemptor ? `${preemptor.namespace}/${preemptor.pod}` : 'a pod of another namespace';
+  return (
+    <Alert severity="warning" sx={{ my: 1 }}>
+      Evicted from <NodeLink name={node} /> {ago(at)} to make room for {whom}.
+    </Alert>
   );
 }
 

@@ -18,7 +18,7 @@ from herodotus_endpoint.access import guard
 from herodotus_endpoint.routing import Access, RequiredRight, Route
 from herodotus_kube.delegated_auth import TTL_S, FrontProxy
 from herodotus_kube.published_authorities import parse_front_proxy
-from herodotus_record.model import Owner, Reason, Verdict
+from herodotus_record.model import Candidate, Owner, Preemption, Reason, Verdict
 from herodotus_serving.wsgi import CERTIFICATE, HEADERS
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table
 from tests.endpoint.reviewer import Reviewer, bearer
@@ -120,6 +120,26 @@ def test_route_requires_its_right(guarded: Service, reviewer: Reviewer, row: Row
 def test_routes_without_cluster_data_need_no_review(guarded: Service, reviewer: Reviewer, row: Row) -> None:
     assert guarded.client.get(row.path).status_code in (200, 204, 302, 405)
     assert not reviewer.asked
+
+
+def test_an_explanation_hides_a_preemptor_as_a_list_of_preemptions_does(tmp_path: Path, reviewer: Reviewer) -> None:
+    service = a_service(tmp_path, access=reviewer.access())
+    nowhere = {f"worker-{i}": {"NodeResourcesFit": INSUFFICIENT_CPU} for i in (1, 2, 3)}
+    candidates = (Candidate("worker-1", (f"shop/{POD}", "ci/job-1"), 0),)
+    preemptor = a_decision(pod="big-0", namespace="vip", sequence=2, rejected=nowhere)
+    preemptor = replace(preemptor, preemption=Preemption("worker-1", candidates, True))
+    service.stored(rows(a_table(["worker-1", "worker-2", "worker-3"])), a_decision(), preemptor)
+    reviewer.allowed = {("ada", "get", "podexplanations", "shop"), ("ada", "get", "decisions", "shop")}
+    reviewer.allowed |= {("bob", *right[1:]) for right in reviewer.allowed} | {("bob", "get", "decisions", "vip")}
+
+    def ask(token: str) -> tuple[str | None, list[str | None]]:
+        answer = service.client.get(f"{SHOP}/podexplanations/{POD}", headers=bearer(token)).get_json()["preemptedBy"]
+        named = answer["preemptor"] and answer["preemptor"]["pod"]
+        return named, [victim["pod"] for victim in answer["victims"]]
+
+    assert ask("ada's") == (None, [POD, None])
+    assert ask("bob's") == ("big-0", [POD, None])
+    service.store.close()
 
 
 def test_forbidden_message_equals_that_of_the_api_server(guarded: Service) -> None:

@@ -239,6 +239,20 @@ def test_placed_pod_that_is_gone_says_so(scene: Scene) -> None:
     assert "no longer exists" in page.locator(".marks").first.inner_text()
 
 
+def test_evicted_pod_names_its_preemptor(scene: Scene) -> None:
+    preemptor = a_decision(pod="big-0", namespace="ci", nodes=NODES, rejected=FULL, sequence=5)
+    victims = (Candidate("worker-1", ("shop/web-0",), 0),)
+    scene.store(
+        a_decision(pod="web-0", nodes=NODES, sequence=3),
+        replace(preemptor, preemption=Preemption("worker-1", victims, True)),
+    )
+    page = scene.open("view=decision&namespace=shop&name=web-0")
+    said = page.locator(".marks").first.inner_text()
+    assert re.fullmatch(r"Evicted from worker-1 .+ to make room for ci/big-0 \(priority .+, attempt 1\)\.", said)
+    page.locator(".marks").get_by_role("link", name="big-0").click()
+    page.wait_for_url(f"**name={preemptor.id}*")
+
+
 UNDECIDED = "/api/v1/namespaces/shop/pods/held"
 SCHEDULED = {"conditions": [{"type": "PodScheduled"}]}
 
