@@ -18,15 +18,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bench.processes import peak_mib, reset_peak, resident_mib
-from herodotus_answers.cluster_review import (
+from herodotus_answers.cluster_questions import (
     CapacityQuestion,
-    ClusterReviewSpec,
+    ClusterQuestion,
     ConsolidationQuestion,
     Drain,
+    NodeGroupsQuestion,
     Scale,
     UpgradeQuestion,
 )
-from herodotus_answers.node_groups import NodeGroupsQuestion
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.nodegroups.objects import HOST, ZONE, daemon_set, grouped
@@ -67,7 +67,7 @@ def _measure(title: str, nodes: int, pods: int, **question: Any) -> None:
     before = resident_mib(_SELF)
     reset_peak(_SELF)
     start = time.process_time()
-    answer_review(state, ClusterReviewSpec(**question), count, 0)
+    answer_review(state, ClusterQuestion(**question), count, 0)
     took, grown = time.process_time() - start, peak_mib(_SELF) - before
     print(f"{title:12} {nodes} nodes, {pods} pods: {decided} decided, {took:.2f} s of CPU, +{grown:.0f} MiB")
 
@@ -97,11 +97,11 @@ def measure_groups(nodes: int, pods: int, groups: int) -> Iterator[tuple[str, fl
         name, times = pod.metadata.name, list[float]()
         for _ in range(_ROUNDS):
             started = time.process_time()
-            spec = ClusterReviewSpec(node_groups=NodeGroupsQuestion(pods=[f"shop/{name}"]))
-            answer = answer_review(state, spec, lambda _done, _total: None, 0).node_groups
+            spec = ClusterQuestion(node_groups=NodeGroupsQuestion(pods=[f"shop/{name}"]))
+            answer = answer_review(state, spec, lambda _done, _total: None, 0)["nodeGroups"]
             times.append(time.process_time() - started)
         assert answer is not None
-        yield name, min(times), len(answer.pods[0].groups)
+        yield name, min(times), len(answer["pods"][0]["groups"])
 
 
 def main(nodes: int = 5000, pods: int = 50_000) -> None:

@@ -1,7 +1,10 @@
-"""The question and the answer of a what-if for the whole cluster, as documents of kind ClusterReview.
+"""The answer to a what-if for the whole cluster, as a document of kind ClusterReview.
 
-Owns: their structs and JSON forms. Does not own: what follows from the changes (`scheduler.engine.whatif.changes`),
-masking, screens.
+Owns: its types, with what each field discloses. Does not own: the questions (`cluster_questions`), what follows from
+the changes (`scheduler.engine.whatif.changes`), masking, screens.
+
+A reader with the right to ask about the whole cluster may see all nodes and all amounts. Names of pods, their owners
+and budgets belong to the pod's namespace.
 
 Invariant: every pod that a review moves, deletes or refuses to move appears in exactly one of `placements`, `blocked`,
 `ignored` and `deleted`. A pod that is moved twice appears once, with its first node and its last. A replacement that a
@@ -10,383 +13,290 @@ later drain cannot move is in `blocked` under its own name.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, TypedDict
 
-import msgspec
-
-from herodotus_answers.node_groups import NodeGroupReview, NodeGroupsQuestion, ScaleDown, ScaleDownQuestion
+from herodotus_answers.declare import Document, NotRequired
+from herodotus_answers.node_groups import NodeGroupReview, ScaleDown
+from herodotus_record.fields import Discloses
 from herodotus_record.model import API_VERSION
-
-Json = dict[str, Any]
 
 KIND: Final = "ClusterReview"
 COMPLETE: Final = "Complete"
 RUNNING: Final = "Running"
 
 
-class _Struct(msgspec.Struct, rename="camel", kw_only=True):
-    pass
+class ReviewedPlacement(TypedDict):
+    """A pod that the changes move or create, and where it ends."""
 
+    namespace: Annotated[str, "Namespace of the pod.", Discloses.NAMESPACE]
+    name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
+    cause: Annotated[str, "Why the pod needs a node, such as Drained or Created.", Discloses.NOTHING]
+    owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
+    fromNode: Annotated[str, "Node that the pod or its predecessor leaves; empty for a new pod.", Discloses.NODES]
+    node: Annotated[str, "Its new node; empty if the pod stays pending.", Discloses.NODES]
+    plugin: Annotated[str, "Score plugin, or other factor, that decided for the node.", Discloses.NOTHING]
+    reason: Annotated[str, "kube-scheduler's message if the pod stays pending.", Discloses.MESSAGE]
+    victims: Annotated[list[str], "Pods as NAMESPACE/NAME that this pod preempted.", Discloses.PODS]
 
-class _Change(_Struct, tag_field="kind", forbid_unknown_fields=True):
-    pass
 
+class ReviewedGroup(TypedDict):
+    """A pod group whose pods were decided together."""
 
-class Drain(_Change):
-    """Drain nodes one after the other, as `kubectl drain NODE… --ignore-daemonsets` does. The flags are kubectl's."""
+    namespace: Annotated[str, "Namespace of the group.", Discloses.NAMESPACE]
+    name: Annotated[str, "Name of the group.", Discloses.THIS_POD]
+    minCount: Annotated[
+        int, "Number of pods that the group needs at least; 0 if they are independent.", Discloses.NOTHING
+    ]
+    pods: Annotated[int, "Number of pods that waited for a node.", Discloses.NOTHING]
+    feasible: Annotated[int, "Number of these pods that found one.", Discloses.NOTHING]
+    fits: Annotated[bool, "Whether the group reached its quorum, so that its pods are placed.", Discloses.NOTHING]
+    stoppedAt: Annotated[str, "Name of the first pod without a node; empty if every pod has one.", Discloses.THIS_POD]
+    reason: Annotated[str, "kube-scheduler's message about that pod.", Discloses.MESSAGE]
 
-    nodes: list[str]
-    force: bool = False
-    delete_empty_dir_data: bool = False
-    ignore_daemon_sets: bool = True
-    disable_eviction: bool = False
 
+class BlockedPod(TypedDict):
+    """A pod that stays on its node although the changes should move it."""
 
-class Cordon(_Change):
-    """Mark nodes as unschedulable."""
+    namespace: Annotated[str, "Namespace of the pod.", Discloses.NAMESPACE]
+    name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
+    node: Annotated[str, "Node of the pod.", Discloses.NODES]
+    cause: Annotated[str, "Budget, LocalStorage, NoController, DaemonSet or NodeNotDrained.", Discloses.NOTHING]
+    message: Annotated[str, "Words of kubectl or of the API server.", Discloses.THIS_POD]
+    owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
+    budget: Annotated[str, "Name of the PodDisruptionBudget; empty for other causes.", Discloses.THIS_POD]
 
-    nodes: list[str]
 
+class RemovedPod(TypedDict):
+    """A pod that a drain ignores, or that is deleted without a replacement."""
 
-class Uncordon(_Change):
-    """Mark nodes as schedulable."""
+    namespace: Annotated[str, "Namespace of the pod.", Discloses.NAMESPACE]
+    name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
+    node: Annotated[str, "Node of the pod.", Discloses.NODES]
+    cause: Annotated[str, "Why it is ignored or deleted.", Discloses.NOTHING]
+    owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
 
-    nodes: list[str]
 
+class NodeAmounts(TypedDict):
+    """The number of pods on a node, and the sums of their requests."""
 
-class RemoveNodes(_Change):
-    """Remove nodes with everything on them. Controllers replace the pods; no PodDisruptionBudget is checked."""
+    pods: Annotated[int, "Number of pods.", Discloses.NOTHING]
+    cpu: Annotated[int, "Requested CPU, in millicores.", Discloses.NOTHING]
+    memory: Annotated[int, "Requested memory, in bytes.", Discloses.NOTHING]
 
-    nodes: list[str]
 
+class ChangedNode(TypedDict):
+    """A node before and after the changes."""
 
-class AddNodes(_Change):
-    """Add `count` empty copies of the node `like`, in `zone` unless it is "", with the DaemonSet pods that it has."""
+    name: Annotated[str, "Name of the node.", Discloses.NODES]
+    before: Annotated[NodeAmounts | None, "Amounts before; null if the node did not exist.", Discloses.PARTS]
+    after: Annotated[NodeAmounts | None, "Amounts after; null if the node does not exist.", Discloses.PARTS]
+    schedulable: Annotated[bool, "Whether pods may be scheduled to the node afterwards.", Discloses.NOTHING]
 
-    like: str
-    count: int = 1
-    zone: str = ""
 
+class NodeCapacity(TypedDict):
+    """How many of the pods fit on a node."""
 
-class TaintNodes(_Change):
-    """Add or remove taints of nodes, written as for `kubectl taint`: KEY[=VALUE]:EFFECT, KEY[:EFFECT]-."""
+    node: Annotated[str, "Name of the node.", Discloses.NODES]
+    fits: Annotated[int, "Number of pods that fit.", Discloses.NOTHING]
+    limitedBy: Annotated[str, "kube-scheduler's reasons that keep the next pod from the node.", Discloses.MESSAGE]
 
-    nodes: list[str]
-    taints: list[str]
 
+class Capacity(TypedDict):
+    """How many of the pods fit."""
 
-class LabelNodes(_Change):
-    """Set labels of nodes, or remove those whose value is null. Pods that run on the nodes stay."""
+    fits: Annotated[int, "Number of pods that fit.", Discloses.NOTHING]
+    limited: Annotated[bool, "Whether the search ended at its limit.", Discloses.NOTHING]
+    message: Annotated[str, "What kube-scheduler would say about the next pod.", Discloses.MESSAGE]
+    nodes: Annotated[list[NodeCapacity], "The nodes, those with the most pods first.", Discloses.PARTS]
+    zones: Annotated[
+        dict[str, int],
+        "Number of pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under the empty"
+        " name.",
+        Discloses.NODES,
+    ]
+    groups: Annotated[int | None, "Number of groups that fit; null if pods need not fit in groups.", Discloses.NOTHING]
+    groupSize: Annotated[int, "Number of pods in a group; 0 if they need not fit in groups.", Discloses.NOTHING]
 
-    nodes: list[str]
-    labels: dict[str, str | None]
 
+class EmptiedNode(TypedDict):
+    """A node that could be emptied."""
 
-class Scale(_Change):
-    """Change the number of pods of a workload, KIND/NAME.
+    node: Annotated[str, "Name of the node.", Discloses.NODES]
+    pods: Annotated[int, "Number of pods that leave it.", Discloses.NOTHING]
+    targets: Annotated[dict[str, int], "Number of these pods by the node that takes them.", Discloses.NODES]
 
-    `object` is the workload's manifest. It is needed only for new pods of a workload that has none.
-    """
 
-    workload: str
-    replicas: int
-    namespace: str = ""
-    object: Json | None = None
-
-
-class Create(_Change):
-    """Create a pod or a workload. `replicas` takes precedence over the manifest's number of pods."""
-
-    object: Json
-    replicas: int | None = None
-    namespace: str = ""
-
-
-Change = Drain | Cordon | Uncordon | RemoveNodes | AddNodes | TaintNodes | LabelNodes | Scale | Create
-
-
-class CapacityQuestion(_Struct, forbid_unknown_fields=True):
-    """How many more pods like those of `object` fit. The search ends after `limit` pods.
-
-    With `group_size`, pods fit only in groups of so many.
-    """
-
-    object: Json
-    limit: int = 10_000
-    namespace: str = ""
-    group_size: int = 0
-
-
-class ConsolidationQuestion(_Struct, forbid_unknown_fields=True):
-    """Which of the nodes could be emptied one after the other; `nodes` are the candidates, None for all nodes.
-
-    The flags are those of a drain.
-    """
-
-    nodes: list[str] | None = None
-    force: bool = False
-    delete_empty_dir_data: bool = True
-
-
-class UpgradeQuestion(_Struct, forbid_unknown_fields=True):
-    """Which decisions would be others under the rules of the Kubernetes version `to`.
-
-    `pods_per_workload` is how many pods of each workload are decided; 0 means all.
-    """
-
-    to: str
-    pods_per_workload: int = 20
-
-
-class ClusterReviewSpec(_Struct, forbid_unknown_fields=True):
-    """The question. Exactly one of the questions, of which `continue_` is one, is set.
-
-    `continue_` is the token of an answer that is not complete; it asks for the rest.
-
-    `scheduler_name` decides pods of `Create`, `capacity` and `node_groups` whose manifest names no scheduler. `cluster`
-    is the ID of a cluster, or "" for the service's own.
-    """
-
-    changes: list[Change] | None = None
-    capacity: CapacityQuestion | None = None
-    consolidate: ConsolidationQuestion | None = None
-    node_groups: NodeGroupsQuestion | None = None
-    scale_down: ScaleDownQuestion | None = None
-    upgrade: UpgradeQuestion | None = None
-    scheduler_name: str = ""
-    cluster: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-    def __post_init__(self) -> None:
-        """Raise ValueError unless the spec has exactly one question."""
-        asked = (
-            self.changes,
-            self.capacity,
-            self.consolidate,
-            self.node_groups,
-            self.scale_down,
-            self.upgrade,
-            self.continue_ or None,
-        )
-        if sum(question is not None for question in asked) != 1:
-            raise ValueError(
-                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade and continue"
-            )
-
-
-class ReviewedPlacement(_Struct):
-    """A pod that the changes move or create, and where it ends.
-
-    `from_node` is the node that the pod or its predecessor leaves, "" for a new pod. `node` is "" if the pod stays
-    pending; `reason` then is kube-scheduler's message. `plugin` is the score plugin, or other factor, that decided on
-    the node. `victims` are pods, NAMESPACE/NAME, that this pod preempted. `owner` is KIND/NAME, "" for none.
-    """
-
-    namespace: str
-    name: str
-    cause: str
-    owner: str = ""
-    from_node: str = ""
-    node: str = ""
-    plugin: str = ""
-    reason: str = ""
-    victims: list[str] = []
-
-
-class ReviewedGroup(_Struct):
-    """A pod group whose pods were decided together.
-
-    `pods` counts the pods that waited for a node, and `feasible` those that found one. `fits` tells whether the group
-    reached its quorum, `min_count`, so that they are placed; 0 means that the pods are independent. `stopped_at` is the
-    first pod without a node, or "", and `reason` is kube-scheduler's message about it.
-    """
-
-    namespace: str
-    name: str
-    min_count: int
-    pods: int
-    feasible: int = 0
-    fits: bool = False
-    stopped_at: str = ""
-    reason: str = ""
-
-
-class BlockedPod(_Struct):
-    """A pod that stays on its node although the changes should move it.
-
-    `cause` is Budget, LocalStorage, NoController, DaemonSet or NodeNotDrained. `message` has kubectl's or the API
-    server's words. `budget` is the name of the PodDisruptionBudget, or "".
-    """
-
-    namespace: str
-    name: str
-    node: str
-    cause: str
-    message: str
-    owner: str = ""
-    budget: str = ""
-
-
-class RemovedPod(_Struct):
-    """A pod that a drain ignores, or that is deleted without a replacement; `cause` is the reason."""
-
-    namespace: str
-    name: str
-    node: str
-    cause: str
-    owner: str = ""
-
-
-class NodeAmounts(_Struct):
-    """The number of pods on a node and the sums of their requests, in millicores and bytes."""
-
-    pods: int
-    cpu: int
-    memory: int
-
-
-class ChangedNode(_Struct):
-    """A node before and after the changes. `before` or `after` is None where the node did not or does not exist."""
-
-    name: str
-    before: NodeAmounts | None
-    after: NodeAmounts | None
-    schedulable: bool
-
-
-class NodeCapacity(_Struct):
-    """How many of the pods fit on a node. `limited_by` is what keeps the next one from it."""
-
-    node: str
-    fits: int
-    limited_by: str
-
-
-class Capacity(_Struct):
-    """How many of the pods fit.
-
-    `limited` is True if the search ended at its limit. `message` is what kube-scheduler would say about the next pod.
-    `zones` are the pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under "". If the
-    pods fit only in groups of `group_size`, `groups` is how many groups fit.
-    """
-
-    fits: int
-    limited: bool
-    message: str
-    nodes: list[NodeCapacity] = []
-    zones: dict[str, int] = {}
-    groups: int | None = None
-    group_size: int = 0
-
-
-class EmptiedNode(_Struct):
-    """A node that could be emptied, with the nodes that take its pods: node name to number of pods."""
-
-    node: str
-    pods: int
-    targets: dict[str, int]
-
-
-class KeptNode(_Struct):
-    """A node that cannot be emptied, and the pods that keep it: NAMESPACE/NAME to the reason."""
-
-    node: str
-    pods: dict[str, str]
-
-
-class Consolidation(_Struct):
-    """The nodes that could be emptied, in this order, and those that could not."""
-
-    emptied: list[EmptiedNode]
-    kept: list[KeptNode]
-
-
-class UpgradedDecisions(_Struct):
-    """The pods of a workload, `owner`, whose decisions differ between two versions in one way.
-
-    `change` is FitsNoMore, NodeRejects (its node no longer fits, another does), FitsNow, OtherNode (no node is among
-    the best of both), MayMove (some are) or OtherMessage. `name` is one of the `pods` pods, `node` its node or "", and
-    the other fields are about that pod: some of the nodes among which the scheduler draws, kube-scheduler's message if
-    no node fits, and the rules and feature gates that alone cause the difference.
-    """
-
-    namespace: str
-    owner: str
-    change: str
-    pods: int
-    name: str
-    node: str
-    best_before: list[str] = []
-    best_after: list[str] = []
-    message_before: str = ""
-    message_after: str = ""
-    rules: list[str] = []
-
-
-class UpgradedRule(_Struct):
-    """A rule or feature gate that the two versions do not share. `enabled` tells whether the other version has it.
-
-    `plugin` is "" for a feature gate.
-    """
-
-    name: str
-    plugin: str
-    enabled: bool
-    effect: str
-
-
-class UpgradeReview(_Struct):
-    """What the rules of another version would decide otherwise, of `decided` of the cluster's `pods` pods."""
-
-    from_version: str
-    to_version: str
-    pods: int
-    decided: int
-    changes: list[UpgradedDecisions] = []
-    rules: list[UpgradedRule] = []
-
-
-class ReviewProgress(_Struct):
-    """How many pods were decided, and how many are known to be decided in all."""
-
-    done: int = 0
-    total: int = 0
-
-
-class ClusterReviewStatus(_Struct):
-    """The answer. `notes` are sentences about what the answer does not take into account.
-
-    While `phase` is Running, only `progress` and `continue_` are set: the token with which to ask for the rest.
-    """
-
-    phase: str = COMPLETE
-    progress: ReviewProgress | None = None
-    continue_: str = msgspec.field(name="continue", default="")
-
-    placements: list[ReviewedPlacement] = []
-    blocked: list[BlockedPod] = []
-    ignored: list[RemovedPod] = []
-    deleted: list[RemovedPod] = []
-    pending: list[ReviewedPlacement] = []
-    groups: list[ReviewedGroup] = []
-    nodes: list[ChangedNode] = []
-    capacity: Capacity | None = None
-    consolidation: Consolidation | None = None
-    node_groups: NodeGroupReview | None = None
-    scale_down: ScaleDown | None = None
-    upgrade: UpgradeReview | None = None
-    notes: list[str] = []
-
-
-class ClusterReview(_Struct):
-    """A ClusterReview object as a client sends it."""
-
-    spec: ClusterReviewSpec
-    api_version: str = API_VERSION
-    kind: str = KIND
-
-
-def build_cluster_review(status: ClusterReviewStatus) -> Json:
-    """Return the answer as a JSON document of kind ClusterReview."""
-    document: Json = msgspec.to_builtins(status)
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "status": document}
+class KeepingPod(TypedDict):
+    """A pod that keeps a node from being emptied."""
+
+    pod: Annotated[str, "Pod as NAMESPACE/NAME.", Discloses.NAMESPACE]
+    reason: Annotated[str, "Why it cannot move, in the words of kubectl or kube-scheduler.", Discloses.MESSAGE]
+
+
+class KeptNode(TypedDict):
+    """A node that cannot be emptied."""
+
+    node: Annotated[str, "Name of the node.", Discloses.NODES]
+    pods: Annotated[list[KeepingPod], "Pods that keep it.", Discloses.PARTS]
+
+
+class Consolidation(TypedDict):
+    """The nodes that could be emptied, and those that could not."""
+
+    emptied: Annotated[list[EmptiedNode], "Nodes that could be emptied, in this order.", Discloses.PARTS]
+    kept: Annotated[list[KeptNode], "Nodes that could not.", Discloses.PARTS]
+
+
+class UpgradedDecisions(TypedDict):
+    """The pods of a workload whose decisions differ between two versions in one way, with one of them as example."""
+
+    namespace: Annotated[str, "Namespace of the workload.", Discloses.NAMESPACE]
+    owner: Annotated[str, "The workload as KIND/NAME; empty for a pod without an owner.", Discloses.THIS_POD]
+    change: Annotated[
+        str,
+        "FitsNoMore, NodeRejects (its node no longer fits, another does), FitsNow, OtherNode (no node is among the best"
+        " of both), MayMove (some are) or OtherMessage.",
+        Discloses.NOTHING,
+    ]
+    pods: Annotated[int, "Number of pods.", Discloses.NOTHING]
+    name: Annotated[str, "Name of one of the pods, which the other fields are about.", Discloses.THIS_POD]
+    node: Annotated[str, "Its node; empty if it has none.", Discloses.NODES]
+    bestBefore: Annotated[
+        list[str], "Some of the nodes among which the scheduler draws by the present rules.", Discloses.NODES
+    ]
+    bestAfter: Annotated[list[str], "Some of those by the rules of the other version.", Discloses.NODES]
+    messageBefore: Annotated[str, "kube-scheduler's message if no node fits by the present rules.", Discloses.MESSAGE]
+    messageAfter: Annotated[str, "Its message if none fits by the other rules.", Discloses.MESSAGE]
+    rules: Annotated[list[str], "Rules and feature gates that alone cause the difference.", Discloses.NOTHING]
+
+
+class UpgradedRule(TypedDict):
+    """A rule or feature gate that the two versions do not share."""
+
+    name: Annotated[str, "Name of the rule or feature gate.", Discloses.NOTHING]
+    plugin: Annotated[str, "Plugin that has the rule; empty for a feature gate.", Discloses.NOTHING]
+    enabled: Annotated[bool, "Whether the other version has it.", Discloses.NOTHING]
+    effect: Annotated[str, "What it changes.", Discloses.NOTHING]
+
+
+class UpgradeReview(TypedDict):
+    """What the rules of another version would decide otherwise."""
+
+    fromVersion: Annotated[str, "Version whose rules apply now.", Discloses.NOTHING]
+    toVersion: Annotated[str, "The other version.", Discloses.NOTHING]
+    pods: Annotated[int, "Number of pods in the cluster.", Discloses.NOTHING]
+    decided: Annotated[int, "Number of pods that were decided by both.", Discloses.NOTHING]
+    changes: Annotated[list[UpgradedDecisions], "Decisions that differ, the most serious first.", Discloses.PARTS]
+    rules: Annotated[list[UpgradedRule], "Rules that the versions do not share.", Discloses.PARTS]
+
+
+class ReviewProgress(TypedDict):
+    """How far an answer is."""
+
+    done: Annotated[int, "Number of pods that were decided.", Discloses.NOTHING]
+    total: Annotated[int, "Number of pods that are known to be decided.", Discloses.NOTHING]
+
+
+_Continued = TypedDict(
+    "_Continued",
+    {"continue": Annotated[str, "Token with which to ask again, while the phase is Running.", Discloses.NOTHING]},
+)
+
+
+class ClusterReviewStatus(_Continued):
+    """Result of the review. While the phase is Running, only `progress` and `continue` are set."""
+
+    phase: Annotated[
+        Literal["Running", "Complete"], "Running until every pod was decided, then Complete.", Discloses.NOTHING
+    ]
+    progress: Annotated[ReviewProgress | None, "How far the answer is; null when it is complete.", Discloses.PARTS]
+    placements: Annotated[list[ReviewedPlacement], "Pods that the changes move or create.", Discloses.PARTS]
+    blocked: Annotated[list[BlockedPod], "Pods that stay although they should move.", Discloses.PARTS]
+    ignored: Annotated[list[RemovedPod], "Pods that a drain leaves alone.", Discloses.PARTS]
+    deleted: Annotated[list[RemovedPod], "Pods that end without a replacement.", Discloses.PARTS]
+    pending: Annotated[list[ReviewedPlacement], "Pods that waited and get a node.", Discloses.PARTS]
+    groups: Annotated[list[ReviewedGroup], "Pod groups that were decided, each as decided last.", Discloses.PARTS]
+    nodes: Annotated[list[ChangedNode], "Nodes that change.", Discloses.PARTS]
+    capacity: Annotated[
+        Capacity | None, "How many pods fit, in all, per node and per zone; null unless asked.", Discloses.PARTS
+    ]
+    consolidation: Annotated[
+        Consolidation | None,
+        "Nodes that could be emptied, in order, and those that could not; null unless asked.",
+        Discloses.PARTS,
+    ]
+    nodeGroups: Annotated[
+        NodeGroupReview | None,
+        "Node groups, and the verdicts on pods for each group; null unless asked.",
+        Discloses.PARTS,
+    ]
+    scaleDown: Annotated[
+        ScaleDown | None, "What keeps an autoscaler from removing nodes; null unless asked.", Discloses.PARTS
+    ]
+    upgrade: Annotated[
+        UpgradeReview | None,
+        "What the rules of another version would decide otherwise; null unless asked.",
+        Discloses.PARTS,
+    ]
+    notes: Annotated[list[str], "What the answer does not take into account.", Discloses.TEXT]
+
+
+_Continuing = TypedDict(
+    "_Continuing",
+    {"continue": Annotated[str, "Token of an answer whose phase is Running, to get the rest."]},
+    total=False,
+)
+
+
+class ClusterReviewSpec(_Continuing, total=False):
+    """The question: exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade and continue."""
+
+    changes: Annotated[
+        list[dict[str, Any]],
+        "Changes in order. `kind` is Drain, Cordon, Uncordon, RemoveNodes, AddNodes, TaintNodes, LabelNodes, Scale or"
+        " Create.",
+    ]
+    capacity: Annotated[dict[str, Any], "A pod or workload of which to find out how many more pods fit."]
+    consolidate: Annotated[dict[str, Any], "Nodes of which to find out whether they could be emptied."]
+    nodeGroups: Annotated[dict[str, Any], "Node groups, and pods of which to find out which groups would take them."]
+    scaleDown: Annotated[dict[str, Any], "Nodes of which to find out what keeps an autoscaler from removing them."]
+    upgrade: Annotated[dict[str, Any], "A version of Kubernetes, to find out which decisions its rules would change."]
+    schedulerName: Annotated[str, "Scheduler that answers; by default the one of the cluster that answers."]
+    cluster: Annotated[
+        str, "UID of the namespace kube-system of the cluster, if schedulers of several clusters answer."
+    ]
+
+
+class ClusterReview(Document):
+    """What would follow if nodes were changed and workloads created or scaled, and how many pods would fit."""
+
+    kind: Literal["ClusterReview"]
+    spec: NotRequired[ClusterReviewSpec]
+    status: NotRequired[ClusterReviewStatus]
+
+
+def build_empty_status() -> ClusterReviewStatus:
+    """Return the complete answer to a question about nothing, to which a builder adds what was asked."""
+    return {
+        "phase": COMPLETE,
+        "progress": None,
+        "continue": "",
+        "placements": [],
+        "blocked": [],
+        "ignored": [],
+        "deleted": [],
+        "pending": [],
+        "groups": [],
+        "nodes": [],
+        "capacity": None,
+        "consolidation": None,
+        "nodeGroups": None,
+        "scaleDown": None,
+        "upgrade": None,
+        "notes": [],
+    }
+
+
+def build_cluster_review(status: ClusterReviewStatus) -> ClusterReview:
+    """Return the answer as a document of kind ClusterReview."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "status": status}

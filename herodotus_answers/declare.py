@@ -3,7 +3,8 @@
 An answer is a JSON document, and its type a TypedDict with the keys of the JSON: what builds, sends, reads and prints
 an answer shares one declaration, and converts nothing. A field is declared as `Annotated[TYPE, "What it means."]`; a
 field that some documents lack is `NotRequired`, one that may be unknown or empty is `TYPE | None`. A unit is part of
-the meaning. `herodotus_answers.schema` derives the rest.
+the meaning. `herodotus_answers.schema` derives the rest. An answer that is masked as a whole also declares what each
+field discloses (`herodotus_record.fields.Discloses`), after the meaning.
 
 Owns: what every kind of document has. Does not own: the kinds (one module each), the records' fields
 (`herodotus_record.fields`).

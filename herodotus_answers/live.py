@@ -26,6 +26,7 @@ from datetime import datetime, timezone
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
+from herodotus_answers.node_groups import PodNodeGroups
 
 Json = dict[str, Any]
 Fate = Literal["exists", "deleted", "replaced"]
@@ -85,9 +86,7 @@ class LivePod(Live):
     queue: NotRequired[
         Annotated[BatchQueue, "Queue of Kueue or Volcano in which the pod waits; absent for other pods."]
     ]
-    nodeGroups: NotRequired[
-        Annotated[dict[str, Any], "Verdicts of node groups on the pod, evaluated now: a NodeGroupReview with notes."]
-    ]
+    nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on the pod, evaluated now."]]
 
 
 class UndecidedPod(Document):
@@ -193,7 +192,7 @@ def build_live_pod(
     was_read: bool = True,
     replaced_by: UndecidedPod | None = None,
     queue: BatchQueue | None = None,
-    node_groups: Json | None = None,
+    node_groups: PodNodeGroups | None = None,
 ) -> LivePod | None:
     """Return what is known now about a pod, or None if nothing is. `was_read` is whether the API server answered."""
     if not was_read and node_groups is None:

@@ -1,6 +1,10 @@
-"""Questions about node groups and scale-down, and their answers, as parts of a ClusterReview.
+"""The answers about node groups and scale-down, as parts of a ClusterReview and of a record.
 
-Owns: their structs and JSON forms. Does not own: the answers (`scheduler.engine.nodegroups`), masking, screens.
+Owns: their types, and what of them a record has room for. Does not own: the questions (`cluster_questions`), how they
+are answered (`scheduler.engine.nodegroups`), screens.
+
+Node groups, their sizes, amounts and labels belong to the cluster. A pod's verdicts belong to its namespace. Texts that
+autoscalers wrote may name anything, so only a reader who sees every namespace gets them.
 
 Invariant: a verdict says whether kube-scheduler's filters accept a pod on a node of the group's template. It never says
 that an autoscaler will add the node.
@@ -8,13 +12,13 @@ that an autoscaler will add the node.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Final, Literal, TypedDict
 
-import msgspec
-
-Json = dict[str, Any]
+from herodotus_answers.declare import NotRequired
+from herodotus_record.fields import Discloses
 
 # The verdicts on a pod and a node group.
+Verdict = Literal["Fits", "FitsAtLimit", "DoesNotFit", "ShapeUnknown"]
 FITS: Final = "Fits"
 FITS_AT_LIMIT: Final = "FitsAtLimit"
 DOES_NOT_FIT: Final = "DoesNotFit"
@@ -31,199 +35,139 @@ PARTLY_KNOWN: Final = "PartlyKnown"
 UNKNOWN: Final = "Unknown"
 
 
-class _Struct(msgspec.Struct, rename="camel", kw_only=True):
-    pass
+class NodeTemplate(TypedDict):
+    """A node that a group would add, in one zone and of one instance type."""
+
+    zone: Annotated[str, "Zone of the node; empty if it is not known.", Discloses.NODES]
+    instanceType: Annotated[str, "Instance type of the node; empty if it is not known.", Discloses.NODES]
+    source: Annotated[
+        str, "Where the shape comes from: Nodes, NodeClaims, Annotations, File or Requirements.", Discloses.NOTHING
+    ]
+    labels: Annotated[dict[str, str], "Labels of the node.", Discloses.NODES]
+    taints: Annotated[list[str], "Taints of the node, written KEY[=VALUE]:EFFECT.", Discloses.NODES]
+    allocatable: Annotated[dict[str, str], "Allocatable amounts by resource.", Discloses.NODES]
+    daemonPods: Annotated[
+        int, "Number of pods of DaemonSets and static pods that the node starts with.", Discloses.NOTHING
+    ]
+    daemonRequests: Annotated[dict[str, str], "Sum of the requests of these pods by resource.", Discloses.NOTHING]
+    volumeLimits: Annotated[dict[str, int], "Number of volumes that each CSI driver attaches.", Discloses.NODES]
+    devices: Annotated[int, "Number of devices in the ResourceSlices of a node like it.", Discloses.NOTHING]
 
 
-class NodeGroupShape(_Struct, forbid_unknown_fields=True):
-    """A node group that a user describes in a file, with what a new node of it has.
+class NodeGroupCondition(TypedDict):
+    """A condition of a NodePool or of one of its NodeClaims, or what cluster-autoscaler reports about a group."""
 
-    `selector` has the labels of the nodes that belong to the group. `taints` are written KEY[=VALUE]:EFFECT.
-    `volume_limits` has the number of volumes that each CSI driver attaches to one node. A group that the cluster has
-    under the same name takes what it lacks from the file.
-    """
-
-    name: str
-    selector: dict[str, str] = {}
-    zones: list[str] = []
-    labels: dict[str, str] = {}
-    taints: list[str] = []
-    allocatable: dict[str, str | int | float] = {}
-    volume_limits: dict[str, int] = {}
-    min_size: int | None = None
-    max_size: int | None = None
+    object: Annotated[str, "What the condition is about, such as NodePool/default.", Discloses.NODES]
+    type: Annotated[str, "Type of the condition.", Discloses.NOTHING]
+    status: Annotated[str, "Status of the condition.", Discloses.NOTHING]
+    reason: Annotated[str, "Reason of the status; empty if none is given.", Discloses.NOTHING]
+    message: Annotated[str, "Message of the autoscaler.", Discloses.TEXT]
 
 
-class NodeGroupsQuestion(_Struct, forbid_unknown_fields=True):
-    """Which node groups there are, and which of them would take pods.
+class NodeGroup(TypedDict):
+    """A group of equal nodes that an autoscaler or a person scales together."""
 
-    `pods` are pending pods, NAMESPACE/NAME. `object` is a pod or workload that does not exist; its namespace is
-    `namespace` if it names none. With `estimate`, the answer has the number of new nodes that all pending pods need in
-    each group. `label_keys` are labels that name a node's group, before the well-known ones.
-    """
-
-    pods: list[str] = []
-    object: Json | None = None
-    namespace: str = ""
-    estimate: bool = False
-    label_keys: list[str] = []
-    shapes: list[NodeGroupShape] = []
-
-
-class ScaleDownQuestion(_Struct, forbid_unknown_fields=True):
-    """What keeps an autoscaler from removing nodes; `nodes` is None for all nodes."""
-
-    nodes: list[str] | None = None
-
-
-class NodeTemplate(_Struct):
-    """A node that a group would add, in one zone and of one instance type, "" if these are not known.
-
-    `source` says where the shape comes from: Nodes, NodeClaims, Annotations, File or Requirements. `daemon_pods` is the
-    number of pods of DaemonSets and static pods that the node starts with, and `daemon_requests` the sum of their
-    requests. `devices` is the number of devices in the ResourceSlices of a node like it.
-    """
-
-    zone: str
-    instance_type: str
-    source: str
-    labels: dict[str, str]
-    taints: list[str]
-    allocatable: dict[str, str]
-    daemon_pods: int
-    daemon_requests: dict[str, str]
-    volume_limits: dict[str, int]
-    devices: int
+    name: Annotated[str, "Name of the group.", Discloses.NODES]
+    source: Annotated[
+        str, "What makes the nodes a group, such as `label eks.amazonaws.com/nodegroup`.", Discloses.NODES
+    ]
+    nodes: Annotated[int, "Number of nodes in the cluster.", Discloses.NOTHING]
+    size: Annotated[int, "Number of nodes that the group's object requests.", Discloses.NOTHING]
+    shape: Annotated[
+        Literal["Known", "PartlyKnown", "Unknown"], "What is known of the group's nodes.", Discloses.NOTHING
+    ]
+    minSize: Annotated[int | None, "Smallest size of the group; null if it is not known.", Discloses.NOTHING]
+    maxSize: Annotated[int | None, "Largest size of the group; null if it is not known.", Discloses.NOTHING]
+    limits: Annotated[dict[str, str], "Limits of a NodePool by resource.", Discloses.NOTHING]
+    used: Annotated[dict[str, str], "What the nodes use of these limits.", Discloses.NOTHING]
+    atLimit: Annotated[str, "Why no node can be added; empty if nothing known prevents it.", Discloses.NOTHING]
+    weight: Annotated[int | None, "Weight of a NodePool; null if it has none.", Discloses.NOTHING]
+    startupTaints: Annotated[list[str], "Taints that a new node loses by itself.", Discloses.NODES]
+    disruptionBudgets: Annotated[list[str], "Disruption budgets of a NodePool.", Discloses.NOTHING]
+    templates: Annotated[list[NodeTemplate], "Nodes that the group would add.", Discloses.PARTS]
+    conditions: Annotated[list[NodeGroupCondition], "What autoscalers report about the group.", Discloses.PARTS]
 
 
-class NodeGroupCondition(_Struct):
-    """A condition of a NodePool or of one of its NodeClaims, or what cluster-autoscaler reports about a group.
+class GroupRejection(TypedDict):
+    """A filter that rejects the pod on nodes of a group."""
 
-    `object` names what the condition is about, such as `NodePool/default`.
-    """
-
-    object: str
-    type: str
-    status: str
-    reason: str
-    message: str
+    plugin: Annotated[str, "The filter.", Discloses.NOTHING]
+    reasons: Annotated[list[str], "kube-scheduler's reasons.", Discloses.MESSAGE]
+    zones: Annotated[list[str], "Zones of the templates that it rejects.", Discloses.NODES]
 
 
-class NodeGroup(_Struct):
-    """A group of equal nodes that an autoscaler or a person scales together.
+class GroupVerdict(TypedDict):
+    """Whether a pod fits on a new node of a group."""
 
-    `source` is what makes the nodes a group, such as `label eks.amazonaws.com/nodegroup`. `nodes` are those in the
-    cluster, `size` what the group's object requests. `limits` and `used` are a NodePool's amounts by resource.
-    `at_limit` says why no node can be added, or is "". `shape` is Known, PartlyKnown or Unknown.
-    """
-
-    name: str
-    source: str
-    nodes: int
-    size: int
-    shape: str
-    min_size: int | None = None
-    max_size: int | None = None
-    limits: dict[str, str] = {}
-    used: dict[str, str] = {}
-    at_limit: str = ""
-    weight: int | None = None
-    startup_taints: list[str] = []
-    disruption_budgets: list[str] = []
-    templates: list[NodeTemplate] = []
-    conditions: list[NodeGroupCondition] = []
+    group: Annotated[str, "Name of the group.", Discloses.NODES]
+    verdict: Annotated[Verdict, "The verdict.", Discloses.NOTHING]
+    zones: Annotated[list[str], "Zones in which the pod fits, or may fit.", Discloses.NODES]
+    atLimit: Annotated[str, "Why the group cannot grow; empty if nothing known prevents it.", Discloses.NOTHING]
+    rejections: Annotated[list[GroupRejection], "Every filter that rejects the pod.", Discloses.THIS_POD]
+    change: Annotated[
+        str, "Smallest change to the pod after which it fits; empty if none was found.", Discloses.THIS_POD
+    ]
+    unknown: Annotated[str, "What is not known; empty if the verdict is certain.", Discloses.NOTHING]
 
 
-class GroupRejection(_Struct):
-    """A filter that rejects the pod on nodes of a group, with kube-scheduler's reasons.
+class AutoscalerReport(TypedDict):
+    """An event of an autoscaler about a pod, in the autoscaler's own words."""
 
-    `zones` are those of the templates that it rejects.
-    """
-
-    plugin: str
-    reasons: list[str]
-    zones: list[str]
-
-
-class GroupVerdict(_Struct):
-    """Whether a pod fits on a new node of a group: Fits, FitsAtLimit, DoesNotFit or ShapeUnknown.
-
-    `zones` are those in which it fits. `at_limit` says why the group cannot grow. `rejections` has every filter that
-    rejects the pod. `change` is the smallest change to the pod after which it fits, "" if none was found. `unknown`
-    says what is not known.
-    """
-
-    group: str
-    verdict: str
-    zones: list[str] = []
-    at_limit: str = ""
-    rejections: list[GroupRejection] = []
-    change: str = ""
-    unknown: str = ""
+    component: Annotated[str, "Program that wrote the event.", Discloses.NOTHING]
+    reason: Annotated[str, "Reason of the event.", Discloses.NOTHING]
+    message: Annotated[str, "Message of the event.", Discloses.TEXT]
+    at: Annotated[str, "Time of its last occurrence; empty if it is not known.", Discloses.NOTHING]
+    count: Annotated[int, "Number of occurrences.", Discloses.NOTHING]
 
 
-class AutoscalerReport(_Struct):
-    """An event of an autoscaler about a pod, in the autoscaler's own words.
-
-    `component` is the program that wrote it, and `at` the time of the last occurrence.
-    """
-
-    component: str
-    reason: str
-    message: str
-    at: str
-    count: int
-
-
-class PodGroupVerdicts(_Struct):
+class PodGroupVerdicts(TypedDict):
     """The verdicts on one pod for each node group, and what autoscalers report about the pod."""
 
-    namespace: str
-    name: str
-    owner: str = ""
-    groups: list[GroupVerdict] = []
-    reports: list[AutoscalerReport] = []
+    namespace: Annotated[str, "Namespace of the pod.", Discloses.NAMESPACE]
+    name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
+    owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
+    groups: Annotated[list[GroupVerdict], "Verdict on each node group.", Discloses.PARTS]
+    reports: Annotated[list[AutoscalerReport], "Events of autoscalers, the newest first.", Discloses.THIS_POD]
 
 
-class NodeEstimate(_Struct):
-    """How many new nodes of one group the pending pods need, if only this group grows.
+class NodeEstimate(TypedDict):
+    """How many new nodes of one group the pending pods need, if only this group grows."""
 
-    `pods` find a node, of which `on_present_nodes` need no new one; `left` find none. `zones` has the new nodes by
-    zone. `limited_by` says why the search ended early, or is "".
-    """
-
-    group: str
-    nodes: int
-    pods: int
-    on_present_nodes: int
-    left: int
-    zones: dict[str, int] = {}
-    limited_by: str = ""
+    group: Annotated[str, "Name of the group.", Discloses.NODES]
+    nodes: Annotated[int, "Number of new nodes.", Discloses.NOTHING]
+    pods: Annotated[int, "Number of pods that find a node.", Discloses.NOTHING]
+    onPresentNodes: Annotated[int, "Number of these pods that need no new node.", Discloses.NOTHING]
+    left: Annotated[int, "Number of pods that find none.", Discloses.NOTHING]
+    zones: Annotated[dict[str, int], "Number of new nodes by zone.", Discloses.NODES]
+    limitedBy: Annotated[str, "Why the search ended early; empty if it did not.", Discloses.NOTHING]
 
 
-class NodeGroupReview(_Struct):
-    """The node groups of a cluster, and the verdicts on the pods of the question.
+class NodeGroupReview(TypedDict):
+    """The node groups of a cluster, and the verdicts on the pods of the question."""
 
-    `ungrouped` is the number of nodes that belong to no group. `conditions` are those of the autoscaler as a whole.
-    """
-
-    groups: list[NodeGroup] = []
-    pods: list[PodGroupVerdicts] = []
-    estimates: list[NodeEstimate] = []
-    ungrouped: int = 0
-    conditions: list[NodeGroupCondition] = []
+    groups: Annotated[list[NodeGroup], "The node groups.", Discloses.PARTS]
+    pods: Annotated[list[PodGroupVerdicts], "Verdicts on each pod of the question.", Discloses.PARTS]
+    estimates: Annotated[list[NodeEstimate], "New nodes that the pending pods need, by group.", Discloses.PARTS]
+    ungrouped: Annotated[int, "Number of nodes that belong to no group.", Discloses.NOTHING]
+    conditions: Annotated[list[NodeGroupCondition], "What autoscalers report about the whole cluster.", Discloses.PARTS]
 
 
-class RecordedNodeGroups(_Struct):
-    """The verdicts of the node groups on one pod, as they are stored with the record of an attempt.
+class RecordedNodeGroups(TypedDict):
+    """The verdicts of the node groups on one pod, as they are stored with the record of an attempt."""
 
-    `review` has the groups without their templates. `omitted` is the number of groups that found no room in the record,
-    and `notes` says what could not be read.
-    """
+    review: Annotated[NodeGroupReview, "The verdicts, with the groups without templates.", Discloses.PARTS]
+    omitted: Annotated[int, "Number of groups that found no room in the record.", Discloses.NOTHING]
+    notes: Annotated[list[str], "What could not be read.", Discloses.TEXT]
 
-    review: NodeGroupReview
-    omitted: int = 0
-    notes: list[str] = []
+
+class PodNodeGroups(NodeGroupReview):
+    """The verdicts of the node groups on the pod that an explanation is about."""
+
+    notes: Annotated[list[str], "What the verdicts do not take into account.", Discloses.TEXT]
+    omittedGroups: NotRequired[Annotated[int, "Number of groups that found no room in the record.", Discloses.NOTHING]]
+    recordedAt: NotRequired[
+        Annotated[str | None, "Time at which the verdicts were made, if they are recorded.", Discloses.NOTHING]
+    ]
 
 
 def bound_node_groups(review: NodeGroupReview, notes: list[str]) -> RecordedNodeGroups:
@@ -233,44 +177,48 @@ def bound_node_groups(review: NodeGroupReview, notes: list[str]) -> RecordedNode
     """
     order = (FITS, FITS_AT_LIMIT, SHAPE_UNKNOWN, DOES_NOT_FIT)
     pods, names = list[PodGroupVerdicts](), set[str]()
-    for pod in review.pods[:1]:
-        recorded = sorted(pod.groups, key=lambda verdict: order.index(verdict.verdict))[:MAX_RECORDED]
-        names = {verdict.group for verdict in recorded}
-        pods.append(msgspec.structs.replace(pod, groups=recorded, reports=pod.reports[:MAX_REPORTS]))
-    groups = [
-        msgspec.structs.replace(group, templates=[], conditions=[]) for group in review.groups if group.name in names
+    for pod in review["pods"][:1]:
+        recorded = sorted(pod["groups"], key=lambda verdict: order.index(verdict["verdict"]))[:MAX_RECORDED]
+        names = {verdict["group"] for verdict in recorded}
+        pods.append({**pod, "groups": recorded, "reports": pod["reports"][:MAX_REPORTS]})
+    groups: list[NodeGroup] = [
+        {**group, "templates": [], "conditions": []} for group in review["groups"] if group["name"] in names
     ]
-    return RecordedNodeGroups(
-        review=NodeGroupReview(groups=groups, pods=pods, ungrouped=review.ungrouped),
-        omitted=len(review.groups) - len(groups),
-        notes=notes,
-    )
+    bounded: NodeGroupReview = {**review, "groups": groups, "pods": pods, "estimates": [], "conditions": []}
+    return {"review": bounded, "omitted": len(review["groups"]) - len(groups), "notes": notes}
 
 
-class ScaleDownBlocker(_Struct):
-    """Something that keeps a node in the cluster.
+class ScaleDownBlocker(TypedDict):
+    """Something that keeps a node in the cluster."""
 
-    `cause` is ScaleDownDisabled, DoNotDisrupt, NotSafeToEvict, LocalStorage, NoController, CustomController, SystemPod,
-    Budget, FitsNowhere, DisruptionBudget or MinSize. `pod` is NAMESPACE/NAME, or "" if the node or its group is the
-    cause. `autoscaler` is the one that it holds for, `cluster-autoscaler` or `karpenter`, or "" for both.
-    """
+    cause: Annotated[
+        str,
+        "ScaleDownDisabled, DoNotDisrupt, NotSafeToEvict, LocalStorage, NoController, CustomController, SystemPod,"
+        " Budget, FitsNowhere, DisruptionBudget or MinSize.",
+        Discloses.NOTHING,
+    ]
+    pod: Annotated[
+        str | None, "Pod as NAMESPACE/NAME; null if the node or its group is the cause.", Discloses.NAMESPACE
+    ]
+    message: Annotated[str, "What keeps the node, in words.", Discloses.THIS_POD]
+    reason: Annotated[
+        str, "kube-scheduler's message about a pod that fits nowhere; empty for other causes.", Discloses.MESSAGE
+    ]
+    autoscaler: Annotated[
+        str, "Autoscaler that it holds for: cluster-autoscaler or karpenter; empty for both.", Discloses.NOTHING
+    ]
 
-    cause: str
-    message: str
-    pod: str = ""
-    autoscaler: str = ""
 
-
-class NodeScaleDown(_Struct):
+class NodeScaleDown(TypedDict):
     """A node and everything that keeps it from being removed; without blockers its pods fit on other nodes."""
 
-    node: str
-    group: str
-    pods: int
-    blockers: list[ScaleDownBlocker]
+    node: Annotated[str, "Name of the node.", Discloses.NODES]
+    group: Annotated[str, "Name of its group; empty if it has none.", Discloses.NODES]
+    pods: Annotated[int, "Number of pods that would have to move.", Discloses.NOTHING]
+    blockers: Annotated[list[ScaleDownBlocker], "What keeps the node.", Discloses.PARTS]
 
 
-class ScaleDown(_Struct):
+class ScaleDown(TypedDict):
     """The nodes of the question with what keeps each of them."""
 
-    nodes: list[NodeScaleDown]
+    nodes: Annotated[list[NodeScaleDown], "The nodes, those without blockers first.", Discloses.PARTS]

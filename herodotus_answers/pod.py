@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from herodotus_answers.decision import (
     Archive,
@@ -41,6 +41,7 @@ from herodotus_answers.explain import (
 from herodotus_answers.headlines import format_headline, format_node_headline, format_summary
 from herodotus_answers.live import LivePod
 from herodotus_answers.node_columns import NodeColumns
+from herodotus_answers.node_groups import NodeGroupReview, PodNodeGroups
 from herodotus_answers.node_results import (
     ReasonDetail,
     build_reason_detail,
@@ -334,9 +335,7 @@ class PodExplanation(Document):
             " evaluation says so.",
         ]
     ]
-    nodeGroups: NotRequired[
-        Annotated[dict[str, Any], "Recorded verdicts of node groups on a pending pod: a NodeGroupReview with notes."]
-    ]
+    nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on a pending pod."]]
     live: NotRequired[Annotated[LivePod, "What the API server knows now; only the plugin adds it."]]
     columns: NotRequired[Annotated[NodeColumns, "All nodes as columns, if the request sets `columns`."]]
     perNode: NotRequired[
@@ -489,10 +488,10 @@ def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) 
     }
 
 
-def find_node_groups(outcomes: Sequence[Outcome]) -> dict[str, Any] | None:
+def find_node_groups(outcomes: Sequence[Outcome]) -> PodNodeGroups | None:
     """Return the newest verdicts of node groups among the outcomes, or None if none can be read.
 
-    The document has the form of an answer about node groups, with `recordedAt` and the number of `omittedGroups`.
+    Their form is not checked.
     """
     recorded = [o for o in outcomes if o.phase == NODE_GROUPS_PHASE and o.node_groups]
     if not recorded:
@@ -500,8 +499,13 @@ def find_node_groups(outcomes: Sequence[Outcome]) -> dict[str, Any] | None:
     newest = max(recorded, key=lambda o: o.at_us)
     groups = read_node_groups(newest) or {}
     try:
-        more = {"notes": groups["notes"], "omittedGroups": groups["omitted"]}
-        return {**groups["review"], **more, "recordedAt": format_timestamp(newest.at_us)}
+        review: NodeGroupReview = groups["review"]
+        return {
+            **review,
+            "notes": groups["notes"],
+            "omittedGroups": groups["omitted"],
+            "recordedAt": format_timestamp(newest.at_us),
+        }
     except (KeyError, TypeError):
         return None
 

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import herodotus_answers
 from herodotus_answers import decision, pruned
 from herodotus_answers.declare import NotRequired
+from herodotus_answers.node_groups import RecordedNodeGroups
 from herodotus_record.fields import INLINE, FieldDeclaration, list_declarations
 from herodotus_record.model import (
     API_GROUP,
@@ -282,7 +283,7 @@ _SHAPES: Final[dict[tuple[type, str], Callable[[], Json]]] = {
     (Decision, "chosen"): lambda: _SCALARS[str],
     (Decision, "evaluation"): lambda: {"type": "object", "additionalProperties": _SCALARS[str]},
     (Decision, "notes"): lambda: _TEXTS,
-    (Outcome, "node_groups"): lambda: {"type": "object"},
+    (Outcome, "node_groups"): lambda: _derive(RecordedNodeGroups),
 }
 # The values of fields that are columns in the model.
 _ENUMERATIONS: Final = {(Decision, "evaluation"): [e.label for e in Evaluation if e != Evaluation.ABSENT]}

@@ -6,13 +6,16 @@ Owns: what is asked. Does not own: the request's form (`cluster_review`), screen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError
+
+if TYPE_CHECKING:
+    from herodotus_answers.node_groups import PodNodeGroups
 
 Json = dict[str, Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -63,7 +66,9 @@ def read_shapes(path: str) -> list[Json]:
     return groups
 
 
-def ask_about_pod(question: Json, connection: ConnectionSettings, environment: Environment, *, local: bool) -> Json:
+def ask_about_pod(
+    question: Json, connection: ConnectionSettings, environment: Environment, *, local: bool
+) -> PodNodeGroups:
     """Return the answer's part about node groups. `local` asks local mode, which has read the cluster already.
 
     Raises CliError if there is no answer.
@@ -73,5 +78,5 @@ def ask_about_pod(question: Json, connection: ConnectionSettings, environment: E
 
     transport = open_local(connection, environment.environ) if local else connect(connection, environment.environ)
     status = cluster_review.ask(transport, {"nodeGroups": question})["status"]
-    answer: Json = status["nodeGroups"]
-    return answer | {"notes": status["notes"]}
+    answer: PodNodeGroups = status["nodeGroups"] | {"notes": status["notes"]}
+    return answer

@@ -11,25 +11,22 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from herodotus_answers.schema import NAME, build_schemas, refer_to
-from herodotus_endpoint.api import schemas as legacy
 from herodotus_endpoint.parameters import MAX_NAME, TIMEOUT, Parameter
 from herodotus_endpoint.resources import GROUP, PREFIX, RESOURCES, VERSION
 from herodotus_endpoint.routing import JSON, TEXT, Answer, Route
 from herodotus_record.version import __version__
 
 Json = dict[str, Any]
-SCHEMAS: Final[Json] = {
-    **legacy.SCHEMAS,
-    **{
-        f"{NAME}.{kind}": schema
-        | (
-            {"x-kubernetes-group-version-kind": [{"group": GROUP, "kind": kind, "version": VERSION}]}
-            if kind in {resource.kind for resource in RESOURCES}
-            else {}
-        )
-        for kind, schema in build_schemas().items()
-    },
-}
+
+
+def _identify(kind: str, schema: Json) -> Json:
+    """Return the schema of a kind with its group and version, if it is a resource of the API group."""
+    if kind not in {resource.kind for resource in RESOURCES}:
+        return schema
+    return schema | {"x-kubernetes-group-version-kind": [{"group": GROUP, "kind": kind, "version": VERSION}]}
+
+
+SCHEMAS: Final[Json] = {f"{NAME}.{kind}": _identify(kind, schema) for kind, schema in build_schemas().items()}
 _NAME: Final = {"type": "string", "maxLength": MAX_NAME, "minLength": 1}
 
 

@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.cluster_questions import ClusterQuestion
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_local.cluster_reader import ALLOCATES, ClusterListing
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
@@ -210,7 +211,7 @@ class ClusterEvaluation:
             self._objects.set(obj)
         self._unread = read.note
 
-    def review_cluster(self, spec: ClusterReviewSpec, report: Report) -> ClusterReviewStatus:
+    def review_cluster(self, spec: ClusterQuestion, report: Report) -> ClusterReviewStatus:
         """Answer a question about the whole cluster. `report` is called with the numbers of decided and known pods.
 
         Unless the question is about node groups or scale-down, it changes the cluster, so nothing else can be decided

@@ -21,7 +21,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from herodotus_answers.cluster_review import ClusterReview, build_cluster_review
+from herodotus_answers.cluster_questions import ClusterQuestionDocument
+from herodotus_answers.cluster_review import build_cluster_review
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
@@ -144,7 +145,7 @@ class LocalService(AbstractContextManager["LocalService"]):
 
     def _review_cluster(self, document: Json) -> LocalAnswer:
         try:
-            review = msgspec.convert(document, ClusterReview)
+            review = msgspec.convert(document, ClusterQuestionDocument)
         except msgspec.ValidationError as e:
             raise UnusableInputError(str(e)) from e
         spec = review.spec
@@ -161,7 +162,7 @@ class LocalService(AbstractContextManager["LocalService"]):
             status = evaluation.review_cluster(spec, self._report)
         except (ClusterReviewError, ManifestError) as e:
             raise UnusableInputError(str(e)) from e
-        return LocalAnswer(201, build_cluster_review(status))
+        return LocalAnswer(201, dict(build_cluster_review(status)))
 
     def _with_scheduler(self, spec: Json) -> Json:
         """Return a review's spec with the first profile's scheduler name if neither it nor its object names one."""

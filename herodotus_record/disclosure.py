@@ -1,7 +1,10 @@
-"""Mask a record for a reader who may not see everything, by what its fields declare to disclose.
+"""Mask a record or an answer for a reader who may not see everything, by what its fields declare to disclose.
+
+One walk masks dataclasses of a record and TypedDicts of an answer, with the same rules. The namespaces that a value
+names are those for which the walk needs to know whether the reader may see them.
 
 Owns: what each parameter of a reason or note discloses, and masking. Does not own: what each field discloses (`model`
-declares it), which namespaces a reader may see, values of the store. Pure.
+and `herodotus_answers` declare it), which namespaces a reader may see, values of the store. Pure.
 
 Masking never depends on the wording of a text. Names of other pods are separate values, compared by namespace. A text
 that others wrote (a plugin, an extender, the API server, another scheduler, notes of an earlier version) may name any
@@ -17,25 +20,22 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
-from herodotus_record import model, notes, reasons
-from herodotus_record.fields import Discloses, list_declarations
+from herodotus_record import notes, reasons
+from herodotus_record.fields import Discloses, list_disclosures
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Decision, InputColumn, Outcome, Reason
 
 HIDDEN: Final = "(hidden)"  # in place of a name: no Kubernetes name can be this
 HIDDEN_TEXT: Final = "(message hidden: it may name pods of other namespaces)"
 
-
-FIELDS: Final[Mapping[type, Mapping[str, Discloses]]] = {
-    kind: {name: declared.discloses for name, declared in list_declarations(kind).items()}
-    for kind in vars(model).values()
-    if isinstance(kind, type) and is_dataclass(kind)
-}
 _N: Final = Discloses.NOTHING
+_NODES: Final = Discloses.NODES
+_NAMESPACE: Final = Discloses.NAMESPACE
+_UNDECLARED: Final = (None, None)
 
 # Parameters of reasons (`reasons.CATALOGUE`) and notes (`notes.CATALOGUE`), by name.
 PARAMETERS: Final[Mapping[str, Discloses]] = {
@@ -85,7 +85,7 @@ TERMS: Final = frozenset(
     ]
 )
 
-Part = TypeVar("Part")
+Answer = TypeVar("Answer")
 
 
 class NamespaceVisibility(Protocol):
@@ -111,6 +111,19 @@ class _OwnNamespace:
         return namespace == self._namespace
 
 
+class _NamedNamespaces:
+    """Visibility of every namespace that notes the namespaces for which it is needed."""
+
+    everything = False
+
+    def __init__(self) -> None:
+        self.namespaces: set[str] = set()
+
+    def sees(self, namespace: str) -> bool:
+        self.namespaces.add(namespace)
+        return True
+
+
 def mask_decision(decision: Decision, visibility: NamespaceVisibility) -> Decision:
     """Return the decision without the values that the reader may not see; the same object if nothing is hidden."""
     if visibility.everything:
@@ -124,6 +137,17 @@ def mask_outcome(outcome: Outcome, decision: Decision, visibility: NamespaceVisi
     if visibility.everything:
         return outcome
     shown: Outcome = _View(visibility, decision.pod.namespace).part(outcome)
+    return shown
+
+
+def mask_answer(answer: Answer, kind: type[Answer], visibility: NamespaceVisibility) -> Answer:
+    """Return an answer, or a part of one, without the values that the reader may not see; itself if nothing is hidden.
+
+    `kind` is its TypedDict. What is about no pod is about the cluster, about which the reader may ask.
+    """
+    if visibility.everything:
+        return answer
+    shown: Answer = _View(visibility).part(answer, kind)
     return shown
 
 
@@ -143,52 +167,27 @@ def is_message_public(decision: Decision) -> bool:
     return view.message(decision.message) == decision.message
 
 
-def list_named_namespaces(decision: Decision, outcomes: Iterable[Outcome] = ()) -> frozenset[str]:
-    """Return the namespaces of the decision's pod and of every other pod that the decision or its outcomes name."""
-    namespaces = {decision.pod.namespace}
-    for part in (decision, *outcomes):
-        namespaces.update(name.partition("/")[0] for name in _pods(part))
-    return frozenset(namespaces)
+def list_named_namespaces(part: object, kind: type | None = None) -> frozenset[str]:
+    """Return the namespaces of all pods that a part, or a tuple of parts, names.
 
-
-def _pods(part: Any) -> Iterator[str]:
-    """Yield the NAMESPACE/NAME of every other pod that a value of a record, or a value inside it, names."""
-    if isinstance(part, tuple):
-        for each in part:
-            yield from _pods(each)
-    elif isinstance(part, Reason):
-        for name, value in part.params.items():
-            if PARAMETERS.get(name) in (Discloses.POD, Discloses.PODS):
-                yield from filter(None, value.split(", "))
-    elif is_dataclass(part):
-        declared = FIELDS.get(type(part), {})
-        for field in fields(part):
-            rule = declared.get(field.name)
-            if rule is Discloses.PODS:
-                yield from getattr(part, field.name)
-            elif rule is Discloses.PARTS:
-                yield from _pods(getattr(part, field.name))
+    `kind` is the TypedDict of a part of an answer, and None for parts of a record.
+    """
+    named = _NamedNamespaces()
+    _View(named).part(part, kind)
+    return frozenset(named.namespaces)
 
 
 class _View:
-    """Masks the values of one record for a reader who may not see every namespace."""
+    """Masks the parts of a record or answer for a reader who may not see every namespace."""
 
-    def __init__(self, visibility: NamespaceVisibility, namespace: str) -> None:
-        """Prepare masking for a reader with this visibility; `namespace` is that of the pod that is decided about."""
-        own = visibility.sees(namespace)
+    def __init__(self, visibility: NamespaceVisibility, namespace: str | None = None) -> None:
+        """Prepare masking for a reader with this visibility.
+
+        `namespace` is that of the pod that is decided about, or None if only the parts themselves name their pods.
+        """
         self._visibility = visibility
+        self._own = namespace is None or visibility.sees(namespace)
         self._sentences = _CONSTANT
-        self._rules: Mapping[Discloses, Callable[[Any], Any]] = {
-            Discloses.NOTHING: _same,
-            Discloses.NODES: _same,
-            Discloses.THIS_POD: _same if own else _neutral,
-            Discloses.PODS: self._pods,
-            Discloses.POD: self._pod,
-            Discloses.TEXT: _hidden_text if own else _empty,
-            Discloses.MESSAGE: self.message if own else _empty,
-            Discloses.PARTS: self.part,
-            Discloses.TERMS: _same,  # see `_parts`
-        }
 
     def allow(self, sentences: Iterable[str]) -> None:
         """Let messages of the record show these sentences in addition to kube-scheduler's constant ones."""
@@ -198,53 +197,84 @@ class _View:
         """Return a message of a scheduler in which only counts and the allowed sentences are shown."""
         return self._sentences.only(message)
 
-    def part(self, value: Any) -> Any:
-        """Return a value of the record, or a tuple of values, with every hidden field masked.
+    def part(self, value: Any, kind: type | None = None) -> Any:
+        """Return a part, or a sequence of parts, with every hidden field masked; the same object if nothing is hidden.
 
-        Returns the same object if nothing is hidden.
+        `kind` is the type of parts that are TypedDicts.
         """
+        return self._part(value, kind, self._own)
+
+    def _part(self, value: Any, kind: type | None, own: bool) -> Any:
+        """Mask a part. `own` is whether the reader sees the pod that it is about, unless it names another."""
         if value is None:
             return None
-        if isinstance(value, tuple):
-            return self._parts(value)
+        if isinstance(value, (tuple, list)):
+            return self._parts(value, kind, own)
         if isinstance(value, Reason):
-            return self._reason(value)
-        declared, shown = FIELDS.get(type(value), {}), {}
-        for field in fields(value):
-            old = getattr(value, field.name)
-            rule = declared.get(field.name)
-            new = _neutral(old) if rule is None else self._rules[rule](old)
+            return self._reason(value, own)
+        declared = list_disclosures(kind or type(value))
+        values = value if isinstance(value, dict) else {f.name: getattr(value, f.name) for f in fields(value)}
+        pod = next((values[name] for name, field in declared.items() if field.rule is _NAMESPACE), None)
+        own = own if pod is None else self._sees(pod)
+        shown = {}
+        for name, old in values.items():
+            rule, part = declared.get(name, _UNDECLARED)
+            if rule is _N or rule is _NODES:
+                continue
+            new = _neutral(old) if rule is None else self._value(old, rule, part, own)
             if new is not old:
-                shown[field.name] = new
-        return replace(value, **shown) if shown else value
+                shown[name] = new
+        if not shown:
+            return value
+        return {**value, **shown} if isinstance(value, dict) else replace(value, **shown)
 
-    def _parts(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        visible = tuple(self.part(value) for value in values if not isinstance(value, InputColumn) or _is_known(value))
-        return values if len(visible) == len(values) and all(map(_is, visible, values)) else visible
+    def _parts(self, values: tuple[Any, ...] | list[Any], kind: type | None, own: bool) -> Any:
+        visible = [self._part(v, kind, own) for v in values if not isinstance(v, InputColumn) or _is_known(v)]
+        unchanged = len(visible) == len(values) and all(map(_is, visible, values))
+        return values if unchanged else type(values)(visible)
 
-    def _reason(self, reason: Reason) -> Reason:
+    def _value(self, value: Any, rule: Discloses, part: type | None, own: bool) -> Any:
+        """Return the value of a field or parameter as the reader may see it. `part` is the type of parts in it."""
+        match rule:
+            case Discloses.PARTS:
+                return self._part(value, part, own)
+            case Discloses.NOTHING | Discloses.NODES | Discloses.TERMS:  # for terms, see `_parts`
+                return value
+            case Discloses.THIS_POD | Discloses.NAMESPACE:
+                if not own:
+                    return _neutral(value)
+                return value if part is None else self._part(value, part, own)
+            case Discloses.POD:
+                return value if self._name(value) == value else ""
+            case Discloses.PODS:
+                return _map_texts(self._name, value)
+            case Discloses.MESSAGE:
+                return _map_texts(self.message, value) if own else _empty(value)
+            case Discloses.TEXT:
+                return _hidden_text(value) if own else _empty(value)
+        return _neutral(value)
+
+    def _reason(self, reason: Reason, own: bool) -> Reason:
         """Return the reason with masked parameters; if its code is unknown, a reason with a fixed text instead."""
         if not _is_catalogued(reason.code):
             return Reason("text", {"text": HIDDEN_TEXT})
-        shown = {name: self._parameter(name, value) for name, value in reason.params.items()}
+        shown = {name: self._parameter(name, value, own) for name, value in reason.params.items()}
         return reason if shown == reason.params else Reason(reason.code, shown)
 
-    def _parameter(self, name: str, value: str) -> str:
+    def _parameter(self, name: str, value: str, own: bool) -> str:
         rule = PARAMETERS.get(name)
-        return HIDDEN_TEXT if rule is None else str(self._rules[rule](value))
-
-    def _pods(self, value: Any) -> Any:
-        if isinstance(value, str):
+        if rule is None:
+            return HIDDEN_TEXT
+        if rule is Discloses.PODS:
             return ", ".join(map(self._name, value.split(", ")))
-        shown = tuple(map(self._name, value))
-        return value if shown == value else shown
-
-    def _pod(self, value: str) -> str:
-        return value if self._name(value) == value else ""
+        return str(self._value(value, rule, None, own))
 
     def _name(self, pod: str) -> str:
-        namespace, slash, _ = pod.partition("/")
-        return pod if not pod or (slash and self._visibility.sees(namespace)) else HIDDEN
+        return pod if not pod or ("/" in pod and self._sees(pod)) else HIDDEN
+
+    def _sees(self, pod: str) -> bool:
+        """Return whether the reader sees a pod, which is named as NAMESPACE or NAMESPACE/NAME."""
+        return self._visibility.sees(pod.partition("/")[0])
 
 
 def _view_of(decision: Decision, visibility: NamespaceVisibility) -> _View:
@@ -317,16 +347,20 @@ def _is_catalogued(code: str) -> bool:
 def _hidden_text(value: Any) -> Any:
     if not value:
         return value
-    return (HIDDEN_TEXT,) if isinstance(value, tuple) else HIDDEN_TEXT
+    return HIDDEN_TEXT if isinstance(value, str) else type(value)((HIDDEN_TEXT,))
 
 
 def _empty(value: Any) -> Any:
-    """Return an empty value of the same type, a text or a tuple."""
+    """Return an empty value of the same type, a text or a sequence."""
     return type(value)()
 
 
-def _same(value: Part) -> Part:
-    return value
+def _map_texts(mask: Callable[[str], str], value: Any) -> Any:
+    """Return the masked text, or the sequence of masked texts; the same sequence if nothing is hidden."""
+    if isinstance(value, str):
+        return mask(value)
+    shown = type(value)(map(mask, value))
+    return value if shown == value else shown
 
 
 def _neutral(value: Any) -> Any:
@@ -340,8 +374,8 @@ def _neutral(value: Any) -> Any:
             return {}
         case array():
             return array("B")
-        case tuple():
-            return ()
+        case tuple() | list():
+            return type(value)()
     return None
 
 

@@ -1,8 +1,11 @@
 """Declare the fields of a record: where each is in the document, what it means and what its value discloses.
 
-Owns: the form of a declaration. Does not own: the declarations (`model`), masking (`disclosure`), the schema
-(`herodotus_answers.schema`) and the reference page that are derived from them. Imports only the standard
-library.
+Fields of answers, which are TypedDicts, declare what they disclose in their annotation instead:
+`Annotated[TYPE, MEANING, Discloses.NODES]` (`herodotus_answers.declare`).
+
+Owns: the form of a declaration, and what each field of a record or answer discloses. Does not own: the declarations
+(`model`), masking (`disclosure`), the schema (`herodotus_answers.schema`) and the reference page that are derived from
+them. Imports only the standard library.
 """
 
 from __future__ import annotations
@@ -10,20 +13,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_type_hints,
+    is_typeddict,
+)
 
 Part = TypeVar("Part")
 INLINE: Final = "."  # path of a part whose fields are fields of the document that contains it
 
 
 class Discloses(Enum):
-    """What the value of a record's field or of a parameter discloses, which determines how it is masked."""
+    """What the value of a field or of a parameter discloses, which determines how it is masked.
+
+    The pod that a part is about is the decision's, or in an answer that of the nearest field NAMESPACE: of the part
+    itself or of one that contains it. A part for which none of them names a pod is about the cluster.
+    """
 
     NOTHING = auto()  # numbers, times, constants, names of plugins, extenders, schedulers, volumes, resources
-    NODES = auto()  # nodes by name or slot: readers of a decision may see the nodes it evaluated
-    THIS_POD = auto()  # facts of the pod that the decision is about
+    NODES = auto()  # nodes by name or slot, and their groups: readers of a decision may see the nodes it evaluated
+    NAMESPACE = auto()  # the pod that the part is about, as NAMESPACE or NAMESPACE/NAME; None for the cluster
+    THIS_POD = auto()  # facts of the pod that the part is about
     POD = auto()  # another pod, NAMESPACE/NAME; hidden it is "", as if the scheduler had not named it
-    PODS = auto()  # other pods, each NAMESPACE/NAME: a tuple, or a text with commas; hidden ones are still counted
+    PODS = auto()  # other pods, each NAMESPACE/NAME: a sequence, or a text with commas; hidden ones are still counted
     MESSAGE = auto()  # a message in kube-scheduler's form: counts and sentences
     TEXT = auto()  # a text that anyone may have written
     TERMS = auto()  # words that this version knows (`disclosure.TERMS`); others are hidden
@@ -90,9 +108,39 @@ def list_declarations(kind: type) -> Mapping[str, FieldDeclaration]:
     return {f.name: f.metadata["declaration"] for f in fields(kind) if "declaration" in f.metadata}
 
 
+class Disclosure(NamedTuple):
+    """What a field discloses, and the type of the parts that its value holds, None if it holds none."""
+
+    rule: Discloses
+    part: type | None
+
+
+@cache
+def list_disclosures(kind: type) -> dict[str, Disclosure]:
+    """Return what each field of a dataclass of a record, or of a TypedDict of an answer, declares to disclose.
+
+    Fields without a declaration are left out.
+    """
+    types = get_type_hints(kind)
+    if is_typeddict(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        rules = {name: rule for name, hint in hints.items() if (rule := _find_rule(hint)) is not None}
+    else:
+        rules = {name: declared.discloses for name, declared in list_declarations(kind).items()}
+    return {name: Disclosure(rule, find_part(types[name])) for name, rule in rules.items()}
+
+
+def _find_rule(hint: Any) -> Discloses | None:
+    """Return the rule in the annotation of a TypedDict's field, which may be inside NotRequired, or None."""
+    arguments = get_args(hint)
+    if len(arguments) == 1:
+        return _find_rule(arguments[0])
+    return next((argument for argument in arguments if isinstance(argument, Discloses)), None)
+
+
 def find_part(annotation: Any) -> type | None:
-    """Return the dataclass that a field's type is, or that it contains, or None if it contains none."""
-    if isinstance(annotation, type) and is_dataclass(annotation):
+    """Return the dataclass or TypedDict that a field's type is, or that it contains, or None if it contains none."""
+    if isinstance(annotation, type) and (is_dataclass(annotation) or is_typeddict(annotation)):
         return annotation
     return next(filter(None, map(find_part, get_args(annotation))), None)
 

@@ -403,7 +403,7 @@ class Owner:
 class RecordedPod:
     """The pod as the scheduling cycle read it. `requests` are in base units: CPU in millicores, bytes, counts."""
 
-    namespace: str = declare(Discloses.THIS_POD, "namespace", "Namespace of the pod.")
+    namespace: str = declare(Discloses.NAMESPACE, "namespace", "Namespace of the pod.")
     name: str = declare(Discloses.THIS_POD, "name", "Name of the pod.")
     uid: str = declare(Discloses.THIS_POD, "uid", "UID of the pod.", unknown=True)
     labels: Mapping[str, str] = declare(

@@ -31,6 +31,7 @@ from herodotus_client import api_paths
 if TYPE_CHECKING:
     from herodotus_answers.holders import HeldObject
     from herodotus_answers.live import BatchQueue, LivePod
+    from herodotus_answers.node_groups import PodNodeGroups
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
     from herodotus_cli.transport.kubectl import KubectlTransport
@@ -282,7 +283,7 @@ def _ask_about_groups(
     connection: ConnectionSettings,
     output: OutputOptions,
     environment: Environment,
-) -> Json | None:
+) -> PodNodeGroups | None:
     """Return the verdicts of the node groups on a pod without a node, or None if they are not asked for.
 
     The command asks for them with --node-groups, and for the screen of local mode, which has read the cluster already.

@@ -88,7 +88,7 @@ def _groups(groups: Sequence[Json]) -> list[Block]:
     for group in groups:
         needs = f"{group['feasible']} of {group['pods']}"
         minimum = str(group["minCount"]) if group["minCount"] else "–"
-        stopped = f"{group['stoppedAt']}: {_first_sentence(group['reason'])}" if group["stoppedAt"] else ""
+        stopped = ": ".join(filter(None, (group["stoppedAt"], _first_sentence(group["reason"]))))
         outcome = Cell("placed", "good") if group["fits"] else Cell("does not fit", "bad")
         rows.append((f"{group['namespace']}/{group['name']}", outcome, needs, minimum, stopped or "–"))
     return [build_table(("POD GROUP", "RESULT", "FIND A NODE", "NEEDS", "STOPS AT"), rows)] if rows else []
@@ -244,7 +244,7 @@ def _consolidation(answer: Json, every_row: bool) -> list[list[Block]]:
         sections.append([table, *_more(len(emptied) - len(shown), "node")])
     shown = kept if every_row else kept[:_ROWS]
     if shown:
-        rows = [(node["node"], *_first(node["pods"])) for node in shown]
+        rows = [(node["node"], *_describe_keeping(node["pods"])) for node in shown]
         sections.append([build_table(("KEPT", "BY", "WHY"), rows), *_more(len(kept) - len(shown), "node")])
     return sections
 
@@ -254,6 +254,7 @@ def _targets(targets: dict[str, int]) -> str:
     return ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
 
 
-def _first(pods: dict[str, str]) -> tuple[str, str]:
-    name, reason = next(iter(pods.items()))
-    return name + (f" and {len(pods) - 1} more" if len(pods) > 1 else ""), _first_sentence(reason)
+def _describe_keeping(pods: Sequence[Json]) -> tuple[str, str]:
+    """Return the first of the pods that keep a node, with the number of the others, and why it does."""
+    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return f"{pods[0]['pod']}{more}", _first_sentence(pods[0]["reason"])

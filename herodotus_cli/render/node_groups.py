@@ -128,7 +128,7 @@ def build_scale_down(found: Json, *, every_row: bool = False) -> list[list[Block
 
 
 def _explain_blocker(blocker: Json) -> str:
-    sentence, end, _ = str(blocker["message"]).partition(". ")
+    sentence, end, _ = str(blocker["reason"] or blocker["message"]).partition(". ")
     limited = f" ({blocker['autoscaler']})" if blocker["autoscaler"] else ""
     return f"{sentence}{end.strip()}{limited}"
 
@@ -145,7 +145,7 @@ def _explain(verdict: Json) -> str:
     parts += [f"{r['plugin']}: {', '.join(r['reasons'])}{_where(r)}" for r in verdict["rejections"]]
     if verdict["unknown"]:
         parts.append(verdict["unknown"])
-    if verdict["change"]:
+    if verdict["change"] and verdict["verdict"] == "DoesNotFit":
         parts.append(f"suggestion: {verdict['change']}")
     return "; ".join(parts) or "–"
 

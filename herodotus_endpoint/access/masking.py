@@ -1,7 +1,8 @@
 """Removal of everything that a reader may not see from values of the store.
 
-Owns: which namespaces a value of the store names, and the value without what is hidden. Does not own: what each field
-of a record discloses (`herodotus_record.disclosure`), who may see what (`access`), documents. Pure.
+Owns: which namespaces a value of the store names, and the value without what is hidden. Does not own: the walk over
+records and answers and what their fields disclose (`herodotus_record.disclosure`), who may see what (`access`),
+documents. Pure.
 
 A decision belongs to its pod's namespace. A reader of that namespace sees the decision except for pods of other
 namespaces that it names and texts that may name any pod. A node's history names pods and workloads of all namespaces.
@@ -17,15 +18,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import msgspec
+
 from herodotus_answers.node import CounterName, NodeDecision, NodeHistoryCounts
+from herodotus_answers.node_groups import RecordedNodeGroups
 from herodotus_answers.placement_review import ReviewedAttempt
 from herodotus_answers.workload import PlacementCount
-from herodotus_endpoint.access.node_group_masking import mask_recorded_node_groups
 from herodotus_endpoint.store import StoredAttempt
 from herodotus_record import reasons
 from herodotus_record.disclosure import (
     HIDDEN,
     list_named_namespaces,
+    mask_answer,
     mask_decision,
     mask_message,
     mask_outcome,
@@ -71,9 +75,7 @@ def list_namespaces(value: StoredAttempt | NodeDecision | NodeHistoryCounts | Re
     if isinstance(value, NodeHistoryCounts):
         return frozenset(name.partition("/")[0] for name in {*value.workloads, *value.decided} if "/" in name)
     origins = value.origins if isinstance(value, StoredAttempt) else None
-    return list_named_namespaces(value.decision, value.outcomes) | (
-        list_named_namespaces(origins.reconstructed) if origins else set()
-    )
+    return list_named_namespaces((value.decision, *value.outcomes, origins and origins.reconstructed))
 
 
 def mask(value: Value, visible: VisibleNamespaces) -> Value:
@@ -112,9 +114,16 @@ def _masked_fields(
 
 def _mask_outcome(outcome: Outcome, decision: Decision, visible: VisibleNamespaces) -> Outcome:
     shown = mask_outcome(outcome, decision, visible)
-    if not outcome.node_groups:
-        return shown
-    return replace(shown, node_groups=mask_recorded_node_groups(outcome.node_groups, visible))
+    return replace(shown, node_groups=_mask_node_groups(outcome.node_groups, visible)) if outcome.node_groups else shown
+
+
+def _mask_node_groups(text: str, visible: VisibleNamespaces) -> str:
+    """Return the verdicts of a record, as JSON, without what the reader may not see; "" if they cannot be read."""
+    try:
+        recorded = msgspec.json.decode(text, type=RecordedNodeGroups)
+    except msgspec.DecodeError:
+        return ""
+    return msgspec.json.encode(mask_answer(recorded, RecordedNodeGroups, visible)).decode()
 
 
 def _mask_counters(counters: Counter[CounterName]) -> Counter[CounterName]:

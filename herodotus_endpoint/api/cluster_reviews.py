@@ -1,8 +1,8 @@
 """The route `POST clusterreviews`: what would follow from changes to the cluster.
 
 Owns: the request, its continuation while the answer is computed, and the errors if no answer is available. Does not
-own: the answer (a scheduler or observer takes the review from `review_queue`), masking
-(`access.cluster_review_masking`), the documents (`herodotus_answers.cluster_review`).
+own: the answer (a scheduler or observer takes the review from `review_queue`), masking (`herodotus_record.disclosure`),
+the documents (`herodotus_answers.cluster_review`).
 
 A request waits up to WAIT_S seconds. If the answer is not complete by then, the response has a token, with which the
 client asks again. The token cannot be guessed; the reader's right is checked for each request.
@@ -19,17 +19,16 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response
 
+from herodotus_answers.cluster_questions import ClusterQuestion, ClusterQuestionDocument
 from herodotus_answers.cluster_review import (
     RUNNING,
-    ClusterReview,
-    ClusterReviewSpec,
     ClusterReviewStatus,
     ReviewProgress,
     build_cluster_review,
+    build_empty_status,
 )
 from herodotus_answers.schema import refer_to
 from herodotus_endpoint.access import guard
-from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
 from herodotus_endpoint.api import review_queue
 from herodotus_endpoint.api.reviews import (
     CONTAINER_LISTS,
@@ -57,6 +56,7 @@ from herodotus_endpoint.routing import (
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, ReviewQuestion
+from herodotus_record.disclosure import list_named_namespaces, mask_answer
 
 Json = dict[str, Any]
 
@@ -112,15 +112,23 @@ class ClusterReviewViews:
         queued = self._continue(spec) if spec.continue_ else self._queue(spec)
         answer = self._wait(queued)
         if answer is None or answer.type == PROGRESS:
-            progress = msgspec.json.decode(answer.body, type=ReviewProgress) if answer else ReviewProgress()
-            status = ClusterReviewStatus(phase=RUNNING, progress=progress, continue_=queued.id)
+            progress: ReviewProgress = {"done": 0, "total": 0}
+            if answer:
+                progress = msgspec.json.decode(answer.body, type=ReviewProgress)
+            status: ClusterReviewStatus = {
+                **build_empty_status(),
+                "phase": RUNNING,
+                "progress": progress,
+                "continue": queued.id,
+            }
         else:
             self._reviews.remove_question(queued.id)
             status = _parse_answer(answer)
-            status = mask_cluster_review(status, guard.visible_namespaces(list_cluster_review_namespaces(status)))
+            visible = guard.visible_namespaces(list_named_namespaces(status, ClusterReviewStatus))
+            status = mask_answer(status, ClusterReviewStatus, visible)
         return json_response(build_cluster_review(status), 201)
 
-    def _queue(self, spec: ClusterReviewSpec) -> _QueuedReview:
+    def _queue(self, spec: ClusterQuestion) -> _QueuedReview:
         reviewers = review_queue.list_schedulers(
             self._reviews.list_reviewers(review_queue.REVIEWER_EXPIRY_S), CLUSTER_REVIEW.kind
         )
@@ -138,7 +146,7 @@ class ClusterReviewViews:
             raise retry_later(429, f"{MAX_WAITING} questions about the cluster wait for this scheduler; ask again")
         return _QueuedReview(question.id, reviewer, 0.0)
 
-    def _continue(self, spec: ClusterReviewSpec) -> _QueuedReview:
+    def _continue(self, spec: ClusterQuestion) -> _QueuedReview:
         check_name(spec.continue_, "spec.continue")
         reviewer = self._reviews.keep(spec.continue_)
         ours = reviewer is not None and reviewer.scheduler.startswith(review_queue.queue_name(CLUSTER_REVIEW.kind, ""))
@@ -172,10 +180,10 @@ class ClusterReviewViews:
         return answer
 
 
-def _parse_request() -> ClusterReviewSpec:
+def _parse_request() -> ClusterQuestion:
     body = read_body(MAX_BODY_BYTES, "a review")
     try:
-        review = msgspec.json.decode(body, type=ClusterReview)
+        review = msgspec.json.decode(body, type=ClusterQuestionDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise StatusError(400, f"not a {CLUSTER_REVIEW.kind}: {e}") from e
     if review.kind != CLUSTER_REVIEW.kind:

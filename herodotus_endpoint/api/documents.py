@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from herodotus_answers.decision import DecisionDocument, build_decision_document
 from herodotus_answers.explain import derive_state
 from herodotus_answers.node_columns import build_node_columns
+from herodotus_answers.node_groups import PodNodeGroups
 from herodotus_answers.pod import PodExplanation, build_pod_explanation
 from herodotus_answers.service import IncarnationDocument, IncarnationList
 from herodotus_endpoint.store import IncarnationStatus, StoredAttempt
@@ -34,6 +37,8 @@ def build_explanation(
     arrays, and `node` limits details to one node. Raises KeyError if `node` was not in the cluster.
     """
     answer = build_pod_explanation(stored.decision, stored.outcomes, stored.table, every_node=every_node, node=node)
+    if "nodeGroups" in answer and not _is_valid(answer["nodeGroups"]):
+        del answer["nodeGroups"]
     answer["attempt"] |= {
         "ordinal": stored.ordinal,
         "attempts": stored.attempts,
@@ -51,6 +56,15 @@ def build_explanation(
         answer["headline"] = _add_lost(answer["headline"])
         answer["summary"] = _add_lost(answer["summary"])
     return answer
+
+
+def _is_valid(groups: PodNodeGroups) -> bool:
+    """Return whether recorded verdicts have the form of an answer; the service stores them as it gets them."""
+    try:
+        msgspec.convert(groups, PodNodeGroups)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _add_lost(sentence: str) -> str:

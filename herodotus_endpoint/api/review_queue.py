@@ -176,7 +176,8 @@ def _take_review(store: Store, cluster: str, queues: list[str], wait_s: int, can
         if question is not None:
             document: dict[str, Any] = msgspec.json.decode(question.body)
             deadline_s = CLUSTER_EVALUATION_S if document.get("kind") == CLUSTER_REVIEW.kind else EVALUATION_S
-            return json_response(document | {"id": question.id, "deadlineSeconds": deadline_s})
+            body = msgspec.json.encode(document | {"id": question.id, "deadlineSeconds": deadline_s})
+            return Response(body, content_type="application/json")  # a question: not the answer that its kind declares
         if time.monotonic() >= until or cancelled.wait(POLL_S):
             return Response(status=204)
 

@@ -20,13 +20,9 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
-from herodotus_answers.node_groups import (
-    MAX_RECORDED_BYTES,
-    NodeGroupsQuestion,
-    RecordedNodeGroups,
-    bound_node_groups,
-)
+from herodotus_answers.cluster_questions import ClusterQuestion, NodeGroupsQuestion
+from herodotus_answers.cluster_review import ClusterReviewStatus
+from herodotus_answers.node_groups import MAX_RECORDED_BYTES, RecordedNodeGroups, bound_node_groups
 from herodotus_kube.http import ApiError
 from herodotus_record import klog
 from herodotus_record.lru import Lru
@@ -66,7 +62,7 @@ class NodeGroupExaminer(Protocol):
     def is_ready(self) -> bool:
         """Whether this process may answer questions now."""
 
-    def run_cluster_review(self, spec: ClusterReviewSpec, deadline_s: float) -> ClusterReviewStatus:
+    def run_cluster_review(self, spec: ClusterQuestion, deadline_s: float) -> ClusterReviewStatus:
         """Return the answer to a question about the cluster.
 
         Raise ApiError, ForkedCopyError or RefusedQuestionError.
@@ -142,12 +138,13 @@ class NodeGroupRecorder:
         made_us, made_s = time.time_ns() // 1000, time.monotonic()
         pod = f"{attempt.namespace}/{attempt.pod}"
         with suppress(ForkedCopyError, RefusedQuestionError, ApiError, msgspec.DecodeError):
-            spec = ClusterReviewSpec(node_groups=NodeGroupsQuestion(pods=[pod]))
+            spec = ClusterQuestion(node_groups=NodeGroupsQuestion(pods=[pod]))
             status = self._examiner.run_cluster_review(spec, DEADLINE_S)
-            if status.node_groups is None or not status.node_groups.groups:
+            review = status["nodeGroups"]
+            if review is None or not review["groups"]:
                 return _Examined(None, SKIPPED_NO_GROUPS, made_us, made_s)
-            if status.node_groups.pods:
-                return _Examined(bound_node_groups(status.node_groups, status.notes), RECORDED, made_us, made_s)
+            if review["pods"]:
+                return _Examined(bound_node_groups(review, status["notes"]), RECORDED, made_us, made_s)
         klog.info(2, "Cannot record the verdicts of node groups", pod=pod)
         return _Examined(None, SKIPPED_FAILED, made_us, made_s)
 
@@ -156,11 +153,10 @@ class NodeGroupRecorder:
         result = examined.result
         if examined.verdicts is not None:
             recorded = examined.verdicts
-            (pod,) = recorded.review.pods
-            if pod.name != attempt.pod:
-                pod = msgspec.structs.replace(pod, name=attempt.pod, reports=[])
-                review = msgspec.structs.replace(recorded.review, pods=[pod])
-                recorded = msgspec.structs.replace(recorded, review=review)
+            (pod,) = recorded["review"]["pods"]
+            if pod["name"] != attempt.pod:
+                pod = {**pod, "name": attempt.pod, "reports": []}
+                recorded = {**recorded, "review": {**recorded["review"], "pods": [pod]}}
             encoded = msgspec.json.encode(recorded)
             if len(encoded) > MAX_RECORDED_BYTES:
                 result = SKIPPED_TOO_LARGE

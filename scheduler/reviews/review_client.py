@@ -16,7 +16,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from herodotus_answers import cluster_review as cluster_reviews
+from herodotus_answers import cluster_review
 from herodotus_record import codec
 from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 
@@ -24,7 +24,7 @@ WAIT_S: Final = 20.0  # how long the service may hold a request for the next rev
 PATIENCE_S: Final = WAIT_S + 10.0
 REFUSED: Final = "application/json"
 PLACEMENT_REVIEW: Final = "PlacementReview"
-CLUSTER_REVIEW: Final = cluster_reviews.KIND
+CLUSTER_REVIEW: Final = cluster_review.KIND
 KINDS: Final = (PLACEMENT_REVIEW, CLUSTER_REVIEW)
 PROGRESS: Final = "application/vnd.herodotus.progress+json"
 _ANSWERS: Final = {  # media type of the answer by kind of review

@@ -17,7 +17,8 @@ import threading
 from functools import partial
 from typing import Final
 
-from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.cluster_questions import ClusterQuestion
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
@@ -111,7 +112,7 @@ class ReviewWorker:
         """Whether this process may answer questions now: it leads and has listed the whole cluster."""
         return self._state.thread.synced and self._state.is_active()
 
-    def run_cluster_review(self, spec: ClusterReviewSpec, deadline_s: float) -> ClusterReviewStatus:
+    def run_cluster_review(self, spec: ClusterQuestion, deadline_s: float) -> ClusterReviewStatus:
         """Return the answer to a question about the cluster that this process asks itself.
 
         Raise ApiError if objects cannot be read, ForkedCopyError or RefusedQuestionError if there is no answer within

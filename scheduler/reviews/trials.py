@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.cluster_questions import ClusterQuestion
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_record import codec
 from herodotus_record.model import Reason
 from herodotus_record.notes import format_note
@@ -81,8 +82,8 @@ class _PlacementQuestion(msgspec.Struct):
     replicas: int
 
 
-class _ClusterQuestion(msgspec.Struct):
-    spec: ClusterReviewSpec
+class _ClusterQuestionDocument(msgspec.Struct):
+    spec: ClusterQuestion
 
 
 class _PriorityClasses(msgspec.Struct):
@@ -115,7 +116,7 @@ def list_examined_pods(question: bytes) -> list[str] | None:
     return spec.node_groups.pods
 
 
-def encode_cluster_question(spec: ClusterReviewSpec) -> bytes:
+def encode_cluster_question(spec: ClusterQuestion) -> bytes:
     """Return a question that this process asks itself, as the service would send it."""
     return msgspec.json.encode({"spec": {k: v for k, v in msgspec.to_builtins(spec).items() if v is not None}})
 
@@ -153,7 +154,7 @@ def answer_cluster_review(
 
     `read` are the objects that questions about node groups need. Raise RefusedQuestionError if the question is invalid.
     """
-    spec = _decode(question, _ClusterQuestion).spec
+    spec = _decode(question, _ClusterQuestionDocument).spec
     first = next(iter(state.frameworks.values()))
     others = set[str]()
 
@@ -180,7 +181,7 @@ def answer_cluster_review(
         status = answer_review(whatif, spec, report, random.getrandbits(31), _index_classes(classes))
     except (ClusterReviewError, ManifestError) as e:
         raise RefusedQuestionError(str(e)) from e
-    status.notes = [*build_notes(), *status.notes]
+    status["notes"] = [*build_notes(), *status["notes"]]
     return _compress([msgspec.json.encode(status)])
 
 

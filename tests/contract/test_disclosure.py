@@ -1,29 +1,66 @@
-"""Every field of a record and every parameter of a reason declares what it discloses, or it is hidden."""
+"""Every field of a record or a masked answer, and every parameter of a reason, declares what it discloses.
+
+What declares nothing is hidden.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from typing import TypedDict, get_type_hints
 
 import pytest
 
+from herodotus_answers.cluster_review import ClusterReviewStatus
+from herodotus_answers.node_groups import PodNodeGroups, RecordedNodeGroups
 from herodotus_record import disclosure, model, notes, reasons
-from herodotus_record.disclosure import FIELDS, HIDDEN, HIDDEN_TEXT, PARAMETERS, mask_decision
-from herodotus_record.fields import Discloses
+from herodotus_record.disclosure import (
+    HIDDEN,
+    HIDDEN_TEXT,
+    PARAMETERS,
+    list_named_namespaces,
+    mask_answer,
+    mask_decision,
+)
+from herodotus_record.fields import Discloses, find_part, list_disclosures
 from herodotus_record.model import Code, Decision, PluginVerdict, Reason, Verdict
 from tests.builders import a_decision
+from tests.support.answers import as_json
 from tests.support.namespaces import OneNamespace
 
 OTHERS = {model.NodeTable}  # built by readers, not recorded
 RECORDS = [
     kind for kind in vars(model).values() if isinstance(kind, type) and is_dataclass(kind) and kind not in OTHERS
 ]
+
+
+def list_parts(kind: type) -> Iterator[type]:
+    """Yield the type of an answer and those of all parts in it."""
+    yield kind
+    for hint in get_type_hints(kind).values():
+        part = find_part(hint)
+        if part is not None:
+            yield from list_parts(part)
+
+
+ANSWERS = [*dict.fromkeys([*list_parts(ClusterReviewStatus), *list_parts(RecordedNodeGroups), PodNodeGroups])]
 CATALOGUES = {"reasons": reasons.CATALOGUE, "notes": notes.CATALOGUE}
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 def test_every_field_of_a_record_declares_what_it_discloses(kind: type) -> None:
-    assert {field.name for field in fields(kind)} == FIELDS.get(kind, {}).keys()
+    assert {field.name for field in fields(kind)} == list_disclosures(kind).keys()
+
+
+@pytest.mark.parametrize("kind", ANSWERS, ids=lambda kind: kind.__name__)
+def test_every_field_of_a_masked_answer_declares_what_it_discloses(kind: type) -> None:
+    declared = list_disclosures(kind)
+    assert get_type_hints(kind).keys() == declared.keys()
+    parts = {Discloses.PARTS, Discloses.THIS_POD}
+    assert all(field.rule in parts for field in declared.values() if field.part)
+    assert all(field.part for field in declared.values() if field.rule is Discloses.PARTS)
+    assert sum(field.rule is Discloses.NAMESPACE for field in declared.values()) <= 1
 
 
 @pytest.mark.parametrize("catalogue", CATALOGUES)
@@ -37,10 +74,20 @@ def test_codes_are_unique() -> None:
 
 
 def test_a_field_without_a_declaration_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    undeclared = {name: rule for name, rule in FIELDS[Decision].items() if name not in ("restricted_by", "path")}
-    monkeypatch.setitem(disclosure.FIELDS, Decision, undeclared)
+    monkeypatch.delitem(list_disclosures(Decision), "restricted_by")
     decision = replace(a_decision(), restricted_by=("Canary",))
     assert mask_decision(decision, OneNamespace("shop")).restricted_by == ()
+
+
+class Undeclared(TypedDict):
+    text: str
+    numbers: list[int]
+
+
+def test_a_field_of_an_answer_without_a_declaration_is_hidden() -> None:
+    answer: Undeclared = {"text": "canary", "numbers": [1]}
+    assert as_json(mask_answer(answer, Undeclared, OneNamespace("shop"))) == {"text": HIDDEN, "numbers": []}
+    assert not list_named_namespaces(answer, Undeclared)
 
 
 @pytest.mark.parametrize(
@@ -108,5 +155,5 @@ def test_a_message_shows_only_what_its_reasons_show(message: str, shown: str) ->
 
 
 def test_every_rule_is_used() -> None:
-    used = {rule for declared in FIELDS.values() for rule in declared.values()} | {*PARAMETERS.values()}
+    used = {field.rule for kind in RECORDS for field in list_disclosures(kind).values()} | {*PARAMETERS.values()}
     assert used == {*Discloses}

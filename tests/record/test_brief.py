@@ -17,7 +17,7 @@ from herodotus_answers.pending import apply_live, build_pending_pods
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement
 from herodotus_record import reasons
 from tests.answer_schemas import validate
-from tests.cli.scenes import scenes
+from tests.cli.scenes import NOW, scenes
 from tests.support.answers import as_json
 from tests.support.documents import pending_pod
 from tests.support.what_if_documents import review, review_with_victims, several
@@ -97,8 +97,13 @@ def test_pending_pods_have_the_cause_of_most() -> None:
 )
 def test_pods_without_an_attempt_have_a_code(gates: tuple[str, ...], code: str, params: Mapping[str, str]) -> None:
     pod: UntriedPod = {
-        **{"namespace": "shop", "pod": "held", "uid": "u", "owner": None, "createdAt": "2000-01-01T00:00:00Z"},
-        **{"schedulerName": "p", "schedulingGates": list(gates)},
+        "namespace": "shop",
+        "pod": "held",
+        "uid": "u",
+        "owner": None,
+        "createdAt": "2000-01-01T00:00:00Z",
+        "schedulerName": "p",
+        "schedulingGates": list(gates),
     }
     document = build_pending_pods([], now_us=10**15)
     document["live"] = build_live_pending(NOW, [], [pod])

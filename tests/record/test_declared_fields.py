@@ -74,7 +74,10 @@ def test_every_declared_path_has_a_meaning(kind: type) -> None:
 
 @pytest.mark.parametrize(
     ("namespace", "hidden"),
-    [("other", {*Discloses} - SHOWN), ("shown-namespace", {*Discloses} - SHOWN - {Discloses.THIS_POD})],
+    [
+        ("other", {*Discloses} - SHOWN),
+        ("shown-namespace", {*Discloses} - SHOWN - {Discloses.NAMESPACE, Discloses.THIS_POD}),
+    ],
     ids=["reader of another namespace", "reader of the pod's namespace"],
 )
 def test_a_reader_sees_no_text_that_is_not_declared_as_shown(namespace: str, hidden: Set[Discloses]) -> None:

@@ -17,6 +17,7 @@ from herodotus_answers.cluster_review import (
     ClusterReviewStatus,
     Consolidation,
     EmptiedNode,
+    KeepingPod,
     KeptNode,
     NodeAmounts,
     NodeCapacity,
@@ -40,6 +41,7 @@ from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
 from herodotus_record import codec
 from tests.builders import CLUSTER
 from tests.endpoint.service import Service
+from tests.support.answers import a_status, fill
 
 QUEUE = "/ingest/v1/reviews"
 OURS = "herodotus-scheduler"
@@ -47,52 +49,97 @@ BUSY = "0/3 nodes are available: 3 Insufficient cpu."
 
 
 def moved(namespace: str, name: str, **more: Any) -> ReviewedPlacement:
-    return ReviewedPlacement(
-        **{"namespace": namespace, "name": name, "cause": "Drained", "from_node": "worker-1", "node": "worker-2"} | more
+    return fill(
+        ReviewedPlacement,
+        **{"namespace": namespace, "name": name, "cause": "Drained", "fromNode": "worker-1", "node": "worker-2"} | more,
     )
 
 
 def _condition(name: str) -> NodeGroupCondition:
-    return NodeGroupCondition(object=name, type="Ready", status="False", reason="R", message="a secret message")
+    return fill(NodeGroupCondition, object=name, type="Ready", status="False", reason="R", message="a secret message")
 
 
 def _verdicts(namespace: str, name: str) -> PodGroupVerdicts:
-    rejection = GroupRejection(plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret text"], zones=["a"])
-    verdict = GroupVerdict(
-        group="spot", verdict="DoesNotFit", rejections=[rejection], change=f"lower the cpu request of {name}"
+    rejection = fill(
+        GroupRejection, plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret text"], zones=["a"]
     )
-    report = AutoscalerReport(component="karpenter", reason="Nominated", message="a secret report", at="t", count=1)
-    return PodGroupVerdicts(namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report])
+    verdict = fill(
+        GroupVerdict,
+        group="spot",
+        verdict="DoesNotFit",
+        rejections=[rejection],
+        change=f"lower the cpu request of {name}",
+    )
+    report = fill(
+        AutoscalerReport, component="karpenter", reason="Nominated", message="a secret report", at="t", count=1
+    )
+    return fill(
+        PodGroupVerdicts, namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report]
+    )
 
 
-STATUS = ClusterReviewStatus(
+STATUS = a_status(
     placements=[moved("shop", "web-1", owner="ReplicaSet/web"), moved("secret", "secret-1", owner="Job/secret")],
     pending=[moved("shop", "waits", victims=["shop/low", "secret/low"], reason=f"{BUSY} secret/low is on worker-1")],
     blocked=[
-        BlockedPod(
-            namespace=ns, name=f"{ns}-b", node="worker-1", cause="Budget", message=f"budget {ns}", budget=f"{ns}-budget"
+        fill(
+            BlockedPod,
+            namespace=ns,
+            name=f"{ns}-b",
+            node="worker-1",
+            cause="Budget",
+            message=f"budget {ns}",
+            budget=f"{ns}-budget",
         )
         for ns in ("shop", "secret")
     ],
     ignored=[
-        RemovedPod(namespace="secret", name="secret-ds", node="worker-1", cause="DaemonSet", owner="DaemonSet/secret")
+        fill(
+            RemovedPod,
+            namespace="secret",
+            name="secret-ds",
+            node="worker-1",
+            cause="DaemonSet",
+            owner="DaemonSet/secret",
+        )
     ],
-    deleted=[RemovedPod(namespace="shop", name="bare", node="worker-1", cause="NoController")],
-    nodes=[ChangedNode(name="worker-1", before=NodeAmounts(pods=3, cpu=1, memory=2), after=None, schedulable=False)],
-    capacity=Capacity(
+    deleted=[fill(RemovedPod, namespace="shop", name="bare", node="worker-1", cause="NoController")],
+    nodes=[
+        fill(
+            ChangedNode,
+            name="worker-1",
+            before=fill(NodeAmounts, pods=3, cpu=1, memory=2),
+            after=None,
+            schedulable=False,
+        )
+    ],
+    capacity=fill(
+        Capacity,
         fits=3,
         limited=False,
         message=f"{BUSY} secret",
-        nodes=[NodeCapacity(node="worker-1", fits=3, limited_by="secret pod")],
+        nodes=[fill(NodeCapacity, node="worker-1", fits=3, limitedBy="secret pod")],
         zones={"z1": 3},
     ),
-    consolidation=Consolidation(
-        emptied=[EmptiedNode(node="worker-2", pods=1, targets={"worker-1": 1})],
-        kept=[KeptNode(node="worker-3", pods={"shop/a": BUSY, "secret/b": "secret", "secret/c": "secret"})],
+    consolidation=fill(
+        Consolidation,
+        emptied=[fill(EmptiedNode, node="worker-2", pods=1, targets={"worker-1": 1})],
+        kept=[
+            fill(
+                KeptNode,
+                node="worker-3",
+                pods=[
+                    fill(KeepingPod, pod="shop/a", reason=BUSY),
+                    *(fill(KeepingPod, pod=f"secret/{name}", reason="secret") for name in "bc"),
+                ],
+            )
+        ],
     ),
-    node_groups=NodeGroupReview(
+    nodeGroups=fill(
+        NodeGroupReview,
         groups=[
-            NodeGroup(
+            fill(
+                NodeGroup,
                 name="spot",
                 source="NodePool",
                 nodes=1,
@@ -102,23 +149,31 @@ STATUS = ClusterReviewStatus(
             )
         ],
         pods=[_verdicts("shop", "waits"), _verdicts("secret", "secret-2")],
-        estimates=[NodeEstimate(group="spot", nodes=2, pods=3, on_present_nodes=0, left=0, zones={"a": 2})],
+        estimates=[fill(NodeEstimate, group="spot", nodes=2, pods=3, onPresentNodes=0, left=0, zones={"a": 2})],
         ungrouped=4,
         conditions=[_condition("cluster-autoscaler")],
     ),
-    scale_down=ScaleDown(
+    scaleDown=fill(
+        ScaleDown,
         nodes=[
-            NodeScaleDown(
+            fill(
+                NodeScaleDown,
                 node="worker-1",
                 group="spot",
                 pods=2,
                 blockers=[
-                    ScaleDownBlocker(cause="MinSize", message="node group spot has size 1 of at least 1"),
-                    ScaleDownBlocker(cause="FitsNowhere", message=f"{BUSY} secret/low is there", pod="shop/waits"),
-                    ScaleDownBlocker(cause="Budget", message="budget secret", pod="secret/secret-2"),
+                    fill(ScaleDownBlocker, cause="MinSize", message="node group spot has size 1 of at least 1"),
+                    fill(
+                        ScaleDownBlocker,
+                        cause="FitsNowhere",
+                        message="fits on no other node",
+                        reason=f"{BUSY} secret/low is there",
+                        pod="shop/waits",
+                    ),
+                    fill(ScaleDownBlocker, cause="Budget", message="budget secret", pod="secret/secret-2"),
                 ],
             )
-        ]
+        ],
     ),
     notes=["a secret note"],
 )

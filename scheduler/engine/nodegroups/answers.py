@@ -1,6 +1,6 @@
 """The answers to questions about node groups and scale-down, as parts of a ClusterReview.
 
-Owns: the answer's structs from what the other modules find. Does not own: groups, verdicts, estimates, blockers.
+Owns: the answers from what the other modules find. Does not own: groups, verdicts, estimates, blockers.
 
 Invariant: the state is as before when an answer is returned, so that other questions can follow.
 """
@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from herodotus_answers.cluster_review import ClusterReviewSpec
+from herodotus_answers.cluster_questions import (
+    ClusterQuestion,
+    NodeGroupShape,
+    NodeGroupsQuestion,
+    ScaleDownQuestion,
+)
 from herodotus_answers.node_groups import (
     KNOWN,
     PARTLY_KNOWN,
@@ -18,12 +23,9 @@ from herodotus_answers.node_groups import (
     NodeGroup,
     NodeGroupCondition,
     NodeGroupReview,
-    NodeGroupShape,
-    NodeGroupsQuestion,
     NodeTemplate,
     PodGroupVerdicts,
     ScaleDown,
-    ScaleDownQuestion,
 )
 from herodotus_record.templates import parse_pod_template
 from herodotus_record.units import format_quantities
@@ -79,11 +81,13 @@ class NodeGroupAnswers:
         groups = [self._describe_group(group, by_pool) for group in self.found.groups]
         matched = {name for group in self.found.groups for name in (group.name, group.source.replace(" ", "/"))}
         others = [r.conditions for name, r in self._status.groups.items() if name not in matched]
-        return NodeGroupReview(
-            groups=groups,
-            ungrouped=self.found.ungrouped,
-            conditions=[*self._status.conditions, *(condition for each in others for condition in each)],
-        )
+        return {
+            "groups": groups,
+            "pods": [],
+            "estimates": [],
+            "ungrouped": self.found.ungrouped,
+            "conditions": [*self._status.conditions, *(condition for each in others for condition in each)],
+        }
 
     def _describe_group(self, group: FoundGroup, by_pool: Mapping[str, list[NodeGroupCondition]]) -> NodeGroup:
         templates = self._evaluator.known_templates(group)
@@ -91,35 +95,35 @@ class NodeGroupAnswers:
         reported = self._status.groups.get(group.name) or self._status.groups.get(group.source.replace(" ", "/"))
         conditions = by_pool.get(group.name, []) if group.requirements is not None else []
         limits = [find_limit(group, template.shape.allocatable) for template in templates] or [find_limit(group)]
-        return NodeGroup(
-            name=group.name,
-            source=group.source,
-            nodes=len(group.nodes),
-            size=group.present_size,
-            shape=KNOWN if templates else PARTLY_KNOWN if partly else UNKNOWN,
-            min_size=group.min_size,
-            max_size=group.max_size,
-            limits=format_quantities(group.limits),
-            used=format_quantities({r: amount for r, amount in group.used.items() if r in group.limits}),
-            at_limit=limits[0] if all(limits) else "",
-            weight=group.weight,
-            startup_taints=[format_taint(taint) for taint in group.startup_taints],
-            disruption_budgets=group.budgets,
-            templates=[_describe_template(template) for template in templates],
-            conditions=[*conditions, *(reported.conditions if reported else ())],
-        )
+        return {
+            "name": group.name,
+            "source": group.source,
+            "nodes": len(group.nodes),
+            "size": group.present_size,
+            "shape": KNOWN if templates else PARTLY_KNOWN if partly else UNKNOWN,
+            "minSize": group.min_size,
+            "maxSize": group.max_size,
+            "limits": format_quantities(group.limits),
+            "used": format_quantities({r: amount for r, amount in group.used.items() if r in group.limits}),
+            "atLimit": limits[0] if all(limits) else "",
+            "weight": group.weight,
+            "startupTaints": [format_taint(taint) for taint in group.startup_taints],
+            "disruptionBudgets": group.budgets,
+            "templates": [_describe_template(template) for template in templates],
+            "conditions": [*conditions, *(reported.conditions if reported else ())],
+        }
 
     def evaluate(self, pod: Pod, *, exists: bool = True) -> PodGroupVerdicts:
         """Return the verdicts on a pod without a node for each group, and the autoscalers' events about it."""
         meta, workload = pod.metadata, find_workload(pod, self._objects)
         framework = self._framework(pod)
-        return PodGroupVerdicts(
-            namespace=meta.namespace,
-            name=meta.name,
-            owner="" if workload is None else str(workload),
-            groups=self._evaluator.evaluate(framework, PodInfo(pod)),
-            reports=list_reports(self._objects, meta.namespace, meta.name) if exists else [],
-        )
+        return {
+            "namespace": meta.namespace,
+            "name": meta.name,
+            "owner": "" if workload is None else str(workload),
+            "groups": self._evaluator.evaluate(framework, PodInfo(pod)),
+            "reports": list_reports(self._objects, meta.namespace, meta.name) if exists else [],
+        }
 
     def _framework(self, pod: Pod) -> Framework:
         """Return the framework of the pod's scheduler. Raises NodeGroupError if no profile has its name."""
@@ -150,7 +154,7 @@ def is_waiting(pod: Pod) -> bool:
 
 def answer_node_groups(
     state: WhatIfState,
-    spec: ClusterReviewSpec,
+    spec: ClusterQuestion,
     classes: Mapping[str, PriorityClass] | None,
     report: Report,
     seed: int,
@@ -166,18 +170,18 @@ def answer_node_groups(
     pods = _find_pods(state, question.pods)
     answers = NodeGroupAnswers(state, question.label_keys, question.shapes)
     review, notes = answers.describe(), list(answers.found.notes)
-    if state.unread or not review.groups:
-        notes.insert(0, "; ".join(filter(None, ["" if review.groups else NO_AUTOSCALER, state.unread])))
-    review.pods = [answers.evaluate(pod) for pod in pods]
+    if state.unread or not review["groups"]:
+        notes.insert(0, "; ".join(filter(None, ["" if review["groups"] else NO_AUTOSCALER, state.unread])))
+    review["pods"] = [answers.evaluate(pod) for pod in pods]
     if question.object is not None:
         template = parse_pod_template(question.object)
         namespace = template.namespace or question.namespace
         built = build_pods(
             template, namespace, template.scheduler or spec.scheduler_name, 1, dict(classes) if classes else None
         )
-        review.pods.append(answers.evaluate(built.pods[0].pod, exists=False))
+        review["pods"].append(answers.evaluate(built.pods[0].pod, exists=False))
     if question.estimate:
-        review.estimates = answers.estimate(report, seed)
+        review["estimates"] = answers.estimate(report, seed)
     return review, notes
 
 
@@ -203,15 +207,15 @@ def _describe_template(template: TemplateNode) -> NodeTemplate:
     for pod in template.pods:
         for resource, amount in pod.requests.items():
             requests[resource] = requests.get(resource, 0) + amount
-    return NodeTemplate(
-        zone=shape.zone,
-        instance_type=shape.instance_type,
-        source=shape.source,
-        labels=dict(template.node.metadata.labels or {}),
-        taints=[format_taint(taint) for taint in shape.taints],
-        allocatable={resource: str(amount) for resource, amount in (shape.allocatable or {}).items()},
-        daemon_pods=len(template.pods),
-        daemon_requests=format_quantities({r: amount for r, amount in requests.items() if amount}),
-        volume_limits=template.volume_limits,
-        devices=template.devices,
-    )
+    return {
+        "zone": shape.zone,
+        "instanceType": shape.instance_type,
+        "source": shape.source,
+        "labels": dict(template.node.metadata.labels or {}),
+        "taints": [format_taint(taint) for taint in shape.taints],
+        "allocatable": {resource: str(amount) for resource, amount in (shape.allocatable or {}).items()},
+        "daemonPods": len(template.pods),
+        "daemonRequests": format_quantities({r: amount for r, amount in requests.items() if amount}),
+        "volumeLimits": dict(template.volume_limits),
+        "devices": template.devices,
+    }

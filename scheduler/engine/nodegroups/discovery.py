@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from herodotus_answers.node_groups import NodeGroupShape
+from herodotus_answers.cluster_questions import NodeGroupShape
 from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.nodegroups.cluster_api import MachineGroups, read_machine_owner

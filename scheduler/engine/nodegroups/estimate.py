@@ -128,15 +128,15 @@ class _Trial:
     def describe(self, pods: int) -> NodeEstimate:
         """Return the estimate for a number of pods."""
         limit = self._limit or (f"the first {MAX_PODS} of {pods} pods are counted" if pods > MAX_PODS else "")
-        return NodeEstimate(
-            group=self._group.name,
-            nodes=len(self._added),
-            pods=len(self._placed),
-            on_present_nodes=self._on_present,
-            left=pods - len(self._placed),
-            zones={zone: count for zone, count in sorted(self._zones.items()) if zone},
-            limited_by=limit,
-        )
+        return {
+            "group": self._group.name,
+            "nodes": len(self._added),
+            "pods": len(self._placed),
+            "onPresentNodes": self._on_present,
+            "left": pods - len(self._placed),
+            "zones": {zone: count for zone, count in sorted(self._zones.items()) if zone},
+            "limitedBy": limit,
+        }
 
     def undo(self) -> None:
         """Remove everything that the trial added."""

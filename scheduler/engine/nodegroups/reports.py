@@ -37,18 +37,18 @@ _CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 
 def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[AutoscalerReport]:
     """Return the autoscalers' events about a pod, the newest first."""
-    reports = [
-        AutoscalerReport(
-            component=event.component,
-            reason=event.reason,
-            message=event.message,
-            at=event.last_seen,
-            count=max(event.count or 1, event.series.count if event.series else 0),
-        )
+    reports: list[AutoscalerReport] = [
+        {
+            "component": event.component,
+            "reason": event.reason,
+            "message": event.message,
+            "at": event.last_seen,
+            "count": max(event.count or 1, event.series.count if event.series else 0),
+        }
         for event in objects.in_namespace(Event, namespace)
         if event.involved_object.kind == "Pod" and event.involved_object.name == name and _is_of_autoscaler(event)
     ]
-    return sorted(reports, key=lambda report: report.at, reverse=True)[:MAX_REPORTS]
+    return sorted(reports, key=lambda report: report["at"], reverse=True)[:MAX_REPORTS]
 
 
 def _is_of_autoscaler(event: Event) -> bool:
@@ -76,13 +76,13 @@ _MUST_BE_TRUE: Final = ("Launched", "Registered", "Initialized", "Ready")
 
 
 def _describe(name: str, condition: Any) -> NodeGroupCondition:
-    return NodeGroupCondition(
-        object=name,
-        type=condition.type,
-        status=condition.status,
-        reason=condition.reason,
-        message=condition.message,
-    )
+    return {
+        "object": name,
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+    }
 
 
 @dataclass
@@ -120,9 +120,14 @@ class AutoscalerStatus:
         status = documents[0] if documents and isinstance(documents[0], Mapping) else None
         if status is None or not ("clusterWide" in status or "nodeGroups" in status):
             first = text.strip()[:MAX_TEXT]
-            return cls(
-                [NodeGroupCondition(object=_CLUSTER_AUTOSCALER, type="Status", status="", reason="", message=first)]
-            )
+            told: NodeGroupCondition = {
+                "object": _CLUSTER_AUTOSCALER,
+                "type": "Status",
+                "status": "",
+                "reason": "",
+                "message": first,
+            }
+            return cls([told])
         parsed = cls(list(_list_conditions(_CLUSTER_AUTOSCALER, status.get("clusterWide"))))
         for group in status.get("nodeGroups") or ():
             if isinstance(group, Mapping) and group.get("name"):
@@ -154,10 +159,10 @@ def _list_conditions(name: str, status: object) -> Iterator[NodeGroupCondition]:
         if isinstance(part, Mapping) and "status" in part:
             backoff = part.get("backoffInfo")
             backoff = backoff if isinstance(backoff, Mapping) else {}
-            yield NodeGroupCondition(
-                object=name,
-                type=key[:1].upper() + key[1:],
-                status=str(part["status"]),
-                reason=str(backoff.get("errorCode") or ""),
-                message=str(backoff.get("errorMessage") or ""),
-            )
+            yield {
+                "object": name,
+                "type": key[:1].upper() + key[1:],
+                "status": str(part["status"]),
+                "reason": str(backoff.get("errorCode") or ""),
+                "message": str(backoff.get("errorMessage") or ""),
+            }

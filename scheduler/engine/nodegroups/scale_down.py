@@ -12,6 +12,7 @@ Each node is examined alone: its pods are removed, placed on the other nodes wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -37,7 +38,7 @@ _NO_ANNOTATIONS: Final = PodAnnotations()
 def find_blockers(simulation: Simulation, discovered: FoundGroups, names: Sequence[str] | None) -> ScaleDown:
     """Return what keeps each node; `names` are the nodes in question, None for all. Nodes must exist."""
     groups = {group.name: group for group in discovered.groups}
-    nodes = []
+    nodes: list[NodeScaleDown] = []
     for name in list(simulation.nodes.index) if names is None else dict.fromkeys(names):
         node = simulation.node(name)
         if node is None:
@@ -45,35 +46,31 @@ def find_blockers(simulation: Simulation, discovered: FoundGroups, names: Sequen
         group = groups.get(discovered.group_of.get(name, ""))
         pods = [pod for pod in simulation.pods_on(name) if not is_left_alone(pod.pod)]
         blockers = [*_list_node_blockers(node, group), *_list_pod_blockers(simulation, name, pods)]
-        nodes.append(NodeScaleDown(node=name, group=group.name if group else "", pods=len(pods), blockers=blockers))
-    return ScaleDown(nodes=sorted(nodes, key=lambda node: (bool(node.blockers), node.node)))
+        nodes.append({"node": name, "group": group.name if group else "", "pods": len(pods), "blockers": blockers})
+    return {"nodes": sorted(nodes, key=lambda node: (bool(node["blockers"]), node["node"]))}
+
+
+def _block(
+    cause: str, message: str, pod: str | None = None, *, reason: str = "", autoscaler: str = ""
+) -> ScaleDownBlocker:
+    return {"cause": cause, "pod": pod, "message": message, "reason": reason, "autoscaler": autoscaler}
 
 
 def _list_node_blockers(node: Node, group: FoundGroup | None) -> Iterator[ScaleDownBlocker]:
     annotations = node.metadata.annotations or {}
     if annotations.get(SCALE_DOWN_DISABLED) == _TRUE:
-        yield ScaleDownBlocker(
-            cause="ScaleDownDisabled",
-            message=f"the node is annotated {SCALE_DOWN_DISABLED}: true",
-            autoscaler=CLUSTER_AUTOSCALER,
-        )
+        message = f"the node is annotated {SCALE_DOWN_DISABLED}: true"
+        yield _block("ScaleDownDisabled", message, autoscaler=CLUSTER_AUTOSCALER)
     if annotations.get(DO_NOT_DISRUPT) == _TRUE:
-        yield ScaleDownBlocker(
-            cause="DoNotDisrupt", message=f"the node is annotated {DO_NOT_DISRUPT}: true", autoscaler=KARPENTER
-        )
+        yield _block("DoNotDisrupt", f"the node is annotated {DO_NOT_DISRUPT}: true", autoscaler=KARPENTER)
     if group is None:
         return
     if group.min_size is not None and group.present_size <= group.min_size:
-        yield ScaleDownBlocker(
-            cause="MinSize",
-            message=f"node group {group.name} has size {group.present_size} of at least {group.min_size}",
-            autoscaler=CLUSTER_AUTOSCALER,
-        )
+        message = f"node group {group.name} has size {group.present_size} of at least {group.min_size}"
+        yield _block("MinSize", message, autoscaler=CLUSTER_AUTOSCALER)
     for budget in group.budgets:
         if budget.startswith(("0 nodes", "0% nodes")):
-            yield ScaleDownBlocker(
-                cause="DisruptionBudget", message=f"NodePool {group.name} allows {budget}", autoscaler=KARPENTER
-            )
+            yield _block("DisruptionBudget", f"NodePool {group.name} allows {budget}", autoscaler=KARPENTER)
 
 
 def _list_pod_blockers(simulation: Simulation, node: str, pods: Sequence[PodInfo]) -> Iterator[ScaleDownBlocker]:
@@ -90,13 +87,8 @@ def _list_rules(pod: Pod, has_budget: bool) -> Iterator[ScaleDownBlocker]:
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     annotations = pod.metadata.annotations or _NO_ANNOTATIONS
     if annotations.do_not_disrupt == _TRUE:
-        yield ScaleDownBlocker(
-            cause="DoNotDisrupt", message=f"annotated {DO_NOT_DISRUPT}: true", pod=name, autoscaler=KARPENTER
-        )
-
-    def block(cause: str, message: str) -> ScaleDownBlocker:
-        return ScaleDownBlocker(cause=cause, message=message, pod=name, autoscaler=CLUSTER_AUTOSCALER)
-
+        yield _block("DoNotDisrupt", f"annotated {DO_NOT_DISRUPT}: true", name, autoscaler=KARPENTER)
+    block = partial(_block, pod=name, autoscaler=CLUSTER_AUTOSCALER)
     if annotations.safe_to_evict == _TRUE:
         return
     if annotations.safe_to_evict == _FALSE:
@@ -136,7 +128,7 @@ def _check_budgets(simulation: Simulation, pods: Sequence[PodInfo]) -> Iterator[
         simulation.budgets = before.copy()
         refusal = simulation.budgets.evict(pod.pod)
         if refusal is not None:
-            yield ScaleDownBlocker(cause="Budget", message=refusal.message, pod=pod.full_name)
+            yield _block("Budget", refusal.message, pod.full_name)
     simulation.budgets = before
 
 
@@ -159,8 +151,8 @@ def _check_placements(simulation: Simulation, node: str, pods: Sequence[PodInfo]
             successor = build_replacement(pod.pod, simulation.next_number())
             result = simulation.place(successor)
             if result is None or result.chosen is None:
-                message = format_no_profile(pod.pod) if result is None else result.message
-                yield ScaleDownBlocker(cause="FitsNowhere", message=message, pod=pod.full_name)
+                reason = format_no_profile(pod.pod) if result is None else result.message
+                yield _block("FitsNowhere", "fits on no other node", pod.full_name, reason=reason)
             else:
                 placed.append((successor, simulation.nodes.names[result.chosen]))
     finally:

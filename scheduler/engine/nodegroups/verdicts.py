@@ -24,6 +24,7 @@ from herodotus_answers.node_groups import (
     SHAPE_UNKNOWN,
     GroupRejection,
     GroupVerdict,
+    Verdict,
 )
 from herodotus_answers.suggestions import format_change
 from herodotus_record import reasons
@@ -199,32 +200,38 @@ def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> GroupVerdict:
     if fitting:
         limits = [find_limit(group, each.template.shape.allocatable) for each in fitting]
         at_limit = limits[0] if all(limits) else ""
-        zones = _list_zones(fitting)
-        return GroupVerdict(
-            group=group.name, verdict=FITS_AT_LIMIT if at_limit else FITS, zones=zones, at_limit=at_limit
-        )
+        verdict = _state(group, FITS_AT_LIMIT if at_limit else FITS, at_limit)
+        return {**verdict, "zones": _list_zones(fitting)}
     at_limit = find_limit(group)
     if not tried:
-        return GroupVerdict(group=group.name, verdict=SHAPE_UNKNOWN, at_limit=at_limit, unknown=_NO_SHAPE)
+        return {**_state(group, SHAPE_UNKNOWN, at_limit), "unknown": _NO_SHAPE}
     undecided = [each for each in tried if not each.decided]
     if undecided:
-        unknown = _OTHERS_POSSIBLE if with_amounts else _AMOUNTS_UNKNOWN
-        return GroupVerdict(
-            group=group.name,
-            verdict=SHAPE_UNKNOWN,
-            zones=_list_zones(undecided),
-            at_limit=at_limit,
-            rejections=_combine(with_amounts),
-            unknown=unknown,
-        )
+        return {
+            **_state(group, SHAPE_UNKNOWN, at_limit),
+            "zones": _list_zones(undecided),
+            "rejections": _combine(with_amounts),
+            "unknown": _OTHERS_POSSIBLE if with_amounts else _AMOUNTS_UNKNOWN,
+        }
     change = next((each.change for each in tried if each.change is not None), None)
-    return GroupVerdict(
-        group=group.name,
-        verdict=DOES_NOT_FIT,
-        at_limit=at_limit,
-        rejections=_combine(with_amounts or tried),
-        change="" if change is None else " and ".join(format_change(change, each) for each in change.changes),
-    )
+    return {
+        **_state(group, DOES_NOT_FIT, at_limit),
+        "rejections": _combine(with_amounts or tried),
+        "change": "" if change is None else " and ".join(format_change(change, each) for each in change.changes),
+    }
+
+
+def _state(group: FoundGroup, verdict: Verdict, at_limit: str) -> GroupVerdict:
+    """Return a verdict on a group without zones, rejections and other reasons."""
+    return {
+        "group": group.name,
+        "verdict": verdict,
+        "zones": [],
+        "atLimit": at_limit,
+        "rejections": [],
+        "change": "",
+        "unknown": "",
+    }
 
 
 def _list_zones(tried: Iterable[_Tried]) -> list[str]:
@@ -236,11 +243,10 @@ def _combine(tried: Sequence[_Tried]) -> list[GroupRejection]:
     rejections: dict[str, GroupRejection] = {}
     for each in tried:
         for verdict in each.decided:
-            rejection = rejections.setdefault(
-                verdict.plugin, GroupRejection(plugin=verdict.plugin, reasons=[], zones=[])
-            )
+            found: GroupRejection = {"plugin": verdict.plugin, "reasons": [], "zones": []}
+            rejection = rejections.setdefault(verdict.plugin, found)
             texts = map(reasons.format_reason, verdict.verdict.reasons)
-            rejection.reasons += [text for text in texts if text not in rejection.reasons]
+            rejection["reasons"] += [text for text in texts if text not in rejection["reasons"]]
             zone = each.template.shape.zone
-            rejection.zones += [zone] if zone and zone not in rejection.zones else []
+            rejection["zones"] += [zone] if zone and zone not in rejection["zones"] else []
     return list(rejections.values())

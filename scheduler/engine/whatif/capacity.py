@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_answers.cluster_review import Capacity, CapacityQuestion, NodeCapacity
+from herodotus_answers.cluster_questions import CapacityQuestion
+from herodotus_answers.cluster_review import Capacity, NodeCapacity
 from herodotus_record import reasons
 from herodotus_record.templates import parse_pod_template
 from herodotus_record.units import natural_sort_key
@@ -58,16 +59,18 @@ def measure_capacity(
     here = _count_pods(simulation.nodes)
     here.subtract(before)
     here = +here
-    nodes = [NodeCapacity(node=name, fits=here[name], limited_by=limits.get(name, "")) for name in {*here, *limits}]
-    return Capacity(
-        fits=here.total(),
-        limited=groups == most,
-        message=message,
-        nodes=sorted(nodes, key=lambda node: (-node.fits, natural_sort_key(node.node))),
-        zones=_count_zones(simulation, here),
-        groups=groups if question.group_size else None,
-        group_size=question.group_size,
-    )
+    nodes: list[NodeCapacity] = [
+        {"node": name, "fits": here[name], "limitedBy": limits.get(name, "")} for name in {*here, *limits}
+    ]
+    return {
+        "fits": here.total(),
+        "limited": groups == most,
+        "message": message,
+        "nodes": sorted(nodes, key=lambda node: (-node["fits"], natural_sort_key(node["node"]))),
+        "zones": _count_zones(simulation, here),
+        "groups": groups if question.group_size else None,
+        "groupSize": question.group_size,
+    }
 
 
 def _number(pod: Pod, name: str, number: int) -> PodInfo:

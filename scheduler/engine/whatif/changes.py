@@ -18,22 +18,20 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from herodotus_answers.cluster_review import (
+from herodotus_answers.cluster_questions import (
     AddNodes,
     Change,
-    ChangedNode,
-    ClusterReviewSpec,
-    ClusterReviewStatus,
+    ClusterQuestion,
     Cordon,
     Create,
     Drain,
     LabelNodes,
-    NodeAmounts,
     RemoveNodes,
     Scale,
     TaintNodes,
     Uncordon,
 )
+from herodotus_answers.cluster_review import ChangedNode, ClusterReviewStatus, NodeAmounts, build_empty_status
 from herodotus_record.templates import POD, PodTemplateError, parse_pod_template
 from scheduler.engine.manifests.cluster import decode_pod_group
 from scheduler.engine.nodegroups.answers import answer_node_groups, answer_scale_down
@@ -75,7 +73,7 @@ class _Amounts(NamedTuple):
 
 def answer_review(
     state: WhatIfState,
-    spec: ClusterReviewSpec,
+    spec: ClusterQuestion,
     report: Report,
     seed: int,
     classes: dict[str, PriorityClass] | None = None,
@@ -90,11 +88,11 @@ def answer_review(
             node_groups, notes = answer_node_groups(state, spec, classes, report, seed)
         except (NodeGroupError, PodTemplateError) as e:
             raise ClusterReviewError(f"nodeGroups: {e}") from e
-        return ClusterReviewStatus(node_groups=node_groups, notes=notes)
+        return {**build_empty_status(), "nodeGroups": node_groups, "notes": notes}
     if spec.upgrade is not None:
         try:
             upgrade, notes = compare_versions(state, spec.upgrade, report)
-            return ClusterReviewStatus(upgrade=upgrade, notes=notes)
+            return {**build_empty_status(), "upgrade": upgrade, "notes": notes}
         except UpgradeError as e:
             raise ClusterReviewError(str(e)) from e
     simulation = Simulation(state, report, seed)
@@ -102,7 +100,7 @@ def answer_review(
         try:
             scale_down = answer_scale_down(simulation, spec.scale_down)
             unread = [state.unread] if state.unread else []
-            return ClusterReviewStatus(scale_down=scale_down, notes=[*unread, *simulation.notes])
+            return {**build_empty_status(), "scaleDown": scale_down, "notes": [*unread, *simulation.notes]}
         except NodeGroupError as e:
             raise ClusterReviewError(f"scaleDown: {e}") from e
     if spec.capacity is not None:
@@ -110,7 +108,7 @@ def answer_review(
             raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {spec.capacity.limit}")
         try:
             capacity = measure_capacity(simulation, spec.capacity, spec.scheduler_name, classes)
-            return ClusterReviewStatus(capacity=capacity, notes=[*simulation.notes])
+            return {**build_empty_status(), "capacity": capacity, "notes": [*simulation.notes]}
         except PodTemplateError as e:
             raise ClusterReviewError(f"capacity: object: {e}") from e
     if spec.consolidate is not None:
@@ -118,7 +116,7 @@ def answer_review(
         if missing:
             raise ClusterReviewError(f'consolidate: nodes "{missing[0]}" not found')
         consolidation = consolidate(simulation, spec.consolidate)
-        return ClusterReviewStatus(consolidation=consolidation, notes=[*simulation.notes])
+        return {**build_empty_status(), "consolidation": consolidation, "notes": [*simulation.notes]}
     before = _measure(simulation)
     review = _Review(simulation, classes, spec.scheduler_name)
     for number, change in enumerate(spec.changes or (), 1):
@@ -128,16 +126,17 @@ def answer_review(
             raise ClusterReviewError(f"change {number} ({type(change).__name__}): {e}") from e
         simulation.settle()
     placements, pending = simulation.list_placements()
-    return ClusterReviewStatus(
-        placements=placements,
-        pending=pending,
-        groups=simulation.list_groups(),
-        blocked=review.drained.list_blocked(simulation),
-        ignored=review.drained.list_ignored(simulation),
-        deleted=simulation.list_ended(),
-        nodes=list(_compare(before, _measure(simulation))),
-        notes=[*review.notes, *simulation.notes],
-    )
+    return {
+        **build_empty_status(),
+        "placements": placements,
+        "pending": pending,
+        "groups": simulation.list_groups(),
+        "blocked": review.drained.list_blocked(simulation),
+        "ignored": review.drained.list_ignored(simulation),
+        "deleted": simulation.list_ended(),
+        "nodes": list(_compare(before, _measure(simulation))),
+        "notes": [*review.notes, *simulation.notes],
+    }
 
 
 class _Review:
@@ -381,7 +380,7 @@ def _measure(simulation: Simulation) -> dict[str, _Amounts]:
     for name, slot in nodes.index.items():
         node = nodes.nodes[slot]
         if node is not None:
-            figures[name] = _Amounts(node, NodeAmounts(pods=pods[slot], cpu=cpu[slot], memory=memory[slot]))
+            figures[name] = _Amounts(node, {"pods": pods[slot], "cpu": cpu[slot], "memory": memory[slot]})
     return figures
 
 
@@ -390,12 +389,12 @@ def _compare(before: dict[str, _Amounts], after: dict[str, _Amounts]) -> Iterabl
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new:
-            yield ChangedNode(
-                name=name,
-                before=old.amounts if old else None,
-                after=new.amounts if new else None,
-                schedulable=new is not None and not new.node.spec.unschedulable,
-            )
+            yield {
+                "name": name,
+                "before": old.amounts if old else None,
+                "after": new.amounts if new else None,
+                "schedulable": new is not None and not new.node.spec.unschedulable,
+            }
 
 
 def _choose_pods_to_delete(kind: str, pods: Sequence[tuple[PodInfo, str]], count: int) -> list[tuple[PodInfo, str]]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from herodotus_answers.cluster_review import Consolidation, ConsolidationQuestion, Drain, EmptiedNode, KeptNode
+from herodotus_answers.cluster_questions import ConsolidationQuestion, Drain
+from herodotus_answers.cluster_review import Consolidation, KeepingPod
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.whatif.eviction import find_refusal, is_left_alone
@@ -26,15 +27,17 @@ def consolidate(simulation: Simulation, question: ConsolidationQuestion) -> Cons
     Nodes of the question that do not exist are left out.
     """
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
-    result = Consolidation(emptied=[], kept=[])
+    result: Consolidation = {"emptied": [], "kept": []}
     for node in _list_candidates(simulation, question.nodes):
         trial = _Trial(simulation, node)
         trial.run(flags)
         if trial.blockers:
             trial.undo()
-            result.kept.append(KeptNode(node=node, pods=trial.blockers))
+            pods: list[KeepingPod] = [{"pod": pod, "reason": reason} for pod, reason in trial.blockers.items()]
+            result["kept"].append({"node": node, "pods": pods})
         else:
-            result.emptied.append(EmptiedNode(node=node, pods=len(trial.removed), targets=dict(trial.count_targets())))
+            targets = dict(trial.count_targets())
+            result["emptied"].append({"node": node, "pods": len(trial.removed), "targets": targets})
     return result
 
 

@@ -9,10 +9,10 @@ A mirror pod is recognized by its owner, the node. That the DaemonSet of a pod e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from herodotus_answers.cluster_review import BlockedPod, Drain, RemovedPod
+from herodotus_answers.cluster_questions import Drain
+from herodotus_answers.cluster_review import BlockedPod, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller
@@ -28,22 +28,26 @@ class DrainResult:
     """The pods that drains could not evict, or left alone. A later drain's verdict on a pod replaces an earlier one."""
 
     def __init__(self) -> None:
-        self._stays: dict[str, BlockedPod | RemovedPod] = {}  # by UID
+        self._blocked: dict[str, BlockedPod] = {}  # by UID
+        self._ignored: dict[str, RemovedPod] = {}  # by UID
 
-    def add(self, pod: PodInfo, verdict: BlockedPod | RemovedPod) -> None:
-        """Note why a pod stays on its node."""
-        self._stays[pod.uid] = verdict
+    def block(self, pod: PodInfo, verdict: BlockedPod) -> None:
+        """Note why a pod cannot be evicted."""
+        self._ignored.pop(pod.uid, None)
+        self._blocked[pod.uid] = verdict
+
+    def ignore(self, pod: PodInfo, verdict: RemovedPod) -> None:
+        """Note why a drain leaves a pod alone."""
+        self._blocked.pop(pod.uid, None)
+        self._ignored[pod.uid] = verdict
 
     def list_blocked(self, simulation: Simulation) -> list[BlockedPod]:
         """Return the pods that no drain could evict, without those that another change moved or deleted."""
-        return [stay for stay in self._list(simulation) if isinstance(stay, BlockedPod)]
+        return [stay for uid, stay in self._blocked.items() if simulation.is_on(uid, stay["node"])]
 
     def list_ignored(self, simulation: Simulation) -> list[RemovedPod]:
         """Return the pods that drains left alone, without those that another change moved or deleted."""
-        return [stay for stay in self._list(simulation) if isinstance(stay, RemovedPod)]
-
-    def _list(self, simulation: Simulation) -> Iterator[BlockedPod | RemovedPod]:
-        return (stay for uid, stay in self._stays.items() if simulation.is_on(uid, stay.node))
+        return [stay for uid, stay in self._ignored.items() if simulation.is_on(uid, stay["node"])]
 
 
 def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) -> None:
@@ -56,13 +60,13 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
             refused.append((pod, refusal))
         elif is_left_alone(pod.pod):
             owner = find_controller(pod.pod)
-            result.add(pod, simulation.remove(pod.pod, node, owner.kind if owner else ""))
+            result.ignore(pod, simulation.remove(pod.pod, node, owner.kind if owner else ""))
         else:
             evicted.append(pod)
     if refused:
         refused += [(pod, ("NodeNotDrained", _NOT_DRAINED)) for pod in evicted]
         for pod, (cause, message) in refused:
-            result.add(pod, _block(simulation, pod, node, cause, message))
+            result.block(pod, _block(simulation, pod, node, cause, message))
         return
     while evicted:
         before = simulation.progress
@@ -74,9 +78,7 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
     for pod in evicted:
         refusal_now = simulation.budgets.evict(pod.pod)
         assert refusal_now is not None
-        blocked = _block(simulation, pod, node, "Budget", refusal_now.message)
-        blocked.budget = refusal_now.budget
-        result.add(pod, blocked)
+        result.block(pod, _block(simulation, pod, node, "Budget", refusal_now.message, refusal_now.budget))
 
 
 def is_left_alone(pod: Pod) -> bool:
@@ -107,12 +109,13 @@ def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> boo
     return True
 
 
-def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message: str) -> BlockedPod:
-    return BlockedPod(
-        namespace=pod.namespace,
-        name=pod.name,
-        node=node,
-        cause=cause,
-        message=message,
-        owner=simulation.owner_of(pod.pod),
-    )
+def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message: str, budget: str = "") -> BlockedPod:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "node": node,
+        "cause": cause,
+        "message": message,
+        "owner": simulation.owner_of(pod.pod),
+        "budget": budget,
+    }

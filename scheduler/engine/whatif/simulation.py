@@ -255,9 +255,17 @@ class Simulation:
         """Schedule the waiting pods of a group, each beside the earlier ones, and keep them there or take all back."""
         quorum = find_quorum(key, len(members), self.nodes, self.objects, self._rules)
         before = self._groups.get(key)
-        reviewed = self._groups[key] = ReviewedGroup(
-            namespace=key.namespace, name=key.name, min_count=quorum.min_count, pods=len(members)
-        )
+        reviewed: ReviewedGroup = {
+            "namespace": key.namespace,
+            "name": key.name,
+            "minCount": quorum.min_count,
+            "pods": len(members),
+            "feasible": 0,
+            "fits": False,
+            "stoppedAt": "",
+            "reason": "",
+        }
+        self._groups[key] = reviewed
         assumed: list[tuple[MovedPod, CycleResult, int]] = []
         mark = self.claims.mark()
         for moved in sort_members(members, _pod_of):
@@ -266,20 +274,18 @@ class Simulation:
             self._report(self._decided, self._decided + len(self._waiting))
             if result is None or result.chosen is None:
                 moved.reason = quorum.problem or (result.message if result else format_no_profile(moved.pod.pod))
-                if not reviewed.reason:
-                    reviewed.stopped_at, reviewed.reason = moved.pod.name, moved.reason
+                if not reviewed["reason"]:
+                    reviewed["stoppedAt"], reviewed["reason"] = moved.pod.name, moved.reason
                 self._waiting.append(moved)
                 continue
             self._assume(moved.pod, result, result.chosen)
             assumed.append((moved, result, result.chosen))
         self._take_back([(moved.pod, slot) for moved, _, slot in assumed], mark)
-        reviewed.feasible, reviewed.fits = len(assumed), quorum.is_reached(len(assumed))
-        if before is not None and before.fits:  # further pods of a group that was placed
-            reviewed.feasible, reviewed.pods, reviewed.fits = (
-                before.feasible + len(assumed),
-                before.feasible + reviewed.pods,
-                True,
-            )
+        reviewed["feasible"], reviewed["fits"] = len(assumed), quorum.is_reached(len(assumed))
+        if before is not None and before["fits"]:  # further pods of a group that was placed
+            reviewed["feasible"] += before["feasible"]
+            reviewed["pods"] += before["feasible"]
+            reviewed["fits"] = True
         for moved, result, slot in assumed:
             if quorum.is_reached(len(assumed)):
                 moved.plugin = name_deciding_factor(result)
@@ -386,7 +392,8 @@ class Simulation:
     def remove(self, pod: Pod, node: str, cause: str) -> RemovedPod:
         """Return the description of a pod that ends, or that a drain leaves alone."""
         meta = pod.metadata
-        return RemovedPod(namespace=meta.namespace, name=meta.name, node=node, cause=cause, owner=self.owner_of(pod))
+        owner = self.owner_of(pod)
+        return {"namespace": meta.namespace, "name": meta.name, "node": node, "cause": cause, "owner": owner}
 
     def owner_of(self, pod: Pod) -> str:
         """Return the workload of a pod as KIND/NAME, or "" for a pod without a controller."""
@@ -395,17 +402,17 @@ class Simulation:
 
     def _describe(self, moved: MovedPod) -> ReviewedPlacement:
         pod = moved.origin or moved.pod.pod
-        return ReviewedPlacement(
-            namespace=pod.metadata.namespace,
-            name=pod.metadata.name,
-            cause=moved.cause,
-            owner=self.owner_of(pod),
-            from_node=moved.origin_node,
-            node=moved.node,
-            plugin=moved.plugin if moved.node else "",
-            reason=moved.reason,
-            victims=moved.victims,
-        )
+        return {
+            "namespace": pod.metadata.namespace,
+            "name": pod.metadata.name,
+            "cause": moved.cause,
+            "owner": self.owner_of(pod),
+            "fromNode": moved.origin_node,
+            "node": moved.node,
+            "plugin": moved.plugin if moved.node else "",
+            "reason": moved.reason,
+            "victims": moved.victims,
+        }
 
 
 def _pod_of(moved: MovedPod) -> PodInfo:

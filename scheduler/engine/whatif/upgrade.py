@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from herodotus_answers.cluster_review import UpgradedDecisions, UpgradedRule, UpgradeQuestion, UpgradeReview
+from herodotus_answers.cluster_questions import UpgradeQuestion
+from herodotus_answers.cluster_review import UpgradedDecisions, UpgradedRule, UpgradeReview
 from herodotus_record.kubernetes_version import KubernetesVersion
 from herodotus_record.model import DecisionPath
 from herodotus_record.notes import list_missing_rules
@@ -107,15 +108,15 @@ def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Repo
             differences.setdefault(key, _Difference(subject, kind, old, new)).pods += 1
     changed = list(_list_changed_rules(before, after))
     explained = [each for each in differences.values() if each.kind != OTHER_MESSAGE][:MAX_EXPLAINED]
-    comparison.explain(explained, before, after, [rule.name for rule in changed])
-    review = UpgradeReview(
-        from_version=str(before.version),
-        to_version=str(after.version),
-        pods=total,
-        decided=len(subjects),
-        changes=[_describe(each, state.nodes) for each in sorted(differences.values(), key=_rank)],
-        rules=changed,
-    )
+    comparison.explain(explained, before, after, [rule["name"] for rule in changed])
+    review: UpgradeReview = {
+        "fromVersion": str(before.version),
+        "toVersion": str(after.version),
+        "pods": total,
+        "decided": len(subjects),
+        "changes": [_describe(each, state.nodes) for each in sorted(differences.values(), key=_rank)],
+        "rules": changed,
+    }
     return review, [*comparison.notes]
 
 
@@ -228,7 +229,7 @@ def _list_changed_rules(before: Rules, after: Rules) -> Iterator[UpgradedRule]:
     }
     for name, (plugin, effect) in plugins.items():
         if before.enabled(name) != after.enabled(name):
-            yield UpgradedRule(name=name, plugin=plugin, enabled=after.enabled(name), effect=effect)
+            yield {"name": name, "plugin": plugin, "enabled": after.enabled(name), "effect": effect}
 
 
 def _rank(difference: _Difference) -> tuple[int, int]:
@@ -239,16 +240,16 @@ def _rank(difference: _Difference) -> tuple[int, int]:
 
 def _describe(difference: _Difference, nodes: NodeColumns) -> UpgradedDecisions:
     subject, before, after = difference.subject, difference.before, difference.after
-    return UpgradedDecisions(
-        namespace=subject.pod.metadata.namespace,
-        owner=subject.workload,
-        change=difference.kind,
-        pods=difference.pods,
-        name=subject.pod.metadata.name,
-        node=subject.node,
-        best_before=before.list_best(nodes),
-        best_after=after.list_best(nodes),
-        message_before=before.message,
-        message_after=after.message,
-        rules=difference.causes,
-    )
+    return {
+        "namespace": subject.pod.metadata.namespace,
+        "owner": subject.workload,
+        "change": difference.kind,
+        "pods": difference.pods,
+        "name": subject.pod.metadata.name,
+        "node": subject.node,
+        "bestBefore": before.list_best(nodes),
+        "bestAfter": after.list_best(nodes),
+        "messageBefore": before.message,
+        "messageAfter": after.message,
+        "rules": difference.causes,
+    }

@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.cluster_review import (
-    ClusterReviewStatus,
-    ReviewedGroup,
-    ReviewedPlacement,
-    build_cluster_review,
-)
+from herodotus_answers.cluster_review import ReviewedGroup, ReviewedPlacement, build_cluster_review
 from herodotus_cli import cluster_review as cluster_question
 from herodotus_cli import progress
 from herodotus_cli.render import cluster_review, plain_text, terminal
@@ -29,6 +24,7 @@ from tests.scheduler.engine.nodegroups.objects import (
     node_pool,
 )
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod
+from tests.support.answers import a_status, as_json, fill
 from tests.support.kubectls import fake_kubectl
 from tests.support.screens import VIEWS, expect
 
@@ -205,15 +201,28 @@ def test_a_group_that_does_not_fit_says_where_it_stops() -> None:
     stopped = "0/2 nodes are available: 2 Insufficient cpu."
     taken_back = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
     placements = [
-        ReviewedPlacement(namespace="ml", name=f"train-{i}", cause="Created", reason=stopped if i == 2 else taken_back)
+        fill(
+            ReviewedPlacement,
+            namespace="ml",
+            name=f"train-{i}",
+            cause="Created",
+            reason=stopped if i == 2 else taken_back,
+        )
         for i in range(3)
     ]
     groups = [
-        ReviewedGroup(
-            namespace="ml", name="train", min_count=3, pods=3, feasible=2, stopped_at="train-2", reason=stopped
+        fill(
+            ReviewedGroup,
+            namespace="ml",
+            name="train",
+            minCount=3,
+            pods=3,
+            feasible=2,
+            stoppedAt="train-2",
+            reason=stopped,
         )
     ]
-    answer = build_cluster_review(ClusterReviewStatus(placements=placements, groups=groups))
+    answer = as_json(build_cluster_review(a_status(placements=placements, groups=groups)))
     validate(answer)
     view = ViewOptions(NOW, width=120)
     text = terminal.draw(cluster_review.build_screen(answer, "create", view), view, color=False)

@@ -33,6 +33,7 @@ from herodotus_record.disclosure import PARAMETERS
 from herodotus_record.fields import Discloses, list_declarations
 from herodotus_record.model import Column, Decision, Reason, Verdict
 from tests.builders import a_decision
+from tests.support.answers import fill
 
 MARK: Final = "canary"
 HIDDEN_NAMESPACE: Final = f"{MARK}-namespace"
@@ -146,14 +147,14 @@ class Plantation:
 
     def _node_groups(self, word: str) -> str:
         """Return recorded verdicts of node groups with the canary in each text that may name other pods."""
-        rejection = GroupRejection(plugin="P", reasons=[word], zones=[])
-        verdict = GroupVerdict(group="g", verdict="DoesNotFit", rejections=[rejection])
-        report = AutoscalerReport(component="c", reason="r", message=word, at="", count=1)
-        condition = NodeGroupCondition(object="o", type="t", status="s", reason="r", message=word)
-        pod = PodGroupVerdicts(namespace=self._namespace, name="p", groups=[verdict], reports=[report])
-        group = NodeGroup(name="g", source="label", nodes=1, size=1, shape="Known", conditions=[condition])
-        review = NodeGroupReview(groups=[group], pods=[pod], conditions=[condition])
-        return msgspec.json.encode(RecordedNodeGroups(review=review, notes=[word])).decode()
+        rejection = fill(GroupRejection, plugin="P", reasons=[word], zones=[])
+        verdict = fill(GroupVerdict, group="g", verdict="DoesNotFit", rejections=[rejection])
+        report = fill(AutoscalerReport, component="c", reason="r", message=word, at="", count=1)
+        condition = fill(NodeGroupCondition, object="o", type="t", status="s", reason="r", message=word)
+        pod = fill(PodGroupVerdicts, namespace=self._namespace, name="p", groups=[verdict], reports=[report])
+        group = fill(NodeGroup, name="g", source="label", nodes=1, size=1, shape="Known", conditions=[condition])
+        review = fill(NodeGroupReview, groups=[group], pods=[pod], conditions=[condition])
+        return msgspec.json.encode(fill(RecordedNodeGroups, review=review, notes=[word])).decode()
 
     def _word(self, label: str, rule: Discloses, has_path: bool) -> str:
         place = f"{self._record}-{label}"

@@ -50,7 +50,7 @@ from herodotus_endpoint.store import Pruner, RetentionLimits
 from herodotus_record import codec, disclosure, model
 from herodotus_record.codec.deltas import DeltaWriter
 from herodotus_record.disclosure import PARAMETERS
-from herodotus_record.fields import Discloses, list_declarations
+from herodotus_record.fields import Discloses, Disclosure, list_declarations, list_disclosures
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
     Code,
@@ -72,6 +72,7 @@ from tests.endpoint.access.canaries import HIDDEN_NAMESPACE, KEPT, MARK, NODES, 
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answering_scheduler import answering, review
+from tests.support.answers import a_status, fill
 from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler as ClusterScheduler
 
 OTHER_CLUSTER = "00000000-0000-4000-8000-00000000d2d2"
@@ -415,24 +416,24 @@ def reviewed_cluster(scene: Scene) -> ClusterReviewStatus:
     """Return the answer of a scheduler to a question about the cluster: a hidden pod in every list."""
     pod = scene.decisions_in(HIDDEN_NAMESPACE)[0].pod
     where, full = {"namespace": pod.namespace, "name": pod.name}, f"{pod.namespace}/{pod.name}"
-    moved = ReviewedPlacement(**where, cause="Drained", reason=pod.name, victims=[full])
-    held = BlockedPod(**where, node=NODES[0], cause="Budget", message=pod.name, owner=pod.name, budget=pod.name)
-    gone = RemovedPod(**where, node=NODES[0], cause="NoController", owner=pod.name)
-    rejection = GroupRejection(plugin="NodeAffinity", reasons=[pod.name], zones=[])
-    verdict = GroupVerdict(group="spot", verdict="DoesNotFit", rejections=[rejection], change=pod.name)
-    report = AutoscalerReport(component="karpenter", reason="Nominated", message=pod.name, at="", count=1)
-    verdicts = PodGroupVerdicts(**where, owner=pod.name, groups=[verdict], reports=[report])
-    state = NodeGroupCondition(object="NodePool/spot", type="Ready", status="False", reason="R", message=full)
-    group = NodeGroup(name="spot", source="NodePool", nodes=1, size=1, shape="Known", conditions=[state])
-    kept = ScaleDownBlocker(cause="Budget", message=full, pod=full)
-    return ClusterReviewStatus(
+    moved = fill(ReviewedPlacement, **where, cause="Drained", reason=pod.name, victims=[full])
+    held = fill(BlockedPod, **where, node=NODES[0], cause="Budget", message=pod.name, owner=pod.name, budget=pod.name)
+    gone = fill(RemovedPod, **where, node=NODES[0], cause="NoController", owner=pod.name)
+    rejection = fill(GroupRejection, plugin="NodeAffinity", reasons=[pod.name], zones=[])
+    verdict = fill(GroupVerdict, group="spot", verdict="DoesNotFit", rejections=[rejection], change=pod.name)
+    report = fill(AutoscalerReport, component="karpenter", reason="Nominated", message=pod.name, at="", count=1)
+    verdicts = fill(PodGroupVerdicts, **where, owner=pod.name, groups=[verdict], reports=[report])
+    state = fill(NodeGroupCondition, object="NodePool/spot", type="Ready", status="False", reason="R", message=full)
+    group = fill(NodeGroup, name="spot", source="NodePool", nodes=1, size=1, shape="Known", conditions=[state])
+    kept = fill(ScaleDownBlocker, cause="Budget", message=full, pod=full)
+    return a_status(
         placements=[moved],
         pending=[moved],
         blocked=[held],
         ignored=[gone],
         deleted=[gone],
-        node_groups=NodeGroupReview(groups=[group], pods=[verdicts], conditions=[state]),
-        scale_down=ScaleDown(nodes=[NodeScaleDown(node=NODES[0], group="spot", pods=1, blockers=[kept])]),
+        nodeGroups=fill(NodeGroupReview, groups=[group], pods=[verdicts], conditions=[state]),
+        scaleDown=fill(ScaleDown, nodes=[fill(NodeScaleDown, node=NODES[0], group="spot", pods=1, blockers=[kept])]),
         notes=[pod.name],
     )
 
@@ -562,13 +563,17 @@ def test_storing_and_pruning_log_no_record(tmp_path: Path) -> None:
 
 def unmask(patch: pytest.MonkeyPatch, part: type | None, name: str) -> None:
     """Declare a field of a part, or a parameter if the part is None, to disclose nothing."""
-    patch.setitem(PARAMETERS if part is None else disclosure.FIELDS[part], name, Discloses.NOTHING)
+    if part is None:
+        patch.setitem(PARAMETERS, name, Discloses.NOTHING)
+    else:
+        patch.setitem(list_disclosures(part), name, Disclosure(Discloses.NOTHING, None))
 
 
 @pytest.mark.parametrize(
     "mutate",
     [
         pytest.param(lambda patch: unmask(patch, model.RecordedPod, "name"), id="THIS_POD"),
+        pytest.param(lambda patch: unmask(patch, model.RecordedPod, "namespace"), id="NAMESPACE"),
         pytest.param(lambda patch: unmask(patch, None, "pod"), id="POD"),
         pytest.param(lambda patch: unmask(patch, model.Candidate, "victims"), id="PODS"),
         pytest.param(lambda patch: unmask(patch, None, "nominated"), id="PODS in a parameter"),

@@ -48,7 +48,7 @@ from herodotus_record.model import (
 from herodotus_record.notes import format_outcome_message
 from tests import observed
 from tests.builders import a_decision, a_table, bound
-from tests.support.answers import as_json
+from tests.support.answers import as_json, fill
 
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
 SHOP = VisibleNamespaces(frozenset({"shop"}))
@@ -212,12 +212,16 @@ def test_no_route_uses_the_reader_or_listing_of_the_store_directly() -> None:
 
 
 def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() -> None:
-    rejection = GroupRejection(plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret/pod"], zones=["a"])
-    verdict = GroupVerdict(group="small", verdict="DoesNotFit", rejections=[rejection], change="lower the request")
-    report = AutoscalerReport(component="ca", reason="NotTriggerScaleUp", message="secret/pod", at="", count=1)
-    pod = PodGroupVerdicts(namespace="shop", name="waits", groups=[verdict], reports=[report])
-    group = NodeGroup(name="small", source="label", nodes=1, size=1, shape="Known")
-    recorded = RecordedNodeGroups(review=NodeGroupReview(groups=[group], pods=[pod]), notes=["secret/pod"], omitted=1)
+    rejection = fill(GroupRejection, plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret/pod"], zones=["a"])
+    verdict = fill(
+        GroupVerdict, group="small", verdict="DoesNotFit", rejections=[rejection], change="lower the request"
+    )
+    report = fill(AutoscalerReport, component="ca", reason="NotTriggerScaleUp", message="secret/pod", at="", count=1)
+    pod = fill(PodGroupVerdicts, namespace="shop", name="waits", groups=[verdict], reports=[report])
+    group = fill(NodeGroup, name="small", source="label", nodes=1, size=1, shape="Known")
+    recorded = fill(
+        RecordedNodeGroups, review=fill(NodeGroupReview, groups=[group], pods=[pod]), notes=["secret/pod"], omitted=1
+    )
     decision = a_decision(namespace="shop", rejected={"worker-1": {"NodeAffinity": in_the_way("shop/x")}})
     outcome = replace(
         bound(replace(decision, chosen=0), TABLE),
@@ -226,12 +230,18 @@ def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() ->
         final=False,
         node_groups=msgspec.json.encode(recorded).decode(),
     )
-    for outcomes in ((outcome,), (replace(outcome, node_groups="secret/pod"),)):
+    malformed = '{"review": {"groups": "secret/pod"}, "notes": [], "omitted": 0}'
+    for outcomes in (
+        (outcome,),
+        (replace(outcome, node_groups="secret/pod"),),
+        (replace(outcome, node_groups=malformed),),
+    ):
         stored = StoredAttempt(decision, outcomes, TABLE, 1, 1, 0, replaced=False)
         assert mask(stored, ALL) is stored
         shown = documents.build_explanation(mask(stored, SHOP))
         assert "secret/pod" not in str(shown) + str(documents.build_record(mask(stored, SHOP)))
         assert shown["outcome"]["phases"] == []
+        assert ("nodeGroups" in documents.build_explanation(stored)) == (outcomes == (outcome,))
     groups = documents.build_explanation(mask(replace(stored, outcomes=(outcome,)), SHOP))["nodeGroups"]
     (seen,) = groups["pods"][0]["groups"]
     assert (seen["change"], seen["rejections"][0]["reasons"][0]) == ("lower the request", "Insufficient cpu")

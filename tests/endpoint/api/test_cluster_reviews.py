@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from herodotus_endpoint.access.cluster_review_masking import list_cluster_review_namespaces, mask_cluster_review
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.api import cluster_reviews
 from herodotus_endpoint.store.reviews import PROGRESS, SILENT_S
-from herodotus_record.disclosure import HIDDEN_TEXT
+from herodotus_record.disclosure import HIDDEN_TEXT, list_named_namespaces, mask_answer
 from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
 from tests.endpoint.service import API, Service, a_service, envelope
-from tests.support.cluster_answering_scheduler import STATUS, ClusterAnsweringScheduler
+from tests.support.answers import as_json
+from tests.support.cluster_answering_scheduler import BUSY, STATUS, ClusterAnsweringScheduler
 
 PATH = f"{API}/clusterreviews"
 DRAIN = {"kind": "Drain", "nodes": ["worker-1"]}
@@ -45,7 +46,7 @@ def test_a_question_is_answered_and_not_stored(service: Service) -> None:
     with scheduler.working():
         answer = ask(service, changes=[DRAIN])
     assert (answer.status_code, answer.get_json()["kind"]) == (201, "ClusterReview")
-    assert answer.get_json()["status"] == msgspec.to_builtins(STATUS)
+    assert answer.get_json()["status"] == STATUS
     (asked,) = scheduler.asked
     assert (asked["kind"], asked["deadlineSeconds"]) == ("ClusterReview", 300.0)
     assert asked["spec"]["changes"] == [
@@ -167,7 +168,7 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
     assert answer.status_code == 201, answer.text
     assert "secret" not in answer.text
     status = answer.get_json()["status"]
-    assert status == msgspec.to_builtins(mask_cluster_review(STATUS, VisibleNamespaces(frozenset({"shop"}))))
+    assert status == mask_answer(STATUS, ClusterReviewStatus, VisibleNamespaces(frozenset({"shop"})))
     names = [(p["namespace"], p["name"], p["owner"], p["fromNode"], p["node"]) for p in status["placements"]]
     assert names == [
         ("shop", "web-1", "ReplicaSet/web", "worker-1", "worker-2"),
@@ -176,7 +177,8 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
     assert status["pending"][0]["victims"] == ["shop/low", "(hidden)"]
     assert status["pending"][0]["reason"].startswith("0/3 nodes are available: 3 Insufficient cpu")
     assert [b["budget"] for b in status["blocked"]] == ["shop-budget", "(hidden)"]
-    assert [*status["consolidation"]["kept"][0]["pods"]] == ["shop/a", "(hidden) 1", "(hidden) 2"]
+    kept = status["consolidation"]["kept"][0]["pods"]
+    assert [(p["pod"], p["reason"]) for p in kept] == [("shop/a", BUSY), ("(hidden)", ""), ("(hidden)", "")]
     shown, hidden = status["nodeGroups"]["pods"]
     assert (shown["name"], shown["groups"][0]["rejections"][0]["reasons"]) == (
         "waits",
@@ -189,26 +191,29 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
         [],
     )
     assert status["nodeGroups"]["groups"][0]["conditions"][0]["message"] == HIDDEN_TEXT
-    assert [b["pod"] for b in status["scaleDown"]["nodes"][0]["blockers"]] == ["", "shop/waits", "(hidden)"]
+    assert [(b["pod"], b["message"], b["reason"]) for b in status["scaleDown"]["nodes"][0]["blockers"]] == [
+        (None, "node group spot has size 1 of at least 1", ""),
+        ("shop/waits", "fits on no other node", f"{BUSY[:-1]}. {HIDDEN_TEXT}"),
+        ("(hidden)", "(hidden)", ""),
+    ]
     service.store.close()
 
 
 def test_a_reader_of_every_namespace_sees_everything() -> None:
-    assert mask_cluster_review(STATUS, VisibleNamespaces(everything=True)) is STATUS
-    assert list_cluster_review_namespaces(STATUS) == {"shop", "secret"}
+    assert mask_answer(STATUS, ClusterReviewStatus, VisibleNamespaces(everything=True)) is STATUS
+    assert list_named_namespaces(STATUS, ClusterReviewStatus) == {"shop", "secret"}
 
 
 def test_nothing_visible_leaves_counts_and_nodes() -> None:
-    masked = mask_cluster_review(STATUS, VisibleNamespaces())
+    masked = as_json(mask_answer(STATUS, ClusterReviewStatus, VisibleNamespaces()))
     text = msgspec.json.encode(masked).decode()
     assert not any(word in text for word in ("shop", "secret", "web-1", "bare"))
     for name in ("placements", "pending", "blocked", "ignored", "deleted", "nodes"):
-        assert len(getattr(masked, name)) == len(getattr(STATUS, name))
-    assert masked.nodes == STATUS.nodes
-    assert masked.capacity is not None
-    assert (masked.capacity.fits, masked.capacity.zones) == (3, {"z1": 3})
-    assert masked.node_groups is not None
-    assert (masked.node_groups.groups[0].name, masked.node_groups.estimates[0].nodes) == ("spot", 2)
+        assert len(masked[name]) == len(as_json(STATUS)[name])
+    assert masked["nodes"] == STATUS["nodes"]
+    assert (masked["capacity"]["fits"], masked["capacity"]["zones"]) == (3, {"z1": 3})
+    groups = masked["nodeGroups"]
+    assert (groups["groups"][0]["name"], groups["estimates"][0]["nodes"]) == ("spot", 2)
 
 
 def test_a_question_is_sent_without_the_fields_of_others(service: Service) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.cluster_review import ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.cluster_questions import ClusterQuestion
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_answers.node_groups import (
     MAX_RECORDED,
     AutoscalerReport,
@@ -29,6 +30,7 @@ from scheduler.reviews.node_group_recorder import (
     SKIPPED_TOO_LARGE,
     NodeGroupRecorder,
 )
+from tests.support.answers import a_status, fill
 
 Json = dict[str, Any]
 
@@ -41,7 +43,7 @@ class Examiner:
     def __init__(self, groups: int = 2) -> None:
         self.groups, self.asked, self.unknown = groups, list[str](), ""
 
-    def run_cluster_review(self, spec: ClusterReviewSpec, deadline_s: float) -> ClusterReviewStatus:
+    def run_cluster_review(self, spec: ClusterQuestion, deadline_s: float) -> ClusterReviewStatus:
         if self.groups < 0:
             raise ForkedCopyError("the process is too busy")
         assert spec.node_groups is not None
@@ -49,14 +51,14 @@ class Examiner:
         (pod,) = spec.node_groups.pods
         self.asked.append(pod)
         names = [f"g{i}" for i in range(self.groups)]
-        verdicts = [GroupVerdict(group=name, verdict="DoesNotFit", unknown=self.unknown) for name in names]
+        verdicts = [fill(GroupVerdict, group=name, verdict="DoesNotFit", unknown=self.unknown) for name in names]
         for verdict in verdicts[-1:]:
-            verdict.verdict = "Fits"
-        report = AutoscalerReport(component="ca", reason="NotTriggerScaleUp", message="m", at="", count=1)
+            verdict["verdict"] = "Fits"
+        report = fill(AutoscalerReport, component="ca", reason="NotTriggerScaleUp", message="m", at="", count=1)
         namespace, _, name = pod.partition("/")
-        judged = PodGroupVerdicts(namespace=namespace, name=name, groups=verdicts, reports=[report])
-        groups = [NodeGroup(name=name, source="label", nodes=1, size=1, shape="Known") for name in names]
-        return ClusterReviewStatus(node_groups=NodeGroupReview(groups=groups, pods=[judged]), notes=["a note"])
+        judged = fill(PodGroupVerdicts, namespace=namespace, name=name, groups=verdicts, reports=[report])
+        groups = [fill(NodeGroup, name=name, source="label", nodes=1, size=1, shape="Known") for name in names]
+        return a_status(nodeGroups=fill(NodeGroupReview, groups=groups, pods=[judged]), notes=["a note"])
 
 
 class Rig:

@@ -40,6 +40,7 @@ from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service, envelope
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
+from tests.support.answers import a_status
 from tests.support.scheduling_loop import LoopWorld
 
 REVIEWS = f"{API}/namespaces/default/placementreviews"
@@ -407,7 +408,7 @@ def test_placement_reviews_are_answered_while_the_cluster_is_reviewed(
     def slow(_state: Any, _spec: Any, report: Any, *_more: Any) -> ClusterReviewStatus:
         while not may_end.wait(0.05):
             report(10, 30)
-        return ClusterReviewStatus(notes=["slow"])
+        return a_status(notes=["slow"])
 
     monkeypatch.setattr("scheduler.reviews.trials.answer_review", slow)
     monkeypatch.setattr("herodotus_endpoint.api.cluster_reviews.WAIT_S", 1.5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_answers.cluster_review import ClusterReviewSpec
-from herodotus_answers.node_groups import GroupVerdict, NodeGroupReview, NodeGroupsQuestion
+from herodotus_answers.cluster_questions import ClusterQuestion, NodeGroupsQuestion
+from herodotus_answers.node_groups import GroupVerdict, NodeGroupReview
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
@@ -103,8 +103,8 @@ def isin(key: str, *values: str) -> Json:
 def ask(objects: list[Json] | WhatIfState, **question: Any) -> NodeGroupReview:
     """Return the answer to a question about node groups."""
     state = objects if isinstance(objects, WhatIfState) else a_state(objects)
-    spec = ClusterReviewSpec(node_groups=NodeGroupsQuestion(**question))
-    found = answer_review(state, spec, lambda _done, _total: None, seed=0).node_groups
+    spec = ClusterQuestion(node_groups=NodeGroupsQuestion(**question))
+    found = answer_review(state, spec, lambda _done, _total: None, seed=0)["nodeGroups"]
     assert found is not None
     return found
 
@@ -113,7 +113,7 @@ def verdicts(objects: list[Json], pod: Json, **question: Any) -> dict[str, Group
     """Return the verdict of each group on a pending pod."""
     meta = pod["metadata"]
     review = ask([*objects, pod], pods=[f"{meta['namespace']}/{meta['name']}"], **question)
-    return {verdict.group: verdict for verdict in review.pods[0].groups}
+    return {verdict["group"]: verdict for verdict in review["pods"][0]["groups"]}
 
 
 def waiting(cpu: str = "1", **spec: Any) -> Json:

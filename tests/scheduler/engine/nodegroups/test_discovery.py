@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.node_groups import NodeGroup, NodeGroupShape
+from herodotus_answers.cluster_questions import NodeGroupShape
+from herodotus_answers.node_groups import NodeGroup
 from scheduler.engine.whatif.changes import ClusterReviewError
 from tests.scheduler.engine.nodegroups.objects import (
     EKS,
@@ -28,7 +29,7 @@ OWNED_BY_SET = {"cluster.x-k8s.io/owner-kind": "MachineSet", "cluster.x-k8s.io/o
 
 
 def groups(objects: list[Json], **question: Any) -> dict[str, NodeGroup]:
-    return {group.name: group for group in ask(objects, **question).groups}
+    return {group["name"]: group for group in ask(objects, **question)["groups"]}
 
 
 @pytest.mark.parametrize(
@@ -45,15 +46,21 @@ def groups(objects: list[Json], **question: Any) -> dict[str, NodeGroup]:
 )
 def test_nodes_are_grouped_by_well_known_labels(key: str) -> None:
     found = ask([grouped("n0", "pool", key=key), grouped("n1", "pool", key=key), a_node("n2")])
-    (group,) = found.groups
-    assert (group.name, group.source, group.nodes, group.size, group.shape) == ("pool", f"label {key}", 2, 2, "Known")
-    assert found.ungrouped == 1
+    (group,) = found["groups"]
+    assert (group["name"], group["source"], group["nodes"], group["size"], group["shape"]) == (
+        "pool",
+        f"label {key}",
+        2,
+        2,
+        "Known",
+    )
+    assert found["ungrouped"] == 1
 
 
 def test_a_label_key_of_the_question_comes_first() -> None:
     nodes = [grouped("n0", "eks", labels={"example.com/pool": "mine"}), grouped("n1", "eks")]
     found = groups(nodes, label_keys=["example.com/pool"])
-    assert {name: group.source for name, group in found.items()} == {
+    assert {name: group["source"] for name, group in found.items()} == {
         "mine": "label example.com/pool",
         "eks": f"label {EKS}",
     }
@@ -66,8 +73,8 @@ def test_zones_and_instance_types_are_templates_of_their_own() -> None:
         grouped("n1", "pool", zone="b", labels={kind: "m"}),
         grouped("n2", "pool", zone="b", labels={kind: "l"}, cpu="8"),
     ]
-    (group,) = ask(nodes).groups
-    assert [(t.zone, t.instance_type, t.allocatable["cpu"]) for t in group.templates] == [
+    (group,) = ask(nodes)["groups"]
+    assert [(t["zone"], t["instanceType"], t["allocatable"]["cpu"]) for t in group["templates"]] == [
         ("a", "m", "4000m"),
         ("b", "l", "8000m"),
         ("b", "m", "4000m"),
@@ -83,16 +90,16 @@ def test_a_template_has_what_most_nodes_have() -> None:
         grouped("n1", "pool", labels={"rack": "2", "disk": "ssd"}, taints=[gpu, down], cpu="3900m"),
         grouped("n2", "pool", labels={"rack": "3"}, taints=[gpu, down], allocatable={"memory": "7Gi"}),
     ]
-    (template,) = ask(nodes).groups[0].templates
-    assert template.taints == ["gpu:NoSchedule"]
-    assert {key: value for key, value in template.labels.items() if key in ("rack", "disk")} == {"disk": "ssd"}
-    assert (template.allocatable["cpu"], template.allocatable["memory"]) == ("3900m", str(7 << 30))
-    assert template.labels["kubernetes.io/hostname"] not in ("n0", "n1", "n2")
+    (template,) = ask(nodes)["groups"][0]["templates"]
+    assert template["taints"] == ["gpu:NoSchedule"]
+    assert {key: value for key, value in template["labels"].items() if key in ("rack", "disk")} == {"disk": "ssd"}
+    assert (template["allocatable"]["cpu"], template["allocatable"]["memory"]) == ("3900m", str(7 << 30))
+    assert template["labels"]["kubernetes.io/hostname"] not in ("n0", "n1", "n2")
 
 
 def test_one_node_without_its_devices_does_not_count_for_the_group() -> None:
     nodes = [grouped(f"n{i}", "gpu", allocatable={"nvidia.com/gpu": "4"} if i else {}) for i in range(3)]
-    assert ask(nodes).groups[0].templates[0].allocatable["nvidia.com/gpu"] == "4"
+    assert ask(nodes)["groups"][0]["templates"][0]["allocatable"]["nvidia.com/gpu"] == "4"
 
 
 def test_an_empty_machine_deployment_has_the_shape_of_its_annotations() -> None:
@@ -107,21 +114,27 @@ def test_an_empty_machine_deployment_has_the_shape_of_its_annotations() -> None:
     }
     labels = {"node-role.kubernetes.io/ml": "", "node.cluster.x-k8s.io/pool": "p", "not-for-nodes": "x"}
     md = machine_deployment("md-0", annotations=annotations, labels=labels, zone="a")
-    (group,) = ask([a_node("n0"), md]).groups
-    assert (group.name, group.source) == ("md-0", "MachineDeployment capi/md-0")
-    assert (group.nodes, group.size, group.min_size, group.max_size) == (0, 0, 0, 3)
-    (template,) = group.templates
-    assert (template.zone, template.source, template.taints) == ("a", "Annotations", ["dedicated=ml:NoSchedule"])
-    assert template.allocatable == {
+    (group,) = ask([a_node("n0"), md])["groups"]
+    assert (group["name"], group["source"]) == ("md-0", "MachineDeployment capi/md-0")
+    assert (group["nodes"], group["size"], group["minSize"], group["maxSize"]) == (0, 0, 0, 3)
+    (template,) = group["templates"]
+    assert (template["zone"], template["source"], template["taints"]) == (
+        "a",
+        "Annotations",
+        ["dedicated=ml:NoSchedule"],
+    )
+    assert template["allocatable"] == {
         "cpu": "8",
         "memory": "32Gi",
         "pods": "30",
         "ephemeral-storage": "100Gi",
         "nvidia.com/gpu": "2",
     }
-    assert template.volume_limits == {"ebs.csi.aws.com": 25}
-    assert {"disk", "team", "node-role.kubernetes.io/ml", "node.cluster.x-k8s.io/pool", ZONE} <= template.labels.keys()
-    assert "not-for-nodes" not in template.labels
+    assert template["volumeLimits"] == {"ebs.csi.aws.com": 25}
+    assert {"disk", "team", "node-role.kubernetes.io/ml", "node.cluster.x-k8s.io/pool", ZONE} <= template[
+        "labels"
+    ].keys()
+    assert "not-for-nodes" not in template["labels"]
 
 
 def test_a_machine_set_below_a_deployment_is_no_group_and_its_nodes_are_the_deployments() -> None:
@@ -132,22 +145,22 @@ def test_a_machine_set_below_a_deployment_is_no_group_and_its_nodes_are_the_depl
     node = a_node("n0")
     node["metadata"]["annotations"] = OWNED_BY_SET
     found = groups([node, md, machine_set, alone])
-    assert {name: (group.source, group.nodes) for name, group in found.items()} == {
+    assert {name: (group["source"], group["nodes"]) for name, group in found.items()} == {
         "md-0": ("MachineDeployment capi/md-0", 1),
         "alone": ("MachineSet capi/alone", 0),
     }
-    assert [template.source for template in found["md-0"].templates] == ["Nodes"]
+    assert [template["source"] for template in found["md-0"]["templates"]] == ["Nodes"]
 
 
 def test_without_annotations_of_cpu_and_memory_the_shape_is_unknown() -> None:
-    (group,) = ask([a_node("n0"), machine_deployment("md-0", annotations={"cpu": "8"})]).groups
-    assert (group.shape, group.templates) == ("Unknown", [])
+    (group,) = ask([a_node("n0"), machine_deployment("md-0", annotations={"cpu": "8"})])["groups"]
+    assert (group["shape"], group["templates"]) == ("Unknown", [])
 
 
 def test_an_invalid_annotation_is_named_and_the_group_stays() -> None:
     bad = machine_deployment("md-0", annotations=FULL | {"taints": "nonsense"})
     review = ask([a_node("n0"), bad])
-    assert [group.name for group in review.groups] == ["md-0"]
+    assert [group["name"] for group in review["groups"]] == ["md-0"]
 
 
 def test_a_node_pool_has_limits_weight_budgets_and_conditions() -> None:
@@ -165,12 +178,12 @@ def test_a_node_pool_has_limits_weight_budgets_and_conditions() -> None:
     )
     failed = {"type": "Launched", "status": "False", "reason": "InsufficientCapacity", "message": "none left"}
     claim = node_claim("spot-1", "spot", {}, {}, conditions=[failed, {"type": "Drifted", "status": "False"}])
-    (group,) = ask([a_node("n0"), pool, claim]).groups
-    assert (group.source, group.shape, group.weight, group.templates) == ("NodePool", "PartlyKnown", 7, [])
-    assert (group.limits, group.used) == ({"cpu": "100", "memory": "1Ti"}, {"cpu": "36", "memory": "100Gi"})
-    assert group.startup_taints == ["cilium:NoExecute"]
-    assert group.disruption_budgets == ["0 nodes for Drifted"]
-    assert [(c.object, c.type, c.reason) for c in group.conditions] == [
+    (group,) = ask([a_node("n0"), pool, claim])["groups"]
+    assert (group["source"], group["shape"], group["weight"], group["templates"]) == ("NodePool", "PartlyKnown", 7, [])
+    assert (group["limits"], group["used"]) == ({"cpu": "100", "memory": "1Ti"}, {"cpu": "36", "memory": "100Gi"})
+    assert group["startupTaints"] == ["cilium:NoExecute"]
+    assert group["disruptionBudgets"] == ["0 nodes for Drifted"]
+    assert [(c["object"], c["type"], c["reason"]) for c in group["conditions"]] == [
         ("NodePool/spot", "Ready", "NodeClassNotReady"),
         ("NodeClaim/spot-1", "Launched", "InsufficientCapacity"),
     ]
@@ -183,8 +196,8 @@ def test_a_node_claim_without_a_node_gives_a_shape_and_one_with_a_node_does_not_
         node_claim("c1", "spot", kind | {ZONE: "b"}, {"cpu": "16", "memory": "64Gi", "pods": "58"}, nodeName="n0"),
     ]
     node = grouped("n0", "spot", key=POOL, zone="b", labels={"node.kubernetes.io/instance-type": "xl"}, cpu="15900m")
-    (group,) = ask([node, node_pool("spot"), *claims]).groups
-    assert [(t.zone, t.source, t.allocatable["cpu"]) for t in group.templates] == [
+    (group,) = ask([node, node_pool("spot"), *claims])["groups"]
+    assert [(t["zone"], t["source"], t["allocatable"]["cpu"]) for t in group["templates"]] == [
         ("b", "Nodes", "15900m"),
         ("a", "NodeClaims", "16"),
     ]
@@ -193,8 +206,8 @@ def test_a_node_claim_without_a_node_gives_a_shape_and_one_with_a_node_does_not_
 def test_startup_taints_of_a_node_pool_are_not_in_the_template() -> None:
     starts, stays = {"key": "cilium", "effect": "NoExecute"}, {"key": "spot", "effect": "NoSchedule"}
     node = grouped("n0", "spot", key=POOL, taints=[starts, stays])
-    (group,) = ask([node, node_pool("spot", startupTaints=[starts])]).groups
-    assert group.templates[0].taints == ["spot:NoSchedule"]
+    (group,) = ask([node, node_pool("spot", startupTaints=[starts])])["groups"]
+    assert group["templates"][0]["taints"] == ["spot:NoSchedule"]
 
 
 def test_a_file_adds_groups_and_what_the_cluster_does_not_say() -> None:
@@ -211,13 +224,17 @@ def test_a_file_adds_groups_and_what_the_cluster_does_not_say() -> None:
         NodeGroupShape(name="metal", selector={"metal": "yes"}, max_size=9),
     ]
     found = groups([grouped("n0", "eks"), grouped("n1", "eks", labels={"metal": "yes"})], shapes=shapes)
-    assert (found["eks"].nodes, found["eks"].max_size, found["eks"].templates[0].allocatable["cpu"]) == (1, 5, "4000m")
-    assert [(t.zone, t.source, t.taints) for t in found["gpu"].templates] == [
+    assert (found["eks"]["nodes"], found["eks"]["maxSize"], found["eks"]["templates"][0]["allocatable"]["cpu"]) == (
+        1,
+        5,
+        "4000m",
+    )
+    assert [(t["zone"], t["source"], t["taints"]) for t in found["gpu"]["templates"]] == [
         ("a", "File", ["gpu=yes:NoSchedule"]),
         ("b", "File", ["gpu=yes:NoSchedule"]),
     ]
-    assert found["gpu"].templates[0].volume_limits == {"pd.csi.storage.gke.io": 15}
-    assert (found["metal"].nodes, found["metal"].max_size, found["metal"].source) == (1, 9, "file")
+    assert found["gpu"]["templates"][0]["volumeLimits"] == {"pd.csi.storage.gke.io": 15}
+    assert (found["metal"]["nodes"], found["metal"]["maxSize"], found["metal"]["source"]) == (1, 9, "file")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +267,9 @@ def test_daemon_sets_that_select_the_node_and_static_pods_are_its_overhead() -> 
         daemon_set("elsewhere", "500m", nodeSelector={"no": "node"}),
     ]
     found = groups(objects)
-    assert [(found[name].templates[0].daemon_pods, found[name].templates[0].daemon_requests) for name in found] == [
+    assert [
+        (found[name]["templates"][0]["daemonPods"], found[name]["templates"][0]["daemonRequests"]) for name in found
+    ] == [
         (3, {"cpu": "600m"}),
         (2, {"cpu": "600m"}),
     ]
@@ -269,7 +288,7 @@ def test_daemon_sets_are_known_by_their_pods_if_they_were_not_read() -> None:
     daemon = a_pod("agent-n0", "n0", "DaemonSet/agent", cpu="250m", affinity=pinned)
     md = machine_deployment("md-0", annotations=FULL)
     found = groups([grouped("n0", "pool"), daemon, md])
-    assert {name: g.templates[0].daemon_requests for name, g in found.items()} == {
+    assert {name: g["templates"][0]["daemonRequests"] for name, g in found.items()} == {
         "md-0": {"cpu": "250m"},
         "pool": {"cpu": "250m"},
     }

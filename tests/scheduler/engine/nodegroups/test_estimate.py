@@ -16,7 +16,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def estimates(objects: list[Json], pods: list[Json]) -> dict[str, NodeEstimate]:
-    return {found.group: found for found in ask([*objects, *pods], estimate=True).estimates}
+    return {found["group"]: found for found in ask([*objects, *pods], estimate=True)["estimates"]}
 
 
 def pods(count: int, cpu: str, **spec: Any) -> list[Json]:
@@ -31,42 +31,45 @@ def test_nodes_are_added_until_the_pods_fit() -> None:
         a_pod("b", "n1", cpu="15"),
     ]
     found = estimates([*full, daemon_set("agent", "500m")], pods(10, "1500m"))
-    assert {name: (e.nodes, e.pods, e.left) for name, e in found.items()} == {"small": (5, 10, 0), "large": (1, 10, 0)}
+    assert {name: (e["nodes"], e["pods"], e["left"]) for name, e in found.items()} == {
+        "small": (5, 10, 0),
+        "large": (1, 10, 0),
+    }
 
 
 def test_pods_that_fit_on_present_nodes_need_none() -> None:
     (found,) = estimates([grouped("n0", "small")], pods(6, "1")).values()
-    assert (found.nodes, found.pods, found.on_present_nodes) == (1, 6, 4)
+    assert (found["nodes"], found["pods"], found["onPresentNodes"]) == (1, 6, 4)
 
 
 def test_the_estimate_ends_at_the_size_of_the_group() -> None:
     md = machine_deployment("md", 1, annotations={"cpu": "4", "memory": "8Gi", "max-size": "3"})
     (found,) = estimates([a_node("n0", cpu="1"), md], pods(5, "3")).values()
-    assert (found.nodes, found.pods, found.left, found.limited_by) == (2, 2, 3, "size 1 of at most 3")
+    assert (found["nodes"], found["pods"], found["left"], found["limitedBy"]) == (2, 2, 3, "size 1 of at most 3")
 
 
 def test_zones_get_nodes_in_turn_and_volumes_none_that_they_cannot_use() -> None:
     nodes = [grouped("n0", "both", zone="a", cpu="2"), grouped("n1", "both", zone="b", cpu="2")]
     (found,) = estimates(nodes, pods(6, "1500m")).values()
-    assert (found.nodes, found.zones, found.on_present_nodes) == (4, {"a": 2, "b": 2}, 2)
+    assert (found["nodes"], found["zones"], found["onPresentNodes"]) == (4, {"a": 2, "b": 2}, 2)
 
 
 def test_pods_that_avoid_each_other_need_a_node_each() -> None:
     term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     (found,) = estimates([grouped("n0", "small")], pods(4, "10m", affinity=apart)).values()
-    assert (found.nodes, found.pods, found.on_present_nodes) == (3, 4, 1)
+    assert (found["nodes"], found["pods"], found["onPresentNodes"]) == (3, 4, 1)
 
 
 def test_pods_that_fit_nowhere_are_left_and_add_nothing() -> None:
     (found,) = estimates([grouped("n0", "small")], pods(3, "9")).values()
-    assert (found.nodes, found.pods, found.left) == (0, 0, 3)
+    assert (found["nodes"], found["pods"], found["left"]) == (0, 0, 3)
 
 
 def test_no_pod_is_evicted_for_an_estimate() -> None:
     full = [grouped("n0", "small"), a_pod("low", "n0", cpu="4", priority=-1)]
     (found,) = estimates(full, pods(1, "4", priority=1000)).values()
-    assert (found.nodes, found.on_present_nodes) == (1, 0)
+    assert (found["nodes"], found["onPresentNodes"]) == (1, 0)
 
 
 @settings(deadline=None, max_examples=25)
@@ -76,5 +79,5 @@ def test_no_node_is_added_without_need(amounts: list[int]) -> None:
         [grouped("n0", "small"), a_pod("a", "n0", cpu="4")],
         [a_pod(f"new-{i}", cpu=f"{amount}m") for i, amount in enumerate(amounts)],
     ).values()
-    assert found.pods == len(amounts)
-    assert -(-sum(amounts) // 4000) <= found.nodes <= len(amounts)
+    assert found["pods"] == len(amounts)
+    assert -(-sum(amounts) // 4000) <= found["nodes"] <= len(amounts)

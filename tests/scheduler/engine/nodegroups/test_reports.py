@@ -27,14 +27,14 @@ nodeGroups:
 
 def test_conditions_and_sizes_are_read() -> None:
     status = AutoscalerStatus.parse(YAML)
-    assert [(c.object, c.type, c.status) for c in status.conditions] == [
+    assert [(c["object"], c["type"], c["status"]) for c in status.conditions] == [
         ("cluster-autoscaler", "Health", "Healthy"),
         ("cluster-autoscaler", "ScaleUp", "NoActivity"),
         ("cluster-autoscaler", "ScaleDown", "CandidatesPresent"),
     ]
     group = status.groups["MachineDeployment/capi/md-0"]
     assert (group.min_size, group.max_size, group.target) == (1, 5, 2)
-    assert [(c.type, c.status, c.reason, c.message) for c in group.conditions] == [
+    assert [(c["type"], c["status"], c["reason"], c["message"]) for c in group.conditions] == [
         ("Health", "Healthy", "", ""),
         ("ScaleUp", "Backoff", "QuotaExceeded", "no quota"),
         ("ScaleDown", "NoCandidates", "", ""),
@@ -49,12 +49,12 @@ def test_a_group_without_the_same_name_here_keeps_its_conditions() -> None:
     }
     review = ask([a_node("n0"), config_map])
     assert ("node group eks-blue-1234", "Health", "Unhealthy") in [
-        (c.object, c.type, c.status) for c in review.conditions
+        (c["object"], c["type"], c["status"]) for c in review["conditions"]
     ]
 
 
 def test_the_text_of_earlier_versions_is_passed_on() -> None:
     text = "Cluster-autoscaler status at 2023-01-01:\nCluster-wide:\n  Health: Healthy (ready=3)\n"
     (condition,) = AutoscalerStatus.parse(text).conditions
-    assert condition.message == text.strip()
+    assert condition["message"] == text.strip()
     assert AutoscalerStatus.parse(": : broken").groups == {}

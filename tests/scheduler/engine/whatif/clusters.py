@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from herodotus_answers.cluster_review import Change, ClusterReviewSpec, ClusterReviewStatus
+from herodotus_answers.cluster_questions import Change, ClusterQuestion
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_record.kubernetes_version import KubernetesVersion
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.framework.runtime import Framework
@@ -101,7 +102,7 @@ def a_state(objects: Iterable[Json], version: str = "") -> WhatIfState:
 
 
 def review(objects: Iterable[Json], changes: Sequence[Change], state: WhatIfState | None = None) -> ClusterReviewStatus:
-    spec = ClusterReviewSpec(changes=list(changes))
+    spec = ClusterQuestion(changes=list(changes))
     return answer_review(state or a_state(objects), spec, lambda _done, _total: None, seed=0)
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from herodotus_answers.cluster_review import (
+from herodotus_answers.cluster_questions import (
     AddNodes,
     Change,
-    ClusterReviewStatus,
     Cordon,
     Create,
     Drain,
@@ -23,6 +21,7 @@ from herodotus_answers.cluster_review import (
     TaintNodes,
     Uncordon,
 )
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from scheduler.engine.whatif.changes import ClusterReviewError
 from tests.scheduler.engine.whatif.clusters import (
     NODES,
@@ -34,34 +33,37 @@ from tests.scheduler.engine.whatif.clusters import (
     random_clusters,
     review,
 )
+from tests.support.answers import as_json
 
 
 def moves(status: ClusterReviewStatus) -> dict[str, str]:
-    return {pod.name: pod.node for pod in status.placements}
+    return {pod["name"]: pod["node"] for pod in status["placements"]}
 
 
 def test_drained_pods_are_replaced_elsewhere() -> None:
     found = review([*NODES, a_pod("web-0", "n0"), a_pod("web-1", "n1", cpu="3")], [Drain(nodes=["n0"])])
-    (pod,) = found.placements
-    assert (pod.name, pod.cause, pod.from_node, pod.node, pod.owner) == (
+    (pod,) = found["placements"]
+    assert (pod["name"], pod["cause"], pod["fromNode"], pod["node"], pod["owner"]) == (
         "web-0",
         "Drained",
         "n0",
         "n2",
         "ReplicaSet/web",
     )
-    assert [(n.name, n.before and n.before.pods, n.after and n.after.pods) for n in found.nodes] == [
+    assert [
+        (n["name"], n["before"] and n["before"]["pods"], n["after"] and n["after"]["pods"]) for n in found["nodes"]
+    ] == [
         ("n0", 1, 0),
         ("n2", 0, 1),
     ]
-    assert not found.nodes[0].schedulable
+    assert not found["nodes"][0]["schedulable"]
 
 
 def test_a_pod_that_fits_nowhere_stays_pending_with_kube_schedulers_words() -> None:
     full = [a_pod(f"full-{i}", f"n{i}", cpu="3") for i in (1, 2)]
-    (pod,) = review([*NODES, *full, a_pod("big", "n0", cpu="3")], [Drain(nodes=["n0"])]).placements
-    assert pod.node == ""
-    assert pod.reason.startswith("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
+    (pod,) = review([*NODES, *full, a_pod("big", "n0", cpu="3")], [Drain(nodes=["n0"])])["placements"]
+    assert pod["node"] == ""
+    assert pod["reason"].startswith("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +80,8 @@ def test_kubectl_drains_nothing_from_a_node_with_a_pod_that_it_refuses(
     pod: dict[str, Any], flags: dict[str, Any], cause: str
 ) -> None:
     found = review([*NODES, pod, a_pod("web-0", "n0")], [Drain(nodes=["n0"], **flags)])
-    assert not found.placements
-    assert {blocked.name: blocked.cause for blocked in found.blocked} == {
+    assert not found["placements"]
+    assert {blocked["name"]: blocked["cause"] for blocked in found["blocked"]} == {
         pod["metadata"]["name"]: cause,
         "web-0": "NodeNotDrained",
     }
@@ -88,14 +90,14 @@ def test_kubectl_drains_nothing_from_a_node_with_a_pod_that_it_refuses(
 def test_flags_let_a_drain_delete_what_it_refuses() -> None:
     objects = [*NODES, a_pod("bare", "n0", owner=""), a_pod("cache", "n0", volumes=[{"name": "v", "emptyDir": {}}])]
     found = review(objects, [Drain(nodes=["n0"], force=True, delete_empty_dir_data=True)])
-    assert [(pod.name, pod.cause) for pod in found.deleted] == [("bare", "NoController")]
+    assert [(pod["name"], pod["cause"]) for pod in found["deleted"]] == [("bare", "NoController")]
     assert list(moves(found)) == ["cache"]
 
 
 def test_daemon_and_mirror_pods_stay() -> None:
     objects = [*NODES, a_pod("agent", "n0", "DaemonSet/agent"), a_pod("etcd-n0", "n0", "Node/n0")]
     found = review(objects, [Drain(nodes=["n0"])])
-    assert [(pod.name, pod.cause) for pod in found.ignored] == [("agent", "DaemonSet"), ("etcd-n0", "Node")]
+    assert [(pod["name"], pod["cause"]) for pod in found["ignored"]] == [("agent", "DaemonSet"), ("etcd-n0", "Node")]
 
 
 @pytest.mark.parametrize(
@@ -111,16 +113,16 @@ def test_a_later_change_decides_on_pods_that_a_drain_left(
 ) -> None:
     objects = [*NODES, a_pod("web-0", "n0"), a_pod("agent", "n0", "DaemonSet/agent")]
     status = review([*objects, a_budget("web", "web", maxUnavailable=0)], [Drain(nodes=["n0"]), later])
-    assert [pod.name for pod in status.blocked] == blocked
-    assert [pod.name for pod in status.ignored] == ignored
-    assert sorted([pod.name for pod in status.placements] + [pod.name for pod in status.deleted]) == left
+    assert [pod["name"] for pod in status["blocked"]] == blocked
+    assert [pod["name"] for pod in status["ignored"]] == ignored
+    assert sorted([pod["name"] for pod in status["placements"]] + [pod["name"] for pod in status["deleted"]]) == left
 
 
 def test_a_budget_blocks_until_replacements_are_ready() -> None:
     pods = [a_pod(f"web-{i}", "n0") for i in range(3)]
     found = review([*NODES, *pods, a_budget("web", "web", maxUnavailable=1)], [Drain(nodes=["n0"])])
     assert sorted(moves(found)) == ["web-0", "web-1", "web-2"]
-    assert not found.blocked
+    assert not found["blocked"]
 
 
 def test_a_budget_that_never_allows_more_is_named() -> None:
@@ -128,11 +130,11 @@ def test_a_budget_that_never_allows_more_is_named() -> None:
     pods = [a_pod(f"web-{i}", "n0") for i in range(3)]
     found = review([*NODES, *full, *pods, a_budget("web", "web", minAvailable=2)], [Drain(nodes=["n0"])])
     assert moves(found) == {"web-0": ""}
-    assert [(b.name, b.cause, b.budget) for b in found.blocked] == [
+    assert [(b["name"], b["cause"], b["budget"]) for b in found["blocked"]] == [
         ("web-1", "Budget", "web"),
         ("web-2", "Budget", "web"),
     ]
-    assert found.blocked[0].message == (
+    assert found["blocked"][0]["message"] == (
         "Cannot evict pod as it would violate the pod's disruption budget. "
         "The disruption budget web needs 2 healthy pods and has 2 currently"
     )
@@ -140,8 +142,8 @@ def test_a_budget_that_never_allows_more_is_named() -> None:
 
 def test_two_budgets_of_a_pod_refuse_its_eviction() -> None:
     objects = [*NODES, a_pod("web-0", "n0"), a_budget("a", "web", minAvailable=0), a_budget("b", "web", minAvailable=0)]
-    (blocked,) = review(objects, [Drain(nodes=["n0"])]).blocked
-    assert blocked.message.startswith("This pod has more than one PodDisruptionBudget")
+    (blocked,) = review(objects, [Drain(nodes=["n0"])])["blocked"]
+    assert blocked["message"].startswith("This pod has more than one PodDisruptionBudget")
 
 
 NOT_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
@@ -151,7 +153,7 @@ NOT_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "Fal
 def test_pods_that_are_not_ready(policy: str | None, leaves: bool) -> None:
     more: dict[str, Any] = {"unhealthyPodEvictionPolicy": policy} if policy else {}
     objects = [*NODES, a_pod("web-0", "n0", status=NOT_READY), a_budget("web", "web", minAvailable=1, **more)]
-    assert bool(review(objects, [Drain(nodes=["n0"])]).placements) is leaves
+    assert bool(review(objects, [Drain(nodes=["n0"])])["placements"]) is leaves
 
 
 def test_disabled_eviction_asks_no_budget() -> None:
@@ -163,17 +165,22 @@ def test_removed_nodes_leave_their_pods_to_the_controllers() -> None:
     objects = [*NODES, a_pod("web-0", "n0"), a_pod("bare", "n0", owner=""), a_pod("agent", "n0", "DaemonSet/agent")]
     found = review(objects, [RemoveNodes(nodes=["n0"])])
     assert list(moves(found)) == ["web-0"]
-    assert [(pod.name, pod.cause) for pod in found.deleted] == [("agent", "DaemonSet"), ("bare", "NoController")]
-    assert [(node.name, node.after) for node in found.nodes if node.after is None] == [("n0", None)]
+    assert [(pod["name"], pod["cause"]) for pod in found["deleted"]] == [
+        ("agent", "DaemonSet"),
+        ("bare", "NoController"),
+    ]
+    assert [(node["name"], node["after"]) for node in found["nodes"] if node["after"] is None] == [("n0", None)]
 
 
 def test_new_nodes_take_pending_pods_and_get_daemon_pods() -> None:
     full = [a_pod(f"full-{i}", f"n{i}", cpu="3") for i in range(3)]
     daemon = a_pod("agent-0", "n0", "DaemonSet/agent", cpu="1")
     found = review([*NODES, *full, daemon, a_pod("waits", cpu="3")], [AddNodes(like="n0", count=2, zone="zone-9")])
-    assert [(pod.name, pod.cause, pod.node[:7]) for pod in found.pending] == [("waits", "Pending", "n0-new-")]
-    assert {pod.node for pod in found.placements} == {"n0-new-1", "n0-new-2"}
-    assert {pod.cause for pod in found.placements} == {"NodeAdded"}
+    assert [(pod["name"], pod["cause"], pod["node"][:7]) for pod in found["pending"]] == [
+        ("waits", "Pending", "n0-new-")
+    ]
+    assert {pod["node"] for pod in found["placements"]} == {"n0-new-1", "n0-new-2"}
+    assert {pod["cause"] for pod in found["placements"]} == {"NodeAdded"}
 
 
 def test_new_nodes_get_pods_of_daemon_sets_that_have_no_room_on_the_copied_node() -> None:
@@ -181,34 +188,34 @@ def test_new_nodes_get_pods_of_daemon_sets_that_have_no_room_on_the_copied_node(
     pinned = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
     daemon = a_pod("agent-0", "", "DaemonSet/agent", cpu="2", affinity={"nodeAffinity": pinned})
     found = review([*NODES, a_pod("full", "n0", cpu="3"), daemon], [AddNodes(like="n0")])
-    assert [(pod.owner, pod.node) for pod in found.placements] == [("DaemonSet/agent", "n0-new-1")]
+    assert [(pod["owner"], pod["node"]) for pod in found["placements"]] == [("DaemonSet/agent", "n0-new-1")]
 
 
 def test_taints_evict_only_with_no_execute() -> None:
     tolerates = [{"key": "gpu", "operator": "Exists"}]
     objects = [*NODES, a_pod("web-0", "n0"), a_pod("web-1", "n0", tolerations=tolerates)]
-    assert not review(objects, [TaintNodes(nodes=["n0"], taints=["gpu=yes:NoSchedule"])]).placements
+    assert not review(objects, [TaintNodes(nodes=["n0"], taints=["gpu=yes:NoSchedule"])])["placements"]
     assert list(moves(review(objects, [TaintNodes(nodes=["n0"], taints=["gpu=yes:NoExecute"])]))) == ["web-0"]
 
 
 def test_labels_let_a_pending_pod_fit() -> None:
     objects = [*NODES, a_pod("waits", nodeSelector={"disk": "ssd"})]
-    (pod,) = review(objects, [LabelNodes(nodes=["n2"], labels={"disk": "ssd"})]).pending
-    assert (pod.name, pod.node) == ("waits", "n2")
+    (pod,) = review(objects, [LabelNodes(nodes=["n2"], labels={"disk": "ssd"})])["pending"]
+    assert (pod["name"], pod["node"]) == ("waits", "n2")
 
 
 def test_scaling_down_deletes_pending_and_doubled_up_pods_first() -> None:
     objects = [*NODES, a_pod("web-0", "n0"), a_pod("web-1", "n1"), a_pod("web-2", "n1"), a_pod("web-3", cpu="9")]
     found = review(objects, [Scale(workload="ReplicaSet/web", namespace="shop", replicas=2)])
-    assert [pod.name for pod in found.deleted] == ["web-3", "web-2"]
+    assert [pod["name"] for pod in found["deleted"]] == ["web-3", "web-2"]
 
 
 def test_scaling_a_stateful_set_keeps_ordinals() -> None:
     objects = [*NODES, *(a_pod(f"db-{i}", f"n{i}", "StatefulSet/db") for i in range(3))]
     down = review(objects, [Scale(workload="StatefulSet/db", namespace="shop", replicas=1)])
-    assert [pod.name for pod in down.deleted] == ["db-2", "db-1"]
+    assert [pod["name"] for pod in down["deleted"]] == ["db-2", "db-1"]
     up = review(objects, [Scale(workload="StatefulSet/db", namespace="shop", replicas=5)])
-    assert [pod.name for pod in up.placements] == ["db-3", "db-4"]
+    assert [pod["name"] for pod in up["placements"]] == ["db-3", "db-4"]
 
 
 def test_created_workloads_are_placed_after_the_earlier_changes() -> None:
@@ -228,11 +235,11 @@ def test_preemption_moves_the_victims() -> None:
     small = [a_pod(f"small-{i}", f"n{i}", cpu="3", priority=0) for i in (1, 2)]
     objects = [*NODES[1:], *small, a_node("n3"), a_pod("high", "n3", "StatefulSet/high", cpu="4", priority=9)]
     found = review(objects, [Drain(nodes=["n3"])])
-    placed = {pod.name: pod for pod in found.placements}
-    (victim,) = placed["high"].victims
-    assert placed["high"].node
+    placed = {pod["name"]: pod for pod in found["placements"]}
+    (victim,) = placed["high"]["victims"]
+    assert placed["high"]["node"]
     moved = placed[victim.removeprefix("shop/")]
-    assert (moved.cause, moved.node) == ("Preempted", "")
+    assert (moved["cause"], moved["node"]) == ("Preempted", "")
 
 
 @pytest.mark.parametrize(
@@ -272,8 +279,15 @@ CHANGES = st.one_of(
 
 
 def count_fates(status: ClusterReviewStatus) -> Counter[str]:
-    listed: Iterable[Any] = (*status.placements, *status.blocked, *status.ignored, *status.deleted, *status.pending)
-    return Counter(f"{pod.namespace}/{pod.name}/{type(pod).__name__}" for pod in listed)
+    lists = as_json(status)
+    fates = {
+        "placements": "placed",
+        "pending": "placed",
+        "blocked": "blocked",
+        "ignored": "removed",
+        "deleted": "removed",
+    }
+    return Counter(f"{p['namespace']}/{p['name']}/{fate}" for name, fate in fates.items() for p in lists[name])
 
 
 @settings(deadline=None, max_examples=150)
@@ -285,18 +299,20 @@ def test_no_pod_is_lost_or_counted_twice(objects: list[dict[str, Any]], changes:
     after = nodes_by_uid(state)
     kept = before.keys() & after.keys()
     gone = {f"shop/{uid.removeprefix('uid-')}" for uid in before.keys() - kept}
-    moved = [f"{p.namespace}/{p.name}" for p in status.placements if p.from_node]
-    deleted = [f"{p.namespace}/{p.name}" for p in status.deleted if p.node]
+    moved = [f"{p['namespace']}/{p['name']}" for p in status["placements"] if p["fromNode"]]
+    deleted = [f"{p['namespace']}/{p['name']}" for p in status["deleted"] if p["node"]]
     assert sorted([*moved, *deleted]) == sorted(gone)
-    stays = Counter([(p.name, p.node) for p in status.blocked] + [(p.name, p.node) for p in status.ignored])
+    stays = Counter(
+        [(p["name"], p["node"]) for p in status["blocked"]] + [(p["name"], p["node"]) for p in status["ignored"]]
+    )
     assert set(stays.values()) <= {1}
     assert stays.keys() <= {
         (pod.name, state.nodes.names[i]) for i, on in enumerate(state.nodes.pods) for pod in on.values()
     }
-    placed = sum(bool(p.node) for p in (*status.placements, *status.pending))
+    placed = sum(bool(p["node"]) for p in (*status["placements"], *status["pending"]))
     assert len(after) == len(kept) + placed
-    assert sum(n.after.pods if n.after else 0 for n in status.nodes) - sum(
-        n.before.pods if n.before else 0 for n in status.nodes
+    assert sum(n["after"]["pods"] if n["after"] else 0 for n in status["nodes"]) - sum(
+        n["before"]["pods"] if n["before"] else 0 for n in status["nodes"]
     ) == len(after) - len(before)
     requested = state.nodes.requested("pods")
     assert all(requested[slot] == len(pods) for slot, pods in enumerate(state.nodes.pods))
@@ -320,7 +336,7 @@ def test_changes_that_cancel_out_leave_the_present_state(objects: list[dict[str,
     status = review(settled, changes, state)
     assert nodes_by_uid(state) == before
     assert not count_fates(status)
-    assert not status.nodes
+    assert not status["nodes"]
 
 
 def test_scaling_up_and_down_again_leaves_the_present_state() -> None:

@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.cluster_review import (
+from herodotus_answers.cluster_questions import (
     AddNodes,
     CapacityQuestion,
     Change,
-    ClusterReviewSpec,
+    ClusterQuestion,
     ConsolidationQuestion,
     Create,
     Drain,
     RemoveNodes,
     Scale,
 )
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from scheduler.engine.objects.resource_api import ResourceClaim
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
@@ -80,8 +81,8 @@ def taken(state: WhatIfState) -> list[tuple[str, str]]:
     return sorted((r.pool, r.device) for a in allocations if a is not None for r in a.devices.results or ())
 
 
-def places(found: Any) -> dict[str, str]:
-    return {each.name: each.node for each in found.placements}
+def places(found: ClusterReviewStatus) -> dict[str, str]:
+    return {each["name"]: each["node"] for each in found["placements"]}
 
 
 @pytest.fixture
@@ -95,8 +96,8 @@ def test_pods_of_a_template_get_devices_until_none_is_left(cluster: list[Json]) 
     state = a_state(cluster)
     found = review((), [Create(object=web(4))], state)
     assert sorted(filter(None, places(found).values())) == ["a", "b", "b"]
-    (waiting,) = [each for each in found.placements if not each.node]
-    assert waiting.reason.startswith("0/2 nodes are available: 2 cannot allocate all claims.")
+    (waiting,) = [each for each in found["placements"] if not each["node"]]
+    assert waiting["reason"].startswith("0/2 nodes are available: 2 cannot allocate all claims.")
     assert taken(state) == [("a", "gpu-0"), ("a", "gpu-1"), ("b", "gpu-0"), ("b", "gpu-1")]
 
 
@@ -128,9 +129,9 @@ def test_scaling_without_the_template_copies_the_claims_of_a_running_pod(cluster
 
 def test_capacity_counts_devices(cluster: list[Json]) -> None:
     question = CapacityQuestion(object=web(1), limit=100, namespace="shop")
-    found = answer_review(a_state(cluster), ClusterReviewSpec(capacity=question), lambda _done, _total: None, seed=0)
-    assert found.capacity is not None
-    assert {node.node: node.fits for node in found.capacity.nodes} == {"a": 1, "b": 2}
+    found = answer_review(a_state(cluster), ClusterQuestion(capacity=question), lambda _done, _total: None, seed=0)
+    assert found["capacity"] is not None
+    assert {node["node"]: node["fits"] for node in found["capacity"]["nodes"]} == {"a": 1, "b": 2}
 
 
 def test_a_failed_trial_of_a_consolidation_gives_the_devices_back(cluster: list[Json]) -> None:
@@ -138,10 +139,10 @@ def test_a_failed_trial_of_a_consolidation_gives_the_devices_back(cluster: list[
     cluster += [a_claiming_pod("web-3", "b"), a_generated_claim("web-3", "b", "gpu-1")]
     state = a_state(cluster)
     question = ConsolidationQuestion(force=False, delete_empty_dir_data=False)
-    spec = ClusterReviewSpec(consolidate=question)
-    found = answer_review(state, spec, lambda _done, _total: None, seed=0).consolidation
+    spec = ClusterQuestion(consolidate=question)
+    found = answer_review(state, spec, lambda _done, _total: None, seed=0)["consolidation"]
     assert found is not None
-    assert found.emptied == []
+    assert found["emptied"] == []
     assert taken(state) == [("a", "gpu-0"), ("b", "gpu-0"), ("b", "gpu-1")]
 
 
@@ -169,6 +170,6 @@ def test_a_claim_that_is_allocated_elsewhere_is_allocated_anew(cluster: list[Jso
     )
     state = a_state([*cluster, own, pinned])
     found = review((), [], state)
-    assert not found.pending
+    assert not found["pending"]
     found = review((), [Create(object=web(0))], a_state([*cluster, own, pinned]))
-    assert {each.name: each.node for each in found.pending} == {"p": "b"}
+    assert {each["name"]: each["node"] for each in found["pending"]} == {"p": "b"}
