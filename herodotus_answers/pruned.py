@@ -19,7 +19,7 @@ NOT_KEPT = "no longer kept"  # in place of what a pruned record held
 class Pruned(TypedDict):
     """When the full record was pruned, and what is left of it."""
 
-    at: Annotated[str, "Time at which the record was pruned."]
+    at: Annotated[str, "Time at which retention reduced the record to a summary."]
     keptNodes: Annotated[int, "Number of nodes whose entries are kept."]
     text: Annotated[str, "Sentence that says when the record was pruned and what is kept."]
 
