@@ -102,7 +102,7 @@ TOOLS: Final = (
         "explain_pod",
         "Explain a pod",
         "Why a pod is on its node, or why it is Pending: the verdict of the filters, the scores that decided, and for a"
-        " pending pod what would have to change.",
+        " pending pod what would have to change. live.fate says whether the pod still exists.",
         "pod",
         {
             "brief": _BRIEF,
@@ -144,7 +144,7 @@ TOOLS: Final = (
     Tool(
         "list_pending_pods",
         "List pending pods",
-        "The pending pods by reason, and when each is tried again.",
+        "The pending pods by reason, and when each is tried again. Those in live.gone are no longer pending.",
         "pending",
         {"brief": _BRIEF, "namespace": _EVERY_NAMESPACE, "selector": _SELECTOR},
         (),

@@ -12,7 +12,7 @@ import json
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +126,9 @@ class LocalTransport:
         from herodotus_local.cluster_reader import ClusterReader
         from herodotus_local.configuration import find_configuration
 
-        fetch = _Fetcher(socket).fetch
+        fetcher = _Fetcher(socket)
+        stack.callback(fetcher.close)
+        fetch = fetcher.fetch
         progress = self._progress
         reader = stack.enter_context(ClusterReader(fetch, progress.report))  # reads while the rest is imported
         from herodotus_local.service import LocalService
@@ -169,6 +171,12 @@ class _Fetcher:
     def __init__(self, socket: str) -> None:
         self._socket = socket
         self._connections = threading.local()
+        self._opened: list[HTTPConnection] = []
+
+    def close(self) -> None:
+        """Close the connections of all threads, which send nothing any more."""
+        for connection in self._opened:
+            connection.close()
 
     def fetch(self, path: str) -> bytes:
         """Return the body of the response. Raises ReadError with the API server's message if it refuses."""
@@ -177,6 +185,7 @@ class _Fetcher:
         connection = getattr(self._connections, "one", None)
         if connection is None:
             connection = self._connections.one = kubectl_proxy.UnixConnection(self._socket)
+            self._opened.append(connection)
         connection.request("GET", path, headers={"Accept": "application/json"})
         response = connection.getresponse()
         body: bytes = response.read()

@@ -386,9 +386,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         sim.stop()
 
 
-@pytest.mark.filterwarnings(  # a command ends its process, and leaves its connection to kubectl to that
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 @pytest.mark.parametrize("words", LOCAL.values(), ids=LOCAL)
 def test_local_mode_prints_the_document_of_its_service(
     served: Served,
