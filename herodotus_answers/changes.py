@@ -36,7 +36,9 @@ class Difference(TypedDict):
     ]
     text: Annotated[str, "The difference as a sentence."]
     resource: NotRequired[Annotated[str, "Resource whose amount differs."]]
-    before: NotRequired[Annotated[int, "Former amount, in base units, or former priority."]]
+    before: NotRequired[
+        Annotated[int, "Former amount, in base units (millicores, bytes or pieces), or former priority."]
+    ]
     after: NotRequired[Annotated[int, "Later amount, in base units, or later priority."]]
     node: NotRequired[Annotated[str, "Node that is nominated."]]
     nodes: NotRequired[Annotated[list[str], "Names of the first nodes with the difference."]]

@@ -1,4 +1,4 @@
-"""The answer to a what-if for the whole cluster, as a document of kind ClusterReview.
+"""Build the answer document `ClusterReview`: the answer to a what-if for the whole cluster.
 
 Owns: its types, with what each field discloses. Does not own: the questions (`cluster_questions`), what follows from
 the changes (`scheduler.engine.whatif.changes`), masking, screens.
@@ -61,7 +61,7 @@ class BlockedPod(TypedDict):
     name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
     node: Annotated[str, "Node of the pod.", Discloses.NODES]
     cause: Annotated[str, "Budget, LocalStorage, NoController, DaemonSet or NodeNotDrained.", Discloses.NOTHING]
-    message: Annotated[str, "Words of kubectl or of the API server.", Discloses.THIS_POD]
+    message: Annotated[str, "Message of kubectl or of the API server.", Discloses.THIS_POD]
     owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
     budget: Annotated[str, "Name of the PodDisruptionBudget; empty for other causes.", Discloses.THIS_POD]
 
@@ -94,7 +94,7 @@ class ChangedNode(TypedDict):
 
 
 class NodeCapacity(TypedDict):
-    """How many of the pods fit on a node."""
+    """How many of these pods fit on a node."""
 
     node: Annotated[str, "Name of the node.", Discloses.NODES]
     fits: Annotated[int, "Number of pods that fit.", Discloses.NOTHING]
@@ -102,7 +102,7 @@ class NodeCapacity(TypedDict):
 
 
 class Capacity(TypedDict):
-    """How many of the pods fit."""
+    """How many pods like those of the question fit."""
 
     fits: Annotated[int, "Number of pods that fit.", Discloses.NOTHING]
     limited: Annotated[bool, "Whether the search ended at its limit.", Discloses.NOTHING]
@@ -134,7 +134,7 @@ class KeepingPod(TypedDict):
 
 
 class KeptNode(TypedDict):
-    """A node that cannot be emptied."""
+    """A node that cannot be emptied, with the reasons."""
 
     node: Annotated[str, "Name of the node.", Discloses.NODES]
     pods: Annotated[list[KeepingPod], "Pods that keep it.", Discloses.PARTS]
@@ -276,7 +276,7 @@ class ClusterReview(Document):
 
 
 def build_empty_status() -> ClusterReviewStatus:
-    """Return the complete answer to a question about nothing, to which a builder adds what was asked."""
+    """Return the complete answer to a question about nothing, to which a builder adds the results."""
     return {
         "phase": COMPLETE,
         "progress": None,

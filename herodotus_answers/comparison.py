@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypedDict
 from herodotus_answers.changes import Difference, RecordedDecision, compare_decisions
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import (
-    SnapshotNodes,
+    SnapshotCounts,
     compare_scores,
     count_nodes,
     derive_state,
@@ -49,8 +49,8 @@ class ComparedAttempt(TypedDict):
     attempts: NotRequired[Annotated[int, "Number of attempts that the service has of the pod."]]
 
 
-class FilterVerdicts(TypedDict):
-    """Verdicts of a filter on the two nodes."""
+class ComparedVerdicts(TypedDict):
+    """Verdicts of a filter on the two compared nodes."""
 
     plugin: Annotated[str, "The filter."]
     verdicts: Annotated[list[str], "Verdict on each node: pass, reject, skipped or not-run."]
@@ -72,7 +72,7 @@ class NodeComparison(Document):
     attempt: ComparedAttempt
     headline: Annotated[str, "The difference in one sentence."]
     nodes: Annotated[list[NodeExplanation], "The two nodes."]
-    filters: Annotated[list[FilterVerdicts], "Verdict of each filter on both nodes."]
+    filters: Annotated[list[ComparedVerdicts], "Verdict of each filter on both nodes."]
     scores: Annotated[list[ComparedScores], "Scores of each plugin for both nodes; empty unless both were scored."]
     totals: Annotated[list[int] | None, "Totals of the two nodes; null unless both were scored."]
 
@@ -89,7 +89,7 @@ class ComparedPod(TypedDict):
     attempt: ComparedAttempt
     state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
     node: Annotated[str | None, "Node that was chosen."]
-    nodes: SnapshotNodes
+    nodes: SnapshotCounts
     headline: Annotated[str, "Result of the attempt in one sentence."]
 
 

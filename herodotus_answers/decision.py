@@ -47,7 +47,7 @@ class RequeueEvent(TypedDict):
     """The cluster event that requeued the pod before this attempt."""
 
     event: Annotated[str, "Name of the event, such as Node/Add."]
-    plugin: Annotated[str | None, "Plugin that asked for the event; null if none did."]
+    plugin: Annotated[str | None, "Plugin that registered for the event; null if none did."]
 
 
 class Retry(TypedDict):
@@ -55,7 +55,9 @@ class Retry(TypedDict):
 
     queue: Annotated[str, "Queue of the scheduler in which the pod waits."]
     notBefore: Annotated[str, "Time before which it is not tried again."]
-    latest: Annotated[str | None, "Time at which it is tried even if nothing changes; null if there is none."]
+    latest: Annotated[
+        str | None, "Time at which it is tried even if nothing changes; null if it waits only for its backoff."
+    ]
 
 
 class GroupCycle(TypedDict):
@@ -65,7 +67,7 @@ class GroupCycle(TypedDict):
     position: Annotated[int, "Position of the pod in the cycle, from 1."]
     pods: Annotated[int, "Number of pods that the cycle had to decide."]
     scheduled: Annotated[int, "Number of pods of the group that were on a node before the cycle."]
-    minCount: Annotated[int, "Number of pods that the group needs at least; 0 if they are independent."]
+    minCount: Annotated[int, "Number of pods that the group needs at least; 0 without the gang policy."]
 
 
 class Repeats(TypedDict):
@@ -73,23 +75,27 @@ class Repeats(TypedDict):
 
     count: Annotated[int, "Number of these attempts."]
     firstAt: Annotated[str, "Start of the first of them."]
-    lastAt: Annotated[str, "End of the last of them."]
+    lastAt: Annotated[str, "Start of the last of them."]
 
 
 class Reconstruction(TypedDict):
     """How a reconstruction compares with the other scheduler's outcome."""
 
-    agreement: Annotated[str, "Whether the outcome agrees: agree, disagree or undecided."]
+    agreement: Annotated[str, "Whether the outcome agrees: agree, agree-in-window, disagree or unknown."]
     cause: Annotated[str | None, "Why the outcome does not agree; null if it does."]
-    bindingsInFlight: Annotated[int, "Number of bindings that were under way at the attempt."]
-    deletionsInFlight: Annotated[int, "Number of deletions that were under way at the attempt."]
+    bindingsInFlight: Annotated[
+        int,
+        "Number of bindings near the outcome: negative for earlier ones that the snapshot omits, positive for later"
+        " ones that it includes.",
+    ]
+    deletionsInFlight: Annotated[int, "Number of pod deletions near the outcome, counted like `bindingsInFlight`."]
 
 
 OriginOfPart = TypedDict(
     "OriginOfPart",
     {
-        "part": Annotated[str, "Path of the part."],
-        "text": Annotated[str, "Description of the part."],
+        "part": Annotated[str, "Path of the part in the answer."],
+        "text": Annotated[str, "The part in words."],
         "from": Annotated[list[str], "Sources of the part: logged, or both if each provides values."],
         "overruled": Annotated[int, "Number of values in which the reconstruction differs from the log."],
     },
@@ -127,13 +133,13 @@ class AddedStatus(TypedDict):
 
 
 class AddedToReason(TypedDict):
-    """What the document of a reason has besides the reason."""
+    """Fields that the document of a reason has beside those of the record."""
 
     sentence: Annotated[str, "kube-scheduler's sentence for the reason."]
 
 
 class AddedToFilter(TypedDict):
-    """What the document of a filter's verdicts has besides them."""
+    """Fields that the document of a filter has beside those of the record."""
 
     notRun: Annotated[list[str], "Nodes on which the filter did not run because an earlier filter had rejected them."]
 

@@ -6,6 +6,9 @@ field that some documents lack is `NotRequired`, one that may be unknown or empt
 the meaning. `herodotus_answers.schema` derives the rest. An answer that is masked as a whole also declares what each
 field discloses (`herodotus_record.fields.Discloses`), after the meaning.
 
+The type of a kind has the kind's name; `Document` follows where a class of the record or the store has that name. The
+type of a part is named after what it describes: `Listed…` is an item of a list, `Compared…` has values of both sides.
+
 Owns: what every kind of document has. Does not own: the kinds (one module each), the records' fields
 (`herodotus_record.fields`).
 """
@@ -20,19 +23,19 @@ if sys.version_info >= (3, 11):
 else:
 
     class NotRequired:
-        """Stands in for the form that Python has since 3.11, which only type checkers and the schemas read."""
+        """Replacement for the type form of Python 3.11, which only type checkers and the schemas read."""
 
         def __class_getitem__(cls, kind: Any) -> Any:
             return Annotated[kind, cls]
 
 
 class Metadata(TypedDict):
-    """Standard object's metadata."""
+    """Kubernetes metadata of the object that the document is about."""
 
     name: NotRequired[
         Annotated[str, "Name of the object: the id of a decision, or the name of a pod, node or workload."]
     ]
-    namespace: NotRequired[Annotated[str, "Namespace of the pod."]]
+    namespace: NotRequired[Annotated[str, "Namespace of the object; absent for nodes and clusters."]]
     uid: NotRequired[Annotated[str, "UID of the object."]]
     resourceVersion: NotRequired[Annotated[str, "Opaque version of the object."]]
     creationTimestamp: NotRequired[Annotated[str, "Time at which the attempt or process began."]]

@@ -1,6 +1,7 @@
-"""What a record says about the devices of a pod's resource claims: those it got, or how the free ones are spread.
+"""Describe the devices of a pod's resource claims: those that it got, or how the free ones are spread over nodes.
 
-Pure. Does not own: the reasons of single nodes (`reasons`, `wording`).
+Owns: the types of both, and the sentence about a shortage. Does not own: the reasons of single nodes
+(`herodotus_record.reasons`, `wording`). Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class AllocatedDevice(TypedDict):
 
 
 class UsableDevices(TypedDict):
-    """Devices of a node."""
+    """Number of devices of a node that the request could use."""
 
     node: Annotated[str, "Name of the node."]
     usable: Annotated[int, "Number of devices that the request could use."]

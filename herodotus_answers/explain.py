@@ -1,7 +1,8 @@
 """Answer questions about a decision from what it recorded.
 
-Owns: the ranking, the margin, grouped rejections, suggestions. Does not own: the results of one node (`node_results`),
-sentences (`headlines`), the answer document that contains them all (`pod`), storage, HTTP, layout on a screen.
+Owns: the ranking, the margin, grouped rejections, possible changes. Does not own: suggestions (`suggestions`), the
+results of one node (`node_results`), sentences (`headlines`), the document that contains them all (`pod`), storage,
+HTTP, layout on a screen.
 
 Pure: functions take a decision, its outcomes and its node table (at the decision's generation) and return plain values.
 Amounts are in the answers twice: exactly in base units, and as text.
@@ -49,7 +50,7 @@ Answer = TypeVar("Answer")
 Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, largest first; plugins without points are absent
 
 
-class SnapshotNodes(TypedDict):
+class SnapshotCounts(TypedDict):
     """Numbers of nodes in the snapshot of an attempt."""
 
     total: Annotated[int, "Number of all nodes."]
@@ -68,7 +69,7 @@ class GroupReason(TypedDict):
 
 
 class RejectedNode(TypedDict):
-    """A rejected node."""
+    """A node of a rejection group, with its own amounts."""
 
     node: Annotated[str, "Name of the node."]
     reasons: Annotated[list[ReasonDetail], "Reasons of the first filter that rejected it."]
@@ -157,7 +158,7 @@ def _first_two(decision: Decision) -> list[int]:
     return slots[:2]
 
 
-def count_nodes(decision: Decision) -> SnapshotNodes:
+def count_nodes(decision: Decision) -> SnapshotCounts:
     """Return the numbers of all, of evaluated and of feasible nodes in the snapshot, as JSON."""
     return {"total": decision.nodes_total, "evaluated": decision.nodes_evaluated, "feasible": decision.nodes_feasible}
 

@@ -36,7 +36,7 @@ LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this
 
 
 class Live(TypedDict):
-    """What a reader of the cluster knows beside the records."""
+    """Fields that every `live` has: where and when it was read."""
 
     source: Annotated[
         Literal["kube-apiserver", "scheduler"],

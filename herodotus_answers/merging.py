@@ -211,9 +211,8 @@ class _NodeValueMerger:
         self.slots = self._ours.slots + len(new)
         slot_by_name |= {name: self._ours.slots + i for i, name in enumerate(new)}
         self.table = _extend_table(seen.table, self._ours.slots, new)
-        self._at = {
-            slot: slot_by_name[logged.table.names[slot]] for slot in logged_slots
-        }  # the log's slot -> the reconstruction's
+        # The log's slot -> the reconstruction's.
+        self._at = {slot: slot_by_name[logged.table.names[slot]] for slot in logged_slots}
         only = self._theirs.path is DecisionPath.ONLY_FEASIBLE
         self.ranks_all = bool(self._theirs.scores) or only  # if not, the log may omit feasible nodes
 
@@ -235,9 +234,8 @@ class _NodeValueMerger:
         fitted = [slot for slot, rank in enumerate(ours.rank) if rank]
         if self.ranks_all:
             for slot in set(fitted) - theirs_rank.keys() - against:
-                evaluation[slot] = (
-                    Evaluation.UNRECORDED
-                )  # it fits as it was seen, and was not ranked: why is not fields
+                # The reconstruction passes the node and the log does not rank it: neither record has the reason.
+                evaluation[slot] = Evaluation.UNRECORDED
             rank = self._column(theirs_rank)
             parts["ranking"] = (True, len(theirs_rank.keys() ^ fitted))
         else:

@@ -83,8 +83,8 @@ class HistoryWindow:
     bucket_us: int
 
 
-WindowAnswer = TypedDict(
-    "WindowAnswer",
+TimeWindow = TypedDict(
+    "TimeWindow",
     {
         "from": Annotated[str, "Start of the window."],
         "to": Annotated[str, "End of the window."],
@@ -127,7 +127,7 @@ class CountedReason(TypedDict):
 
 
 class CountedFilter(TypedDict):
-    """How often a filter evaluated, passed and rejected the node, whatever other filters did."""
+    """How often a filter evaluated, passed and rejected the node, regardless of other filters."""
 
     plugin: Annotated[str, "The filter."]
     evaluated: Annotated[int, "Number of decisions in which it evaluated the node."]
@@ -142,16 +142,16 @@ class SummedScores(TypedDict):
     """Scores that a plugin gave the node."""
 
     plugin: Annotated[str, "The plugin."]
-    accumulated: Annotated[int, "Sum of its weighted scores."]
-    average: Annotated[float | None, "Mean of its weighted scores; null if there are none."]
+    accumulated: Annotated[int, "Sum of its weighted scores, in points."]
+    average: Annotated[float | None, "Mean of its weighted scores, in points; null if there are none."]
 
 
 class NodeScores(TypedDict):
     """Scores that the plugins gave the node."""
 
     attempts: Annotated[int, "Number of decisions that scored the node."]
-    accumulated: Annotated[int, "Sum of its totals."]
-    average: Annotated[float | None, "Mean of its totals; null if there are none."]
+    accumulated: Annotated[int, "Sum of the node's totals, in points."]
+    average: Annotated[float | None, "Mean of the node's totals, in points; null if there are none."]
     plugins: Annotated[list[SummedScores], "Scores of each plugin."]
 
 
@@ -222,7 +222,7 @@ class ListedNodeHistory(Document, CountedDecisions):
     """Counts of one node in a list."""
 
     kind: Annotated[str, "NodeHistory."]
-    window: Annotated[WindowAnswer, "Time window in which decisions are counted."]
+    window: Annotated[TimeWindow, "Time window in which decisions are counted."]
 
 
 class NodeHistory(Document, CountedDecisions):
@@ -232,11 +232,11 @@ class NodeHistory(Document, CountedDecisions):
     source: NotRequired[
         Annotated[str, "`evaluated` if the answer is an evaluation of the present cluster, which local mode makes."]
     ]
-    window: Annotated[WindowAnswer, "Time window in which decisions are counted."]
+    window: Annotated[TimeWindow, "Time window in which decisions are counted."]
     notEvaluated: Annotated[int, "Number of decisions that did not evaluate the node."]
     eligibility: Annotated[Eligibility, "Evaluations of the node and how many of them it passed."]
     overTime: Annotated[list[Span], "The same counts for spans of whole hours."]
-    filters: Annotated[list[CountedFilter], "Number of verdicts and reasons of each filter."]
+    filters: Annotated[list[CountedFilter], "Verdicts and reasons of each filter, counted."]
     scores: NodeScores
     won: Won
     lost: Lost
@@ -334,7 +334,7 @@ def build_listed_node_history(node: str, over: HistoryWindow, counts: Sequence[i
     }
 
 
-def _window(over: HistoryWindow) -> WindowAnswer:
+def _window(over: HistoryWindow) -> TimeWindow:
     return {
         "from": format_timestamp(over.from_us),
         "to": format_timestamp(over.to_us),

@@ -1,6 +1,6 @@
 """Build the columns of all nodes of one decision, from which a table of nodes × plugins is drawn.
 
-Owns: this column format. Does not own: sentences about one node (`node_results`, `pod`). Pure.
+Owns: this column format. Does not own: sentences about one node (`node_results`, `headlines`). Pure.
 
 One JSON object for each node would take about 600 bytes and repeat every plugin name. Columns take a tenth of that, and
 a reader formats only the rows on the screen.
@@ -21,29 +21,29 @@ from herodotus_record.units import natural_sort_key
 
 
 class VerdictInColumn(TypedDict):
-    """A verdict of a filter."""
+    """One of the verdicts of a filter, which several nodes may share."""
 
     code: Annotated[str, "Status code of the verdict."]
     against: Annotated[bool, "Whether it rejects the node."]
     reasons: Annotated[list[str], "kube-scheduler's sentences."]
 
 
-class FilterColumnAnswer(TypedDict):
-    """The verdicts of one filter."""
+class FilterVerdictColumn(TypedDict):
+    """Verdicts of one filter on all nodes."""
 
     plugin: Annotated[str, "The filter."]
     skipped: Annotated[bool, "Whether it had nothing to check."]
-    verdicts: Annotated[list[VerdictInColumn], "Different verdicts."]
+    verdicts: Annotated[list[VerdictInColumn], "Distinct verdicts of the filter."]
     ids: Annotated[list[int], "Index of each node's verdict in `verdicts`."]
 
 
-class ScoreColumnAnswer(TypedDict):
-    """The scores of one plugin."""
+class PluginScoreColumn(TypedDict):
+    """Scores of one plugin for all nodes."""
 
     plugin: Annotated[str, "The score plugin."]
     weight: Annotated[int, "Its weight."]
     skipped: Annotated[bool, "Whether it had nothing to score."]
-    raw: Annotated[list[int] | None, "Score of each node before normalization."]
+    raw: Annotated[list[int] | None, "Score of each node before normalization; null if it is not recorded."]
     normalized: Annotated[list[int], "Score of each node from 0 to 100."]
 
 
@@ -51,10 +51,10 @@ class NodeColumns(TypedDict):
     """All nodes of a decision as columns: lists with one entry for each node."""
 
     nodes: Annotated[list[str], "Names of the nodes in natural order."]
-    evaluations: Annotated[list[str], "Different evaluations."]
+    evaluations: Annotated[list[str], "Labels of the kinds of evaluation."]
     evaluation: Annotated[list[int], "Index of each node's evaluation in `evaluations`."]
-    filters: Annotated[list[FilterColumnAnswer], "Filters, in the order in which they ran."]
-    scores: Annotated[list[ScoreColumnAnswer], "Score plugins."]
+    filters: Annotated[list[FilterVerdictColumn], "Filters, in the order in which they ran."]
+    scores: Annotated[list[PluginScoreColumn], "Score plugins."]
     totals: Annotated[list[int], "Total of each node."]
     rank: Annotated[list[int], "Rank of each node; 0 if it is infeasible."]
 
@@ -95,7 +95,7 @@ def build_node_columns(decision: Decision, table: NodeTable) -> NodeColumns:
     return columns
 
 
-def _filter(f: FilterColumn, ids: list[int], version: KubernetesVersion) -> FilterColumnAnswer:
+def _filter(f: FilterColumn, ids: list[int], version: KubernetesVersion) -> FilterVerdictColumn:
     return {
         "plugin": f.plugin,
         "skipped": f.skipped,

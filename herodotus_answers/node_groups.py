@@ -1,7 +1,7 @@
-"""The answers about node groups and scale-down, as parts of a ClusterReview and of a record.
+"""Declare the answers about node groups and scale-down, which are parts of a ClusterReview and of a record.
 
 Owns: their types, and what of them a record has room for. Does not own: the questions (`cluster_questions`), how they
-are answered (`scheduler.engine.nodegroups`), screens.
+are answered (`scheduler.engine.nodegroups`), screens. Pure.
 
 Node groups, their sizes, amounts and labels belong to the cluster. A pod's verdicts belong to its namespace. Texts that
 autoscalers wrote may name anything, so only a reader who sees every namespace gets them.
@@ -88,7 +88,7 @@ class NodeGroup(TypedDict):
     conditions: Annotated[list[NodeGroupCondition], "What autoscalers report about the group.", Discloses.PARTS]
 
 
-class GroupRejection(TypedDict):
+class NodeGroupRejection(TypedDict):
     """A filter that rejects the pod on nodes of a group."""
 
     plugin: Annotated[str, "The filter.", Discloses.NOTHING]
@@ -96,14 +96,14 @@ class GroupRejection(TypedDict):
     zones: Annotated[list[str], "Zones of the templates that it rejects.", Discloses.NODES]
 
 
-class GroupVerdict(TypedDict):
+class NodeGroupVerdict(TypedDict):
     """Whether a pod fits on a new node of a group."""
 
     group: Annotated[str, "Name of the group.", Discloses.NODES]
     verdict: Annotated[Verdict, "The verdict.", Discloses.NOTHING]
     zones: Annotated[list[str], "Zones in which the pod fits, or may fit.", Discloses.NODES]
     atLimit: Annotated[str, "Why the group cannot grow; empty if nothing known prevents it.", Discloses.NOTHING]
-    rejections: Annotated[list[GroupRejection], "Every filter that rejects the pod.", Discloses.THIS_POD]
+    rejections: Annotated[list[NodeGroupRejection], "Every filter that rejects the pod.", Discloses.THIS_POD]
     change: Annotated[
         str, "Smallest change to the pod after which it fits; empty if none was found.", Discloses.THIS_POD
     ]
@@ -120,13 +120,13 @@ class AutoscalerReport(TypedDict):
     count: Annotated[int, "Number of occurrences.", Discloses.NOTHING]
 
 
-class PodGroupVerdicts(TypedDict):
+class PodVerdicts(TypedDict):
     """The verdicts on one pod for each node group, and what autoscalers report about the pod."""
 
     namespace: Annotated[str, "Namespace of the pod.", Discloses.NAMESPACE]
     name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
     owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
-    groups: Annotated[list[GroupVerdict], "Verdict on each node group.", Discloses.PARTS]
+    groups: Annotated[list[NodeGroupVerdict], "Verdict on each node group.", Discloses.PARTS]
     reports: Annotated[list[AutoscalerReport], "Events of autoscalers, the newest first.", Discloses.THIS_POD]
 
 
@@ -146,7 +146,7 @@ class NodeGroupReview(TypedDict):
     """The node groups of a cluster, and the verdicts on the pods of the question."""
 
     groups: Annotated[list[NodeGroup], "The node groups.", Discloses.PARTS]
-    pods: Annotated[list[PodGroupVerdicts], "Verdicts on each pod of the question.", Discloses.PARTS]
+    pods: Annotated[list[PodVerdicts], "Verdicts on each pod of the question.", Discloses.PARTS]
     estimates: Annotated[list[NodeEstimate], "New nodes that the pending pods need, by group.", Discloses.PARTS]
     ungrouped: Annotated[int, "Number of nodes that belong to no group.", Discloses.NOTHING]
     conditions: Annotated[list[NodeGroupCondition], "What autoscalers report about the whole cluster.", Discloses.PARTS]
@@ -176,7 +176,7 @@ def bound_node_groups(review: NodeGroupReview, notes: list[str]) -> RecordedNode
     Groups that fit come first, then those at their limit, those of unknown shape, and those that do not fit.
     """
     order = (FITS, FITS_AT_LIMIT, SHAPE_UNKNOWN, DOES_NOT_FIT)
-    pods, names = list[PodGroupVerdicts](), set[str]()
+    pods, names = list[PodVerdicts](), set[str]()
     for pod in review["pods"][:1]:
         recorded = sorted(pod["groups"], key=lambda verdict: order.index(verdict["verdict"]))[:MAX_RECORDED]
         names = {verdict["group"] for verdict in recorded}

@@ -28,10 +28,10 @@ class ReasonDetail(TypedDict):
     sentence: Annotated[str, "kube-scheduler's sentence for the reason."]
     params: Annotated[dict[str, str], "Parameters of the reason by name."]
     resource: NotRequired[Annotated[str, "Resource that is lacking."]]
-    requested: NotRequired[Annotated[int, "Amount of the resource that the pod requests."]]
-    free: NotRequired[Annotated[int, "Amount of the resource that is free on the node."]]
-    allocatable: NotRequired[Annotated[int, "Amount of the resource that the node has for pods."]]
-    text: NotRequired[Annotated[str, "The reason in a few words."]]
+    requested: NotRequired[Annotated[int, "Amount that the pod requests, in base units: millicores, bytes or pieces."]]
+    free: NotRequired[Annotated[int, "Amount that is free on the node, in base units."]]
+    allocatable: NotRequired[Annotated[int, "Amount that the node has for pods, in base units."]]
+    text: Annotated[str, "The reason in a few words."]
 
 
 def list_verdicts(decision: Decision, slot: int) -> list[tuple[str, Verdict]]:
@@ -60,17 +60,17 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
     """
     version = find_wording_version(decision.scheduler.rules)
     sentence = reasons.format_reason(reason, version)
-    answer: ReasonDetail = {"code": reason.code, "sentence": sentence, "params": dict(reason.params)}
+    detail: ReasonDetail = {"code": reason.code, "sentence": sentence, "params": dict(reason.params), "text": ""}
     resource = find_resource(reason)
     if resource:
         requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
-        answer |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
+        detail |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
         free_text = f"free {format_quantity(resource, free)} of {format_quantity(resource, allocatable)}"
-        answer["text"] = f"{format_request(resource, requested)}; {free_text if allocatable else 'the node has none'}"
+        detail["text"] = f"{format_request(resource, requested)}; {free_text if allocatable else 'the node has none'}"
     else:
-        answer["text"] = describe_reason(reason, version)
-    return answer
+        detail["text"] = describe_reason(reason, version)
+    return detail
 
 
 def list_possible_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:

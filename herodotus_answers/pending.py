@@ -53,7 +53,7 @@ class PendingPod:
     retry: Retry | None = None
 
 
-class PendingPodAnswer(TypedDict):
+class ListedPendingPod(TypedDict):
     """A pod without a node."""
 
     namespace: Annotated[str, "Namespace of the pod."]
@@ -96,7 +96,7 @@ class PendingPods(Document):
     count: Annotated[int, "Number of pending pods."]
     overdue: Annotated[int, "Number of pending pods whose retry is overdue."]
     groups: Annotated[list[PendingGroup], "Pending pods, grouped by PodGroup or reason, most pods first."]
-    pods: Annotated[list[PendingPodAnswer], "Pending pods, oldest first."]
+    pods: Annotated[list[ListedPendingPod], "Pending pods, oldest first."]
     podsOmitted: Annotated[int, "Number of pods that are not listed."]
     source: NotRequired[Annotated[Literal["evaluated"], "Present if local mode evaluated the present cluster."]]
     noRecords: NotRequired[Annotated[bool, "Present and true if no scheduler has ever sent records."]]
@@ -138,7 +138,7 @@ def apply_live(document: PendingPods) -> PendingPods:
     gone = {pod["uid"] for pod in live["gone"] or ()}
     left = [pod for pod in document["pods"] if pod["uid"] not in gone]
     untried = [_untried(pod) for pod in live["untried"]]
-    by_reason: dict[str, list[PendingPodAnswer]] = {}
+    by_reason: dict[str, list[ListedPendingPod]] = {}
     for pod in untried:
         by_reason.setdefault(pod["reason"], []).append(pod)
     return document | {
@@ -152,9 +152,9 @@ def apply_live(document: PendingPods) -> PendingPods:
     }
 
 
-def _groups(pods: Sequence[PendingPodAnswer]) -> list[PendingGroup]:
+def _groups(pods: Sequence[ListedPendingPod]) -> list[PendingGroup]:
     """Return the pods grouped by pod group or reason: the largest group first, groups of overdue pods last."""
-    groups: dict[tuple[str, bool, str], list[PendingPodAnswer]] = {}
+    groups: dict[tuple[str, bool, str], list[ListedPendingPod]] = {}
     for pod in pods:
         group = f"{pod['namespace']}/{pod['podGroup']}" if pod["podGroup"] else ""
         groups.setdefault((pod["reason"] if not group else "", pod["overdue"], group), []).append(pod)
@@ -165,7 +165,7 @@ def _groups(pods: Sequence[PendingPodAnswer]) -> list[PendingGroup]:
     ]
 
 
-def _group_reason(members: Sequence[PendingPodAnswer]) -> str:
+def _group_reason(members: Sequence[ListedPendingPod]) -> str:
     """Return the most frequent reason of those members of a pod group that block it."""
     reasons_given = [pod["reason"] for pod in members if pod["reason"] != _GROUP_NOT_PLACED] or [_GROUP_NOT_PLACED]
     return Counter(reasons_given).most_common(1)[0][0]
@@ -184,7 +184,7 @@ def find_dominant_reason(message: str) -> str:
     return str(words).rstrip(".")
 
 
-def _pod(pod: PendingPod, now_us: int) -> PendingPodAnswer:
+def _pod(pod: PendingPod, now_us: int) -> ListedPendingPod:
     retry = pod.retry
     latest = None if retry is None else retry.not_before_us if retry.latest_us is None else retry.latest_us
     return {
@@ -214,7 +214,7 @@ def _reason(pod: PendingPod) -> str:
     return _BINDING_FAILED if pod.state == "Failed" and not pod.message else find_dominant_reason(pod.message)
 
 
-def _untried(pod: UntriedPod) -> PendingPodAnswer:
+def _untried(pod: UntriedPod) -> ListedPendingPod:
     gates, scheduler = pod["schedulingGates"], pod["schedulerName"]
     return {
         "namespace": pod["namespace"],
@@ -237,7 +237,7 @@ def _untried(pod: UntriedPod) -> PendingPodAnswer:
     }
 
 
-def _group(reason: str, overdue: bool, members: Sequence[PendingPodAnswer], pod_group: str = "") -> PendingGroup:
+def _group(reason: str, overdue: bool, members: Sequence[ListedPendingPod], pod_group: str = "") -> PendingGroup:
     return {
         "podGroup": pod_group or None,
         "reason": reason,

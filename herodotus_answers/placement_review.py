@@ -83,14 +83,14 @@ class PlacedPod(TypedDict):
 
 
 class NodeWithPods(TypedDict):
-    """A node with hypothetical pods."""
+    """A node on which hypothetical pods would be placed."""
 
     node: Annotated[str, "Name of the node."]
-    pods: Annotated[int, "Number of the pods."]
+    pods: Annotated[int, "Number of hypothetical pods on the node."]
 
 
 class PlacementReviewSpec(TypedDict, total=False):
-    """The hypothetical pods."""
+    """The question: which hypothetical pods to place, and how to explain them."""
 
     object: Annotated[dict[str, Any], "A Pod, or a workload with a pod template."]
     manifest: Annotated[str, "The object as YAML or JSON text, in place of `object`."]

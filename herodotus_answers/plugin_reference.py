@@ -56,10 +56,10 @@ class PluginExplanation(Document):
 
 
 class PluginExplanationList(Page):
-    """All plugins."""
+    """The reference of all plugins."""
 
     kind: Literal["PluginExplanationList"]
-    items: Annotated[list[PluginExplanation], "Plugins."]
+    items: Annotated[list[PluginExplanation], "All plugins, by name."]
 
 
 PLUGINS: Final = (

@@ -1,7 +1,7 @@
 """Build the answer document `PodExplanation`: what happened to a pod, as small JSON.
 
-Owns: the document's shape, and what a default answer omits. Does not own: how questions are answered (`explain`), HTTP,
-layout.
+Owns: the document's shape, and what a default answer omits. Does not own: what is computed from the record (`explain`,
+`node_results`), HTTP, layout. Pure.
 
 Invariant: everything that a default answer omits is counted (`...Omitted`).
 """
@@ -51,7 +51,7 @@ from herodotus_answers.node_results import (
 )
 from herodotus_answers.preemptions import PreemptionEntry
 from herodotus_answers.pruned import Pruned, build_pruned, describe_kept, find_slot
-from herodotus_answers.suggestions import SuggestionAnswer, build_suggestions
+from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record import notes, reasons
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
@@ -108,13 +108,16 @@ class Attempt(TypedDict):
     id: Annotated[str, "ID of the decision."]
     sequence: Annotated[int, "Sequence number of the record."]
     cluster: Annotated[str, "UID of the cluster's namespace kube-system."]
-    source: Annotated[str, "Source of the record: observed by whom, or evaluated."]
+    source: Annotated[str, "Source of the record: scheduler, reconstructed, logged or evaluated."]
     incarnation: Annotated[str, "ID of the scheduler's process."]
     profile: Annotated[str | None, "Scheduler name (spec.schedulerName) of the profile."]
     scheduler: Annotated[str | None, "Identity of the scheduler's process, as in its Lease."]
     version: Annotated[str | None, "Version of the scheduler."]
     rules: Annotated[str | None, "Version of kube-scheduler whose rules applied."]
-    rulesSource: Annotated[str | None, "Where the version of the rules is from."]
+    rulesSource: Annotated[
+        str | None,
+        "Where it comes from: flag, configuration, scheduler-image, lease-candidate, api-server, log or default.",
+    ]
     generation: Annotated[int, "Generation of the node table."]
     podCreatedAt: Annotated[str | None, "Time at which the pod was created."]
     queuedAt: Annotated[str | None, "Time at which the pod came into the queue."]
@@ -141,7 +144,7 @@ class BindingPhase(TypedDict):
     durationSeconds: Annotated[float, "Its duration, in seconds."]
 
 
-class OutcomeAnswer(TypedDict):
+class AttemptOutcome(TypedDict):
     """Outcome of the attempt."""
 
     state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
@@ -150,7 +153,7 @@ class OutcomeAnswer(TypedDict):
     final: Annotated[bool, "Whether nothing more follows."]
     phases: Annotated[list[BindingPhase], "Phases after the decision."]
     lost: NotRequired[Annotated[bool, "Whether the result was not recorded because the scheduler was restarted."]]
-    message: NotRequired[Annotated[str, "Sentence that says so."]]
+    message: NotRequired[Annotated[str, "Sentence about the lost result."]]
 
 
 class NodeCounts(TypedDict):
@@ -170,7 +173,7 @@ class Tie(TypedDict):
     seed: Annotated[int | None, "Seed of the draw; null if it is not known."]
 
 
-class MarginAnswer(TypedDict):
+class ScoreMargin(TypedDict):
     """Lead of the best node over the next best one."""
 
     points: Annotated[int, "Difference of their totals."]
@@ -179,7 +182,7 @@ class MarginAnswer(TypedDict):
 
 
 class PluginResult(TypedDict):
-    """Result of a plugin."""
+    """Status that a plugin returned for the pod as a whole."""
 
     plugin: Annotated[str, "The plugin."]
     code: Annotated[str, "Status code of its result."]
@@ -196,7 +199,7 @@ class FilterCounts(TypedDict):
 
 
 class ScorePlugin(TypedDict):
-    """A score plugin."""
+    """A score plugin of the profile."""
 
     plugin: Annotated[str, "The plugin."]
     weight: Annotated[int, "Its weight."]
@@ -257,12 +260,12 @@ class PreemptionCandidate(TypedDict):
 
     node: Annotated[str, "Name of the node."]
     victims: Annotated[list[str], "Pods that would be evicted, as NAMESPACE/NAME."]
-    pdbViolations: Annotated[int, "Number of PodDisruptionBudgets that the evictions would violate."]
+    pdbViolations: Annotated[int, "Number of victims that a PodDisruptionBudget protects."]
     rejectedBy: Annotated[str | None, "Extender that rejected the node; null if none did."]
 
 
-class PreemptionAnswer(TypedDict):
-    """Result of preemption."""
+class PreemptionResult(TypedDict):
+    """Result of preemption: the nominated node, and the nodes that it considered."""
 
     nominatedNode: Annotated[str | None, "Node that was nominated."]
     evicted: Annotated[bool, "Whether pods were evicted for the pod."]
@@ -300,25 +303,27 @@ class PodExplanation(Document):
     kind: Literal["PodExplanation"]
     pod: PodFacts
     attempt: Attempt
-    outcome: OutcomeAnswer
+    outcome: AttemptOutcome
     headline: Annotated[str, "Result of the attempt in one sentence."]
     summary: Annotated[str, "Result of the attempt with the reasons."]
     message: Annotated[str, "Message of the pod's FailedScheduling event."]
     nodes: NodeCounts
     tie: Annotated[Tie | None, "Nodes that shared the best total; null if one node alone had it."]
-    margin: Annotated[MarginAnswer | None, "Lead of the best node over the next best one."]
-    preFilters: Annotated[list[PluginResult] | None, "PreFilter plugins that did not succeed."]
-    restrictedBy: Annotated[list[str] | None, "PreFilter plugins that restricted the nodes to evaluate."]
+    margin: Annotated[
+        ScoreMargin | None, "Lead of the best node over the next best one; null if fewer than two nodes were scored."
+    ]
+    preFilters: Annotated[list[PluginResult], "PreFilter plugins that did not succeed."]
+    restrictedBy: Annotated[list[str], "PreFilter plugins that restricted the nodes to evaluate."]
     filters: Annotated[list[FilterCounts], "Number of nodes that each filter passed and rejected."]
     scorePlugins: Annotated[list[ScorePlugin], "Score plugins with their weights."]
     inputs: Annotated[list[InputSource], "Measurements that plugins and extenders used, one entry per source."]
     ranking: Annotated[list[RankedNode], "Feasible nodes with the highest totals."]
     rankingOmitted: Annotated[int, "Number of feasible nodes that are not listed."]
     rejections: Annotated[list[RejectionGroup], "Rejected nodes, grouped by reason."]
-    preemption: Annotated[PreemptionAnswer | None, "Nodes on which preemption could make room; null if it did not run."]
-    postFilters: Annotated[list[PluginResult] | None, "Results of the PostFilter plugins."]
+    preemption: Annotated[PreemptionResult | None, "Nodes on which preemption could make room; null if it did not run."]
+    postFilters: Annotated[list[PluginResult], "Results of the PostFilter plugins."]
     possibleChanges: Annotated[list[str], "Changes that may help; not checked."]
-    suggestions: Annotated[list[SuggestionAnswer], "Changes after which the pod would fit, the smallest first."]
+    suggestions: Annotated[list[SuggestedChange], "Changes after which the pod would fit, the smallest first."]
     devices: Annotated[list[AllocatedDevice], "Devices that the pod's resource claims have on the chosen node."]
     deviceShortage: Annotated[DeviceShortage | None, "How usable devices are spread over nodes; null if nothing lacks."]
     notes: Annotated[list[str], "Limits of the record: what it does not know, or what was switched off."]
@@ -468,7 +473,7 @@ def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Attempt:
     }
 
 
-def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> OutcomeAnswer:
+def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> AttemptOutcome:
     return {
         "state": derive_state(decision, outcomes),
         "path": decision.path.value,
@@ -519,7 +524,7 @@ def _not_evaluated(decision: Decision) -> dict[str, int]:
     return {label: nodes for label, nodes in count_evaluations(decision).items() if label not in excluded}
 
 
-def _preemption(decision: Decision) -> PreemptionAnswer | None:
+def _preemption(decision: Decision) -> PreemptionResult | None:
     preemption = decision.preemption
     if preemption is None:
         return None
@@ -552,7 +557,7 @@ def _tie(decision: Decision, table: NodeTable) -> Tie | None:
     return {"nodes": names, "nodesOmitted": count_tied(decision) - len(names), "seed": seed}
 
 
-def _margin(decision: Decision, table: NodeTable) -> MarginAnswer | None:
+def _margin(decision: Decision, table: NodeTable) -> ScoreMargin | None:
     margin = compute_margin(decision)
     if margin is None:
         return None

@@ -21,7 +21,7 @@ from herodotus_answers.explain import select_nearest_rejected
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.node_results import build_reason_detail, list_rejections, pluralize
 from herodotus_answers.pending import find_dominant_reason
-from herodotus_answers.suggestions import SuggestionAnswer, build_suggestions
+from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
 from herodotus_record.units import format_quantities, format_timestamp
 
@@ -149,7 +149,7 @@ class BlockingReason(TypedDict):
     id: Annotated[str, "ID of its decision."]
     message: Annotated[str, "Message of its FailedScheduling event."]
     headline: Annotated[str | None, "Its decision in one sentence; null if it was not read."]
-    suggestions: Annotated[list[SuggestionAnswer], "Changes after which it would have fitted."]
+    suggestions: Annotated[list[SuggestedChange], "Changes after which it would have fitted."]
 
 
 class GroupNode(TypedDict):

@@ -21,7 +21,7 @@ from herodotus_answers.decision import (
     build_repeats,
 )
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.explain import SnapshotNodes, count_nodes, count_rejected_by_filter, derive_state
+from herodotus_answers.explain import SnapshotCounts, count_nodes, count_rejected_by_filter, derive_state
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.live import LivePod
 from herodotus_record.model import API_VERSION
@@ -38,7 +38,7 @@ class ListedAttempt(TypedDict):
     profile: Annotated[str, "Scheduler name (spec.schedulerName) of the profile."]
     state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
     node: Annotated[str | None, "Node that was chosen."]
-    nodes: SnapshotNodes
+    nodes: SnapshotCounts
     headline: Annotated[str, "Result of the attempt in one sentence."]
     rejectedBy: Annotated[dict[str, int], "Number of nodes that each plugin was the first to reject."]
     requeuedBy: Annotated[RequeueEvent | None, "Event that requeued the pod before the attempt."]

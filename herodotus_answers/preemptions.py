@@ -54,7 +54,7 @@ class PreemptionEntry(TypedDict):
     profile: Annotated[str, "Scheduler name (spec.schedulerName) of the profile."]
     preemptor: Annotated[Preemptor | None, "Pod that got the room; null if the reader may not see it."]
     victims: Annotated[list[Victim], "Pods that were chosen for eviction."]
-    pdbViolations: Annotated[int, "Number of PodDisruptionBudgets that the evictions violate."]
+    pdbViolations: Annotated[int, "Number of victims that a PodDisruptionBudget protects."]
 
 
 class Preemptions(Document):

@@ -1,4 +1,4 @@
-"""Find out what remains of a decision whose full record was pruned, and word what does not.
+"""Describe what is left of a decision whose full record was pruned.
 
 Owns: the sentence about what is kept, and finding a node in a decision that may hold only a few. Does not own: what a
 summary keeps (`herodotus_endpoint.store.summaries`), its counts (`explain`). Pure.
@@ -21,7 +21,7 @@ class Pruned(TypedDict):
 
     at: Annotated[str, "Time at which retention reduced the record to a summary."]
     keptNodes: Annotated[int, "Number of nodes whose entries are kept."]
-    text: Annotated[str, "Sentence that says when the record was pruned and what is kept."]
+    text: Annotated[str, "Both as a sentence."]
 
 
 class PrunedError(LookupError):

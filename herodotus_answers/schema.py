@@ -105,17 +105,17 @@ def _convert(value: Any) -> Any:
         return [_convert(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: _convert(found) for key, found in value.items() if not key.startswith("x-") and key != "nullable"}
-    if "$ref" in kept:
-        kept["$ref"] = f"#/$defs/{value['$ref'].removeprefix(_REFERENCE)}"
+    schema = {key: _convert(part) for key, part in value.items() if not key.startswith("x-") and key != "nullable"}
+    if "$ref" in schema:
+        schema["$ref"] = f"#/$defs/{value['$ref'].removeprefix(_REFERENCE)}"
     if value.get("nullable") is not True:
-        return kept
-    if "enum" in kept:
-        kept["enum"] = [*kept["enum"], None]
-    if isinstance(kept.get("type"), str):
-        return kept | {"type": [kept["type"], "null"]}
-    said = {"description": kept.pop("description")} if "description" in kept else {}
-    return {"anyOf": [kept, {"type": "null"}], **said} if kept else said
+        return schema
+    if "enum" in schema:
+        schema["enum"] = [*schema["enum"], None]
+    if isinstance(schema.get("type"), str):
+        return schema | {"type": [schema["type"], "null"]}
+    meaning = {"description": schema.pop("description")} if "description" in schema else {}
+    return {"anyOf": [schema, {"type": "null"}], **meaning} if schema else meaning
 
 
 def _derive(annotation: Any) -> Json:
@@ -225,12 +225,10 @@ def _list_properties(kind: Any) -> Json:
             for parent in parents:
                 holder = holder.setdefault(parent, _obj(_GROUPS.get(parent, ""), {}))["properties"]
             holder[last] = _derive_field(kind, name, declared, types[name])
-    added = _DOCUMENT_ONLY.get(kind)
-    return (
-        properties | {name: _derive(hint) for name, hint in get_type_hints(added, include_extras=True).items()}
-        if (added)
-        else properties
-    )
+    if kind in _DOCUMENT_ONLY:
+        hints = get_type_hints(_DOCUMENT_ONLY[kind], include_extras=True)
+        properties |= {name: _derive(hint) for name, hint in hints.items()}
+    return properties
 
 
 def _derive_decision() -> Json:

@@ -1,6 +1,6 @@
-"""Declare the documents about the service: its clusters, the scheduler processes it heard of, its version, its errors.
+"""Declare the documents about the service: its clusters, their scheduler processes, its version, its errors.
 
-Owns: the documents' shapes. Does not own: building them (`herodotus_endpoint`, which alone has what they say).
+Owns: the documents' shapes. Does not own: building them (`herodotus_endpoint`, which alone holds their values).
 """
 
 from __future__ import annotations

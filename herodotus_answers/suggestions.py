@@ -57,10 +57,10 @@ class Right(TypedDict):
 
     verb: Annotated[str, "Verb of the request."]
     resource: Annotated[str, "Resource with its API group, such as statefulsets.apps."]
-    namespace: Annotated[str, "Namespace; empty for nodes."]
+    namespace: Annotated[str, "Namespace of the request; empty for nodes."]
 
 
-class SuggestionAnswer(Change):
+class SuggestedChange(Change):
     """A change after which the pod would fit on a node."""
 
     also: Annotated[list[Change], "Further changes that are needed together with it."]
@@ -89,7 +89,7 @@ def find_owner(pod: RecordedPod) -> TemplateOwner:
     return TemplateOwner(pod.owner.kind, pod.owner.name)
 
 
-def build_suggestions(decision: Decision) -> list[SuggestionAnswer]:
+def build_suggestions(decision: Decision) -> list[SuggestedChange]:
     """Return the decision's suggestions as JSON, each with its sentence, its changes and the command that makes them.
 
     The fields of the first change are those of the suggestion; `also` holds the others. `command` is null where none is
@@ -98,12 +98,12 @@ def build_suggestions(decision: Decision) -> list[SuggestionAnswer]:
     return [_build(decision.pod, suggestion) for suggestion in decision.suggestions]
 
 
-def build_hypothetical_suggestions(decision: Decision) -> list[SuggestionAnswer]:
+def build_hypothetical_suggestions(decision: Decision) -> list[SuggestedChange]:
     """Return the suggestions for a pod that does not exist: commands would change objects that do not exist either."""
     return [suggestion | {"command": None, "deletes": [], "rights": []} for suggestion in build_suggestions(decision)]
 
 
-def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestionAnswer:
+def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChange:
     owner = find_owner(pod)
     first, *also = (_describe(pod, owner, suggestion, change) for change in suggestion.changes)
     command, deletes = build_command(pod, suggestion)

@@ -13,20 +13,19 @@ from herodotus_client import api_paths
 from herodotus_record.model import API_VERSION
 
 if TYPE_CHECKING:
-    from herodotus_answers.node import NodeHistory
-    from herodotus_answers.service import ClusterList
-
     from herodotus_answers.agreements import Agreements
     from herodotus_answers.balance import Balance
     from herodotus_answers.cluster_review import ClusterReview
     from herodotus_answers.comparison import NodeComparison, PodComparison
     from herodotus_answers.decision import DecisionDocument, DecisionList
+    from herodotus_answers.node import NodeHistory
     from herodotus_answers.pending import PendingPods
     from herodotus_answers.placement_review import PlacementReview
     from herodotus_answers.pod import PodExplanation
     from herodotus_answers.pod_group import PodGroupPlacement
     from herodotus_answers.pod_history import PodHistory
     from herodotus_answers.preemptions import Preemptions
+    from herodotus_answers.service import ClusterList
     from herodotus_answers.workload import WorkloadPlacement
 
 Answer = TypeVar("Answer", covariant=True)

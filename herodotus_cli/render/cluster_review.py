@@ -143,10 +143,6 @@ def _more(left: int, noun: str) -> list[Block]:
     return [TextLine(f"… {format_count(left, f'more {noun}')} (--all)", "dim")] if left else []
 
 
-def _stay(pod: Json) -> tuple[str, str]:
-    return pod["fromNode"] or "–", _first_sentence(pod["reason"])
-
-
 def _move(pod: Json) -> tuple[str, str, str]:
     victims = f", evicts {', '.join(pod['victims'])}" if pod["victims"] else ""
     return pod["fromNode"] or "new", pod["node"], f"{pod['plugin']}{victims}"

@@ -17,7 +17,7 @@ from herodotus_cli.render.formatting import (
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, join_sections
 
 if TYPE_CHECKING:
-    from herodotus_answers.pending import PendingGroup, PendingPodAnswer, PendingPods
+    from herodotus_answers.pending import ListedPendingPod, PendingGroup, PendingPods
 
 _MAX_PODS = 20  # on a terminal, one by one; every pod when piped
 _NAMED = 3  # of a group
@@ -76,14 +76,14 @@ def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 
 
-def _evaluated_pods(pods: list[PendingPodAnswer], view: ViewOptions) -> Block:
+def _evaluated_pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
     rows = [
         [f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", p["reason"]] for p in pods
     ]
     return build_table(("POD", "AGE", "REASON"), rows)
 
 
-def _pods(pods: list[PendingPodAnswer], view: ViewOptions) -> Block:
+def _pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
     rows = []
     narrow = view.width is not None and view.width < _ROOMY
     for p in pods:
@@ -96,7 +96,7 @@ def _pods(pods: list[PendingPodAnswer], view: ViewOptions) -> Block:
     return build_table(header, rows, right=(3,))
 
 
-def next_try(pod: PendingPodAnswer, view: ViewOptions) -> str:
+def next_try(pod: ListedPendingPod, view: ViewOptions) -> str:
     """Return when the scheduler tries the pod again, such as `in 8s` or `on an event or in 4m12s`."""
     if pod["notBefore"] is None:
         return "once its gates are removed" if pod["queue"] == "gated" else "–"

@@ -26,14 +26,14 @@ from herodotus_answers.cluster_review import (
 )
 from herodotus_answers.node_groups import (
     AutoscalerReport,
-    GroupRejection,
-    GroupVerdict,
     NodeEstimate,
     NodeGroup,
     NodeGroupCondition,
+    NodeGroupRejection,
     NodeGroupReview,
+    NodeGroupVerdict,
     NodeScaleDown,
-    PodGroupVerdicts,
+    PodVerdicts,
     ScaleDown,
     ScaleDownBlocker,
 )
@@ -59,12 +59,12 @@ def _condition(name: str) -> NodeGroupCondition:
     return fill(NodeGroupCondition, object=name, type="Ready", status="False", reason="R", message="a secret message")
 
 
-def _verdicts(namespace: str, name: str) -> PodGroupVerdicts:
+def _verdicts(namespace: str, name: str) -> PodVerdicts:
     rejection = fill(
-        GroupRejection, plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret text"], zones=["a"]
+        NodeGroupRejection, plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret text"], zones=["a"]
     )
     verdict = fill(
-        GroupVerdict,
+        NodeGroupVerdict,
         group="spot",
         verdict="DoesNotFit",
         rejections=[rejection],
@@ -73,9 +73,7 @@ def _verdicts(namespace: str, name: str) -> PodGroupVerdicts:
     report = fill(
         AutoscalerReport, component="karpenter", reason="Nominated", message="a secret report", at="t", count=1
     )
-    return fill(
-        PodGroupVerdicts, namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report]
-    )
+    return fill(PodVerdicts, namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report])
 
 
 STATUS = a_status(

@@ -24,7 +24,7 @@ from herodotus_answers.node_groups import (
     NodeGroupCondition,
     NodeGroupReview,
     NodeTemplate,
-    PodGroupVerdicts,
+    PodVerdicts,
     ScaleDown,
 )
 from herodotus_record.templates import parse_pod_template
@@ -113,7 +113,7 @@ class NodeGroupAnswers:
             "conditions": [*conditions, *(reported.conditions if reported else ())],
         }
 
-    def evaluate(self, pod: Pod, *, exists: bool = True) -> PodGroupVerdicts:
+    def evaluate(self, pod: Pod, *, exists: bool = True) -> PodVerdicts:
         """Return the verdicts on a pod without a node for each group, and the autoscalers' events about it."""
         meta, workload = pod.metadata, find_workload(pod, self._objects)
         framework = self._framework(pod)

@@ -22,8 +22,8 @@ from herodotus_answers.node_groups import (
     FITS,
     FITS_AT_LIMIT,
     SHAPE_UNKNOWN,
-    GroupRejection,
-    GroupVerdict,
+    NodeGroupRejection,
+    NodeGroupVerdict,
     Verdict,
 )
 from herodotus_answers.suggestions import format_change
@@ -80,7 +80,7 @@ class GroupEvaluator:
         """Return the template nodes of a group's known shapes."""
         return self._known[group.name]
 
-    def evaluate(self, framework: Framework, pod: PodInfo) -> list[GroupVerdict]:
+    def evaluate(self, framework: Framework, pod: PodInfo) -> list[NodeGroupVerdict]:
         """Return the verdict on a pod for each group, in the order of the groups."""
         tried: dict[str, list[_Tried]] = defaultdict(list)
         for each in self._try(framework, pod, list(self._list_templates(pod))):
@@ -193,7 +193,7 @@ def _decides(plugin: str, shape: NodeShape) -> bool:
     return plugin in _ALWAYS_DECIDE or (plugin in _DECIDE_BY_ZONE and bool(shape.zone))
 
 
-def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> GroupVerdict:
+def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> NodeGroupVerdict:
     """Return the verdict on a group from the verdicts on its template nodes."""
     with_amounts = [each for each in tried if each.template.shape.allocatable is not None]
     fitting = [each for each in with_amounts if not each.rejections]
@@ -221,7 +221,7 @@ def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> GroupVerdict:
     }
 
 
-def _state(group: FoundGroup, verdict: Verdict, at_limit: str) -> GroupVerdict:
+def _state(group: FoundGroup, verdict: Verdict, at_limit: str) -> NodeGroupVerdict:
     """Return a verdict on a group without zones, rejections and other reasons."""
     return {
         "group": group.name,
@@ -238,12 +238,12 @@ def _list_zones(tried: Iterable[_Tried]) -> list[str]:
     return sorted({each.template.shape.zone for each in tried if each.template.shape.zone})
 
 
-def _combine(tried: Sequence[_Tried]) -> list[GroupRejection]:
+def _combine(tried: Sequence[_Tried]) -> list[NodeGroupRejection]:
     """Return every rejecting filter with the reasons that it has in any zone, in the order in which filters run."""
-    rejections: dict[str, GroupRejection] = {}
+    rejections: dict[str, NodeGroupRejection] = {}
     for each in tried:
         for verdict in each.decided:
-            found: GroupRejection = {"plugin": verdict.plugin, "reasons": [], "zones": []}
+            found: NodeGroupRejection = {"plugin": verdict.plugin, "reasons": [], "zones": []}
             rejection = rejections.setdefault(verdict.plugin, found)
             texts = map(reasons.format_reason, verdict.verdict.reasons)
             rejection["reasons"] += [text for text in texts if text not in rejection["reasons"]]

@@ -20,12 +20,12 @@ import msgspec
 
 from herodotus_answers.node_groups import (
     AutoscalerReport,
-    GroupRejection,
-    GroupVerdict,
     NodeGroup,
     NodeGroupCondition,
+    NodeGroupRejection,
     NodeGroupReview,
-    PodGroupVerdicts,
+    NodeGroupVerdict,
+    PodVerdicts,
     RecordedNodeGroups,
 )
 from herodotus_record import notes, reasons
@@ -147,11 +147,11 @@ class Plantation:
 
     def _node_groups(self, word: str) -> str:
         """Return recorded verdicts of node groups with the canary in each text that may name other pods."""
-        rejection = fill(GroupRejection, plugin="P", reasons=[word], zones=[])
-        verdict = fill(GroupVerdict, group="g", verdict="DoesNotFit", rejections=[rejection])
+        rejection = fill(NodeGroupRejection, plugin="P", reasons=[word], zones=[])
+        verdict = fill(NodeGroupVerdict, group="g", verdict="DoesNotFit", rejections=[rejection])
         report = fill(AutoscalerReport, component="c", reason="r", message=word, at="", count=1)
         condition = fill(NodeGroupCondition, object="o", type="t", status="s", reason="r", message=word)
-        pod = fill(PodGroupVerdicts, namespace=self._namespace, name="p", groups=[verdict], reports=[report])
+        pod = fill(PodVerdicts, namespace=self._namespace, name="p", groups=[verdict], reports=[report])
         group = fill(NodeGroup, name="g", source="label", nodes=1, size=1, shape="Known", conditions=[condition])
         review = fill(NodeGroupReview, groups=[group], pods=[pod], conditions=[condition])
         return msgspec.json.encode(fill(RecordedNodeGroups, review=review, notes=[word])).decode()

@@ -22,13 +22,13 @@ import pytest
 from herodotus_answers.cluster_review import BlockedPod, ClusterReviewStatus, RemovedPod, ReviewedPlacement
 from herodotus_answers.node_groups import (
     AutoscalerReport,
-    GroupRejection,
-    GroupVerdict,
     NodeGroup,
     NodeGroupCondition,
+    NodeGroupRejection,
     NodeGroupReview,
+    NodeGroupVerdict,
     NodeScaleDown,
-    PodGroupVerdicts,
+    PodVerdicts,
     ScaleDown,
     ScaleDownBlocker,
 )
@@ -419,10 +419,10 @@ def reviewed_cluster(scene: Scene) -> ClusterReviewStatus:
     moved = fill(ReviewedPlacement, **where, cause="Drained", reason=pod.name, victims=[full])
     held = fill(BlockedPod, **where, node=NODES[0], cause="Budget", message=pod.name, owner=pod.name, budget=pod.name)
     gone = fill(RemovedPod, **where, node=NODES[0], cause="NoController", owner=pod.name)
-    rejection = fill(GroupRejection, plugin="NodeAffinity", reasons=[pod.name], zones=[])
-    verdict = fill(GroupVerdict, group="spot", verdict="DoesNotFit", rejections=[rejection], change=pod.name)
+    rejection = fill(NodeGroupRejection, plugin="NodeAffinity", reasons=[pod.name], zones=[])
+    verdict = fill(NodeGroupVerdict, group="spot", verdict="DoesNotFit", rejections=[rejection], change=pod.name)
     report = fill(AutoscalerReport, component="karpenter", reason="Nominated", message=pod.name, at="", count=1)
-    verdicts = fill(PodGroupVerdicts, **where, owner=pod.name, groups=[verdict], reports=[report])
+    verdicts = fill(PodVerdicts, **where, owner=pod.name, groups=[verdict], reports=[report])
     state = fill(NodeGroupCondition, object="NodePool/spot", type="Ready", status="False", reason="R", message=full)
     group = fill(NodeGroup, name="spot", source="NodePool", nodes=1, size=1, shape="Known", conditions=[state])
     kept = fill(ScaleDownBlocker, cause="Budget", message=full, pod=full)

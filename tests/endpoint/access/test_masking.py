@@ -18,11 +18,11 @@ from herodotus_answers.merging import merge_records
 from herodotus_answers.node import NodeDecision, NodeHistoryCounts
 from herodotus_answers.node_groups import (
     AutoscalerReport,
-    GroupRejection,
-    GroupVerdict,
     NodeGroup,
+    NodeGroupRejection,
     NodeGroupReview,
-    PodGroupVerdicts,
+    NodeGroupVerdict,
+    PodVerdicts,
     RecordedNodeGroups,
 )
 from herodotus_answers.workload import TIE, PlacementCount
@@ -212,12 +212,14 @@ def test_no_route_uses_the_reader_or_listing_of_the_store_directly() -> None:
 
 
 def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() -> None:
-    rejection = fill(GroupRejection, plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret/pod"], zones=["a"])
+    rejection = fill(
+        NodeGroupRejection, plugin="NodeResourcesFit", reasons=["Insufficient cpu", "secret/pod"], zones=["a"]
+    )
     verdict = fill(
-        GroupVerdict, group="small", verdict="DoesNotFit", rejections=[rejection], change="lower the request"
+        NodeGroupVerdict, group="small", verdict="DoesNotFit", rejections=[rejection], change="lower the request"
     )
     report = fill(AutoscalerReport, component="ca", reason="NotTriggerScaleUp", message="secret/pod", at="", count=1)
-    pod = fill(PodGroupVerdicts, namespace="shop", name="waits", groups=[verdict], reports=[report])
+    pod = fill(PodVerdicts, namespace="shop", name="waits", groups=[verdict], reports=[report])
     group = fill(NodeGroup, name="small", source="label", nodes=1, size=1, shape="Known")
     recorded = fill(
         RecordedNodeGroups, review=fill(NodeGroupReview, groups=[group], pods=[pod]), notes=["secret/pod"], omitted=1

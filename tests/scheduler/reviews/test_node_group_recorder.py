@@ -12,10 +12,10 @@ from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_answers.node_groups import (
     MAX_RECORDED,
     AutoscalerReport,
-    GroupVerdict,
     NodeGroup,
     NodeGroupReview,
-    PodGroupVerdicts,
+    NodeGroupVerdict,
+    PodVerdicts,
 )
 from scheduler.recorder.recorder import RecordedAttempt
 from scheduler.reviews.forked_copies import ForkedCopyError
@@ -51,12 +51,12 @@ class Examiner:
         (pod,) = spec.node_groups.pods
         self.asked.append(pod)
         names = [f"g{i}" for i in range(self.groups)]
-        verdicts = [fill(GroupVerdict, group=name, verdict="DoesNotFit", unknown=self.unknown) for name in names]
+        verdicts = [fill(NodeGroupVerdict, group=name, verdict="DoesNotFit", unknown=self.unknown) for name in names]
         for verdict in verdicts[-1:]:
             verdict["verdict"] = "Fits"
         report = fill(AutoscalerReport, component="ca", reason="NotTriggerScaleUp", message="m", at="", count=1)
         namespace, _, name = pod.partition("/")
-        judged = fill(PodGroupVerdicts, namespace=namespace, name=name, groups=verdicts, reports=[report])
+        judged = fill(PodVerdicts, namespace=namespace, name=name, groups=verdicts, reports=[report])
         groups = [fill(NodeGroup, name=name, source="label", nodes=1, size=1, shape="Known") for name in names]
         return a_status(nodeGroups=fill(NodeGroupReview, groups=groups, pods=[judged]), notes=["a note"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from herodotus_answers.cluster_questions import ClusterQuestion, NodeGroupsQuestion
-from herodotus_answers.node_groups import GroupVerdict, NodeGroupReview
+from herodotus_answers.node_groups import NodeGroupReview, NodeGroupVerdict
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
@@ -109,7 +109,7 @@ def ask(objects: list[Json] | WhatIfState, **question: Any) -> NodeGroupReview:
     return found
 
 
-def verdicts(objects: list[Json], pod: Json, **question: Any) -> dict[str, GroupVerdict]:
+def verdicts(objects: list[Json], pod: Json, **question: Any) -> dict[str, NodeGroupVerdict]:
     """Return the verdict of each group on a pending pod."""
     meta = pod["metadata"]
     review = ask([*objects, pod], pods=[f"{meta['namespace']}/{meta['name']}"], **question)

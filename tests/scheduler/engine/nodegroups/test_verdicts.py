@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.node_groups import GroupVerdict
+from herodotus_answers.node_groups import NodeGroupVerdict
 from scheduler.engine.whatif.changes import ClusterReviewError
 from tests.scheduler.engine.nodegroups.objects import (
     EKS,
@@ -31,7 +31,7 @@ FULL = {"cpu": "8", "memory": "32Gi", "max-size": "3"}
 BUSY = [grouped("n0", "small"), a_pod("web-0", "n0", cpu="4")]
 
 
-def rejections(verdict: GroupVerdict) -> list[tuple[str, list[str]]]:
+def rejections(verdict: NodeGroupVerdict) -> list[tuple[str, list[str]]]:
     return [(rejection["plugin"], rejection["reasons"]) for rejection in verdict["rejections"]]
 
 
