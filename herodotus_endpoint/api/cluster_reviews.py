@@ -12,6 +12,7 @@ Invariant: a review is removed when its answer is delivered, and forgotten when 
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Any, Final
@@ -56,7 +57,7 @@ from herodotus_endpoint.routing import (
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, ReviewQuestion
-from herodotus_record.disclosure import list_named_namespaces, mask_answer
+from herodotus_record.disclosure import HIDDEN, list_named_namespaces, mask_answer
 
 Json = dict[str, Any]
 
@@ -197,8 +198,9 @@ def _parse_answer(answer: ReviewAnswer) -> ClusterReviewStatus:
         raise StatusError(refused.code, refused.message)
     try:
         return msgspec.json.decode(review_queue.decompress_document(answer.body), type=ClusterReviewStatus)
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
-        raise StatusError(500, f"the scheduler's answer makes no sense: {e}") from e
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        problem = re.sub("(?s)(?<=^Invalid enum value )'.*'", HIDDEN, str(e))  # a value of the answer is not masked
+        raise StatusError(500, f"the scheduler's answer makes no sense: {problem}") from e
 
 
 def _strip(value: Any) -> Any:

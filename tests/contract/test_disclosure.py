@@ -61,6 +61,25 @@ def test_every_field_of_a_masked_answer_declares_what_it_discloses(kind: type) -
     assert all(field.rule in parts for field in declared.values() if field.part)
     assert all(field.part for field in declared.values() if field.rule is Discloses.PARTS)
     assert sum(field.rule is Discloses.NAMESPACE for field in declared.values()) <= 1
+    for name, hint in get_type_hints(kind).items():  # the walk leads through lists, and into one type of parts
+        part = declared[name].part
+        assert part is None or hint in (part, part | None, list[part]), name  # type: ignore[valid-type]
+        assert declared[name].rule is not Discloses.THIS_POD or part is None or hint == list[part], name  # type: ignore[valid-type]
+
+
+def test_facts_of_pods_are_in_parts_that_name_their_pod() -> None:
+    """Otherwise masking would take them for facts of the cluster."""
+
+    def check(kind: type, named: bool) -> None:
+        declared = list_disclosures(kind)
+        named = named or any(field.rule is Discloses.NAMESPACE for field in declared.values())
+        assert named or all(field.rule is not Discloses.THIS_POD for field in declared.values()), kind.__name__
+        for field in declared.values():
+            if field.part is not None:
+                check(field.part, named)
+
+    check(ClusterReviewStatus, named=False)
+    check(RecordedNodeGroups, named=False)
 
 
 @pytest.mark.parametrize("catalogue", CATALOGUES)

@@ -1,7 +1,8 @@
 """Records with a canary, a unique word, in every text that their declarations know, and the search for canaries.
 
-What is planted follows from the declared types and disclosures of `herodotus_record.model`, so that a new field or
-parameter carries a canary without a change here.
+What is planted in records follows from the declared types and disclosures of `herodotus_record.model`, so that a new
+field or parameter carries a canary without a change here. In answers that are masked as a whole, each text has a canary
+that is not in SHOWN_TEXTS, whatever its field declares.
 """
 
 from __future__ import annotations
@@ -13,27 +14,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints, is_typeddict
 from urllib.parse import unquote_plus
 
 import msgspec
 
-from herodotus_answers.node_groups import (
-    AutoscalerReport,
-    NodeGroup,
-    NodeGroupCondition,
-    NodeGroupRejection,
-    NodeGroupReview,
-    NodeGroupVerdict,
-    PodVerdicts,
-    RecordedNodeGroups,
-)
+from herodotus_answers.cluster_review import ClusterReviewStatus
+from herodotus_answers.node_groups import RecordedNodeGroups
 from herodotus_record import notes, reasons
 from herodotus_record.disclosure import PARAMETERS
-from herodotus_record.fields import Discloses, list_declarations
+from herodotus_record.fields import Discloses, list_declarations, list_disclosures
 from herodotus_record.model import Column, Decision, Reason, Verdict
 from tests.builders import a_decision
-from tests.support.answers import fill
 
 MARK: Final = "canary"
 HIDDEN_NAMESPACE: Final = f"{MARK}-namespace"
@@ -41,6 +34,32 @@ NODES: Final = tuple(f"{MARK}-node-{i}" for i in (1, 2, 3))
 SHOWN: Final = frozenset((Discloses.NOTHING, Discloses.NODES))
 # What identifies a record, or has a form that the service checks, stays as the builder made it.
 KEPT: Final = {"cluster", "incarnation", "of", "decision_id", "namespace", "phase", "unknown"}
+# The texts of answers about the cluster that every reader of such an answer may see, by type and field.
+SHOWN_TEXTS: Final = {
+    "ReviewedPlacement": {"cause", "fromNode", "node", "plugin"},
+    "BlockedPod": {"node", "cause"},
+    "RemovedPod": {"node", "cause"},
+    "ChangedNode": {"name"},
+    "NodeCapacity": {"node"},
+    "Capacity": {"zones"},
+    "EmptiedNode": {"node", "targets"},
+    "KeptNode": {"node"},
+    "UpgradedDecisions": {"change", "node", "bestBefore", "bestAfter", "rules"},
+    "UpgradedRule": {"name", "plugin", "effect"},
+    "UpgradeReview": {"fromVersion", "toVersion"},
+    "ClusterReviewStatus": {"continue"},
+    "NodeTemplate": {
+        *("zone", "instanceType", "source", "labels", "taints", "allocatable", "daemonRequests", "volumeLimits"),
+    },
+    "NodeGroupCondition": {"object", "type", "status", "reason"},
+    "NodeGroup": {"name", "source", "limits", "used", "atLimit", "startupTaints", "disruptionBudgets"},
+    "NodeGroupRejection": {"plugin", "zones"},
+    "NodeGroupVerdict": {"group", "zones", "atLimit", "unknown"},
+    "AutoscalerReport": {"component", "reason", "at"},
+    "NodeEstimate": {"group", "zones", "limitedBy"},
+    "ScaleDownBlocker": {"cause", "autoscaler"},
+    "NodeScaleDown": {"node", "group"},
+}
 
 _TOKEN: Final = re.compile(rf"{MARK}-[a-z0-9-]*[a-z0-9]")  # so that a suffix after a dot is no part of a canary
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{12,}")
@@ -96,6 +115,14 @@ class Plantation:
         self._forget_absent(str(planted))
         return planted
 
+    def cluster_review(self, record: str, namespace: str) -> ClusterReviewStatus:
+        """Return an answer about the cluster with a canary in each text that some reader may not see.
+
+        Every list of pods has a pod of this namespace and one of the hidden namespace.
+        """
+        self._record = record
+        return msgspec.convert(self._answer(ClusterReviewStatus, HIDDEN_NAMESPACE, namespace), ClusterReviewStatus)
+
     def _forget_absent(self, text: str) -> None:
         known = self.known.items()
         self.known = {word: canary for word, canary in known if canary.record != self._record or word in text}
@@ -146,21 +173,58 @@ class Plantation:
         return f'pods "{word}" of {HIDDEN_NAMESPACE} are protected' if rule is Discloses.TEXT else word
 
     def _node_groups(self, word: str) -> str:
-        """Return recorded verdicts of node groups with the canary in each text that may name other pods."""
-        rejection = fill(NodeGroupRejection, plugin="P", reasons=[word], zones=[])
-        verdict = fill(NodeGroupVerdict, group="g", verdict="DoesNotFit", rejections=[rejection])
-        report = fill(AutoscalerReport, component="c", reason="r", message=word, at="", count=1)
-        condition = fill(NodeGroupCondition, object="o", type="t", status="s", reason="r", message=word)
-        pod = fill(PodVerdicts, namespace=self._namespace, name="p", groups=[verdict], reports=[report])
-        group = fill(NodeGroup, name="g", source="label", nodes=1, size=1, shape="Known", conditions=[condition])
-        review = fill(NodeGroupReview, groups=[group], pods=[pod], conditions=[condition])
-        return msgspec.json.encode(fill(RecordedNodeGroups, review=review, notes=[word])).decode()
+        """Return recorded verdicts of node groups with a canary in each text that may name pods."""
+        recorded = self._answer(RecordedNodeGroups, self._namespace, self._namespace)
+        return msgspec.json.encode({**recorded, "notes": [word, *recorded["notes"]]}).decode()
 
-    def _word(self, label: str, rule: Discloses, has_path: bool) -> str:
+    def _answer(self, kind: type, namespace: str, readable: str) -> dict[str, Any]:
+        """Return a part of an answer; a list of parts that name their pods has one in each of two namespaces.
+
+        These are `readable` and the hidden one. `namespace` is that of the pod that this part is about.
+        """
+        rules, shown = list_disclosures(kind), SHOWN_TEXTS.get(kind.__name__, set())
+        return {
+            name: self._entry(hint, None if name in shown else (kind, name, rules[name].rule), namespace, readable)
+            for name, hint in get_type_hints(kind).items()
+        }
+
+    def _entry(self, hint: Any, of: tuple[type, str, Discloses] | None, namespace: str, readable: str) -> Any:
+        """Return a value of an answer; `of` is its type, field and rule, None if all readers may see its texts."""
+        arguments = [a for a in get_args(hint) if a is not NoneType]
+        if is_typeddict(hint):
+            return self._answer(hint, namespace, readable)
+        if get_origin(hint) is Literal:
+            return arguments[0]
+        if get_origin(hint) is dict:
+            return {
+                self._entry(arguments[0], of, namespace, readable): self._entry(arguments[1], of, namespace, readable)
+            }
+        if get_origin(hint) is list:
+            rules = list_disclosures(arguments[0]).values() if is_typeddict(arguments[0]) else ()
+            names_pods = any(found.rule is Discloses.NAMESPACE for found in rules)
+            spaces = dict.fromkeys((readable, HIDDEN_NAMESPACE)) if names_pods else (namespace,)
+            return [self._entry(arguments[0], of, each, readable) for each in spaces]
+        if arguments:
+            return self._entry(arguments[0], of, namespace, readable)
+        return hint() if hint is not str else "shown" if of is None else self._answer_text(*of, namespace)
+
+    def _answer_text(self, kind: type, name: str, rule: Discloses, namespace: str) -> str:
+        if name == "namespace":
+            return namespace
+        # What is not in SHOWN_TEXTS is hidden from all but the admin, if its field declares that it is shown.
+        planted_as = {Discloses.NAMESPACE: Discloses.THIS_POD, **dict.fromkeys(SHOWN, Discloses.TEXT)}
+        label = f"{kind.__name__}-{name}".lower()
+        word = self._word(label, planted_as.get(rule, rule), True, namespace)
+        if rule is Discloses.NAMESPACE:
+            return f"{namespace}/{word}"
+        return f"{HIDDEN_NAMESPACE}/{word}" if rule is Discloses.PODS else word
+
+    def _word(self, label: str, rule: Discloses, has_path: bool, namespace: str | None = None) -> str:
         place = f"{self._record}-{label}"
         self._used[place] += 1
         word = f"{MARK}-{place}-{self._used[place]}"
-        self.known[word] = Canary(self._record, label, rule, self._namespace, has_path)
+        of = self._namespace if namespace is None else namespace
+        self.known[word] = Canary(self._record, label, rule, of, has_path)
         return word
 
     def _reasons(self, label: str) -> Iterator[Reason]:

@@ -19,19 +19,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from herodotus_answers.cluster_review import BlockedPod, ClusterReviewStatus, RemovedPod, ReviewedPlacement
-from herodotus_answers.node_groups import (
-    AutoscalerReport,
-    NodeGroup,
-    NodeGroupCondition,
-    NodeGroupRejection,
-    NodeGroupReview,
-    NodeGroupVerdict,
-    NodeScaleDown,
-    PodVerdicts,
-    ScaleDown,
-    ScaleDownBlocker,
-)
+from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_endpoint import maintenance
 from herodotus_endpoint.access import masking
 from herodotus_endpoint.api import masked_reader
@@ -49,7 +37,7 @@ from herodotus_endpoint.routing import Access, Route, list_routes
 from herodotus_endpoint.store import Pruner, RetentionLimits
 from herodotus_record import codec, disclosure, model
 from herodotus_record.codec.deltas import DeltaWriter
-from herodotus_record.disclosure import PARAMETERS
+from herodotus_record.disclosure import PARAMETERS, mask_answer
 from herodotus_record.fields import Discloses, Disclosure, list_declarations, list_disclosures
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
@@ -68,12 +56,21 @@ from herodotus_serving import logs
 from herodotus_serving.wsgi import CANCELLED
 from tests import postgresql
 from tests.builders import CLUSTER, CORDONED, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.access.canaries import HIDDEN_NAMESPACE, KEPT, MARK, NODES, SHOWN, Plantation, find_canaries
+from tests.endpoint.access.canaries import (
+    HIDDEN_NAMESPACE,
+    KEPT,
+    MARK,
+    NODES,
+    SHOWN,
+    SHOWN_TEXTS,
+    Plantation,
+    find_canaries,
+)
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answering_scheduler import answering, review
-from tests.support.answers import a_status, fill
 from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler as ClusterScheduler
+from tests.support.namespaces import OneNamespace
 
 OTHER_CLUSTER = "00000000-0000-4000-8000-00000000d2d2"
 LOG = "of-a-log"
@@ -107,6 +104,7 @@ class Scene:
     log: list[str]
     folder: Path
     reviewed: dict[str, Decision]  # what a scheduler answers to a review, by namespace
+    cluster: ClusterReviewStatus  # what it answers to a question about the cluster
 
     def decisions_in(self, namespace: str) -> list[Decision]:
         found = [d for d in self.decisions if d.pod.namespace == namespace and d.key.cluster == CLUSTER]
@@ -208,8 +206,12 @@ def outcomes(planted: Plantation, decision: Decision, number: Iterator[int]) -> 
 
 
 def allowed_rights() -> set[tuple[str, str, str, str]]:
-    """Return the rights of the readers: of one namespace, of nodes and other facts without a namespace, and all."""
-    found = {("admin", "get", "clusters", ""), *((user, "get", "/metrics", "") for user in ("node-reader", "admin"))}
+    """Return the rights of the readers: of one namespace, of nodes and other facts without a namespace, and all.
+
+    The tenant may also ask about the whole cluster.
+    """
+    found = {("admin", "get", "clusters", ""), ("tenant", "create", CLUSTER_REVIEW.plural, "")}
+    found |= {*((user, "get", "/metrics", "") for user in ("node-reader", "admin"))}
     for kind in RESOURCES:
         for verb in ("get", "list", "watch", "create"):
             found |= {("admin", verb, kind.plural, namespace) for namespace in ("", "*")}
@@ -253,7 +255,8 @@ def open_scene(folder: Path, url: str = "") -> Iterator[Scene]:
     full = {node: {"NodeAffinity": CORDONED} for node in WORKERS}
     answer = {name: planted.decision(f"review-{name}", name, WORKERS, rejected=full) for name in ("shop", "outside")}
     decisions = [frame for frame in frames if isinstance(frame, Decision)]
-    yield Scene(service, planted, decisions, handler.lines, folder, answer)
+    about_cluster = planted.cluster_review("review-cluster", "shop")
+    yield Scene(service, planted, decisions, handler.lines, folder, answer, about_cluster)
     service.store.close()
     root.removeHandler(handler)
     root.setLevel(level)
@@ -391,7 +394,7 @@ def ask(
             scheduler = answering(scene.service, *reviewed(scene, namespace)).working()
             if route.path.endswith(CLUSTER_REVIEW.plural):
                 body = {"kind": CLUSTER_REVIEW.kind, "spec": {"changes": [{"kind": "Cordon", "nodes": [NODES[0]]}]}}
-                scheduler = ClusterScheduler(scene.service, reviewed_cluster(scene)).working()
+                scheduler = ClusterScheduler(scene.service, scene.cluster).working()
             with scheduler if route.method == "POST" else nullcontext():
                 answer = client.open(
                     path,
@@ -410,32 +413,6 @@ def reviewed(scene: Scene, namespace: str) -> list[Frame]:
     """Return the answer of a scheduler to a review in the namespace: a hypothetical pod that is rejected."""
     found = scene.reviewed.get(namespace) or scene.reviewed["outside"]
     return [rows(a_table(WORKERS)), found]
-
-
-def reviewed_cluster(scene: Scene) -> ClusterReviewStatus:
-    """Return the answer of a scheduler to a question about the cluster: a hidden pod in every list."""
-    pod = scene.decisions_in(HIDDEN_NAMESPACE)[0].pod
-    where, full = {"namespace": pod.namespace, "name": pod.name}, f"{pod.namespace}/{pod.name}"
-    moved = fill(ReviewedPlacement, **where, cause="Drained", reason=pod.name, victims=[full])
-    held = fill(BlockedPod, **where, node=NODES[0], cause="Budget", message=pod.name, owner=pod.name, budget=pod.name)
-    gone = fill(RemovedPod, **where, node=NODES[0], cause="NoController", owner=pod.name)
-    rejection = fill(NodeGroupRejection, plugin="NodeAffinity", reasons=[pod.name], zones=[])
-    verdict = fill(NodeGroupVerdict, group="spot", verdict="DoesNotFit", rejections=[rejection], change=pod.name)
-    report = fill(AutoscalerReport, component="karpenter", reason="Nominated", message=pod.name, at="", count=1)
-    verdicts = fill(PodVerdicts, **where, owner=pod.name, groups=[verdict], reports=[report])
-    state = fill(NodeGroupCondition, object="NodePool/spot", type="Ready", status="False", reason="R", message=full)
-    group = fill(NodeGroup, name="spot", source="NodePool", nodes=1, size=1, shape="Known", conditions=[state])
-    kept = fill(ScaleDownBlocker, cause="Budget", message=full, pod=full)
-    return a_status(
-        placements=[moved],
-        pending=[moved],
-        blocked=[held],
-        ignored=[gone],
-        deleted=[gone],
-        nodeGroups=fill(NodeGroupReview, groups=[group], pods=[verdicts], conditions=[state]),
-        scaleDown=fill(ScaleDown, nodes=[fill(NodeScaleDown, node=NODES[0], group="spot", pods=1, blockers=[kept])]),
-        notes=[pod.name],
-    )
 
 
 @pytest.fixture(scope="module")
@@ -492,6 +469,14 @@ def test_message_without_names_is_shown(answers: dict[str, list[Answer]]) -> Non
         "pendingpods",
         "workloadplacements/<workload>",
     }
+
+
+def list_parts(kind: type) -> Iterator[type]:
+    """Yield the type of an answer and those of all parts in it."""
+    yield kind
+    for found in list_disclosures(kind).values():
+        if found.part is not None:
+            yield from list_parts(found.part)
 
 
 def holds_text(annotation: Any) -> bool:
@@ -594,6 +579,27 @@ def test_finds_a_text_whose_masking_is_switched_off(
     readers = ("tenant", "node-reader")
     asked = ((reader, a) for reader in readers for a in ask(scene, reader, briefly=True, document_routes=True))
     assert any(answer.leaks(scene, reader) for reader, answer in asked)
+
+
+def test_finds_each_text_of_a_cluster_review_that_is_declared_to_disclose_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_leaks() -> set[str]:
+        shown = mask_answer(scene.cluster, ClusterReviewStatus, OneNamespace("shop"))
+        return {word for word in find_canaries(str(shown)) if not scene.may_see("tenant", word)}
+
+    assert not find_leaks()
+    hidden = [
+        (kind, name)
+        for kind in {*list_parts(ClusterReviewStatus)}
+        for name, hint in get_type_hints(kind).items()
+        if holds_text(hint) and name not in SHOWN_TEXTS.get(kind.__name__, ())
+    ]
+    assert len(hidden) > 30
+    for kind, name in hidden:
+        with monkeypatch.context() as patch:
+            unmask(patch, kind, name)
+            assert find_leaks(), f"{kind.__name__}.{name}"
 
 
 def test_each_class_that_masking_hides_has_a_mutation() -> None:

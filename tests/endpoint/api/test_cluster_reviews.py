@@ -12,7 +12,9 @@ import pytest
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.api import cluster_reviews
+from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
 from herodotus_endpoint.store.reviews import PROGRESS, SILENT_S
+from herodotus_record import codec
 from herodotus_record.disclosure import HIDDEN_TEXT, list_named_namespaces, mask_answer
 from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
@@ -214,6 +216,32 @@ def test_nothing_visible_leaves_counts_and_nodes() -> None:
     assert (masked["capacity"]["fits"], masked["capacity"]["zones"]) == (3, {"z1": 3})
     groups = masked["nodeGroups"]
     assert (groups["groups"][0]["name"], groups["estimates"][0]["nodes"]) == ("spot", 2)
+
+
+NEWER = as_json(STATUS)["placements"][0] | {"labels": {"app": "secret"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param(msgspec.json.encode({**STATUS, "placements": [NEWER], "new": ["secret"]}), "", id="new fields"),
+        pytest.param(msgspec.json.encode({**STATUS, "phase": "secret"}), "enum value (hidden)", id="a new constant"),
+        pytest.param(msgspec.json.encode({**STATUS, "notes": {"secret": 1}}), "got `object`", id="another type"),
+        pytest.param(b'{"secret":' + b"[" * 5000 + b"]" * 5000 + b"}", "recursion", id="nested too deeply"),
+    ],
+)
+def test_an_answer_of_another_form_shows_nothing_unknown(
+    tmp_path: Path, api: ApiServer, body: bytes, problem: str
+) -> None:
+    service = a_service(tmp_path, access=api.access())
+    api.allowed = {("ada", "create", "clusterreviews", "")}
+    scheduler = ClusterAnsweringScheduler(service)
+    with scheduler.working(lambda asked: scheduler.send(asked["id"], codec.compress(body), CLUSTER_ANSWER)):
+        answer = ask(service, bearer("ada's"), changes=[DRAIN])
+    assert answer.status_code == (500 if problem else 201)
+    assert problem in answer.text
+    assert "secret" not in answer.text
+    service.store.close()
 
 
 def test_a_question_is_sent_without_the_fields_of_others(service: Service) -> None:
