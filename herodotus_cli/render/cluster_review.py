@@ -27,6 +27,7 @@ Json = dict[str, Any]
 
 _ROWS = 20  # of each table: a screen's worth
 _NOTHING = "nothing is changed"
+HIDDEN_REASON = "for a reason that you may not see"  # the service masks the message
 _CORDONED = CATALOGUE["unschedulable"]
 _TAKEN_BACK = CATALOGUE["group-unschedulable"]  # the message of a pod that fits, but whose group does not
 _CAUSES = {
@@ -123,7 +124,7 @@ def _short(pod: Json) -> str:
     _, separator, listed = _first_sentence(pod["reason"]).removesuffix(".").partition("nodes are available: ")
     parts = [part.split(" ", 1) for part in listed.split(", ")] if separator else []
     numbered = [(rest[0] != _CORDONED, int(number), rest[0]) for number, *rest in parts if number.isdecimal() and rest]
-    return max(numbered, default=(True, 0, str(pod["reason"])))[2]
+    return max(numbered, default=(True, 0, str(pod["reason"]) or HIDDEN_REASON))[2]
 
 
 def _first_sentence(message: str) -> str:

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.cluster_review import ReviewedGroup, ReviewedPlacement, build_cluster_review
+from herodotus_answers.cluster_review import (
+    ClusterReviewStatus,
+    ReviewedGroup,
+    ReviewedPlacement,
+    build_cluster_review,
+)
 from herodotus_cli import cluster_review as cluster_question
 from herodotus_cli import progress
 from herodotus_cli.render import cluster_review, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_record.disclosure import mask_answer
 from tests.answer_schemas import validate
 from tests.cli.scenes import NOW
 from tests.cli.service import Ran, command
@@ -26,6 +32,7 @@ from tests.scheduler.engine.nodegroups.objects import (
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod
 from tests.support.answers import a_status, as_json, fill
 from tests.support.kubectls import fake_kubectl
+from tests.support.namespaces import OneNamespace
 from tests.support.screens import VIEWS, expect
 
 Json = dict[str, Any]
@@ -229,6 +236,16 @@ def test_a_group_that_does_not_fit_says_where_it_stops() -> None:
     assert "0 of 3 new pods find a node, 3 stay Pending: 2 fit only with their group, 1 Insufficient cpu." in text
     assert f"train-2: {stopped}" in text
     assert "ml/train-0" not in text, "a pod that only waits for its group has no line of its own"
+
+
+def test_a_pod_whose_names_and_message_are_hidden_is_counted() -> None:
+    stopped = "0/2 nodes are available: 2 Insufficient cpu."
+    placement = fill(ReviewedPlacement, namespace="ml", name="train", cause="Created", reason=stopped)
+    masked = mask_answer(a_status(placements=[placement]), ClusterReviewStatus, OneNamespace("shop"))
+    answer, view = as_json(build_cluster_review(masked)), ViewOptions(NOW, width=120)
+    text = terminal.draw(cluster_review.build_screen(answer, "create", view), view, color=False)
+    assert f"0 of 1 new pod find a node, 1 stays Pending: 1 {cluster_review.HIDDEN_REASON}." in text
+    assert "(hidden)/(hidden)" in text
 
 
 def test_a_long_wait_for_a_cluster_what_if_prints_a_note(
