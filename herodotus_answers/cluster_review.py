@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.node_groups import NodeGroupReview, ScaleDown
-from herodotus_record.fields import Discloses
+from herodotus_record.discloses import Discloses
 from herodotus_record.model import API_VERSION
 
 KIND: Final = "ClusterReview"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers.declare import NotRequired
-from herodotus_record.fields import Discloses
+from herodotus_record.discloses import Discloses
 
 # The verdicts on a pod and a node group.
 Verdict = Literal["Fits", "FitsAtLimit", "DoesNotFit", "ShapeUnknown"]

@@ -25,7 +25,8 @@ from functools import lru_cache
 from typing import Any, Final, Protocol, TypeVar
 
 from herodotus_record import notes, reasons
-from herodotus_record.fields import Discloses, list_disclosures
+from herodotus_record.discloses import Discloses
+from herodotus_record.fields import list_disclosures
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Decision, InputColumn, Outcome, Reason
 

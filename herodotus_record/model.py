@@ -18,7 +18,8 @@ from enum import Enum, IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from herodotus_record.fields import INLINE, Discloses, declare, record_part
+from herodotus_record.discloses import Discloses
+from herodotus_record.fields import INLINE, declare, record_part
 
 API_GROUP = "herodotus.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"

@@ -15,6 +15,7 @@ import pytest
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_answers.node_groups import PodNodeGroups, RecordedNodeGroups
 from herodotus_record import disclosure, model, notes, reasons
+from herodotus_record.discloses import Discloses
 from herodotus_record.disclosure import (
     HIDDEN,
     HIDDEN_TEXT,
@@ -23,7 +24,7 @@ from herodotus_record.disclosure import (
     mask_answer,
     mask_decision,
 )
-from herodotus_record.fields import Discloses, find_part, list_disclosures
+from herodotus_record.fields import find_part, list_disclosures
 from herodotus_record.model import Code, Decision, PluginVerdict, Reason, Verdict
 from tests.builders import a_decision
 from tests.support.answers import as_json

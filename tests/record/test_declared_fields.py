@@ -15,8 +15,9 @@ from herodotus_answers.decision import GroupCycle, Reconstruction, RequeueEvent,
 from herodotus_answers.devices import AllocatedDevice
 from herodotus_answers.schema import build_schemas
 from herodotus_record import disclosure, model, notes, reasons
+from herodotus_record.discloses import Discloses
 from herodotus_record.disclosure import PARAMETERS, mask_decision, mask_outcome
-from herodotus_record.fields import INLINE, Discloses, list_declarations, list_unknown_paths
+from herodotus_record.fields import INLINE, list_declarations, list_unknown_paths
 from herodotus_record.model import Column, Decision, Outcome, Reason
 from scheduler.offline.observe import observer
 from scheduler.offline.read_log import records as read_log

@@ -23,8 +23,9 @@ import msgspec
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_answers.node_groups import RecordedNodeGroups
 from herodotus_record import notes, reasons
+from herodotus_record.discloses import Discloses
 from herodotus_record.disclosure import PARAMETERS
-from herodotus_record.fields import Discloses, list_declarations, list_disclosures
+from herodotus_record.fields import list_declarations, list_disclosures
 from herodotus_record.model import Column, Decision, Reason, Verdict
 from tests.builders import a_decision
 

@@ -37,8 +37,9 @@ from herodotus_endpoint.routing import Access, Route, list_routes
 from herodotus_endpoint.store import Pruner, RetentionLimits
 from herodotus_record import codec, disclosure, model
 from herodotus_record.codec.deltas import DeltaWriter
+from herodotus_record.discloses import Discloses
 from herodotus_record.disclosure import PARAMETERS, mask_answer
-from herodotus_record.fields import Discloses, Disclosure, list_declarations, list_disclosures
+from herodotus_record.fields import Disclosure, list_declarations, list_disclosures
 from herodotus_record.model import (
     NODE_GROUPS_PHASE,
     Code,

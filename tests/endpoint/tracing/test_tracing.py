@@ -21,7 +21,7 @@ from herodotus_endpoint.tracing.exporter import TraceExporter
 from herodotus_endpoint.tracing.span_queue import MAX_TAKEN, SpanQueue
 from herodotus_endpoint.tracing.spans import ATTEMPT, SpanBuilder
 from herodotus_endpoint.tracing.traced_records import PHASES, select_traced
-from herodotus_record.fields import Discloses
+from herodotus_record.discloses import Discloses
 from herodotus_record.model import Code, Decision, DecisionPath, Outcome, Source, Times
 from tests.builders import CLUSTER, INCARNATION, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.access.canaries import NODES, Plantation, find_canaries
