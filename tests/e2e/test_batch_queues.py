@@ -89,7 +89,7 @@ def test_a_queue_that_is_not_served_is_named_in_one_line_and_one_that_is_is_expl
     real: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = explain(real, "held")
-    assert before["queue"]["notes"] == ["Kueue's API (kueue.x-k8s.io) is not served or may not be read"]
+    assert before["live"]["queue"]["notes"] == ["Kueue's API (kueue.x-k8s.io) is not served or may not be read"]
     for each in DEFINITIONS:
         real.create(CRDS, each)
     uid = real.get(f"/api/v1/namespaces/{NAMESPACE}/pods/held")["metadata"]["uid"]
@@ -113,7 +113,7 @@ def test_a_queue_that_is_not_served_is_named_in_one_line_and_one_that_is_is_expl
         version = "/".join(path.split("/")[2:4])
         eventually(lambda at=path: real.status(at) == 200, f"{kind} to be served", 30)  # type: ignore[misc]
         real.create(path, {"apiVersion": version, "kind": kind, "metadata": metadata, **content})
-    kueue = explain(real, "held")["queue"]
+    kueue = explain(real, "held")["live"]["queue"]
     assert (kueue["object"], kueue["state"], kueue["message"]) == ("Workload/pod-held", "waiting for quota", LACKS)
     assert (kueue["localQueue"], kueue["queue"], kueue["position"], kueue["waiting"]) == ("team", "all", 1, 1)
     assert kueue["quota"] == [{"flavor": "default", "resource": "cpu", "used": "9", "limit": "10"}]

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.timeout(240)
 
 Json = dict[str, Any]
 API = "/apis/herodotus.dev/v1alpha1"
-OF_THE_RECORD = ("attempt", "notes", "outcome", "reconstruction")  # who decided, when, and what became of it
+# who decided, when, what became of it, and when the API server was asked
+OF_THE_RECORD = ("attempt", "live", "notes", "outcome", "reconstruction")
 WAYS = ("scheduler", "observer", "local")
 
 

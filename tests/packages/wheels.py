@@ -33,7 +33,7 @@ def wheels(directory: Path) -> Path:
 
 
 PACKAGES = {
-    "kubectl-herodotus": {"herodotus_cli", "herodotus_client", "herodotus_record"},
+    "kubectl-herodotus": {"herodotus_answers", "herodotus_cli", "herodotus_client", "herodotus_record"},
     "kubectl-herodotus-servers": {
         "herodotus_agents",
         "herodotus_endpoint",
