@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from herodotus_answers.live_objects import read_owner
 from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
@@ -71,7 +72,9 @@ def find_held(answer: Json) -> HeldObject | None:
 def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     """Return which of the pods, those on the node, hold it."""
     amounts = ((pod, _held(held, pod)) for pod in pods)
-    holders = [Holder(_full_name(pod), amount, _priority(pod), _owner(pod)) for pod, amount in amounts if amount]
+    holders = [
+        Holder(_full_name(pod), amount, _priority(pod), read_owner(pod) or "") for pod, amount in amounts if amount
+    ]
     holders.sort(key=lambda h: (-h.amount, h.priority, natural_sort_key(h.pod)))
     if held.kind != _RESOURCE:
         return Holders(held, tuple(h._replace(amount=0) for h in holders), len(holders))
@@ -167,8 +170,3 @@ def _full_name(pod: Json) -> str:
 
 def _priority(pod: Json) -> int:
     return int(pod["spec"].get("priority") or 0)
-
-
-def _owner(pod: Json) -> str:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((f"{o['kind']}/{o['name']}" for o in owners if o.get("controller")), "")

@@ -11,9 +11,12 @@ Invariant: an answer states a known cause. If the cause is unknown, there is no 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from herodotus_answers.live import GatedPod, UnrecordedPod, read_owner
+from herodotus_answers.live_objects import read_owner, read_scheduler
+
+if TYPE_CHECKING:
+    from herodotus_answers.live import GatedPod, UnrecordedPod
 
 Json = dict[str, Any]
 OBSERVE = "kubectl apply -f deploy/observer.yaml"
@@ -27,7 +30,7 @@ def build_undecided(pod: Json, is_recorded: Callable[[str], bool]) -> GatedPod |
     spec = pod["spec"]
     if spec.get("schedulingGates"):
         return _build_gated(pod)
-    scheduler, node = _read_scheduler(pod), spec.get("nodeName")
+    scheduler, node = read_scheduler(pod), spec.get("nodeName")
     if was_created_with_node(pod):
         headline = f"On {node}: the pod was created with spec.nodeName, so no scheduler decided it."
         return _build_unrecorded(pod, "NodeName", headline, [])
@@ -55,10 +58,6 @@ def was_created_with_node(pod: Json) -> bool:
     return not any(condition.get("type") == "PodScheduled" for condition in conditions)
 
 
-def _read_scheduler(pod: Json) -> str:
-    return pod["spec"].get("schedulerName") or "default-scheduler"
-
-
 def _build_unrecorded(
     pod: Json, cause: Literal["NodeName", "SchedulerNotRecorded"], headline: str, changes: list[str]
 ) -> UnrecordedPod:
@@ -71,7 +70,7 @@ def _build_unrecorded(
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
         "createdAt": metadata["creationTimestamp"],
         "owner": read_owner(pod),
-        "schedulerName": _read_scheduler(pod),
+        "schedulerName": read_scheduler(pod),
         "node": pod["spec"].get("nodeName"),
         "cause": cause,
         "headline": headline,
@@ -90,7 +89,7 @@ def _build_gated(pod: Json) -> GatedPod:
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
         "createdAt": metadata["creationTimestamp"],
         "owner": read_owner(pod),
-        "schedulerName": _read_scheduler(pod),
+        "schedulerName": read_scheduler(pod),
         "schedulingGates": gates,
         "headline": f"Waits for its scheduling gates ({', '.join(gates)}):"
         " no scheduler tries it before they are removed.",

@@ -15,11 +15,13 @@ Source: the APIs kueue.x-k8s.io/v1beta1 and v1beta2, visibility.kueue.x-k8s.io/v
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from herodotus_answers.live import BatchQueue, QueueQuota
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
+
+if TYPE_CHECKING:
+    from herodotus_answers.live import BatchQueue, QueueQuota
 
 Json = dict[str, Any]
 Get = Callable[[str], Json]  # returns the object at a path of the API server; raises CliError

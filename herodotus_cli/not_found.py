@@ -192,10 +192,11 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
 
 def _explain_missing_record(pod: Json) -> str:
     """Return a sentence on why the existing pod has no record, as far as its Pod object shows it."""
+    from herodotus_answers.live_objects import read_scheduler
     from herodotus_answers.unrecorded import was_created_with_node
 
     spec = pod["spec"]
-    scheduler, node = spec.get("schedulerName") or "default-scheduler", spec.get("nodeName")
+    scheduler, node = read_scheduler(pod), spec.get("nodeName")
     gates = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
     if gates:
         return (

@@ -172,15 +172,15 @@ def _read_live(
 
     `query` is for the pods that the command selects, `every` for all of the namespace.
     """
-    from herodotus_answers import live
+    from herodotus_answers import live_objects
 
     waiting, unassigned = query.pods(), every.uids()
     if waiting is None and unassigned is None:
         return None
     at = environment.now()
-    gone = None if unassigned is None else live.find_gone(answer, unassigned)
+    gone = None if unassigned is None else live_objects.find_gone(answer, unassigned)
     _look_up_fates(gone or [], connection, environment)
-    return live.build_live_pending(at, gone, live.find_untried(answer, waiting or ()))
+    return live_objects.build_live_pending(at, gone, live_objects.find_untried(answer, waiting or ()))
 
 
 def sort_pods(pods: list[Row], field: str) -> list[Row]:
@@ -190,7 +190,7 @@ def sort_pods(pods: list[Row], field: str) -> list[Row]:
 
 def _look_up_fates(absent: list[GonePod], connection: ConnectionSettings, environment: Environment) -> None:
     """Set what became of pods that are no longer pending, of the first _MAX_LOOKED_UP at the same time."""
-    from herodotus_answers.live import find_fate
+    from herodotus_answers.live_objects import find_fate
     from herodotus_cli.transport.kubectl import KubectlTransport
 
     transport = KubectlTransport(connection, environment.environ)

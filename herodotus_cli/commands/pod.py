@@ -227,7 +227,7 @@ def _once(
         answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
         lookup = undecided if undecided.pod else query.lookup()
     if not arguments.full:
-        from herodotus_answers.live import add_live
+        from herodotus_answers.live_objects import add_live
 
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
@@ -245,10 +245,10 @@ def _read_live(
 
     Raises CliError if --node-groups has no answer.
     """
-    from herodotus_answers import live
+    from herodotus_answers import live_objects
 
     at = environment.now()
-    fate = live.find_fate(answer["metadata"].get("uid"), lookup.pod) if lookup.known else None
+    fate = live_objects.find_fate(answer["metadata"].get("uid"), lookup.pod) if lookup.known else None
     is_explanation = answer["kind"] == "PodExplanation"
     replaced_by = queue = groups = None
     if fate == "replaced" and lookup.pod and is_explanation:
@@ -256,13 +256,13 @@ def _read_live(
 
         replaced_by = unrecorded.build_undecided(lookup.pod, lambda _scheduler: True)
     is_undecided = replaced_by is not None or answer["kind"] in _UNDECIDED
-    if lookup.pod and (is_undecided or (is_explanation and fate not in live.FATES_WITHOUT_POD)):
+    if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
-    if is_undecided or fate not in live.FATES_WITHOUT_POD:
+    if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
         groups = _ask_about_groups(answer, arguments, connection, output, environment)
     elif arguments.groups is not None:
         raise CliError(_NOT_WAITING)
-    return live.build_live_pod(
+    return live_objects.build_live_pod(
         at, fate, was_read=lookup.known, replaced_by=replaced_by, queue=queue, node_groups=groups
     )
 
@@ -395,7 +395,7 @@ def _show(
     if output.format not in SCREEN_FORMATS:
         environment.print_answer(answer, output, lambda _view: [])
         return
-    from herodotus_answers.live import drop_advice, get_fate
+    from herodotus_answers.live_objects import drop_advice, get_fate
     from herodotus_cli.render.screen_elements import TextLine
 
     fate = get_fate(answer)

@@ -93,7 +93,7 @@ def _once(
     except ServerError as e:
         raise e.with_hints(not_found.workload_hints(e)) from None
     if output.format != "name":
-        from herodotus_answers.live import add_live
+        from herodotus_answers.live_objects import add_live
 
         answer = add_live(answer, _read_live(answer, connection, environment))
     from herodotus_cli.render import workload as workload_screen
@@ -106,7 +106,7 @@ def _read_live(answer: Json, connection: ConnectionSettings, environment: Enviro
 
     With --endpoint or --cluster no zone is known, because kubectl reads the nodes of its own cluster.
     """
-    from herodotus_answers.live import build_live_workload
+    from herodotus_answers.live_objects import build_live_workload
 
     nodes = answer.get("nodes", ())[:_MAX_ZONE_NODES]
     if not connection.reaches_cluster or not nodes:

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus_answers.brief import MAX_BYTES, OUTCOMES, Brief, shorten
-from herodotus_answers.live import UntriedPod, build_live_pending
+from herodotus_answers.live import UntriedPod
+from herodotus_answers.live_objects import build_live_pending
 from herodotus_answers.pending import apply_live, build_pending_pods
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement
 from herodotus_record import reasons
