@@ -13,9 +13,11 @@ that are too long end with an ellipsis, a command that is too long is left out, 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypedDict
 
+from herodotus_answers.cluster_headlines import count_pending_reasons
 from herodotus_answers.declare import Document, Metadata
 from herodotus_answers.node_results import pluralize
 from herodotus_answers.pending import find_dominant_reason
@@ -35,6 +37,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "binding-failed": "A node was chosen, but a phase after that failed.",
     "attempt-failed": "The attempt ended in an error, which the headline has.",
     "fits": "The pods would find a node; nothing was created.",
+    "not-evicted": "A pod that should leave its node cannot be evicted.",
     "nothing-pending": "No pod waits for a node.",
     "not-decided": "No scheduler whose decisions are recorded has decided about the pod.",
     "unknown": "The pod has no node, and the record does not say why.",
@@ -300,6 +303,63 @@ def _read_placement_review(answer: Answer) -> _Cause:
     )
 
 
+def _read_pod_history(answer: Answer) -> _Cause:
+    last = answer["attempts"][-1]
+    cause: _Cause = {
+        "about": "Pod",
+        "headline": answer["headline"],
+        "since": last["startedAt"],
+        "scheduler": last["profile"],
+        "decision": last["id"],
+        "code": _STATES.get(last["state"], "unknown"),
+    }
+    if last["state"] != "Unschedulable":
+        return cause
+    cause |= {"since": answer["createdAt"]}
+    if last["node"] is not None:  # the placement was undone
+        return cause | {"code": "group-unschedulable"}
+    plugin, nodes = next(iter(last["rejectedBy"].items()), (None, None))
+    found: _Cause = {"plugin": plugin, "nodes": nodes} if plugin and nodes else {}
+    return {**cause, **_parse_message(last["message"]), **found}
+
+
+def _read_cluster_review(answer: Answer) -> _Cause:
+    status = answer["status"]
+    return {"about": "Cluster", "headline": status["headline"], **_find_outcome(status)}
+
+
+def _find_outcome(status: Answer) -> _Cause:
+    """Return the outcome for the pods of a cluster review, or why they find no node; nothing if it is about no pods."""
+    capacity, groups = status["capacity"], status["nodeGroups"]
+    if capacity is not None:
+        return {"code": "fits"} if capacity["fits"] else _parse_message(capacity["message"])
+    if groups is not None:
+        return _find_group_outcome(groups["pods"])
+    if any(status[part] is not None for part in ("consolidation", "upgrade", "scaleDown")):
+        return {}
+    pending = count_pending_reasons(status["placements"]).most_common(1)
+    if pending:
+        return _parse(pending[0][0])
+    if status["blocked"]:
+        return {"code": "not-evicted"}
+    return {"code": "fits"} if status["placements"] else {}
+
+
+def _find_group_outcome(pods: Sequence[Answer]) -> _Cause:
+    """Return the outcome of a question about pods and node groups, or the reason that most groups reject them for."""
+    rejections: Counter[tuple[str, str]] = Counter()
+    for pod in pods:
+        if not any(verdict["verdict"] == "Fits" for verdict in pod["groups"]):
+            each = [r for verdict in pod["groups"] for r in verdict["rejections"]]
+            rejections.update((r["plugin"], reason) for r in each for reason in r["reasons"])
+            if not each:
+                return {}
+    if not rejections:
+        return {"code": "fits"} if pods else {}
+    plugin, reason = rejections.most_common(1)[0][0]
+    return _parse(reason) | {"plugin": plugin}
+
+
 def _read_headline(answer: Answer) -> _Cause:
     return {"about": _ABOUT.get(answer["kind"], "Cluster"), "headline": answer["headline"]}
 
@@ -312,6 +372,8 @@ _READERS: Final[Mapping[str, Callable[[Answer], _Cause]]] = {
     "WorkloadPlacement": _read_workload,
     "PodGroupPlacement": _read_group,
     "PlacementReview": _read_placement_review,
+    "PodHistory": _read_pod_history,
+    "ClusterReview": _read_cluster_review,
 }
 _ABOUT: Final = {"PodComparison": "Pod", "NodeComparison": "Pod", "NodeHistory": "Node"}
 

@@ -1,7 +1,7 @@
 """Build the answer document `ClusterReview`: the answer to a what-if for the whole cluster.
 
 Owns: its types, with what each field discloses. Does not own: the questions (`cluster_questions`), what follows from
-the changes (`scheduler.engine.whatif.changes`), masking, screens.
+the changes (`scheduler.engine.whatif.changes`), masking, the headline's words (`cluster_headlines`), screens.
 
 A reader with the right to ask about the whole cluster may see all nodes and all amounts. Names of pods, their owners
 and budgets belong to the pod's namespace.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypedDict
 
+from herodotus_answers.cluster_headlines import format_cluster_headline
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.node_groups import NodeGroupReview, ScaleDown
 from herodotus_record.discloses import Discloses
@@ -204,7 +205,7 @@ _Continued = TypedDict(
 
 
 class ClusterReviewStatus(_Continued):
-    """Result of the review. While the phase is Running, only `progress` and `continue` are set."""
+    """Result of the review, as the scheduler sends it."""
 
     phase: Annotated[
         Literal["Running", "Complete"], "Running until every pod was decided, then Complete.", Discloses.NOTHING
@@ -241,6 +242,12 @@ class ClusterReviewStatus(_Continued):
     notes: Annotated[list[str], "What the answer does not take into account.", Discloses.TEXT]
 
 
+class AnsweredStatus(ClusterReviewStatus):
+    """Result of the review. While the phase is Running, only `headline`, `progress` and `continue` are set."""
+
+    headline: Annotated[str, "The answer in one sentence."]
+
+
 _Continuing = TypedDict(
     "_Continuing",
     {"continue": Annotated[str, "Token of an answer whose phase is Running, to get the rest."]},
@@ -272,7 +279,7 @@ class ClusterReview(Document):
 
     kind: Literal["ClusterReview"]
     spec: NotRequired[ClusterReviewSpec]
-    status: NotRequired[ClusterReviewStatus]
+    status: NotRequired[AnsweredStatus]
 
 
 def build_empty_status() -> ClusterReviewStatus:
@@ -298,5 +305,6 @@ def build_empty_status() -> ClusterReviewStatus:
 
 
 def build_cluster_review(status: ClusterReviewStatus) -> ClusterReview:
-    """Return the answer as a document of kind ClusterReview."""
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "status": status}
+    """Return the answer as a document of kind ClusterReview. `status` is masked for the reader."""
+    answered: AnsweredStatus = {"headline": format_cluster_headline(status), **status}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {}, "status": answered}

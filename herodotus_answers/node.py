@@ -13,17 +13,17 @@ it holds and how many were searched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, NamedTuple, TypedDict
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.explain import compute_margin, derive_state, weigh_scores
-from herodotus_answers.node_results import list_rejections
+from herodotus_answers.node_results import list_rejections, pluralize
 from herodotus_answers.workload import PlacementCount, WorkloadOnNode, list_top_workloads
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Decision, Evaluation, Outcome, Reason
-from herodotus_record.units import format_timestamp
+from herodotus_record.units import format_number, format_percent, format_timestamp
 
 SPANS: Final = 48  # of `overTime`: up to two days by the hour
 WORKLOADS: Final = 20  # listed by name in an answer; the rest is counted
@@ -232,6 +232,7 @@ class NodeHistory(Document, CountedDecisions):
     source: NotRequired[
         Annotated[str, "`evaluated` if the answer is an evaluation of the present cluster, which local mode makes."]
     ]
+    headline: Annotated[str, "The history in one sentence."]
     window: Annotated[TimeWindow, "Time window in which decisions are counted."]
     notEvaluated: Annotated[int, "Number of decisions that did not evaluate the node."]
     eligibility: Annotated[Eligibility, "Evaluations of the node and how many of them it passed."]
@@ -282,6 +283,7 @@ def build_node_history(
         "apiVersion": API_VERSION,
         "kind": "NodeHistory",
         "metadata": {"name": node},
+        "headline": _headline(c, share),
         "window": _window(over),
         "considered": c[CounterName("considered")],  # it was in the node table
         "evaluated": c[CounterName("evaluated")],
@@ -332,6 +334,29 @@ def build_listed_node_history(node: str, over: HistoryWindow, counts: Sequence[i
         "window": _window(over),
         **_counted(counts),
     }
+
+
+def mark_as_evaluated(answer: MutableMapping[str, Any]) -> None:
+    """Change a NodeHistory, in place, to one that counts evaluations of the present cluster in place of attempts."""
+    considered, feasible = answer["considered"], answer["feasible"]
+    answer["source"] = "evaluated"
+    if considered:
+        answer["headline"] = (
+            f"Evaluated for {pluralize(considered, 'pod')}: feasible for {feasible}"
+            f" ({format_percent(feasible / considered)}), runs {answer['chosen']}."
+        )
+
+
+def _headline(c: Counter[CounterName], share: ClusterTotals) -> str:
+    considered, feasible, chosen = (c[CounterName(name)] for name in ("considered", "feasible", "chosen"))
+    if not considered:
+        return "Not considered for any pod."
+    equal = format_number(share.placements / share.nodes) if share.nodes > 1 else ""
+    fair = f" An equal share among {share.nodes} nodes would be {equal}." if equal else ""
+    return (
+        f"Considered {pluralize(considered, 'time')}: feasible {feasible} ({format_percent(feasible / considered)}),"
+        f" chosen {chosen} ({format_percent(chosen / considered)}).{fair}"
+    )
 
 
 def _window(over: HistoryWindow) -> TimeWindow:

@@ -52,6 +52,7 @@ class PodHistory(Document):
     """Attempts to schedule a pod, oldest first."""
 
     kind: Literal["PodHistory"]
+    headline: Annotated[str, "Result of the newest attempt in one sentence."]
     owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
     createdAt: Annotated[str, "Time at which the pod was created."]
     attempts: Annotated[list[ListedAttempt], "Attempts, each with the changes since the previous one."]
@@ -76,6 +77,7 @@ def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total
         "apiVersion": API_VERSION,
         "kind": "PodHistory",
         "metadata": {"namespace": last.pod.namespace, "name": last.pod.name, "uid": last.pod.uid},
+        "headline": format_headline(last, attempts[-1].table),
         "owner": f"{last.pod.owner.kind}/{last.pod.owner.name}" if last.pod.owner else None,
         "createdAt": format_timestamp(last.times.created_us),
         "attempts": [

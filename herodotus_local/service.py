@@ -23,6 +23,7 @@ import msgspec
 
 from herodotus_answers.cluster_questions import ClusterQuestionDocument
 from herodotus_answers.cluster_review import build_cluster_review
+from herodotus_answers.node import mark_as_evaluated
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
@@ -54,7 +55,6 @@ _NODE: Final = re.compile(rf"{_PREFIX}/nodehistories/(?P<node>[^/]+)")
 _REVIEWS: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/placementreviews")
 _CLUSTER_REVIEWS: Final = f"{_PREFIX}/clusterreviews"
 _ABOUT_ONE_POD: Final = frozenset({"podexplanations", "decisions", "nodecomparisons"})
-_WITHOUT_HISTORY: Final = ("PendingPods", "NodeHistory")  # answers that count evaluations in place of attempts
 _ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/?")
 
 Note = Callable[[str], None]
@@ -124,8 +124,10 @@ class LocalService(AbstractContextManager["LocalService"]):
         """
         self._decide(path)
         answer = self._respond("GET", path)
-        if answer.document.get("kind") in _WITHOUT_HISTORY:
+        if answer.document.get("kind") == "PendingPods":
             answer.document["source"] = "evaluated"
+        elif answer.document.get("kind") == "NodeHistory":
+            mark_as_evaluated(answer.document)
         return answer
 
     def post(self, path: str, document: Json) -> LocalAnswer:

@@ -37,6 +37,26 @@ def format_quantities(amounts: dict[str, int]) -> dict[str, str]:
     return {resource: format_quantity(resource, amount) for resource, amount in amounts.items()}
 
 
+def format_percent(rate: float | None) -> str:
+    """Return a rate between 0 and 1 as a percentage such as `42%`, or `–` for None.
+
+    A rate that is not exactly 0 or 1 is never shown as 0% or 100%.
+    """
+    if rate is None:
+        return "–"
+    if 0 < rate < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < rate < 1 else f"{round(rate * 100)}%"
+
+
+def format_number(value: float | None) -> str:
+    """Return a number as text with at most one decimal, or `–` for None."""
+    if value is None:
+        return "–"
+    text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
+    return text if text.strip("-0.") else text.removeprefix("-")
+
+
 def format_timestamp(microseconds: int) -> str:
     """Return microseconds since 1970 as an RFC 3339 timestamp in UTC."""
     return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")

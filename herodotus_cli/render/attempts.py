@@ -47,7 +47,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     )
     left_out = answer["attemptsOmitted"]
     sections: list[list[Block]] = [
-        [SplitLine(name, tried), headline(last["headline"], last["node"])],
+        [SplitLine(name, tried), headline(answer["headline"], last["node"])],
         [_table(attempts, view)],
         [TextLine(f"… {format_count(left_out, 'earlier attempt')}: --attempt N shows one", "dim")] if left_out else [],
         [TextLine("more: --attempt N (one attempt in full)", "dim")] if not view.piped and not left_out else [],

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, cut_first_sentence
 from herodotus_cli.render import node_groups, upgrade
 from herodotus_cli.render.formatting import format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import (
@@ -21,15 +22,11 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
-from herodotus_record.reasons import CATALOGUE
 
 Json = dict[str, Any]
 
 _ROWS = 20  # of each table: a screen's worth
 _NOTHING = "nothing is changed"
-HIDDEN_REASON = "for a reason that you may not see"  # the service masks the message
-_CORDONED = CATALOGUE["unschedulable"]
-_TAKEN_BACK = CATALOGUE["group-unschedulable"]  # the message of a pod that fits, but whose group does not
 _CAUSES = {
     "Terminating": "was being deleted already",
     "NoController": "has no controller that replaces it",
@@ -44,15 +41,18 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
     status = answer["status"]
     sections: list[list[Block]] = [[SplitLine(title, f"what-if: {_NOTHING}")]]
     if status["capacity"] is not None:
-        sections += _capacity(status["capacity"], every_row)
+        sections += [[TextLine(status["headline"])], *_capacity(status["capacity"], every_row)]
     elif status["consolidation"] is not None:
-        sections += _consolidation(status["consolidation"], every_row)
+        sections += [[TextLine(status["headline"])], *_consolidation(status["consolidation"], every_row)]
     elif status.get("upgrade") is not None:
-        sections += upgrade.build_screen(status["upgrade"], every_row=every_row)
+        sections += upgrade.build_screen(status["upgrade"], status["headline"], every_row=every_row)
     elif status.get("nodeGroups") is not None:
         sections += node_groups.build_review(status["nodeGroups"], view, every_row=every_row)
     elif status.get("scaleDown") is not None:
-        sections += node_groups.build_scale_down(status["scaleDown"], every_row=every_row)
+        sections += [
+            [TextLine(status["headline"])],
+            *node_groups.build_scale_down(status["scaleDown"], every_row=every_row),
+        ]
     else:
         sections += _changes(status, view, every_row)
     sections.append([TextLine(f"note: {note}", "dim") for note in status["notes"]])
@@ -62,16 +62,16 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
 def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Block]]:
     placed = [pod for pod in status["placements"] if pod["node"]]
     pending = [pod for pod in status["placements"] if not pod["node"]]
-    own = [pod for pod in pending if not pod["reason"].startswith(_TAKEN_BACK)]
+    own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
     good = not pending and not status["blocked"]
     return [
-        [TextLine(_headline(status, placed, pending), "good" if good else "bad")],
+        [TextLine(status["headline"], "good" if good else "bad")],
         _groups(status.get("groups") or ()),
         _table(
             "STAYS PENDING",
             ("FROM", "WHY"),
             own,
-            lambda p: (p["fromNode"] or "–", _first_sentence(p["reason"])),
+            lambda p: (p["fromNode"] or "–", cut_first_sentence(p["reason"])),
             every_row,
         ),
         _table("BLOCKED", ("ON", "WHY"), status["blocked"], lambda p: (p["node"], p["message"]), every_row),
@@ -89,48 +89,10 @@ def _groups(groups: Sequence[Json]) -> list[Block]:
     for group in groups:
         needs = f"{group['feasible']} of {group['pods']}"
         minimum = str(group["minCount"]) if group["minCount"] else "–"
-        stopped = ": ".join(filter(None, (group["stoppedAt"], _first_sentence(group["reason"]))))
+        stopped = ": ".join(filter(None, (group["stoppedAt"], cut_first_sentence(group["reason"]))))
         outcome = Cell("placed", "good") if group["fits"] else Cell("does not fit", "bad")
         rows.append((f"{group['namespace']}/{group['name']}", outcome, needs, minimum, stopped or "–"))
     return [build_table(("POD GROUP", "RESULT", "FIND A NODE", "NEEDS", "STOPS AT"), rows)] if rows else []
-
-
-def _headline(status: Json, placed: Sequence[Json], pending: Sequence[Json]) -> str:
-    """Return the answer in one line: how many pods move, and what becomes of the others."""
-    total, blocked, parts = len(placed) + len(pending), status["blocked"], []
-    moves = sum(bool(pod["fromNode"]) for pod in status["placements"])
-    noun = "new pod" if not moves else "displaced pod" if moves == total else "pod"
-    if total and not pending:
-        parts.append(f"All {total} {noun}s find a node" if total > 1 else f"The only {noun} finds a node")
-    elif total:
-        why = ", ".join(f"{count} {reason}" for reason, count in Counter(map(_short, pending)).most_common(2))
-        finds, stays = "finds" if len(placed) == 1 else "find", "stays" if len(pending) == 1 else "stay"
-        sentence = f"{len(placed)} of {format_count(total, noun)} {finds} a node"
-        parts.append(f"{sentence}, {len(pending)} {stays} Pending: {why}")
-    if blocked:
-        nodes = len({pod["node"] for pod in blocked})
-        parts.append(f"{format_count(len(blocked), 'pod')} on {format_count(nodes, 'node')} cannot be evicted")
-    if status["deleted"]:
-        parts.append(f"{format_count(len(status['deleted']), 'pod')} would end without a replacement")
-    if status["pending"]:
-        parts.append(f"{format_count(len(status['pending']), 'pending pod')} would get a node")
-    return "; ".join(parts) + "." if parts else "No pod moves, and none that is pending gets a node."
-
-
-def _short(pod: Json) -> str:
-    """Return the most frequent reason in kube-scheduler's message; cordoned nodes count only if there is no other."""
-    if pod["reason"].startswith(_TAKEN_BACK):
-        return "fit only with their group"
-    _, separator, listed = _first_sentence(pod["reason"]).removesuffix(".").partition("nodes are available: ")
-    parts = [part.split(" ", 1) for part in listed.split(", ")] if separator else []
-    numbered = [(rest[0] != _CORDONED, int(number), rest[0]) for number, *rest in parts if number.isdecimal() and rest]
-    return max(numbered, default=(True, 0, str(pod["reason"]) or HIDDEN_REASON))[2]
-
-
-def _first_sentence(message: str) -> str:
-    """Return kube-scheduler's message about a pod without the sentences on claims and preemption."""
-    sentence, end, _ = message.partition(". ")
-    return sentence + end.strip()
 
 
 def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any, every_row: bool) -> list[Block]:
@@ -204,14 +166,7 @@ def _gibibytes(amount: int) -> str:
 
 def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
     nodes = [node for node in found["nodes"] if node["fits"]]
-    count, fits = found["fits"], format_count(found["fits"], "more pod")
-    if found.get("groupSize"):
-        count = found["groups"]
-        fits = f"{format_count(count, 'more group')} of {format_count(found['groupSize'], 'pod')}"
-    fits += " fits" if count == 1 else " fit"
-    fits += f", on {format_count(len(nodes), 'node')}" if nodes else ""
-    fits = f"At least {fits}." if found["limited"] else f"{fits}. The next one: {_first_sentence(found['message'])}"
-    sections: list[list[Block]] = [[TextLine(fits)]]
+    sections = list[list[Block]]()
     zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]
     if len(zones) > 1:
         sections.append([build_table(("ZONE", "PODS"), zones, right=(1,))])
@@ -229,11 +184,7 @@ def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
 
 def _consolidation(answer: Json, every_row: bool) -> list[list[Block]]:
     emptied, kept = answer["emptied"], answer["kept"]
-    total = len(emptied) + len(kept)
-    summary = f"{len(emptied)} of {format_count(total, 'node')} could be emptied, in this order."
-    sections: list[list[Block]] = [
-        [TextLine(summary if emptied else f"None of {format_count(total, 'node')} could be emptied.")]
-    ]
+    sections = list[list[Block]]()
     shown = emptied if every_row else emptied[:_ROWS]
     if shown:
         rows = [(node["node"], str(node["pods"]), _targets(node["targets"])) for node in shown]
@@ -254,4 +205,4 @@ def _targets(targets: dict[str, int]) -> str:
 def _describe_keeping(pods: Sequence[Json]) -> tuple[str, str]:
     """Return the first of the pods that keep a node, with the number of the others, and why it does."""
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"{pods[0]['pod']}{more}", _first_sentence(pods[0]["reason"])
+    return f"{pods[0]['pod']}{more}", cut_first_sentence(pods[0]["reason"])

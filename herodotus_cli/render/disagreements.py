@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, format_percent
+from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -17,6 +17,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
+from herodotus_record.units import format_percent
 
 if TYPE_CHECKING:
     from herodotus_answers.agreements import Agreements, Disagreement, SchedulerAgreement

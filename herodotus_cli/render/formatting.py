@@ -137,26 +137,6 @@ def format_count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def format_percent(rate: Any) -> str:
-    """Return a rate between 0 and 1 as a percentage such as `42%`, or `–` for None.
-
-    A rate that is not exactly 0 or 1 is never shown as 0% or 100%.
-    """
-    if rate is None:
-        return "–"
-    if 0 < rate < 0.01:
-        return "<1%"
-    return ">99%" if 0.99 < rate < 1 else f"{round(rate * 100)}%"
-
-
-def format_number(value: Any) -> str:
-    """Return a number as text with at most one decimal, or `–` for None."""
-    if value is None:
-        return "–"
-    text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.1f}"
-    return text if text.strip("-0.") else text.removeprefix("-")
-
-
 def natural_sort_key(name: str) -> list[tuple[int, str]]:
     """Return a sort key that compares the numbers in names, so that worker-9 comes before worker-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -13,8 +13,6 @@ from herodotus_cli.render.formatting import (
     format_age_or_time,
     format_count,
     format_duration,
-    format_number,
-    format_percent,
     join_limited,
 )
 from herodotus_cli.render.screen_elements import (
@@ -27,6 +25,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
+from herodotus_record.units import format_number, format_percent
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
@@ -41,7 +40,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     decisions.
     """
     sections: list[list[Block]] = [
-        [SplitLine(answer["metadata"]["name"], _window(answer)), TextLine(_headline(answer), "strong")],
+        [SplitLine(answer["metadata"]["name"], _window(answer)), TextLine(answer["headline"], "strong")],
         _filters(answer, view),
         _scores(answer),
         [labelled_rows(_results(answer, view))],
@@ -68,26 +67,6 @@ def _window(answer: Json) -> str:
 def _is_evaluated(answer: Json) -> bool:
     """Return whether the answer counts evaluations of local mode in place of recorded attempts."""
     return answer.get("source") == "evaluated"
-
-
-def _headline(answer: Json) -> str:
-    considered, feasible, chosen = answer["considered"], answer["feasible"], answer["chosen"]
-    if not considered:
-        return "Not considered for any pod."
-    if _is_evaluated(answer):
-        shares = f"feasible for {feasible} ({format_percent(feasible / considered)})"
-        return f"Evaluated for {format_count(considered, 'pod')}: {shares}, runs {chosen}."
-    share = answer.get("share") or {}
-    nodes = share.get("nodes") or 0
-    equal = (
-        f" An equal share among {nodes} nodes would be {format_number(share['placements'] / nodes)}."
-        if nodes > 1
-        else ""
-    )
-    return (
-        f"Considered {format_count(considered, 'time')}: feasible {feasible} ({format_percent(feasible / considered)}),"
-        f" chosen {chosen} ({format_percent(chosen / considered)}).{equal}"
-    )
 
 
 def _filters(answer: Json, view: ViewOptions) -> list[Block]:

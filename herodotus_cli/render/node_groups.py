@@ -5,13 +5,17 @@ Owns: the words for verdicts, and which facts are named first. Does not own: the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from herodotus_cli.render.formatting import format_ago, format_count, join_limited, natural_sort_key
+from herodotus_answers.cluster_headlines import NO_NODE_GROUP, format_node_group_count, format_verdicts
+from herodotus_cli.render.formatting import format_ago, format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from herodotus_answers.node_groups import NodeGroupReview, PodVerdicts
+
+Json = Mapping[str, Any]
 
 ROWS = 20  # of each table: a screen's worth
 _SUMMARY_GROUPS = 6  # in the section of a pending pod's answer
@@ -24,15 +28,14 @@ _VERDICTS = {
 }
 _ORDER = tuple(_VERDICTS)
 _STYLES = {"Fits": "good", "DoesNotFit": "bad"}
-NONE_KNOWN = "No node group is known in this cluster."
 DISCLAIMER = "A group that fits is one whose new node would pass all filters. Whether a node is added is not known."
 
 
-def build_review(found: Json, view: ViewOptions, *, every_row: bool = False) -> list[list[Block]]:
+def build_review(found: NodeGroupReview, view: ViewOptions, *, every_row: bool = False) -> list[list[Block]]:
     """Return the sections of an answer about node groups: verdicts on pods first, then estimates and the groups."""
     groups, pods = found["groups"], found["pods"]
     if not groups:
-        return [[TextLine(NONE_KNOWN)]]
+        return [[TextLine(NO_NODE_GROUP)]]
     sections = [section for pod in pods for section in build_verdicts(pod, groups, view, every_row=every_row)]
     sections += _estimates(found["estimates"], every_row)
     if not pods or every_row or view.wide:
@@ -40,17 +43,13 @@ def build_review(found: Json, view: ViewOptions, *, every_row: bool = False) -> 
     return sections
 
 
-def build_verdicts(pod: Json, groups: Sequence[Json], view: ViewOptions, *, every_row: bool) -> list[list[Block]]:
+def build_verdicts(
+    pod: PodVerdicts, groups: Sequence[Json], view: ViewOptions, *, every_row: bool
+) -> list[list[Block]]:
     """Return the sections about one pod: a sentence, a row for each group, and what autoscalers report."""
     by_name = {group["name"]: group for group in groups}
     verdicts = sorted(pod["groups"], key=lambda v: (_ORDER.index(v["verdict"]), natural_sort_key(v["group"])))
-    fitting = [verdict["group"] for verdict in verdicts if verdict["verdict"] == "Fits"]
-    total = format_count(len(verdicts), "node group")
-    sentence = (
-        f"{len(fitting)} of {total} {'fits' if len(fitting) == 1 else 'fit'}: {join_limited(fitting, 4, '--all')}."
-        if fitting
-        else f"None of {total} fits with room to grow."
-    )
+    fits = any(verdict["verdict"] == "Fits" for verdict in verdicts)
     shown = verdicts if every_row else verdicts[:ROWS]
     rows = [
         (
@@ -62,7 +61,7 @@ def build_verdicts(pod: Json, groups: Sequence[Json], view: ViewOptions, *, ever
         for verdict in shown
     ]
     table = build_table(("NODE GROUP", "NODES", "VERDICT", "REASON"), rows)
-    head: list[Block] = [TextLine(f"{pod['namespace']}/{pod['name']}: {sentence}", "good" if fitting else "bad")]
+    head: list[Block] = [TextLine(format_verdicts(pod, "--all"), "good" if fits else "bad")]
     sections = [head, [table, *_more(len(verdicts) - len(shown), "node group"), TextLine(DISCLAIMER, "dim")]]
     return [*sections, *_reports(pod["reports"], view, every_row)]
 
@@ -107,10 +106,7 @@ def build_scale_down(found: Json, *, every_row: bool = False) -> list[list[Block
     """Return the sections about what keeps nodes in the cluster."""
     nodes = found["nodes"]
     free = [node for node in nodes if not node["blockers"]]
-    sentence = (
-        f"{len(free)} of {format_count(len(nodes), 'node')} {'has' if len(free) == 1 else 'have'} no known blocker."
-    )
-    sections: list[list[Block]] = [[TextLine(sentence)]]
+    sections = list[list[Block]]()
     if free:
         rows = [(node["node"], node["group"] or "–", str(node["pods"])) for node in _cut(free, every_row)]
         table = build_table(("NO BLOCKER", "NODE GROUP", "PODS TO MOVE"), rows, right=(2,))
@@ -169,10 +165,9 @@ def _size(group: Json | None) -> str:
     return f"{group['size']} of {group['maxSize']}" if group["maxSize"] is not None else str(group["size"])
 
 
-def _groups(found: Json, view: ViewOptions, every_row: bool) -> list[list[Block]]:
+def _groups(found: NodeGroupReview, view: ViewOptions, every_row: bool) -> list[list[Block]]:
     groups = found["groups"]
-    outside = f"; {format_count(found['ungrouped'], 'node')} in no group" if found["ungrouped"] else ""
-    head: list[Block] = [TextLine(f"{format_count(len(groups), 'node group')}{outside}.")]
+    head: list[Block] = [TextLine(format_node_group_count(found))]
     shown = groups if every_row else groups[:ROWS]
     columns = ["NODE GROUP", "NODES", "ZONES", "NEW NODE", "SOURCE"]
     rows = [

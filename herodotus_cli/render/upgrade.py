@@ -25,11 +25,11 @@ _CHANGES: Final[dict[str, tuple[str, Style]]] = {
 }
 
 
-def build_screen(found: Json, *, every_row: bool) -> list[list[Block]]:
+def build_screen(found: Json, headline: str, *, every_row: bool) -> list[list[Block]]:
     """Return the sections of the screen; with `every_row`, no table is cut off."""
     changes: Sequence[Json] = found["changes"]
-    lost = sum(each["pods"] for each in changes if each["change"] in ("FitsNoMore", "NodeRejects"))
-    sections: list[list[Block]] = [[TextLine(_headline(found, lost), "bad" if lost else "good")]]
+    lost = any(each["change"] in ("FitsNoMore", "NodeRejects") for each in changes)
+    sections: list[list[Block]] = [[TextLine(headline, "bad" if lost else "good")]]
     shown = changes if every_row else changes[:_ROWS]
     if shown:
         rows = [(_name(each), str(each["pods"]), _change(each), _nodes(each), _rules(each)) for each in shown]
@@ -50,22 +50,6 @@ def build_screen(found: Json, *, every_row: bool) -> list[list[Block]]:
         section.append(TextLine(f"{format_count(others, 'rule')} that cause no difference here: --all", "dim"))
     sections.append(section)
     return sections
-
-
-def _headline(found: Json, lost: int) -> str:
-    decided, moved = found["decided"], sum(each["pods"] for each in found["changes"] if each["change"] == "OtherNode")
-    of = (
-        f"{decided} of {format_count(found['pods'], 'pod')}"
-        if decided < found["pods"]
-        else format_count(decided, "pod")
-    )
-    what = f"{found['fromVersion']} → {found['toVersion']}"
-    if not found["changes"]:
-        return f"{what}: no decision differs ({of} decided)."
-    parts = [f"{format_count(lost, 'pod')} would not fit where they are"] if lost else ["every pod fits where it is"]
-    if moved:
-        parts.append(f"{format_count(moved, 'pod')} would get another node")
-    return f"{what}: {', '.join(parts)} ({of} decided)."
 
 
 def _name(each: Json) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from herodotus_cli.render import pod as pod_screen
 from herodotus_cli.render import pod_on_node, suggestions
-from herodotus_cli.render.formatting import format_count, format_number
+from herodotus_cli.render.formatting import format_count
 from herodotus_cli.render.screen_elements import Block, SplitLine, TextLine, ViewOptions, build_table, join_sections
+from herodotus_record.units import format_number
 
 Json = dict[str, Any]
 _NODES = 20  # named: a screen's worth

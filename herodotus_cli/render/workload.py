@@ -11,8 +11,6 @@ from herodotus_cli.render.formatting import (
     format_age,
     format_age_or_time,
     format_count,
-    format_number,
-    format_percent,
     join_limited,
 )
 from herodotus_cli.render.screen_elements import (
@@ -24,6 +22,7 @@ from herodotus_cli.render.screen_elements import (
     join_sections,
     labelled_rows,
 )
+from herodotus_record.units import format_number, format_percent
 
 Json = dict[str, Any]
 _NODES = 20  # on a terminal; every node when piped or with -o wide

@@ -114,6 +114,8 @@ def test_pending_pods(local: Open, path: str, pods: list[str]) -> None:
 def test_a_node_is_explained_by_its_pods_and_the_waiting_ones(local: Open) -> None:
     found = document(local(ApiServer(CLUSTER)), "nodehistories/worker-1")
     assert {row["pod"] for row in found["recent"]} == {"big", "waits", "huge", "elsewhere"}
+    assert found["source"] == "evaluated"
+    assert found["headline"].startswith("Evaluated for 4 pods: feasible for ")
 
 
 def test_two_pods_and_two_nodes_are_compared(local: Open) -> None:

@@ -25,7 +25,6 @@ from tests.support.what_if_documents import review, review_with_victims, several
 
 CONDITION_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")  # the API server's pattern
 CODES = (*reasons.CATALOGUE, *OUTCOMES)
-BRIEF_SCENES = [name for name in scenes() if "attempts" not in name]
 HEADLINE = "No node fits: 8 of 12 nodes have too little cpu. Closest: worker-1 (cpu: requests 2; free 1700m of 8)."
 
 
@@ -36,7 +35,7 @@ def test_codes_are_unique_as_reasons_of_conditions() -> None:
     assert reasons.format_condition_reason("untolerated-taint") == "UntoleratedTaint"
 
 
-@pytest.mark.parametrize("name", BRIEF_SCENES)
+@pytest.mark.parametrize("name", scenes())
 def test_every_answer_with_a_headline_has_a_short_form(name: str) -> None:
     answer = scenes()[name]().answer
     brief = shorten(answer)
@@ -147,7 +146,7 @@ def a_workload(nodes: list[str | None]) -> Any:
     )
 
 
-@pytest.mark.parametrize("kind", ["PodHistory", "DecisionList", ""])
+@pytest.mark.parametrize("kind", ["Preemptions", "DecisionList", ""])
 def test_document_without_a_headline_has_no_short_form(kind: str) -> None:
     with pytest.raises(ValueError, match="has no short form"):
         shorten({"kind": kind, "metadata": {}, "items": []})

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.brief import shorten
+from herodotus_answers.cluster_headlines import HIDDEN_REASON
 from herodotus_answers.cluster_review import (
+    BlockedPod,
+    Capacity,
     ClusterReviewStatus,
     ReviewedGroup,
     ReviewedPlacement,
     build_cluster_review,
 )
+from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
 from herodotus_cli import cluster_review as cluster_question
 from herodotus_cli import progress
 from herodotus_cli.render import cluster_review, plain_text, terminal
@@ -45,6 +50,11 @@ CLUSTER = [
     a_pod("waits", cpu="3", owner=""),
     a_budget("web", "web", minAvailable=5),
 ]
+REASONS = (
+    "0/3 nodes are available: 3 Insufficient cpu.",
+    "0/3 nodes are available: 1 Too many pods, 2 Insufficient cpu.",
+    "0/3 nodes are available: 3 Too many pods.",
+)
 NEW = a_pod("new", cpu="500m", owner="")
 QUESTIONS = {
     "drain": ("whatif", "drain", "n0"),
@@ -123,6 +133,63 @@ def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
     expect(f"cluster-review-{question}.{view}", text)
     if view == "80":
         assert not [line for line in text.splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [
+        ("drain", "fits"),
+        ("drain-blocked", "insufficient"),
+        ("nothing", None),
+        ("capacity", "fits"),
+        ("consolidate", None),
+        ("consolidate-blockers", None),
+        ("upgrade", None),
+        ("nodegroups", None),
+        ("nodegroups-pod", "untolerated-taint"),
+        ("nodegroups-pending", None),
+    ],
+)
+def test_short_form_has_the_first_sentence_of_the_screen(cluster: Path, question: str, code: str | None) -> None:
+    brief = json.loads(ask(cluster, *QUESTIONS[question], "-o", "brief").out)
+    validate(brief)
+    assert (brief["of"], brief["about"], brief["code"]) == ("ClusterReview", "Cluster", code)
+    assert brief["headline"] in " ".join(ask(cluster, *QUESTIONS[question], "-o", "wide").out.split())
+
+
+def test_short_form_of_pods_that_stay_pending_has_their_reason() -> None:
+    pods = [fill(ReviewedPlacement, namespace="shop", name=f"a{i}", reason=reason) for i, reason in enumerate(REASONS)]
+    brief = shorten(build_cluster_review(a_status(placements=pods)))
+    assert (brief["code"], brief["params"]) == ("insufficient", {"resource": "cpu"})
+    assert brief["headline"] == "0 of 3 new pods find a node, 3 stay Pending: 2 Insufficient cpu, 1 Too many pods."
+    empty = fill(Capacity, message=REASONS[0])
+    assert shorten(build_cluster_review(a_status(capacity=empty)))["code"] == "insufficient"
+
+
+def test_short_form_of_pods_that_cannot_be_evicted() -> None:
+    blocked = [fill(BlockedPod, namespace="shop", name="web-0", node="n0", cause="Budget")]
+    brief = shorten(build_cluster_review(a_status(blocked=blocked)))
+    assert (brief["code"], brief["headline"]) == ("not-evicted", "1 pod on 1 node cannot be evicted.")
+
+
+def test_headline_of_an_answer_that_is_not_complete_has_its_progress() -> None:
+    document = build_cluster_review(a_status(phase="Running", progress={"done": 3, "total": 10}))
+    assert shorten(document)["headline"] == "3 of 10 pods decided."
+
+
+@pytest.mark.parametrize(("verdicts", "code"), [(["Fits"], "fits"), (["DoesNotFit", "ShapeUnknown"], "insufficient")])
+def test_short_form_about_several_pods_and_node_groups(verdicts: list[str], code: str) -> None:
+    rejection = fill(NodeGroupRejection, plugin="NodeResourcesFit", reasons=["Insufficient cpu"], zones=["a"])
+    groups = [
+        fill(NodeGroupVerdict, group=verdict, verdict=verdict, rejections=[rejection] * (verdict == "DoesNotFit"))
+        for verdict in verdicts
+    ]
+    pods = [fill(PodVerdicts, namespace="shop", name=name, groups=groups) for name in "ab"]
+    found = fill(NodeGroupReview, groups=[fill(NodeGroup, name="g")], pods=pods)
+    brief = shorten(build_cluster_review(a_status(nodeGroups=found)))
+    assert brief["code"] == code
+    count = "2 of 2 pods fit" if code == "fits" else "None of 2 pods fits"
+    assert brief["headline"] == f"{count} one of 1 node group with room to grow."
 
 
 @pytest.mark.parametrize(("question", "code"), [("drain", 0), ("drain-blocked", 1), ("scale", 0), ("upgrade", 0)])
@@ -244,7 +311,7 @@ def test_a_pod_whose_names_and_message_are_hidden_is_counted() -> None:
     masked = mask_answer(a_status(placements=[placement]), ClusterReviewStatus, OneNamespace("shop"))
     answer, view = as_json(build_cluster_review(masked)), ViewOptions(NOW, width=120)
     text = terminal.draw(cluster_review.build_screen(answer, "create", view), view, color=False)
-    assert f"0 of 1 new pod find a node, 1 stays Pending: 1 {cluster_review.HIDDEN_REASON}." in text
+    assert f"0 of 1 new pod find a node, 1 stays Pending: 1 {HIDDEN_REASON}." in text
     assert "(hidden)/(hidden)" in text
 
 

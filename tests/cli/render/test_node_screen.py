@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from herodotus_answers.brief import shorten
+from herodotus_answers.node import (
+    ClusterTotals,
+    HistoryWindow,
+    NodeHistoryCounts,
+    build_node_history,
+    mark_as_evaluated,
+)
 from herodotus_cli.render import node, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import NOW
 from tests.endpoint.service import Service
+from tests.support.answers import as_json
 from tests.support.screens import VIEWS, expect
 
 Json = dict[str, Any]
@@ -48,13 +58,21 @@ def test_piped_screen_has_every_filter(node_records: Service) -> None:
         assert any(line.split()[0] == f["plugin"] for line in text.splitlines() if line)
 
 
-def test_node_that_was_never_considered(node_records: Service) -> None:
-    empty = answer(node_records, "worker-1") | {
-        "considered": 0, "evaluated": 0, "feasible": 0, "chosen": 0, "filters": [], "recent": [], "workloads": [],
-        "scores": {"attempts": 0, "accumulated": 0, "average": None, "plugins": []},
-        "won": {"count": 0}, "lost": {"count": 0},
-    }  # fmt: skip
+def test_node_that_was_never_considered() -> None:
+    facts = NodeHistoryCounts(Counter(), Counter(), {}, {})
+    window = HistoryWindow(0, 3_600_000_000, 3_600_000_000)
+    empty = as_json(build_node_history("worker-1", window, facts, ClusterTotals(0, 0), [], searched=0))
     assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
+    mark_as_evaluated(empty)
+    assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
+
+
+def test_short_form_has_the_headline(node_records: Service) -> None:
+    document = answer(node_records, "worker-1")
+    brief = shorten(document)
+    assert (brief["about"], brief["code"], brief["metadata"]) == ("Node", None, {"name": "worker-1"})
+    assert brief["headline"] == document["headline"]
+    assert brief["headline"].startswith("Considered 40 times: feasible 10 (25%), chosen 0 (0%).")
 
 
 def test_a_filter_that_never_ran_comes_last(node_records: Service) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from herodotus_answers.cluster_review import ClusterReviewStatus
+from herodotus_answers.node_groups import NodeGroup, NodeGroupReview, PodVerdicts
 from herodotus_endpoint.access.masking import VisibleNamespaces
 from herodotus_endpoint.api import cluster_reviews
 from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
@@ -19,11 +20,12 @@ from herodotus_record.disclosure import HIDDEN_TEXT, list_named_namespaces, mask
 from tests.endpoint.reviewer import Reviewer as ApiServer
 from tests.endpoint.reviewer import bearer
 from tests.endpoint.service import API, Service, a_service, envelope
-from tests.support.answers import as_json
+from tests.support.answers import a_status, as_json, fill
 from tests.support.cluster_answering_scheduler import BUSY, STATUS, ClusterAnsweringScheduler
 
 PATH = f"{API}/clusterreviews"
 DRAIN = {"kind": "Drain", "nodes": ["worker-1"]}
+HEADLINE = f"3 more pods fit, on 1 node. The next one: {BUSY}"
 
 
 def ask(service: Service, headers: dict[str, str] | None = None, **spec: Any) -> Any:
@@ -48,7 +50,7 @@ def test_a_question_is_answered_and_not_stored(service: Service) -> None:
     with scheduler.working():
         answer = ask(service, changes=[DRAIN])
     assert (answer.status_code, answer.get_json()["kind"]) == (201, "ClusterReview")
-    assert answer.get_json()["status"] == STATUS
+    assert answer.get_json()["status"] == {**STATUS, "headline": HEADLINE}
     (asked,) = scheduler.asked
     assert (asked["kind"], asked["deadlineSeconds"]) == ("ClusterReview", 300.0)
     assert asked["spec"]["changes"] == [
@@ -170,6 +172,7 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
     assert answer.status_code == 201, answer.text
     assert "secret" not in answer.text
     status = answer.get_json()["status"]
+    assert status.pop("headline") == HEADLINE
     assert status == mask_answer(STATUS, ClusterReviewStatus, VisibleNamespaces(frozenset({"shop"})))
     names = [(p["namespace"], p["name"], p["owner"], p["fromNode"], p["node"]) for p in status["placements"]]
     assert names == [
@@ -198,6 +201,19 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
         ("shop/waits", "fits on no other node", f"{BUSY[:-1]}. {HIDDEN_TEXT}"),
         ("(hidden)", "(hidden)", ""),
     ]
+    service.store.close()
+
+
+def test_the_headline_names_nothing_that_is_masked(tmp_path: Path, api: ApiServer) -> None:
+    service = a_service(tmp_path, access=api.access())
+    api.allowed = {("ada", "create", "clusterreviews", ""), ("ada", "get", "decisions", "shop")}
+    scheduler = ClusterAnsweringScheduler(service)
+    pod = fill(PodVerdicts, namespace="secret", name="secret-1")
+    scheduler.status = a_status(nodeGroups=fill(NodeGroupReview, groups=[fill(NodeGroup, name="spot")], pods=[pod]))
+    with scheduler.working():
+        answer = ask(service, bearer("ada's"), nodeGroups={"pods": ["secret/secret-1"]})
+    headline = "(hidden)/(hidden): None of 0 node groups fits with room to grow."
+    assert answer.get_json()["status"]["headline"] == headline
     service.store.close()
 
 

@@ -1,0 +1,173 @@
+"""Format the answer to a question about the whole cluster in one sentence.
+
+Owns: the sentences. Does not own: the answer (`cluster_review`, `node_groups`), the tables below a sentence. Pure.
+
+Invariant: a sentence is made from the status that the reader gets, after masking, so it names nothing that is hidden
+there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from herodotus_answers.node_results import pluralize
+from herodotus_record.reasons import CATALOGUE
+from herodotus_record.units import natural_sort_key
+
+if TYPE_CHECKING:  # `cluster_review` builds documents with this module's sentences
+    from herodotus_answers.cluster_review import (
+        Capacity,
+        ClusterReviewStatus,
+        Consolidation,
+        ReviewedPlacement,
+        UpgradeReview,
+    )
+    from herodotus_answers.node_groups import NodeGroupReview, PodVerdicts, ScaleDown
+
+GROUP_UNSCHEDULABLE: Final = CATALOGUE["group-unschedulable"]  # of a pod that fits, but whose group does not
+HIDDEN_REASON: Final = "for a reason that you may not see"  # the service masks the message
+NO_NODE_GROUP: Final = "No node group is known in this cluster."
+_CORDONED: Final = CATALOGUE["unschedulable"]
+_NAMED: Final = 4  # node groups that fit
+
+
+def format_cluster_headline(status: ClusterReviewStatus) -> str:
+    """Return the answer to a question about the cluster in one sentence; while it is not complete, how far it is."""
+    if status["phase"] == "Running":
+        progress = status["progress"] or {"done": 0, "total": 0}
+        return f"{progress['done']} of {pluralize(progress['total'], 'pod')} decided."
+    if status["capacity"] is not None:
+        return _describe_capacity(status["capacity"])
+    if status["consolidation"] is not None:
+        return _describe_consolidation(status["consolidation"])
+    if status["upgrade"] is not None:
+        return _describe_upgrade(status["upgrade"])
+    if status["nodeGroups"] is not None:
+        return _describe_node_groups(status["nodeGroups"])
+    if status["scaleDown"] is not None:
+        return _describe_scale_down(status["scaleDown"])
+    return _describe_changes(status)
+
+
+def count_pending_reasons(placements: Iterable[ReviewedPlacement]) -> Counter[str]:
+    """Return how many pods stay pending for each reason, which is the most frequent one in kube-scheduler's message."""
+    return Counter(_find_reason(pod["reason"]) for pod in placements if not pod["node"])
+
+
+def cut_first_sentence(message: str) -> str:
+    """Return kube-scheduler's message about a pod without the sentences on claims and preemption."""
+    sentence, end, _ = message.partition(". ")
+    return sentence + end.strip()
+
+
+def format_verdicts(pod: PodVerdicts, hint: str = "") -> str:
+    """Return which node groups fit a pod. `hint` says how to see those that are not named, such as `--all`."""
+    fitting = sorted((v["group"] for v in pod["groups"] if v["verdict"] == "Fits"), key=natural_sort_key)
+    total = pluralize(len(pod["groups"]), "node group")
+    if not fitting:
+        return f"{pod['namespace']}/{pod['name']}: None of {total} fits with room to grow."
+    names, more = ", ".join(fitting[:_NAMED]), len(fitting) - _NAMED
+    names += f", … {more} more{f': {hint}' if hint else ''}" if more > 0 else ""
+    fits = "fits" if len(fitting) == 1 else "fit"
+    return f"{pod['namespace']}/{pod['name']}: {len(fitting)} of {total} {fits}: {names}."
+
+
+def format_node_group_count(answer: NodeGroupReview) -> str:
+    """Return how many node groups are known, and how many nodes are in none."""
+    outside = f"; {pluralize(answer['ungrouped'], 'node')} in no group" if answer["ungrouped"] else ""
+    return f"{pluralize(len(answer['groups']), 'node group')}{outside}."
+
+
+def _describe_changes(status: ClusterReviewStatus) -> str:
+    """Return how many pods move, and what becomes of the others."""
+    placements, blocked, parts = status["placements"], status["blocked"], []
+    total, placed = len(placements), sum(bool(pod["node"]) for pod in placements)
+    moves = sum(bool(pod["fromNode"]) for pod in placements)
+    noun = "new pod" if not moves else "displaced pod" if moves == total else "pod"
+    if total and placed == total:
+        parts.append(f"All {total} {noun}s find a node" if total > 1 else f"The only {noun} finds a node")
+    elif total:
+        pending = total - placed
+        counts = count_pending_reasons(placements).most_common(2)
+        why = ", ".join(
+            f"{count} {'fit only with their group' if reason == GROUP_UNSCHEDULABLE else reason}"
+            for reason, count in counts
+        )
+        finds, stays = "finds" if placed == 1 else "find", "stays" if pending == 1 else "stay"
+        parts.append(f"{placed} of {pluralize(total, noun)} {finds} a node, {pending} {stays} Pending: {why}")
+    if blocked:
+        nodes = len({pod["node"] for pod in blocked})
+        parts.append(f"{pluralize(len(blocked), 'pod')} on {pluralize(nodes, 'node')} cannot be evicted")
+    if status["deleted"]:
+        parts.append(f"{pluralize(len(status['deleted']), 'pod')} would end without a replacement")
+    if status["pending"]:
+        parts.append(f"{pluralize(len(status['pending']), 'pending pod')} would get a node")
+    return "; ".join(parts) + "." if parts else "No pod moves, and none that is pending gets a node."
+
+
+def _find_reason(message: str) -> str:
+    """Return the most frequent reason in kube-scheduler's message; cordoned nodes count only if there is no other."""
+    if message.startswith(GROUP_UNSCHEDULABLE):
+        return GROUP_UNSCHEDULABLE
+    _, separator, listed = cut_first_sentence(message).removesuffix(".").partition("nodes are available: ")
+    parts = [part.split(" ", 1) for part in listed.split(", ")] if separator else []
+    numbered = [(rest[0] != _CORDONED, int(number), rest[0]) for number, *rest in parts if number.isdecimal() and rest]
+    return max(numbered, default=(True, 0, message or HIDDEN_REASON))[2]
+
+
+def _describe_capacity(answer: Capacity) -> str:
+    nodes = sum(bool(node["fits"]) for node in answer["nodes"])
+    count, fits = answer["fits"], pluralize(answer["fits"], "more pod")
+    if answer["groupSize"]:
+        count = answer["groups"] or 0
+        fits = f"{pluralize(count, 'more group')} of {pluralize(answer['groupSize'], 'pod')}"
+    fits += " fits" if count == 1 else " fit"
+    fits += f", on {pluralize(nodes, 'node')}" if nodes else ""
+    return (
+        f"At least {fits}." if answer["limited"] else f"{fits}. The next one: {cut_first_sentence(answer['message'])}"
+    )
+
+
+def _describe_consolidation(answer: Consolidation) -> str:
+    emptied = len(answer["emptied"])
+    nodes = pluralize(emptied + len(answer["kept"]), "node")
+    return f"{emptied} of {nodes} could be emptied, in this order." if emptied else f"None of {nodes} could be emptied."
+
+
+def _describe_upgrade(answer: UpgradeReview) -> str:
+    decided, changes = answer["decided"], answer["changes"]
+    lost = sum(each["pods"] for each in changes if each["change"] in ("FitsNoMore", "NodeRejects"))
+    moved = sum(each["pods"] for each in changes if each["change"] == "OtherNode")
+    pods = pluralize(answer["pods"], "pod")
+    of = f"{decided} of {pods}" if decided < answer["pods"] else pluralize(decided, "pod")
+    what = f"{answer['fromVersion']} → {answer['toVersion']}"
+    if not changes:
+        return f"{what}: no decision differs ({of} decided)."
+    parts = [f"{pluralize(lost, 'pod')} would not fit where they are" if lost else "every pod fits where it is"]
+    if moved:
+        parts.append(f"{pluralize(moved, 'pod')} would get another node")
+    return f"{what}: {', '.join(parts)} ({of} decided)."
+
+
+def _describe_node_groups(answer: NodeGroupReview) -> str:
+    """Return which groups fit the pod of the question, how many of its pods have one, or how many groups there are."""
+    pods = answer["pods"]
+    if not answer["groups"]:
+        return NO_NODE_GROUP
+    if not pods:
+        return format_node_group_count(answer)
+    if len(pods) == 1:
+        return format_verdicts(pods[0])
+    served = sum(any(verdict["verdict"] == "Fits" for verdict in pod["groups"]) for pod in pods)
+    groups = pluralize(len(answer["groups"]), "node group")
+    return (
+        f"{served or 'None'} of {len(pods)} pods {'fit' if served > 1 else 'fits'} one of {groups} with room to grow."
+    )
+
+
+def _describe_scale_down(answer: ScaleDown) -> str:
+    free = sum(not node["blockers"] for node in answer["nodes"])
+    has = "has" if free == 1 else "have"
+    return f"{free} of {pluralize(len(answer['nodes']), 'node')} {has} no known blocker."
