@@ -70,7 +70,15 @@ class Side:
         """Delete terminating pods, as a kubelet does."""
         for pod in self.get("pods")["items"]:
             if pod["metadata"].get("deletionTimestamp"):
-                self.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
+                self.kubectl(
+                    "delete",
+                    "pod",
+                    pod["metadata"]["name"],
+                    "--grace-period=0",
+                    "--force",
+                    "--wait=false",
+                    "--ignore-not-found",
+                )
 
     def roll_out(self, name: str) -> None:
         def done() -> bool:
