@@ -63,6 +63,47 @@ class BatchQueue(TypedDict):
     notes: Annotated[list[str], "Objects that could not be read, and why."]
 
 
+class Remedy(TypedDict):
+    """What somebody can do about a cause; no engine has checked it."""
+
+    text: Annotated[str, "What to do, in a sentence that names objects that exist."]
+    command: Annotated[str | None, "Shell command that does it; null if there is none."]
+
+
+class LiveCause(TypedDict):
+    """Why something is in its state, from objects of the cluster and their events."""
+
+    code: Annotated[str, "Stable code of the cause, such as image-pull."]
+    text: Annotated[str, "The cause in a sentence, with the amounts and names that it is about."]
+    object: Annotated[
+        str | None, "Object that is the cause, as KIND/NAME or KIND/NAMESPACE/NAME; null if it is the pod."
+    ]
+    source: Annotated[str, "Where it was read: a field such as status.conditions, or Event REASON."]
+    at: Annotated[str | None, "Time since when it is so, or of the event; null if unknown."]
+    remedies: Annotated[list[Remedy], "What to do about it, the best first."]
+
+
+class TimelineEntry(TypedDict):
+    """Something that happened to a pod or to its owner."""
+
+    at: Annotated[str, "When it happened."]
+    source: Annotated[str, "Where it was read: an object's field, or Event REASON with the component that reported it."]
+    text: Annotated[str, "What happened, in a few words."]
+
+
+class LiveState(TypedDict):
+    """The state that a pod or a workload is really in now, and who has to act."""
+
+    code: Annotated[str, "Stable code of the state, such as waits-for-kubelet, terminating or not-created."]
+    headline: Annotated[str, "The state in one sentence."]
+    actor: Annotated[
+        str | None, "Who has to act: a component such as kubelet, a controller, or the user; null if none."
+    ]
+    causes: Annotated[list[LiveCause], "Why it is in this state, the cause to act on first; empty if nothing is wrong."]
+    timeline: Annotated[list[TimelineEntry], "What happened, oldest first."]
+    unread: Annotated[list[str], "Kinds of objects that could not be read, so that a cause may be missing."]
+
+
 class LivePod(Live):
     """What the API server knows now about the pod of an answer."""
 
@@ -70,6 +111,7 @@ class LivePod(Live):
         Fate | None,
         "Whether the pod still exists, was deleted, or was replaced by another pod of its name; null if unknown.",
     ]
+    state: NotRequired[Annotated[LiveState, "State of the pod, and why; absent if it is the one of the decision."]]
     replacedBy: NotRequired[
         Annotated[
             UndecidedPod,

@@ -54,12 +54,13 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
         _print_link(f"{connection.endpoint}{api_paths.web_pages()}", opens, environment)
         return
     from herodotus_cli.transport.kubectl import KubectlTransport
-    from herodotus_cli.transport.kubectl_proxy import running_proxy
+    from herodotus_cli.transport.kubectl_proxy import KubectlProxy
     from herodotus_cli.transport.loopback_proxy import ForwardingRules, LoopbackProxy
 
     transport = KubectlTransport(connection, environment.environ)
     transport.get(api_paths.service_version())  # finds the route, or raises what is wrong with it
-    with running_proxy(transport.service_proxy) as (kubectl, socket):
+    with KubectlProxy(transport.service_proxy) as kubectl:
+        socket = kubectl.wait_for_socket()
         try:
             rules = ForwardingRules(
                 f"{api_paths.api_group()}/", re.compile(api_paths.PAGES_READ), re.compile(api_paths.PAGES_POST)
@@ -75,8 +76,7 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
                     "note: anyone on this machine with the link reads decisions, pods, nodes and workloads as you;"
                     " stop with Ctrl-C"
                 )
-                kubectl.wait()
-                raise CliError(f"error: kubectl proxy ended with {kubectl.returncode}")
+                raise CliError(f"error: kubectl proxy ended with {kubectl.process.wait()}")
             finally:
                 server.shutdown()
 

@@ -1,7 +1,8 @@
 """How a request is answered: by the decisions service, through the API server or at a URL, or locally.
 
-Owns: the interface of a transport, choosing one, and naming the cluster of `--cluster` in each request. Does not own:
-the transports (`kubectl`, `http`, `local`), paths of requests (`herodotus_client.api_paths`).
+Owns: the interface of a transport, choosing one, naming the cluster of `--cluster` in each request, and the command's
+proxy to the API server. Does not own: the transports (`kubectl`, `http`, `local`), paths of requests
+(`herodotus_client.api_paths`).
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from herodotus_cli.errors import CliError
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_cli.connection import ConnectionSettings
+    from herodotus_cli.transport.kubectl_proxy import KubectlProxy
     from herodotus_cli.transport.local import LocalTransport
 
 Json = dict[str, Any]
@@ -78,14 +82,52 @@ def open_local(connection: ConnectionSettings, environ: Mapping[str, str], becau
     from herodotus_cli.transport.local import LocalTransport
 
     if connection not in _local:
-        _local[connection] = LocalTransport(connection, environ, because)
+        _local[connection] = LocalTransport(connection, lambda: _open_proxy(connection, environ), because)
     return _local[connection]
 
 
+def open_objects(connection: ConnectionSettings, environ: Mapping[str, str]) -> ClusterObjects:
+    """Return the cluster's objects as the user may read them now, through one `kubectl proxy` for the command.
+
+    Nothing can be read if the answer is not about the cluster of the kubeconfig, or if kubectl cannot run.
+    """
+    from http.client import HTTPException  # here and below, because most answers read no objects
+
+    from herodotus_answers.cluster_objects import ClusterObjects, no_objects
+    from herodotus_client.responses import ServiceError, parse_response
+
+    if not connection.reaches_cluster:
+        return no_objects()
+
+    def fetch(path: str) -> tuple[int, Json]:
+        try:
+            code, body = _open_proxy(connection, environ).get(path)
+            return code, parse_response(body, code)
+        except ServiceError as e:
+            return e.code, {}
+        except (CliError, OSError, HTTPException):
+            return 0, {}
+
+    return ClusterObjects(fetch)
+
+
 def close() -> None:
-    """End the processes and delete the files of local mode, if it was used."""
+    """End the processes and delete the files that the command used."""
     while _local:
         _local.popitem()[1].close()
+    while _proxies:
+        _proxies.popitem()[1].close()
+
+
+def _open_proxy(connection: ConnectionSettings, environ: Mapping[str, str]) -> KubectlProxy:
+    """Return the command's proxy to the API server: the same one for each call. Raises CliError without kubectl."""
+    from herodotus_cli.transport.kubectl import KubectlTransport
+    from herodotus_cli.transport.kubectl_proxy import KubectlProxy
+
+    if connection not in _proxies:
+        _proxies[connection] = KubectlProxy(KubectlTransport(connection, environ).cluster_proxy)
+    return _proxies[connection]
 
 
 _local: dict[ConnectionSettings, LocalTransport] = {}
+_proxies: dict[ConnectionSettings, KubectlProxy] = {}

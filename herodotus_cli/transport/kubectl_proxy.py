@@ -3,7 +3,7 @@
 Owns: the process, its socket, and HTTP over the socket. Does not own: kubectl's command line (`kubectl_command`), who
 may use the socket beyond this process (`loopback_proxy`).
 
-Invariant: the process ends with the block that started it, also on SIGTERM; credentials stay with kubectl.
+Invariant: the process ends when its owner closes it, also on SIGTERM; credentials stay with kubectl.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
+from types import TracebackType
 
 from herodotus_cli.errors import ProxyStartError
+from herodotus_cli.transport.kubectl_command import kill_process
 
 _PREFIX, _SOCKET = "herodotus-", "kubectl"
 _RANDOM_LENGTH = 8  # characters that tempfile adds
@@ -42,41 +45,58 @@ class UnixConnection(HTTPConnection):
         self.sock.connect(self._path)
 
 
-@contextmanager
-def running_proxy(
-    command: Callable[[str], list[str]], meanwhile: Callable[[], object] = lambda: None
-) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Run `kubectl proxy` during the block and yield its process and the path of its socket, as soon as it exists.
+class KubectlProxy(AbstractContextManager["KubectlProxy"]):
+    """A running `kubectl proxy`, and GET requests through it with one connection for each thread.
 
-    `command` returns the command line for a socket, and `meanwhile` is called while the process starts. The output of
-    the process goes to a file, because no thread would drain a pipe. Raises ProxyStartError if the process ends, or has
-    no socket after _START_TIMEOUT_S seconds.
+    The output of the process goes to a file, because no thread would drain a pipe.
     """
-    _treat_sigterm_as_interrupt()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_socket_folder()) as folder:  # readable by this user only
-        path = os.path.join(folder, _SOCKET)
-        log = Path(f"{path}.log")
-        with (
-            log.open("wb") as output,
-            subprocess.Popen(command(path), stdin=subprocess.DEVNULL, stdout=output, stderr=output) as kubectl,
-        ):
-            try:
-                meanwhile()
-                _wait_for_socket(kubectl, path, log)
-                yield kubectl, path
-            finally:
-                kubectl.kill()
 
+    def __init__(self, command: Callable[[str], list[str]]) -> None:
+        """Start the process without waiting for it. `command` returns the command line for a socket."""
+        _treat_sigterm_as_interrupt()
+        self._stack = ExitStack()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_socket_folder()))
+        self._path = os.path.join(folder, _SOCKET)  # in a folder that only this user can read
+        self._log = Path(f"{self._path}.log")
+        output = self._stack.enter_context(self._log.open("wb"))
+        self.process = subprocess.Popen(command(self._path), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self._stack.callback(kill_process, self.process)
+        self._connections = threading.local()
 
-def _wait_for_socket(kubectl: subprocess.Popen[bytes], path: str, log: Path) -> None:
-    until = time.monotonic() + _START_TIMEOUT_S
-    while not os.path.exists(path):
-        if kubectl.poll() is not None:
-            lines = log.read_text(errors="replace").strip().splitlines()
-            raise ProxyStartError(f"error: kubectl proxy: {lines[-1] if lines else 'it ended without a message'}")
-        if time.monotonic() > until:
-            raise ProxyStartError(f"error: kubectl proxy: no response within {_START_TIMEOUT_S:g}s")
-        time.sleep(_POLL_INTERVAL_S)
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process and delete its files."""
+        self._stack.close()
+
+    def wait_for_socket(self) -> str:
+        """Return the path of the socket, as soon as it exists.
+
+        Raises ProxyStartError if the process ends, or has no socket after _START_TIMEOUT_S seconds.
+        """
+        until = time.monotonic() + _START_TIMEOUT_S
+        while not os.path.exists(self._path):
+            if self.process.poll() is not None:
+                lines = self._log.read_text(errors="replace").strip().splitlines()
+                raise ProxyStartError(f"error: kubectl proxy: {lines[-1] if lines else 'it ended without a message'}")
+            if time.monotonic() > until:
+                raise ProxyStartError(f"error: kubectl proxy: no response within {_START_TIMEOUT_S:g}s")
+            time.sleep(_POLL_INTERVAL_S)
+        return self._path
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Return the status code and the body of the response to a GET request.
+
+        Raises OSError or HTTPException if there is none, and ProxyStartError as `wait_for_socket`.
+        """
+        connection: UnixConnection | None = getattr(self._connections, "one", None)
+        if connection is None:
+            connection = self._connections.one = UnixConnection(self.wait_for_socket())
+            self._stack.callback(connection.close)
+        connection.request("GET", path, headers={"Accept": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read()
 
 
 def _socket_folder() -> str | None:

@@ -9,10 +9,10 @@ The package `herodotus_local` is not part of the plugin: it comes with the extra
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
-from http.client import HTTPConnection, HTTPException
+from functools import partial
+from http.client import HTTPException
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +20,12 @@ from herodotus_answers.unrecorded import OBSERVE
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, ServerError, from_service_error, print_to_stderr
 from herodotus_cli.progress import ProgressLine
-from herodotus_cli.transport import kubectl_proxy
-from herodotus_cli.transport.kubectl import KubectlTransport
 from herodotus_client import api_paths
 from herodotus_client.responses import read_status
 from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler
 
 if TYPE_CHECKING:
+    from herodotus_cli.transport.kubectl_proxy import KubectlProxy
     from herodotus_local.service import LocalAnswer, LocalService
 
 Json = dict[str, Any]
@@ -65,20 +64,23 @@ class LocalTransport:
     answered from what was read then.
     """
 
-    def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str], because: str = "") -> None:
+    def __init__(
+        self, connection: ConnectionSettings, open_proxy: Callable[[], KubectlProxy], because: str = ""
+    ) -> None:
         """Prepare without reading the cluster. Raises CliError if local mode is not installed.
 
-        `because` is the right that the user lacks to reach a decisions service, or "".
+        `open_proxy` returns the command's proxy to the API server. `because` is the right that the user lacks to reach
+        a decisions service, or "".
         """
         if not is_installed():
             raise CliError("error: local mode is not installed", [describe_installation()])
         self._because = because
-        self._connection, self._kubectl = connection, KubectlTransport(connection, environ)
+        self._connection, self._open_proxy = connection, open_proxy
         self._opened: LocalService | None = None
         self._stack, self._progress = ExitStack(), ProgressLine()
 
     def close(self) -> None:
-        """End `kubectl proxy` and delete the temporary database."""
+        """Stop reading and delete the temporary database."""
         self._stack.close()
 
     def get(self, path: str) -> Json:
@@ -121,14 +123,12 @@ class LocalTransport:
         return self._opened
 
     def _open(self) -> LocalService:
-        stack = self._stack
-        _, socket = stack.enter_context(kubectl_proxy.running_proxy(self._kubectl.cluster_proxy, _import_reader))
-        from herodotus_local.cluster_reader import ClusterReader
+        stack, proxy = self._stack, self._open_proxy()
+        from herodotus_local.cluster_reader import ClusterReader  # while the process starts
         from herodotus_local.configuration import find_configuration
 
-        fetcher = _Fetcher(socket)
-        stack.callback(fetcher.close)
-        fetch = fetcher.fetch
+        proxy.wait_for_socket()
+        fetch = partial(_fetch, proxy)
         progress = self._progress
         reader = stack.enter_context(ClusterReader(fetch, progress.report))  # reads while the rest is imported
         from herodotus_local.service import LocalService
@@ -165,41 +165,18 @@ def review_files(paths: Sequence[str], connection: ConnectionSettings, document:
         progress.clear()
 
 
-class _Fetcher:
-    """Sends GET requests to `kubectl proxy`, with one connection for each thread."""
+def _fetch(proxy: KubectlProxy, path: str) -> bytes:
+    """Return the body of the API server's response. Raises ReadError with its message if it refuses."""
+    from herodotus_local.errors import ReadError
 
-    def __init__(self, socket: str) -> None:
-        self._socket = socket
-        self._connections = threading.local()
-        self._opened: list[HTTPConnection] = []
-
-    def close(self) -> None:
-        """Close the connections of all threads, which send nothing any more."""
-        for connection in self._opened:
-            connection.close()
-
-    def fetch(self, path: str) -> bytes:
-        """Return the body of the response. Raises ReadError with the API server's message if it refuses."""
-        from herodotus_local.errors import ReadError
-
-        connection = getattr(self._connections, "one", None)
-        if connection is None:
-            connection = self._connections.one = kubectl_proxy.UnixConnection(self._socket)
-            self._opened.append(connection)
-        connection.request("GET", path, headers={"Accept": "application/json"})
-        response = connection.getresponse()
-        body: bytes = response.read()
-        if response.status == 200:
-            return body
-        try:
-            message = str(json.loads(body)["message"])
-        except (ValueError, KeyError, TypeError):
-            message = body.decode("utf-8", "replace").strip()[:200] or f"HTTP status {response.status}"
-        raise ReadError(response.status, message)
-
-
-def _import_reader() -> None:
-    import herodotus_local.configuration  # noqa: F401
+    code, body = proxy.get(path)
+    if code == 200:
+        return body
+    try:
+        message = str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        message = body.decode("utf-8", "replace").strip()[:200] or f"HTTP status {code}"
+    raise ReadError(code, message)
 
 
 def _note(text: str) -> None:

@@ -1,0 +1,171 @@
+"""Objects of the cluster as one user may read them, for the answers that look at more than records.
+
+Owns: what is read by kind and name, that each object is read once, and the difference between an object that does not
+exist and one that cannot be read. Does not own: requests (the caller's `Fetch`), what the objects mean. Pure.
+
+Invariant: an object that cannot be read is never taken for absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import quote, urlencode
+
+Json = dict[str, Any]
+# GETs a path of the API server; returns the HTTP status code, 0 if there was no response, and the document
+Fetch = Callable[[str], tuple[int, Json]]
+MAX_LISTED: Final = 500  # objects of a list that are read
+_OK, _FORBIDDEN, _NOT_FOUND = 200, 403, 404
+
+Missing = Literal["", "NotFound", "Forbidden", "Unknown"]
+
+
+class _Resource(NamedTuple):
+    """Where the API server serves a kind."""
+
+    root: str
+    plural: str
+    is_namespaced: bool = True
+
+
+_RESOURCES: Final = {
+    "Pod": _Resource("/api/v1", "pods"),
+    "Event": _Resource("/api/v1", "events"),
+    "Node": _Resource("/api/v1", "nodes", is_namespaced=False),
+    "PersistentVolumeClaim": _Resource("/api/v1", "persistentvolumeclaims"),
+    "PersistentVolume": _Resource("/api/v1", "persistentvolumes", is_namespaced=False),
+    "ConfigMap": _Resource("/api/v1", "configmaps"),
+    "Secret": _Resource("/api/v1", "secrets"),
+    "ServiceAccount": _Resource("/api/v1", "serviceaccounts"),
+    "ResourceQuota": _Resource("/api/v1", "resourcequotas"),
+    "LimitRange": _Resource("/api/v1", "limitranges"),
+    "ReplicationController": _Resource("/api/v1", "replicationcontrollers"),
+    "Deployment": _Resource("/apis/apps/v1", "deployments"),
+    "ReplicaSet": _Resource("/apis/apps/v1", "replicasets"),
+    "StatefulSet": _Resource("/apis/apps/v1", "statefulsets"),
+    "DaemonSet": _Resource("/apis/apps/v1", "daemonsets"),
+    "Job": _Resource("/apis/batch/v1", "jobs"),
+    "CronJob": _Resource("/apis/batch/v1", "cronjobs"),
+    "StorageClass": _Resource("/apis/storage.k8s.io/v1", "storageclasses", is_namespaced=False),
+    "CSIDriver": _Resource("/apis/storage.k8s.io/v1", "csidrivers", is_namespaced=False),
+    "CSINode": _Resource("/apis/storage.k8s.io/v1", "csinodes", is_namespaced=False),
+    "CSIStorageCapacity": _Resource("/apis/storage.k8s.io/v1", "csistoragecapacities"),
+    "VolumeAttachment": _Resource("/apis/storage.k8s.io/v1", "volumeattachments", is_namespaced=False),
+    "PriorityClass": _Resource("/apis/scheduling.k8s.io/v1", "priorityclasses", is_namespaced=False),
+    "PodDisruptionBudget": _Resource("/apis/policy/v1", "poddisruptionbudgets"),
+    "ResourceClaim": _Resource("/apis/resource.k8s.io/v1", "resourceclaims"),
+    "ResourceClaimTemplate": _Resource("/apis/resource.k8s.io/v1", "resourceclaimtemplates"),
+    "DeviceClass": _Resource("/apis/resource.k8s.io/v1", "deviceclasses", is_namespaced=False),
+    "ResourceSlice": _Resource("/apis/resource.k8s.io/v1", "resourceslices", is_namespaced=False),
+    "RuntimeClass": _Resource("/apis/node.k8s.io/v1", "runtimeclasses", is_namespaced=False),
+    "Lease": _Resource("/apis/coordination.k8s.io/v1", "leases"),
+}
+
+
+class ObjectLookup(NamedTuple):
+    """The result of reading an object: the object, or why there is none."""
+
+    object: Json | None
+    missing: Missing
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the API server says that there is no such object."""
+        return self.missing == "NotFound"
+
+
+class ObjectList(NamedTuple):
+    """The result of listing objects: at most MAX_LISTED items, or why there are none."""
+
+    items: list[Json]
+    missing: Missing
+    is_complete: bool
+
+
+class ClusterObjects:
+    """The objects of one cluster. Each is read when it is first needed, and then kept.
+
+    `unread` has the kinds that the user may not read, or that could not be read, in the order of the attempts.
+    """
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._responses: dict[str, tuple[int, Json]] = {}
+        self.unread: dict[str, Missing] = {}
+
+    def get(self, kind: str, name: str, namespace: str = "") -> ObjectLookup:
+        """Return an object. `namespace` is that of the asker, and of no meaning for kinds without namespaces.
+
+        Raises KeyError for a kind that this module does not know.
+        """
+        code, document = self._read(f"{_path(kind, namespace)}/{quote(name, safe='')}")
+        missing = self._classify(kind, code)
+        return ObjectLookup(None if missing else document, missing)
+
+    def list_objects(self, kind: str, namespace: str = "", *, fields: str = "", labels: str = "") -> ObjectList:
+        """Return objects of a kind, of all namespaces if `namespace` is empty.
+
+        `fields` and `labels` are selectors. A kind that the server does not serve has no objects. Raises KeyError for a
+        kind that this module does not know.
+        """
+        query = {"fieldSelector": fields, "labelSelector": labels, "limit": str(MAX_LISTED)}
+        selected = urlencode({key: value for key, value in query.items() if value})
+        code, document = self._read(f"{_path(kind, namespace)}?{selected}")
+        missing = self._classify(kind, code)
+        items = [item for item in document.get("items") or () if isinstance(item, dict)] if not missing else []
+        more = (document.get("metadata") or {}).get("continue") if not missing else None
+        return ObjectList(items, "" if missing == "NotFound" else missing, missing in ("", "NotFound") and not more)
+
+    def list_events(self, involved: Json) -> list[Json]:
+        """Return the Events about an object, oldest first; [] if none can be read.
+
+        The object's UID selects them, so events about an earlier object of the same name do not count.
+        """
+        meta = involved["metadata"]
+        selector = f"involvedObject.uid={meta['uid']}" if meta.get("uid") else f"involvedObject.name={meta['name']}"
+        events = self.list_objects("Event", meta.get("namespace") or "default", fields=selector).items
+        return sorted(events, key=read_event_time)
+
+    def _read(self, path: str) -> tuple[int, Json]:
+        if path not in self._responses:
+            self._responses[path] = self._fetch(path)
+        return self._responses[path]
+
+    def _classify(self, kind: str, code: int) -> Missing:
+        """Return why a response has no object, "" if it has one, and note a kind that could not be read."""
+        if code in (_OK, _NOT_FOUND):
+            return "" if code == _OK else "NotFound"
+        missing: Missing = "Forbidden" if code == _FORBIDDEN else "Unknown"
+        self.unread.setdefault(kind, missing)
+        return missing
+
+
+def no_objects() -> ClusterObjects:
+    """Return a cluster of which nothing can be read."""
+    return ClusterObjects(lambda _path: (0, {}))
+
+
+def read_event_time(event: Json) -> str:
+    """Return the time of an event's last occurrence, as a timestamp; "" if it has none."""
+    series = event.get("series") or {}
+    times: Iterable[Any] = (
+        series.get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        event["metadata"].get("creationTimestamp"),
+    )
+    return next((str(time) for time in times if time), "")
+
+
+def count_event(event: Json) -> int:
+    """Return how often an event occurred."""
+    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
+
+
+def _path(kind: str, namespace: str) -> str:
+    """Return the path of the list of a kind's objects."""
+    resource = _RESOURCES[kind]
+    within = f"namespaces/{quote(namespace, safe='')}/" if resource.is_namespaced and namespace else ""
+    return f"{resource.root}/{within}{resource.plural}"
