@@ -75,9 +75,7 @@ class LiveCause(TypedDict):
 
     code: Annotated[str, "Stable code of the cause, such as image-pull."]
     text: Annotated[str, "The cause in a sentence, with the amounts and names that it is about."]
-    object: Annotated[
-        str | None, "Object that is the cause, as KIND/NAME or KIND/NAMESPACE/NAME; null if it is the pod."
-    ]
+    object: Annotated[str | None, "Object that is the cause, as KIND/NAME; null if it is the pod."]
     source: Annotated[str, "Where it was read: a field such as status.conditions, or Event REASON."]
     at: Annotated[str | None, "Time since when it is so, or of the event; null if unknown."]
     remedies: Annotated[list[Remedy], "What to do about it, the best first."]
@@ -96,9 +94,7 @@ class LiveState(TypedDict):
 
     code: Annotated[str, "Stable code of the state, such as waits-for-kubelet, terminating or not-created."]
     headline: Annotated[str, "The state in one sentence."]
-    actor: Annotated[
-        str | None, "Who has to act: a component such as kubelet, a controller, or the user; null if none."
-    ]
+    actor: Annotated[str | None, "Who has to act: a component such as kubelet, or the user; null if nobody."]
     causes: Annotated[list[LiveCause], "Why it is in this state, the cause to act on first; empty if nothing is wrong."]
     timeline: Annotated[list[TimelineEntry], "What happened, oldest first."]
     unread: Annotated[list[str], "Kinds of objects that could not be read, so that a cause may be missing."]
