@@ -9,7 +9,7 @@ import { RefreshButton, SectionTitle } from './section';
 import { nodeHistory } from './service';
 import { useAnswer } from './useAnswer';
 import { useConnection } from './useConnection';
-import { age, count, number, percent, statusOf } from './words';
+import { age, number, percent, statusOf } from './words';
 
 const WINDOWS: Array<[number, string]> = [
   [3600, 'last hour'],
@@ -83,7 +83,7 @@ export function NodeAnswer({ answer }: { answer: NodeHistory }) {
   const filters = answer.filters.filter(filter => filter.rejected);
   return (
     <>
-      <Typography sx={{ fontSize: '1.1rem' }}>{headline(answer)}</Typography>
+      <Typography sx={{ fontSize: '1.1rem' }}>{answer.headline}</Typography>
       {answer.won.meanMargin !== null && (
         <Typography>
           Ahead by {number(answer.won.meanMargin, 1)} points on average when it won.
@@ -119,16 +119,6 @@ export function NodeAnswer({ answer }: { answer: NodeHistory }) {
       <ScorePlugins answer={answer} />
       <Recent answer={answer} />
     </>
-  );
-}
-
-function headline(answer: NodeHistory): string {
-  if (!answer.considered) return 'No decision considered this node in that time.';
-  const share = answer.evaluated ? answer.chosen / answer.evaluated : null;
-  return (
-    `Considered ${count(answer.considered, 'time')}, evaluated ${number(answer.evaluated)}: ` +
-    `feasible in ${percent(answer.eligibility.rate)} of those, and ` +
-    `chosen ${count(answer.chosen, 'time')} (${percent(share)}).`
   );
 }
 
