@@ -1,0 +1,107 @@
+"""Problems of users: the plugin's answer names the cause and its object, and its first fix ends the problem.
+
+Each case is asked in local mode on a simulated API server, and its commands are run there with kubectl.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from herodotus_sim.cluster import SimulatedCluster
+from herodotus_sim.fault_plan import parse_plan
+from tests.cases.cluster import load_case
+from tests.processes import ROOT
+
+Json = dict[str, Any]
+KUBECTL_FOLDER = Path(sys.executable).parent
+CASES = sorted(Path(__file__).parent.glob("*/*.yaml"))
+
+
+class Cluster:
+    """A simulated cluster of a case, and the plugin that answers about it."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("HERODOTUS")}
+        self._environ = kept | {
+            "KUBECONFIG": str(kubeconfig),
+            "HOME": str(kubeconfig.parent),
+            "PATH": f"{KUBECTL_FOLDER}:{os.environ['PATH']}",
+            "NO_COLOR": "1",
+        }
+
+    def ask(self, words: str) -> tuple[str, int]:
+        """Return what the plugin prints, with what it writes to stderr, and its exit code."""
+        command = [sys.executable, str(ROOT / "kubectl-herodotus"), *shlex.split(words)]
+        return self._run(command)
+
+    def apply(self, command: str) -> None:
+        """Run a line of kubectl commands."""
+        text, code = self._run(["bash", "-o", "pipefail", "-c", command])
+        assert code == 0, (command, text)
+
+    def _run(self, command: list[str]) -> tuple[str, int]:
+        streams: Json = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        done = subprocess.run(command, env=self._environ, text=True, timeout=120, check=False, **streams)
+        return done.stderr + done.stdout, done.returncode
+
+
+@pytest.fixture
+def case(request: pytest.FixtureRequest) -> Json:
+    return load_case(request.param)
+
+
+@pytest.fixture
+def cluster(case: Json, tmp_path: Path) -> Iterator[Cluster]:
+    faults = parse_plan({"faults": case.get("faults", [])})
+    with SimulatedCluster(case["objects"], faults=faults) as simulated:
+        yield Cluster(simulated.write_kubeconfig(tmp_path / "kubeconfig"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES], indirect=True)
+def test_case(case: Json, cluster: Cluster) -> None:
+    first = ""
+    for words in case.get("before", ()):
+        cluster.apply(f"kubectl {words}")
+    for question in case["questions"]:
+        text, code = cluster.ask(question["ask"])
+        first = first or text
+        flat = " ".join(text.split())
+        assert "Traceback" not in text, text
+        missing = [p for p in question.get("says", ()) if not re.search(p, flat, re.IGNORECASE)]
+        assert not missing, f"{question['ask']}: the answer lacks {missing}:\n{text}"
+        false = [p for p in question.get("never", ()) if re.search(p, flat, re.IGNORECASE)]
+        assert not false, f"{question['ask']}: the answer has {false}:\n{text}"
+        assert code == question.get("exit", 0), text
+    if "fix" in case:
+        commands = list_fix_commands(first)
+        assert commands, f"no command below FIX:\n{first}"
+        for command in commands:
+            cluster.apply(command)
+        text, _ = cluster.ask(case["questions"][0]["ask"])
+        assert not re.search(case["fix"], " ".join(text.split()), re.IGNORECASE), text
+
+
+def list_fix_commands(answer: str) -> list[str]:
+    """Return the lines with kubectl commands of an answer's first fix."""
+    lines = answer.split("\n")
+    start = next((i for i, line in enumerate(lines) if line.startswith("FIX")), len(lines))
+    end = next((i for i, line in enumerate(lines) if i > start and re.match(r"\s*$|or\b", line)), len(lines))
+    return [line.strip() for line in lines[start + 1 : end] if line.strip().startswith("kubectl ")]
+
+
+def test_only_the_commands_of_the_first_fix_are_run() -> None:
+    answer = "pod\nFIX  uncordon n1\n     kubectl uncordon n1\nor   more\n     kubectl delete node n1\n\nkubectl x\n"
+    assert list_fix_commands(answer) == ["kubectl uncordon n1"]
+
+
+def test_every_kind_of_problem_has_cases() -> None:
+    assert len({path.parent.name for path in CASES}) >= 12
