@@ -55,7 +55,9 @@ def load_case(path: Path) -> Json:
     objects += case.get("objects", ())
     objects += [_event(number, event) for number, event in enumerate(case.get("events", ()))]
     names = {str(o["metadata"].get("namespace") or "default") for o in objects if o["kind"] != "Node"}
-    spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)]
+    spaces: list[Json] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)
+    ]
     return {**case, "objects": [*(s for s in spaces if s["metadata"]["name"] != "default"), *objects]}
 
 
