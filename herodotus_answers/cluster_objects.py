@@ -117,15 +117,19 @@ class ClusterObjects:
         more = (document.get("metadata") or {}).get("continue") if not missing else None
         return ObjectList(items, "" if missing == "NotFound" else missing, missing in ("", "NotFound") and not more)
 
-    def list_events(self, involved: Json) -> list[Json]:
+    def list_events(self, kind: str, name: str, namespace: str = "", uid: str = "") -> list[Json]:
         """Return the Events about an object, oldest first; [] if none can be read.
 
-        The object's UID selects them, so events about an earlier object of the same name do not count.
+        With `uid`, events that name another UID are left out: they are about an earlier object of that name. Events
+        about objects without a namespace are in the namespace `default`.
         """
-        meta = involved["metadata"]
-        selector = f"involvedObject.uid={meta['uid']}" if meta.get("uid") else f"involvedObject.name={meta['name']}"
-        events = self.list_objects("Event", meta.get("namespace") or "default", fields=selector).items
-        return sorted(events, key=read_event_time)
+        selector = f"involvedObject.name={name}"
+        events = self.list_objects("Event", namespace or "default", fields=selector).items
+        about = [(event, event.get("involvedObject") or {}) for event in events]
+        matching = [
+            event for event, of in about if of.get("kind") == kind and (not uid or of.get("uid") in (None, "", uid))
+        ]
+        return sorted(matching, key=read_event_time)
 
     def _read(self, path: str) -> tuple[int, Json]:
         if path not in self._responses:

@@ -138,11 +138,14 @@ class GatedPod(UndecidedPod):
 
 
 class UnrecordedPod(UndecidedPod):
-    """A pod that no scheduler decided, or whose scheduler is not recorded. Only the plugin makes this document."""
+    """A pod that no scheduler decided, whose scheduler is not recorded, or that local mode could not evaluate.
+
+    Only the plugin makes this document.
+    """
 
     kind: Literal["UnrecordedPod"]
     node: Annotated[str | None, "Node of the pod."]
-    cause: Annotated[Literal["NodeName", "SchedulerNotRecorded"], "Why there is no decision."]
+    cause: Annotated[Literal["NodeName", "SchedulerNotRecorded", "NotEvaluated"], "Why there is no decision."]
     possibleChanges: Annotated[list[str], "What to do to get an explanation."]
     live: NotRequired[Annotated[LivePod, "What else the API server knows, such as the queue of the pod."]]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Live,
         LivePending,
         LivePod,
+        LiveState,
         LiveWorkload,
         UndecidedPod,
         UntriedPod,
@@ -65,11 +66,14 @@ def build_live_pod(
     replaced_by: UndecidedPod | None = None,
     queue: BatchQueue | None = None,
     node_groups: PodNodeGroups | None = None,
+    state: LiveState | None = None,
 ) -> LivePod | None:
     """Return what is known now about a pod, or None if nothing is. `was_read` is whether the API server answered."""
     if not was_read and node_groups is None:
         return None
     live: LivePod = {"source": "kube-apiserver" if was_read else "scheduler", "at": _format(at), "fate": fate}
+    if state is not None:
+        live["state"] = state
     if replaced_by is not None:
         live["replacedBy"] = replaced_by
     if queue is not None:
@@ -77,6 +81,18 @@ def build_live_pod(
     if node_groups is not None:
         live["nodeGroups"] = node_groups
     return live
+
+
+def runs_well(pod: Json) -> bool:
+    """Return whether the pod runs and is ready, so that its state needs no explanation."""
+    status = pod.get("status") or {}
+    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
+    is_resizing = status.get("resize") or conditions.get("PodResizePending") == "True"
+    return (
+        status.get("phase") == "Running"
+        and conditions.get("Ready", "True") == "True"
+        and not (is_resizing or pod["metadata"].get("deletionTimestamp"))
+    )
 
 
 def get_fate(answer: Mapping[str, Any]) -> str:

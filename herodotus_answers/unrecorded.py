@@ -44,6 +44,11 @@ def build_undecided(pod: Json, is_recorded: Callable[[str], bool]) -> GatedPod |
     return _build_unrecorded(pod, "SchedulerNotRecorded", headline, changes)
 
 
+def build_unevaluated(pod: Json, why: str) -> UnrecordedPod:
+    """Return the document about a pod that could not be evaluated; `why` is the reason, without a full stop."""
+    return _build_unrecorded(pod, "NotEvaluated", f"Not evaluated: {why}.", [])
+
+
 def was_created_with_node(pod: Json) -> bool:
     """Return whether the pod had spec.nodeName from the start, so that no scheduler decides it.
 
@@ -59,7 +64,7 @@ def was_created_with_node(pod: Json) -> bool:
 
 
 def _build_unrecorded(
-    pod: Json, cause: Literal["NodeName", "SchedulerNotRecorded"], headline: str, changes: list[str]
+    pod: Json, cause: Literal["NodeName", "SchedulerNotRecorded", "NotEvaluated"], headline: str, changes: list[str]
 ) -> UnrecordedPod:
     from herodotus_record.model import API_VERSION
 

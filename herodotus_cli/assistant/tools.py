@@ -227,7 +227,7 @@ TOOLS: Final = (
                 "minItems": 1,
                 "maxItems": _MAX_DRAINED,
                 "description": "Names of the nodes.",
-            }
+            },
         },
         ("nodes",),
         lambda a: ["--", *a["nodes"]],

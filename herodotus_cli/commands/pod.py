@@ -22,15 +22,17 @@ from herodotus_cli import (
 )
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
-from herodotus_cli.errors import CliError, print_to_stderr
+from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport.api_server_queries import LivePodQuery, PodLookup
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from herodotus_answers.holders import HeldObject
-    from herodotus_answers.live import BatchQueue, LivePod
+    from herodotus_answers.live import BatchQueue, LivePod, LiveState
     from herodotus_answers.node_groups import PodNodeGroups
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
@@ -224,13 +226,46 @@ def _once(
     request = not_found.PodRequest(arguments.name, namespace, connection, environment)
     with _live_pod(arguments, connection, output, environment, namespace) as query:
         ask = partial(environment.fetch, connection, path, output, screen)
-        answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
+        try:
+            answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
+        except ServerError as e:
+            answer = _answer_unevaluated(e, query.lookup(), arguments)
         lookup = undecided if undecided.pod else query.lookup()
     if not arguments.full:
         from herodotus_answers.live_objects import add_live
 
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
+
+
+def _answer_unevaluated(error: ServerError, lookup: PodLookup, arguments: PodArguments) -> Json:
+    """Return the answer about a pod that exists and that could not be evaluated, as local mode does.
+
+    Raises `error` if the pod is not known to exist, if the user asked for more than its state, or if the error is
+    another one than a missing object or right.
+    """
+    is_plain = not (arguments.node or arguments.history or arguments.every_node or arguments.groups is not None)
+    if not lookup.pod or not is_plain or error.reason not in ("NotFound", "Forbidden"):
+        raise error
+    from herodotus_answers.unrecorded import build_unevaluated
+
+    return dict(build_unevaluated(lookup.pod, error.words.rstrip(".")))
+
+
+def _read_state(
+    answer: Json, pod: Json, at: datetime, connection: ConnectionSettings, environment: Environment
+) -> LiveState | None:
+    """Return the state that the pod is really in, or None if the decision about it says all."""
+    from herodotus_answers.live_objects import runs_well
+
+    is_decided = answer["kind"] == "PodExplanation"
+    if is_decided and runs_well(pod):
+        return None
+    from herodotus_answers import pod_state  # here, because most pods run well
+    from herodotus_cli.transport import open_objects
+
+    find = pod_state.find_state if is_decided else pod_state.describe_without_decision
+    return find(pod, open_objects(connection, environment.environ), at)
 
 
 def _read_live(
@@ -262,8 +297,12 @@ def _read_live(
         groups = _ask_about_groups(answer, arguments, connection, output, environment)
     elif arguments.groups is not None:
         raise CliError(_NOT_WAITING)
+    is_current = lookup.pod is not None and (is_undecided or fate not in live_objects.FATES_WITHOUT_POD)
+    state = None
+    if lookup.pod and is_current and not (arguments.history or arguments.node or arguments.attempt):
+        state = _read_state(answer, lookup.pod, at, connection, environment)
     return live_objects.build_live_pod(
-        at, fate, was_read=lookup.known, replaced_by=replaced_by, queue=queue, node_groups=groups
+        at, fate, was_read=lookup.known, replaced_by=replaced_by, queue=queue, node_groups=groups, state=state
     )
 
 

@@ -56,7 +56,7 @@ def build_nodes_screen(answer: Json, view: ViewOptions) -> list[Block]:
     meta, tried = answer["metadata"], answer["attempt"]
     a, b = answer["nodes"]
     lead = f"{meta['name']} ({meta['namespace']})  {attempt_label(tried)}, {format_ago(tried['startedAt'], view)}"
-    steps = [(f"SUGGESTION {node['node']}", "; and ".join(node["possibleChanges"])) for node in (a, b)]
+    steps = [(f"FIX {node['node']}", "; and ".join(node["possibleChanges"])) for node in (a, b)]
     sections: list[list[Block]] = [
         [TextLine(lead), TextLine(answer["headline"], "strong")],
         _filters(answer, view),

@@ -79,7 +79,7 @@ def build_plugin(answer: PluginExplanation) -> list[Block]:
     groups = {
         "READS": answer["fields"],
         "REASON": [reason["message"] for reason in answer["reasons"]],
-        "SUGGESTION": answer["possibleChanges"],
+        "FIX": answer["possibleChanges"],
         "MORE": [answer["documentation"]],
     }
     rows = [(label if i == 0 else "", text) for label, texts in groups.items() for i, text in enumerate(texts)]

@@ -38,6 +38,18 @@ _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
 _DEVICES_NAMED = 8
 _POD_GROUP = "PodGroup"  # phase that undoes a placement with the pod's group
+# States of a pod on which its scheduling decision has no part.
+_SAYS_ALL = (
+    "not-running",
+    "not-ready",
+    "terminating",
+    "node-gone",
+    "node-not-ready",
+    "failed",
+    "succeeded",
+    "gated",
+    "never-tried",
+)
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
@@ -48,11 +60,28 @@ def build_screen(
 
     `live` has the sections on what the API server says now.
     """
+    live_state = (answer.get("live") or {}).get("state")
     evidence = build_evidence(answer, view, every_node=every_node)
     state, short = _state(answer, view), _state(answer, view, is_short=True)
-    head: list[Block] = [SplitLine(describe_pod(answer), state, short=short), *_headline(answer, view)]
+    head: list[Block] = [SplitLine(describe_pod(answer), state, short=short)]
+    if live_state is not None:
+        from herodotus_cli.render import state as state_screen  # here, because most pods run well
+
+        head += state_screen.build_blocks(live_state, view)
+        if live_state["code"] in _SAYS_ALL and not (every_node or view.wide):
+            return join_sections([head, _decided_then(answer, view)])
+        head.append(Blank())
+    head += _headline(answer, view)
     head += suggestions.build_blocks(answer)
     return join_sections([head, *live, *evidence, _hints(answer, view, every_node=every_node)])
+
+
+def _decided_then(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return a line on the decision about a pod whose state has another cause."""
+    when = "Evaluated now" if answer["attempt"]["source"] == "evaluated" else "Decision"
+    lines: list[Block] = [TextLine(f"{when}: {answer['headline']}")] if when == "Decision" else []
+    hint = "more: --all (the decision on every node), --timeline (what happened)"
+    return [*lines, *([] if view.piped else [TextLine(hint, "dim")])]
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
@@ -351,11 +380,19 @@ def build_unrecorded_screen(answer: Json, view: ViewOptions) -> list[Block]:
     created = f"created {format_ago(answer['createdAt'], view)}"
     if answer["kind"] == "GatedPod":
         created += ", never tried"
-    changes = [("SUGGESTION" if i == 0 else "", change) for i, change in enumerate(answer.get("possibleChanges", ()))]
-    lines: list[Block] = [SplitLine(name, created), TextLine(answer["headline"], "strong")]
+    changes = [("FIX" if i == 0 else "", change) for i, change in enumerate(answer.get("possibleChanges", ()))]
+    live = answer.get("live") or {}
+    lines: list[Block] = [SplitLine(name, created)]
+    if "state" in live:
+        from herodotus_cli.render import state as state_screen
+
+        lines += state_screen.build_blocks(live["state"], view)
+        is_repeated = answer["kind"] == "GatedPod"
+        lines += [] if is_repeated else [Blank(), TextLine(answer["headline"])]
+    else:
+        lines.append(TextLine(answer["headline"], "strong"))
     lines += [labelled_rows(changes)] if changes else []
-    queue = (answer.get("live") or {}).get("queue")
-    return [*lines, *build_queue(queue)] if queue else lines
+    return [*lines, *build_queue(live["queue"])] if "queue" in live else lines
 
 
 def build_queue(queue: Json) -> list[Block]:

@@ -52,7 +52,7 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
     return [
         [TextLine(node["headline"], "good" if node["passed"] and not node["rejectedBy"] else "bad")],
         [] if not evaluated else _filters(answer, node) if every_node or view.piped else _rejecting(answer, node),
-        [labelled_rows(notes, bold=("SUGGESTION", "AND"))] if (notes := _notes(answer, node)) else [],
+        [labelled_rows(notes, bold=("FIX", "AND"))] if (notes := _notes(answer, node)) else [],
         _scores(answer, node, view) if node.get("scores") else [],
         inputs.build_blocks(answer, [node, *_best_other_node(answer, node)], view),
     ]
@@ -65,7 +65,7 @@ def _notes(answer: Json, node: Json) -> list[tuple[str, str]]:
     """
     steps, eviction = node["possibleChanges"], node.get("eviction")
     not_run = [f["plugin"] for f in answer["filters"] if _not_run(f, node)] if node["rejectedBy"] else []
-    labelled = [("SUGGESTION" if i == 0 else "AND", step) for i, step in enumerate(steps)]
+    labelled = [("FIX" if i == 0 else "AND", step) for i, step in enumerate(steps)]
     labelled += [("UNKNOWN", f"{', '.join(not_run)} did not run and may reject the node too")] if not_run else []
     if eviction:
         refused = f"; {eviction['rejectedBy']} refused it" if eviction["rejectedBy"] else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from herodotus_answers.holders import Holders
 
 Json = dict[str, Any]
-_INDENT = " " * 5  # less than the label SUGGESTION, because commands are long
+_INDENT = " " * 5  # as wide as the label FIX
 _NOT_CHECKED = "not checked"
 _MAX_HOLDERS = 5
 
@@ -32,10 +32,10 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
     suggestions = answer.get("suggestions") or []
     if not suggestions:
         steps = " and ".join(answer["possibleChanges"])
-        return _sentence("SUGGESTION", f"{steps} ({_NOT_CHECKED})") if steps else []
+        return _sentence("FIX", f"{steps} ({_NOT_CHECKED})") if steps else []
     blocks: list[Block] = []
     for number, suggestion in enumerate(suggestions):
-        blocks += _sentence("or" if number else "SUGGESTION", _describe(suggestion, with_commands=with_commands))
+        blocks += _sentence("or" if number else "FIX", _describe(suggestion, with_commands=with_commands))
         if with_commands and suggestion["command"]:
             blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", command=True))
     return blocks

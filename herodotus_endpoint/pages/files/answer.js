@@ -67,9 +67,9 @@ export function headline(answer, names) {
 export function suggestions(answer, names, { commands = true } = {}) {
   const found = answer.suggestions ?? [];
   if (!found.length) {
-    return answer.possibleChanges.length ? el("section", { class: "suggestion", "aria-label": "Suggestion" }, el("p", {}, el("b", { class: "label" }, "SUGGESTION"), withNodes(answer.possibleChanges.join(" and "), names), " (not checked)")) : "";
+    return answer.possibleChanges.length ? el("section", { class: "suggestion", "aria-label": "Suggestion" }, el("p", {}, el("b", { class: "label" }, "FIX"), withNodes(answer.possibleChanges.join(" and "), names), " (not checked)")) : "";
   }
-  return el("section", { class: "suggestion", "aria-label": "Suggestion" }, found.map((one, i) => suggestion(one, i ? "or" : "SUGGESTION", names, commands)));
+  return el("section", { class: "suggestion", "aria-label": "Suggestion" }, found.map((one, i) => suggestion(one, i ? "or" : "FIX", names, commands)));
 }
 
 function suggestion(one, label, names, commands) {

@@ -120,7 +120,7 @@ export class Sheet {
       const reasons = told.rejectedBy.flatMap((by) => by.reasons.map((reason) => el("li", {}, el("b", {}, by.plugin), ` ${reason.text}`)));
       this.details.replaceChildren(el("div", { class: "panel" }, el("h3", {}, nodeLink(name)), el("p", {}, told.headline),
         reasons.length ? el("ul", {}, reasons) : null,
-        told.possibleChanges.length ? [el("p", {}, el("b", {}, "SUGGESTION "), "on this node:"), el("ul", {}, told.possibleChanges.map((step) => el("li", {}, step)))] : null, close));
+        told.possibleChanges.length ? [el("p", {}, el("b", {}, "FIX "), "on this node:"), el("ul", {}, told.possibleChanges.map((step) => el("li", {}, step)))] : null, close));
     } catch (failure) {
       this.details.replaceChildren(el("p", { role: "alert" }, failure.message));
     }

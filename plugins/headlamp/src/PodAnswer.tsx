@@ -104,13 +104,13 @@ function Suggestions({ answer }: { answer: PodExplanation }) {
     >
       {suggestions.length === 0 && (
         <Typography>
-          <b>SUGGESTION</b> {steps.join(' and ')} (not checked)
+          <b>FIX</b> {steps.join(' and ')} (not checked)
         </Typography>
       )}
       {suggestions.map((suggestion, i) => (
         <Box key={suggestion.text} sx={{ mb: 2 }}>
           <Typography sx={{ overflowWrap: 'anywhere' }}>
-            <b>{i ? 'or' : 'SUGGESTION'}</b> {suggestion.text}
+            <b>{i ? 'or' : 'FIX'}</b> {suggestion.text}
             {suggestion.object !== `Node/${suggestion.node}` && (
               <>
                 : fits <NodeLink name={suggestion.node} />

@@ -111,7 +111,7 @@ describe('the section of a pending pod', () => {
     expect(await screen.findByText(pendingPod.headline)).toBeInTheDocument();
     const suggestion = screen.getByRole('region', { name: 'Suggestion' });
     const [first] = pendingPod.suggestions;
-    expect(suggestion).toHaveTextContent(`SUGGESTION ${first.text}`);
+    expect(suggestion).toHaveTextContent(`FIX ${first.text}`);
     const commands = within(suggestion).getAllByLabelText('Command');
     expect(commands.map(one => one.textContent)).toEqual(
       pendingPod.suggestions.map(one => one.command).filter(Boolean)

@@ -1,0 +1,65 @@
+"""The blocks that say what state a pod or a workload is really in, why, and what to do: LiveState -> blocks.
+
+Owns: their content and order. Does not own: the state (`herodotus_answers`), the rest of the screen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from herodotus_cli.render.formatting import format_ago
+from herodotus_cli.render.screen_elements import (
+    Block,
+    Cell,
+    TextLine,
+    ViewOptions,
+    build_table,
+    headline,
+    labelled_rows,
+)
+
+Json = dict[str, Any]
+GOOD: Final = ("running", "succeeded", "available", "complete")
+_INDENT: Final = " " * 5
+_CAUSES_NAMED: Final = 4
+_REMEDIES_NAMED: Final = 2
+
+
+def build_blocks(state: Json, view: ViewOptions) -> list[Block]:
+    """Return the headline, what to do about the first cause, and the causes with their sources."""
+    is_good = state["code"] in GOOD
+    sign = "" if view.piped else "✓ " if is_good else "✗ "
+    blocks: list[Block] = [headline(sign + state["headline"], "there" if is_good else None)]
+    causes = state["causes"]
+    blocks += _remedies(causes[0]) if causes else []
+    rows = [(_label(cause, state), _describe(cause, view)) for cause in causes[:_CAUSES_NAMED]]
+    blocks += [labelled_rows(rows)] if rows else []
+    if state["unread"] and not is_good:
+        blocks.append(TextLine(f"You may not read {', '.join(state['unread'])}, so a cause may be missing.", "dim"))
+    return blocks
+
+
+def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
+    """Return a table of what happened, oldest first."""
+    rows = [(format_ago(entry["at"], view), entry["text"], entry["source"]) for entry in state["timeline"]]
+    return [build_table(("AGE", "WHAT HAPPENED", "SOURCE"), rows)] if rows else []
+
+
+def _label(cause: Json, state: Json) -> str:
+    return "CAUSE" if cause is state["causes"][0] else ""
+
+
+def _describe(cause: Json, view: ViewOptions) -> str:
+    about = f"{cause['object']}, " if cause["object"] else ""
+    when = f", {format_ago(cause['at'], view)}" if cause["at"] else ""
+    return f"{cause['text']} ({about}{cause['source']}{when})"
+
+
+def _remedies(cause: Json) -> list[Block]:
+    blocks: list[Block] = []
+    for number, remedy in enumerate(cause["remedies"][:_REMEDIES_NAMED]):
+        label = Cell("or" if number else "FIX", "strong")
+        blocks.append(build_table((), [(label, Cell(f"{remedy['text']} (not checked)", "strong"))]))
+        if remedy["command"]:
+            blocks.append(TextLine(f"{_INDENT}{remedy['command']}", command=True))
+    return blocks
