@@ -38,12 +38,16 @@ class HeldObject(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """A pod that holds something on a node, and how much of it: 0 where it is no amount."""
+    """A pod that holds something on a node, and how much of it: 0 where it is no amount.
+
+    `note` says that it is terminating, or that its resize is pending; "" for any other pod.
+    """
 
     pod: str
     amount: int
     priority: int
     owner: str
+    note: str = ""
 
 
 class Holders(NamedTuple):
@@ -73,7 +77,9 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     """Return which of the pods, those on the node, hold it."""
     amounts = ((pod, _held(held, pod)) for pod in pods)
     holders = [
-        Holder(_full_name(pod), amount, _priority(pod), read_owner(pod) or "") for pod, amount in amounts if amount
+        Holder(_full_name(pod), amount, _priority(pod), read_owner(pod) or "", _describe_change(pod))
+        for pod, amount in amounts
+        if amount
     ]
     holders.sort(key=lambda h: (-h.amount, h.priority, natural_sort_key(h.pod)))
     if held.kind != _RESOURCE:
@@ -162,6 +168,17 @@ def _host_ports(spec: Json) -> Iterable[str]:
         for port in container.get("ports") or ():
             address = "" if port.get("hostIP", "") in ("", "0.0.0.0") else f"{port['hostIP']}:"
             yield f"{address}{port.get('hostPort')}/{port.get('protocol') or 'TCP'}"
+
+
+def _describe_change(pod: Json) -> str:
+    """Return what is about to change what the pod holds, or "" if nothing is known to."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return "terminating"
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodResizePending" and condition.get("status") == "True":
+            return f"resize pending ({condition.get('reason')})"
+    return ""
 
 
 def _full_name(pod: Json) -> str:

@@ -437,7 +437,8 @@ class _Reader:
         silent = self._silent_node()
         if silent is None:
             return None
-        headline = f"Shown as {self._status.get('phase')} on {self._node}, whose kubelet does not report: whether it still runs is unknown."
+        shown = f"Shown as {self._status.get('phase')} on {self._node}, whose kubelet does not report"
+        headline = f"{shown}: whether it still runs is unknown."
         return self._build(
             "node-not-ready", f"{headline} {self._describe_taint_eviction()}".rstrip(), "kubelet", [silent]
         )

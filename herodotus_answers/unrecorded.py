@@ -52,7 +52,8 @@ def build_unevaluated(pod: Json, why: str) -> UnrecordedPod:
 def was_created_with_node(pod: Json) -> bool:
     """Return whether the pod had spec.nodeName from the start, so that no scheduler decides it.
 
-    Binding sets the condition PodScheduled and leaves no trace of spec.nodeName among the managed fields.
+    Binding sets the condition PodScheduled with its time, and leaves no trace of spec.nodeName among the managed
+    fields. The kubelet sets the condition too, at first without a time.
     """
     if not pod["spec"].get("nodeName"):
         return False
@@ -60,7 +61,8 @@ def was_created_with_node(pod: Json) -> bool:
     if any("f:nodeName" in (field.get("f:spec") or {}) for field in fields):
         return True
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return not any(condition.get("type") == "PodScheduled" for condition in conditions)
+    times = [c.get("lastTransitionTime") for c in conditions if c.get("type") == "PodScheduled"]
+    return not any(times)
 
 
 def _build_unrecorded(

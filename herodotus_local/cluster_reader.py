@@ -119,7 +119,7 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         read if `needs_storage`, which is called with all pods, returns True. Raises ReadError if the nodes or no pods
         at all can be read.
         """
-        listing = ClusterListing(nodes=self._nodes.result(), pods=self._read_pods(namespace))
+        listing = ClusterListing(nodes=self._read_nodes(), pods=self._read_pods(namespace))
         if needs_storage(listing.pods):
             self._others += [self._submit(kind) for kind in KINDS if kind.name in _STORAGE]
         listing.priority_classes = self._classes.result()
@@ -151,6 +151,12 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
 
     def _submit(self, kind: WatchedKind) -> Future[list[Any] | None]:
         return self._pool.submit(self._list_if_allowed, kind.path, kind.decode_as)
+
+    def _read_nodes(self) -> list[Node]:
+        try:
+            return self._nodes.result()
+        except ReadError as e:
+            raise ReadError(e.code, f"nodes cannot be listed: {e.message}") from None
 
     def _read_pods(self, namespace: str) -> list[Pod]:
         try:

@@ -108,6 +108,7 @@ class ClusterEvaluation:
         cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
         cluster.nodes.count_pods_as(resolve_rules(config).pod_counting)  # before any snapshot of the nodes is taken
         self.nodes: NodeColumns = cluster.nodes
+        self._node_names = {node.metadata.name for node in found.nodes}
         self.pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in found.pods}
         self._objects, self._nominator = cluster.objects, cluster.nominator
         self._priority_classes = found.priority_classes
@@ -228,6 +229,10 @@ class ClusterEvaluation:
     def _classes(self) -> dict[str, PriorityClass] | None:
         classes = self._priority_classes
         return None if classes is None else {c.metadata.name: c for c in classes}
+
+    def has_node_of(self, pod: Pod) -> bool:
+        """Return whether the pod has no node, or one that exists: pods of a node that is gone stay for minutes."""
+        return not pod.spec.node_name or pod.spec.node_name in self._node_names
 
     @property
     def scheduler_names(self) -> list[str]:

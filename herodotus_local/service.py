@@ -31,7 +31,7 @@ from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
 from herodotus_local.cluster_reader import DEVICES, ClusterListing
-from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
+from herodotus_local.errors import HistoryNeededError, NoPodError, UnusableInputError
 from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
@@ -126,6 +126,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         answer = self._respond("GET", path)
         if answer.document.get("kind") == "PendingPods":
             answer.document["source"] = "evaluated"
+            answer.document.pop("noRecords", None)  # no pod is pending, and nothing records
         elif answer.document.get("kind") == "NodeHistory":
             mark_as_evaluated(answer.document)
         return answer
@@ -192,7 +193,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         pods = [
             pod
             for pod in question.choose(list(self._evaluation.pods.values()))
-            if pod.metadata.uid not in self._decided
+            if pod.metadata.uid not in self._decided and self._evaluation.has_node_of(pod)
         ]
         if len(pods) > MAX_PODS:
             self._note(f"{len(pods)} pods are in question; the first {MAX_PODS} are evaluated")
@@ -213,13 +214,15 @@ class LocalService(AbstractContextManager["LocalService"]):
         for name in sorted(question.names - here):
             similar = tuple(get_close_matches(name, here, n=MAX_SIMILAR, cutoff=0.5))
             raise NoPodError(f'pods "{name}" not found among the pods that have not ended', similar)
+        for name in sorted(question.names):
+            pod = self._evaluation.pods[question.namespace, name]
+            if not self._evaluation.has_node_of(pod):
+                raise NoPodError(f'pods "{name}" is on node {pod.spec.node_name}, which does not exist')
 
     def _read(
         self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]
     ) -> tuple[ClusterEvaluation, ClusterListing]:
         listing = self._reader.read(namespace, needs_storage)
-        if not listing.nodes:
-            raise ReadError(404, "the cluster has no nodes")
         try:
             return ClusterEvaluation(listing, self._config, IN_TREE), listing
         except (ManifestError, ConfigError) as e:

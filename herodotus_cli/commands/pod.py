@@ -249,7 +249,9 @@ def _answer_unevaluated(error: ServerError, lookup: PodLookup, arguments: PodArg
         raise error
     from herodotus_answers.unrecorded import build_unevaluated
 
-    return dict(build_unevaluated(lookup.pod, error.words.rstrip(".")))
+    has_ended = (lookup.pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    why = "only pods that have not ended are" if has_ended else error.words.rstrip(".")
+    return dict(build_unevaluated(lookup.pod, why))
 
 
 def _read_state(

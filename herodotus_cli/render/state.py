@@ -32,7 +32,7 @@ def build_blocks(state: Json, view: ViewOptions) -> list[Block]:
     blocks: list[Block] = [headline(sign + state["headline"], "there" if is_good else None)]
     causes = state["causes"]
     blocks += _remedies(causes[0]) if causes else []
-    rows = [(_label(cause, state), _describe(cause, view)) for cause in causes[:_CAUSES_NAMED]]
+    rows = [_describe(cause, state["headline"], view) for cause in causes[:_CAUSES_NAMED]]
     blocks += [labelled_rows(rows)] if rows else []
     if state["unread"] and not is_good:
         blocks.append(TextLine(f"You may not read {', '.join(state['unread'])}, so a cause may be missing.", "dim"))
@@ -45,14 +45,14 @@ def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
     return [build_table(("AGE", "WHAT HAPPENED", "SOURCE"), rows)] if rows else []
 
 
-def _label(cause: Json, state: Json) -> str:
-    return "CAUSE" if cause is state["causes"][0] else ""
+def _describe(cause: Json, above: str, view: ViewOptions) -> tuple[str, str]:
+    """Return the label and the text of a cause: only its source if the headline `above` has said it."""
+    source = ", ".join(part for part in (cause["object"], cause["source"], _ago(cause, view)) if part)
+    return ("SOURCE", source) if cause["text"] in above else ("CAUSE", f"{cause['text']} ({source})")
 
 
-def _describe(cause: Json, view: ViewOptions) -> str:
-    about = f"{cause['object']}, " if cause["object"] else ""
-    when = f", {format_ago(cause['at'], view)}" if cause["at"] else ""
-    return f"{cause['text']} ({about}{cause['source']}{when})"
+def _ago(cause: Json, view: ViewOptions) -> str:
+    return format_ago(cause["at"], view) if cause["at"] else ""
 
 
 def _remedies(cause: Json) -> list[Block]:

@@ -72,18 +72,20 @@ def build_holders(holders: Holders) -> list[Block]:
     what = ", ".join(held.names) if held.kind != "pod" else "its place"
     has_amount = held.kind == "resource" and held.names != ("pods",)
     title = f"HOLDS {what.upper() if has_amount else what} ON {held.node}"
+    has_notes = any(holder.note for holder in holders.pods[:_MAX_HOLDERS])
     rows = [
         (
             holder.pod,
             *([format_quantity(held.names[0], holder.amount)] if has_amount else []),
             str(holder.priority),
             holder.owner or "–",
+            *([holder.note or "–"] if has_notes else []),
         )
         for holder in holders.pods[:_MAX_HOLDERS]
     ]
-    header = (title, *(["REQUEST"] if has_amount else []), "PRIORITY", "OWNER")
+    header = (title, *(["REQUEST"] if has_amount else []), "PRIORITY", "OWNER", *(["STATE"] if has_notes else []))
     omitted = len(holders.pods) - len(rows)
-    table = build_table(header, rows, right=range(1, len(header) - 1))
+    table = build_table(header, rows, right=range(1, 3 if has_amount else 2))
     more = f"… and {format_count(omitted, 'other pod')}. " if omitted else ""
     return [table, TextLine(more + _describe_enough(holders), "dim")]
 
