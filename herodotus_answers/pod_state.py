@@ -64,8 +64,11 @@ _KUBELET_REASONS: Final = {
 }
 
 
-def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState | None:
-    """Return the state of a pod, or None if it runs and is ready, or if the decision about it says all."""
+def find_state(pod: Json, objects: ClusterObjects, now: datetime, *, was_tried: bool = False) -> LiveState | None:
+    """Return the state of a pod, or None if it runs and is ready, or if the decision about it says all.
+
+    `was_tried` is whether a scheduler is known to have tried the pod.
+    """
     status, spec, meta = pod.get("status") or {}, pod["spec"], pod["metadata"]
     reader = _Reader(pod, objects, now)
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -73,7 +76,7 @@ def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState |
     if meta.get("deletionTimestamp"):
         return reader.describe_terminating()
     if not spec.get("nodeName"):
-        return reader.describe_waiting()
+        return reader.describe_waiting(was_tried=was_tried)
     resize = reader.describe_resize()
     if resize is None and status.get("phase") == "Running" and reader.is_true("Ready"):
         return None
@@ -201,7 +204,7 @@ class _Reader:
             causes.insert(0, node)
         return self._build("terminating", headline, actor, causes)
 
-    def describe_waiting(self) -> LiveState | None:
+    def describe_waiting(self, *, was_tried: bool) -> LiveState | None:
         """Describe a pod without a node, or return None if the decision says all."""
         from herodotus_answers.waiting_causes import find_waiting_causes
 
@@ -220,7 +223,7 @@ class _Reader:
         if causes:
             headline = f"Pending: {causes[0]['text']}."
             return self._build("waits-for-object", headline, "user", causes)
-        return self._describe_untried()
+        return None if was_tried else self._describe_untried()
 
     def describe_resize(self) -> LiveState | None:
         """Describe a resize that the kubelet has not carried out, or return None if there is none."""
@@ -529,38 +532,37 @@ class _Reader:
         )
 
     def _describe_untried(self) -> LiveState | None:
-        """Describe a pod that no scheduler has tried, or return None if one has, or if the pod is too young to tell."""
+        """Describe a pod that no scheduler has tried, or return None if one has, or if it may be about to."""
         if "PodScheduled" in self._conditions or any(
             e.get("reason") == "FailedScheduling" for e in self._list_events()
         ):
             return None
-        created = str(self._meta.get("creationTimestamp") or "")
-        scheduler = read_scheduler(self._pod)
-        lease_name = "kube-scheduler" if scheduler == "default-scheduler" else scheduler
-        lease = self._objects.get("Lease", lease_name, "kube-system")
+        created, scheduler = str(self._meta.get("creationTimestamp") or ""), read_scheduler(self._pod)
+        silent = self._find_silent_scheduler(scheduler)
         is_old = _age_s(created, self._now) > _UNTRIED_S
-        text, source = "", "status.conditions"
-        if lease.is_absent:
-            text = f"no Lease kube-system/{lease_name} exists, by which a running {scheduler} would be known"
-            source = "Lease"
-        elif lease.object is not None:
-            renewed = str((lease.object.get("spec") or {}).get("renewTime") or "")
-            duration = float((lease.object.get("spec") or {}).get("leaseDurationSeconds") or 15)
-            if renewed and _age_s(renewed, self._now) > 2 * duration:
-                text = f"the Lease kube-system/{lease_name} was last renewed {format_span(renewed, self._now)} ago"
-                source = "Lease"
-        if not text and not is_old:
+        if silent is None and not is_old:
             return None
-        age = format_span(created, self._now)
-        headline = f"Pending for {age}, and no scheduler has tried it: it has no condition and no event of {scheduler}."
-        cause = build_cause(
-            "never-tried",
-            text or f"{scheduler} has not tried the pod",
-            source,
-            f"Lease/{lease_name}" if source == "Lease" else None,
-            remedies=[(f"see whether {scheduler} runs, or set spec.schedulerName to a scheduler that does", None)],
-        )
+        headline = f"No scheduler has tried the pod in {format_span(created, self._now)}: it has no condition and no"
+        headline += f" event of {scheduler}" + (f", and {silent['text']}." if silent else ".")
+        cause = silent or build_cause("never-tried", f"{scheduler} has not tried the pod", "status.conditions")
+        if is_old:
+            text = f"see whether {scheduler} runs, or set spec.schedulerName to a scheduler that does"
+            cause["remedies"] = [{"text": text, "command": None}]
         return self._build("never-tried", headline, scheduler, [cause])
+
+    def _find_silent_scheduler(self, scheduler: str) -> LiveCause | None:
+        """Return what the Lease of a scheduler says against its running, or None if it does not, or cannot be read."""
+        name = "kube-scheduler" if scheduler == "default-scheduler" else scheduler
+        lease = self._objects.get("Lease", name, "kube-system")
+        if lease.is_absent:
+            text = f"{scheduler} has no Lease kube-system/{name}, as a running scheduler has"
+            return build_cause("never-tried", text, "Lease", f"Lease/{name}")
+        spec = (lease.object or {}).get("spec") or {}
+        renewed = str(spec.get("renewTime") or "")
+        if renewed and _age_s(renewed, self._now) > 2 * float(spec.get("leaseDurationSeconds") or 15):
+            text = f"{scheduler} renewed its Lease kube-system/{name} {format_span(renewed, self._now)} ago"
+            return build_cause("never-tried", text, "Lease", f"Lease/{name}", at=renewed)
+        return None
 
     # --- the timeline ---
 

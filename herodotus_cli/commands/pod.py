@@ -266,8 +266,10 @@ def _read_state(
     from herodotus_answers import pod_state  # here, because most pods run well
     from herodotus_cli.transport import open_objects
 
-    find = pod_state.find_state if is_decided else pod_state.describe_without_decision
-    return find(pod, open_objects(connection, environment.environ), at)
+    objects = open_objects(connection, environment.environ)
+    if not is_decided:
+        return pod_state.describe_without_decision(pod, objects, at)
+    return pod_state.find_state(pod, objects, at, was_tried=answer["attempt"]["source"] != "evaluated")
 
 
 def _read_live(

@@ -48,7 +48,6 @@ _SAYS_ALL = (
     "failed",
     "succeeded",
     "gated",
-    "never-tried",
 )
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 

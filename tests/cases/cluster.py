@@ -4,7 +4,7 @@ A case is a YAML file in a folder named by its kind:
 
     title: what is wrong, in a sentence
     nodes: [{name: n1, cpu: 4, memory: 16Gi, zone: a, labels: {}, taints: [], unschedulable: true, ready: false}]
-    pods: [{name: web-0, namespace: shop, cpu: 500m, node: n1, owner: StatefulSet/web, spec: {}}]
+    pods: [{name: web-0, namespace: shop, cpu: 500m, node: n1, owner: StatefulSet/web, spec: {}}]  # or untried: true
     objects: []        # whole objects of other kinds
     events: [{about: Pod/web-0, namespace: shop, reason: Failed, message: ..., age: 5m}]
     faults: []         # refused requests, as `python -m herodotus_sim --faults` reads them
@@ -115,7 +115,11 @@ def _pod(short: Json) -> Json:
     status: Json = {"phase": short.get("phase", "Running" if "node" in short else "Pending")}
     if "node" in short:
         spec["nodeName"] = short["node"]
-        status["conditions"] = [{"type": "PodScheduled", "status": "True"}]
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": _TIME.sub(_time, "${now-20m}")}
+        status["conditions"] = [scheduled, {"type": "Ready", "status": "True"}]
+    elif not short.get("untried"):
+        words = {"reason": "Unschedulable", "message": "no node is suitable"}
+        status["conditions"] = [{"type": "PodScheduled", "status": "False", **words}]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
