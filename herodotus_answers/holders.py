@@ -133,7 +133,7 @@ def _held(held: HeldObject, pod: Json) -> int:
 def _request(spec: Json, resource: str) -> int:
     """Return the pod's effective request for a resource in base units (cpu in milli)."""
     whole = (spec.get("resources") or {}).get("requests") or {}
-    overhead = _parse_quantity((spec.get("overhead") or {}).get(resource, 0))
+    overhead = parse_quantity((spec.get("overhead") or {}).get(resource, 0))
     running, init = Fraction(0), Fraction(0)
     for container in spec.get("containers") or ():
         running += _requested(container, resource)
@@ -144,16 +144,17 @@ def _request(spec: Json, resource: str) -> int:
             init = max(init, sidecars)
         else:
             init = max(init, sidecars + _requested(container, resource))
-    total = _parse_quantity(whole[resource]) if resource in whole else max(running + sidecars, init)
+    total = parse_quantity(whole[resource]) if resource in whole else max(running + sidecars, init)
     amount = (total + overhead) * (1000 if resource == "cpu" else 1)
     return -(-amount.numerator // amount.denominator)
 
 
 def _requested(container: Json, resource: str) -> Fraction:
-    return _parse_quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
+    return parse_quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
 
 
-def _parse_quantity(text: object) -> Fraction:
+def parse_quantity(text: object) -> Fraction:
+    """Return a quantity of the Kubernetes API, such as `500m` or `1Gi`, as a number; 0 if it is none."""
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
         return Fraction(0)

@@ -9,17 +9,17 @@ state, and nothing is read for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
-from herodotus_answers.live_objects import read_owner, read_scheduler
+from herodotus_answers.live_objects import build_cause, read_owner, read_scheduler
 from herodotus_answers.unrecorded import was_created_with_node
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import LiveCause, LiveState, Remedy, TimelineEntry
+    from herodotus_answers.live import LiveCause, LiveState, TimelineEntry
 
 Json = dict[str, Any]
 
@@ -91,20 +91,6 @@ def describe_without_decision(pod: Json, objects: ClusterObjects, now: datetime)
 def list_conditions(pod: Json) -> dict[str, Json]:
     """Return the pod's conditions by type."""
     return {str(c.get("type")): c for c in (pod.get("status") or {}).get("conditions") or ()}
-
-
-def build_cause(
-    code: str,
-    text: str,
-    source: str,
-    about: str | None = None,
-    *,
-    at: str | None = None,
-    remedies: Iterable[tuple[str, str | None]] = (),
-) -> LiveCause:
-    """Return a cause; each remedy is its sentence and its command, or None."""
-    listed: list[Remedy] = [{"text": sentence, "command": command} for sentence, command in remedies]
-    return {"code": code, "text": text, "object": about, "source": source, "at": at, "remedies": listed}
 
 
 def format_span(since: str | None, now: datetime) -> str:

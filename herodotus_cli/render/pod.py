@@ -66,7 +66,7 @@ def build_screen(
     if live_state is not None:
         from herodotus_cli.render import state as state_screen  # here, because most pods run well
 
-        head += state_screen.build_blocks(live_state, view)
+        head += state_screen.build_blocks(live_state, view, with_remedies=not answer.get("suggestions"))
         if live_state["code"] in _SAYS_ALL and not (every_node or view.wide):
             return join_sections([head, _decided_then(answer, view)])
         head.append(Blank())

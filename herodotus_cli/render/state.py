@@ -25,13 +25,16 @@ _CAUSES_NAMED: Final = 4
 _REMEDIES_NAMED: Final = 2
 
 
-def build_blocks(state: Json, view: ViewOptions) -> list[Block]:
-    """Return the headline, what to do about the first cause, and the causes with their sources."""
+def build_blocks(state: Json, view: ViewOptions, *, with_remedies: bool = True) -> list[Block]:
+    """Return the headline, what to do about the first cause, and the causes with their sources.
+
+    Without `with_remedies`, suggestions that the engine has checked follow, and these are left out.
+    """
     is_good = state["code"] in GOOD
     sign = "" if view.piped else "✓ " if is_good else "✗ "
     blocks: list[Block] = [headline(sign + state["headline"], "there" if is_good else None)]
     causes = state["causes"]
-    blocks += _remedies(causes[0]) if causes else []
+    blocks += _remedies(causes[0]) if causes and with_remedies else []
     rows = [_describe(cause, state["headline"], view) for cause in causes[:_CAUSES_NAMED]]
     blocks += [labelled_rows(rows)] if rows else []
     if state["unread"] and not is_good:
