@@ -188,7 +188,29 @@ class ZonePods(TypedDict):
     pods: Annotated[int, "Number of pods."]
 
 
-class LiveWorkload(Live):
-    """What the API server knows now about the nodes of a workload."""
+class PodOfWorkload(TypedDict):
+    """A pod that the selector of a workload selects."""
 
-    zones: Annotated[list[ZonePods], "Pods by the present zone of their node, most first, those without a zone last."]
+    pod: Annotated[str, "Name of the pod."]
+    node: Annotated[str | None, "Node of the pod; null if it has none."]
+    status: Annotated[str, "Phase of the pod, Terminating, or the reason that its first waiting container gives."]
+    ready: Annotated[bool, "Whether its condition Ready is true."]
+
+
+class LiveWorkload(Live):
+    """What the API server knows now about a workload and the nodes of its pods."""
+
+    state: NotRequired[Annotated[LiveState, "State of the workload, and what keeps pods from being created."]]
+    zones: NotRequired[
+        Annotated[list[ZonePods], "Pods by the present zone of their node, most first, those without a zone last."]
+    ]
+    pods: NotRequired[Annotated[list[PodOfWorkload], "Its pods, those without a node first; at most 500."]]
+
+
+class WorkloadState(Document):
+    """A workload of which no decision is recorded, from its object alone. Only the plugin makes this document."""
+
+    kind: Literal["WorkloadState"]
+    workload: Annotated[str, "The workload as KIND/NAME."]
+    headline: Annotated[str, "Its state in one sentence."]
+    live: NotRequired[Annotated[LiveWorkload, "Its state, and its pods."]]

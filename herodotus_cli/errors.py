@@ -37,6 +37,10 @@ class CliError(Exception):
         return [self.message, *(f"  {hint}" for hint in self.hints)]
 
 
+class NoHistoryError(CliError):
+    """The question is about past decisions, and nothing records them."""
+
+
 class ServerError(CliError):
     """An error that a server returned as a Kubernetes Status, in the words in which kubectl prints it."""
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from herodotus_answers.live_objects import add_live
 from herodotus_cli import completion_values, not_found, object_names, option_values, options
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import Environment, Json, environment_of
-from herodotus_cli.errors import ServerError
+from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
+from herodotus_cli.errors import CliError, NoHistoryError, ServerError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
 
@@ -88,31 +89,77 @@ def _once(
     path = api_paths.workload_placement(
         namespace, arguments.kind, arguments.name, since_s=arguments.since_s, labels=arguments.labels
     )
+    answer: Json | None = None
+    failure: CliError | None = None
     try:
         answer = environment.fetch(connection, path, output, "workload")
     except ServerError as e:
-        raise e.with_hints(not_found.workload_hints(e)) from None
-    if output.format != "name":
-        from herodotus_answers.live_objects import add_live
-
-        answer = add_live(answer, _read_live(answer, connection, environment))
+        failure = e.with_hints(not_found.workload_hints(e))
+    except NoHistoryError as e:
+        failure = e
+    live = _read_live(answer or {}, arguments, namespace, connection, environment) if output.format != "name" else None
+    if answer is None:
+        answer = _build_state(live, arguments, namespace)
+    elif live is not None:
+        answer = add_live(answer, live)
+    if answer is None:
+        assert failure is not None
+        raise failure from None
+    waiting = _explain_first(answer, namespace, connection, output, environment)
     from herodotus_cli.render import workload as workload_screen
 
-    environment.print_answer(answer, output, lambda view: workload_screen.build_screen(answer, view))
+    shown = answer
+    environment.print_answer(shown, output, lambda view: workload_screen.build_screen(shown, view, waiting))
 
 
-def _read_live(answer: Json, connection: ConnectionSettings, environment: Environment) -> LiveWorkload | None:
-    """Return the pods by present zone, or None if no zone is known.
-
-    With --endpoint or --cluster no zone is known, because kubectl reads the nodes of its own cluster.
-    """
-    from herodotus_answers.live_objects import build_live_workload
-
-    nodes = answer.get("nodes", ())[:_MAX_ZONE_NODES]
-    if not connection.reaches_cluster or not nodes:
+def _build_state(live: LiveWorkload | None, arguments: WorkloadArguments, namespace: str) -> Json | None:
+    """Return the document about a workload without recorded decisions, or None if it could not be read."""
+    if live is None or "state" not in live:
         return None
+    from herodotus_answers.live_objects import build_workload_state
+    from herodotus_answers.workload_state import KINDS
+
+    return dict(build_workload_state(KINDS[arguments.kind], arguments.name, namespace, live))
+
+
+def _explain_first(
+    answer: Json, namespace: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> Json | None:
+    """Return the explanation of the first pod without a node, for the screen; None if there is none."""
+    pods = (answer.get("live") or {}).get("pods") or ()
+    name = next((pod["pod"] for pod in pods if pod["node"] is None and pod["status"] == "Pending"), "")
+    if not name or output.format not in SCREEN_FORMATS:
+        return None
+    try:
+        explanation: Json = environment.fetch(connection, api_paths.pod_explanation(namespace, name), output)
+    except CliError:
+        return None
+    return explanation
+
+
+def _read_live(
+    answer: Json,
+    arguments: WorkloadArguments,
+    namespace: str,
+    connection: ConnectionSettings,
+    environment: Environment,
+) -> LiveWorkload | None:
+    """Return the state of the workload, its pods, and the pods by present zone; None if nothing can be read.
+
+    With --endpoint or --cluster nothing is, because kubectl reads its own cluster.
+    """
+    if not connection.reaches_cluster:
+        return None
+    from herodotus_answers.live_objects import build_live_workload
+    from herodotus_answers.workload_state import KINDS, find_workload_state, list_pods
+    from herodotus_cli.transport import open_objects
     from herodotus_cli.transport.kubectl import KubectlTransport
 
+    nodes = answer.get("nodes", ())[:_MAX_ZONE_NODES]
+    kind, objects = KINDS[arguments.kind], open_objects(connection, environment.environ)
     with KubectlTransport(connection, environment.environ).node_zones([node["node"] for node in nodes]) as query:
+        state = find_workload_state(kind, arguments.name, namespace, objects)
+        workload = objects.get(kind, arguments.name, namespace).object
+        pods = list_pods(workload, objects) if workload is not None else []
         zone_of = query.zones()
-    return build_live_workload(environment.now(), nodes, zone_of)
+    return build_live_workload(environment.now(), nodes, zone_of, state, pods)

@@ -71,7 +71,8 @@ def build_screen(
             return join_sections([head, _decided_then(answer, view)])
         head.append(Blank())
     head += _headline(answer, view)
-    head += suggestions.build_blocks(answer)
+    if live_state is None or answer.get("suggestions"):  # nothing unchecked beside what the state says
+        head += suggestions.build_blocks(answer)
     return join_sections([head, *live, *evidence, _hints(answer, view, every_node=every_node)])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from herodotus_cli.render import suggestions
 from herodotus_cli.render.formatting import (
     format_age,
     format_age_or_time,
@@ -30,18 +31,32 @@ _REASONS = 3  # in a cell
 _RECENT = 5  # on a terminal
 
 
-def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the blocks of the screen on where a workload's pods were placed.
+def build_screen(answer: Json, view: ViewOptions, waiting: Json | None = None) -> list[Block]:
+    """Return the blocks of the screen on the state of a workload and on where its pods were placed.
 
-    It shows the pods per node with what decided, then the last placements, then the pending pods.
+    The state comes first, then the pods per node with what decided, the last placements, and the pending pods.
+    `waiting` is the PodExplanation of the first pod without a node.
     """
-    meta = answer["metadata"]
+    meta, live = answer["metadata"], answer.get("live") or {}
+    title = f"{meta['name']} ({meta['namespace']})"
+    head: list[Block] = []
+    if "state" in live:
+        from herodotus_cli.render import state as state_screen
+
+        head = state_screen.build_blocks(live["state"], view)
+    first = _explain_waiting(waiting) if waiting else []
+    if answer["kind"] == "WorkloadState":
+        pods = live.get("pods") or []
+        return join_sections(
+            [[SplitLine(title, answer["workload"]), *head], first, [_pods(pods, view)] if pods else []]
+        )
     whole = view.piped or view.wide
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
     left_out = len(answer["nodes"]) - len(nodes)
     since = f"placements of the last {format_age(answer['since'], view.now)}"
     sections: list[list[Block]] = [
-        [SplitLine(f"{meta['name']} ({meta['namespace']})", since), TextLine(answer["headline"], "strong")],
+        [SplitLine(title, since), *head, TextLine(answer["headline"], "strong")],
+        first,
         [_nodes(nodes, view)] if nodes else [],
         [TextLine(f"… {format_count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
         [labelled_rows(_notes(answer))],
@@ -49,6 +64,22 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
         [_waiting(answer["pending"], view)] if answer["pending"] else [],
     ]
     return join_sections(sections)
+
+
+def _explain_waiting(explanation: Json) -> list[Block]:
+    """Return why the first pod without a node waits, what to do, and the command that shows more."""
+    meta = explanation["metadata"]
+    return [
+        TextLine(f"{meta['name']}: {explanation['headline']}", "strong"),
+        *suggestions.build_blocks(explanation),
+        TextLine(f"more: kubectl herodotus pod {meta['name']} -n {meta['namespace']}", "dim"),
+    ]
+
+
+def _pods(pods: list[Json], view: ViewOptions) -> Block:
+    shown = pods if view.piped or view.wide else pods[:_NODES]
+    rows = [(p["pod"], p["node"] or "–", p["status"], "yes" if p["ready"] else "no") for p in shown]
+    return build_table(("POD", "NODE", "STATUS", "READY"), rows)
 
 
 def _nodes(nodes: list[Json], view: ViewOptions) -> Block:

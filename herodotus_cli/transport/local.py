@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from herodotus_answers.unrecorded import OBSERVE
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.errors import CliError, ServerError, from_service_error, print_to_stderr
+from herodotus_cli.errors import CliError, NoHistoryError, ServerError, from_service_error, print_to_stderr
 from herodotus_cli.progress import ProgressLine
 from herodotus_client import api_paths
 from herodotus_client.responses import read_status
@@ -100,7 +100,7 @@ class LocalTransport:
         try:
             response: LocalAnswer = ask(self._service())
         except HistoryNeededError:
-            raise CliError(_HISTORY, _HISTORY_HINTS) from None
+            raise NoHistoryError(_HISTORY, _HISTORY_HINTS) from None
         except NoPodError as e:
             raise ServerError("NotFound", str(e), {"similar": list(e.similar)}) from None
         except ReadError as e:
