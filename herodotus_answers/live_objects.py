@@ -237,7 +237,7 @@ def _read_pod_of_workload(pod: Json) -> PodOfWorkload:
     return {
         "pod": pod["metadata"]["name"],
         "node": pod["spec"].get("nodeName"),
-        "status": shown,
+        "status": "Terminating" if pod["metadata"].get("deletionTimestamp") else shown,
         "ready": conditions.get("Ready") == "True",
     }
 

@@ -300,8 +300,11 @@ class _Finder:
             unhealthy = [n for n in nodes.items if _capacity(n, resource) > 0]
             if unhealthy:
                 first = unhealthy[0]
-                text = f"node {first['metadata']['name']} has {_capacity(first, resource)} {resource} (capacity) and 0 allocatable:"
-                text += " its device plugin reports none as healthy"
+                amount, node = _capacity(first, resource), first["metadata"]["name"]
+                text = (
+                    f"node {node} has a capacity of {amount} {resource}, and 0 allocatable: its device plugin reports"
+                )
+                text += " none as healthy"
                 remedies = [(f"see the device plugin on {first['metadata']['name']}", None)]
                 yield build_cause(
                     "devices-unhealthy",

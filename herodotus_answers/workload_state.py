@@ -13,8 +13,8 @@ priority, runtimeclass) and its webhook dispatcher, v1.36.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.live_objects import build_cause
@@ -36,7 +36,6 @@ KINDS: Final = {
 }
 _MAX_REFUSALS: Final = 3
 _MAX_TIMELINE: Final = 20
-_Match = re.Match[str]
 
 
 def find_workload_state(kind: str, name: str, namespace: str, objects: ClusterObjects) -> LiveState | None:
@@ -56,6 +55,91 @@ def list_pods(workload: Json, objects: ClusterObjects) -> list[Json]:
         return []
     text = ",".join(f"{key}={value}" for key, value in labels.items())
     return objects.list_objects("Pod", workload["metadata"]["namespace"], labels=text).items
+
+
+class _Refusal(NamedTuple):
+    """A refusal of an admission plugin: what its message looks like, and what it means.
+
+    The texts are templates of the pattern's groups, of `namespace`, and for a LimitRange of `ranges`. `command` is a
+    kubectl command that helps, without `kubectl -n NAMESPACE`; "" if none is certain.
+    """
+
+    code: str
+    pattern: str
+    text: str
+    about: str
+    remedy: str
+    command: str = ""
+
+
+_REFUSALS: Final = (
+    _Refusal(
+        "quota-exceeded",
+        r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>.+), used: (?P<used>.+), limited: (?P<limit>.+)",
+        "quota {quota} is used up: each pod asks {requested}, used {used} of {limit}",
+        "ResourceQuota/{quota}",
+        "raise the quota {quota}, free what other pods use of it, or ask for less",
+        "describe resourcequota {quota}",
+    ),
+    _Refusal(
+        "quota-needs-requests",
+        r"failed quota: (?P<quota>[^:]+): must specify (?P<what>.+)",
+        "quota {quota} requires {what} to be set, and the pods do not set it",
+        "ResourceQuota/{quota}",
+        "set these requests or limits in the pod template, or add a LimitRange with defaults",
+    ),
+    _Refusal(
+        "limit-range",
+        r"is forbidden: \[?(?P<rule>.+(?:per (?:Container|Pod)|ratio).+?)\]?$",
+        "LimitRange {ranges} refuses the pods: {rule}",
+        "LimitRange/{ranges}",
+        "keep the requests and limits of the pod template within it",
+    ),
+    _Refusal(
+        "pod-security",
+        r"violates (?P<policy>PodSecurity \"[^\"]+\"): (?P<rule>.+)",
+        "namespace {namespace} enforces {policy}, which the pods violate: {rule}",
+        "Namespace/{namespace}",
+        "change the pod template as the policy demands, or the namespace's pod-security label",
+    ),
+    _Refusal(
+        "service-account-missing",
+        r"serviceaccount \"(?P<name>[^\"]+)\" not found",
+        "service account {name} does not exist",
+        "ServiceAccount/{name}",
+        "create the service account {name}, or name one that exists in the pod template",
+        "create serviceaccount {name}",
+    ),
+    _Refusal(
+        "priority-class-missing",
+        r"no PriorityClass with name (?P<name>\S+) was found",
+        "priority class {name} does not exist",
+        "PriorityClass/{name}",
+        "create the priority class {name}, or name one that exists in the pod template",
+    ),
+    _Refusal(
+        "runtime-class-missing",
+        r"RuntimeClass \"(?P<name>[^\"]+)\" not found",
+        "runtime class {name} does not exist",
+        "RuntimeClass/{name}",
+        "create the runtime class {name}, or name one that exists in the pod template",
+    ),
+    _Refusal(
+        "webhook-failed",
+        r"failed calling webhook \"(?P<name>[^\"]+)\": (?P<why>.+)",
+        "the admission webhook {name} failed: {why}",
+        "",
+        "see the service behind the webhook, or the webhook's failurePolicy",
+    ),
+    _Refusal(
+        "webhook-denied",
+        r"admission webhook \"(?P<name>[^\"]+)\" denied the request: (?P<why>.+)",
+        "the admission webhook {name} denied the pods: {why}",
+        "",
+        "change the pod template as the webhook demands",
+    ),
+)
+_MISSING: Final = ("service-account-missing", "priority-class-missing", "runtime-class-missing")
 
 
 class _Workload:
@@ -159,12 +243,8 @@ class _Workload:
             selector = (self._spec.get("template") or {}).get("spec", {}).get("nodeSelector") or {}
             listed = ", ".join(f"{key}={value}" for key, value in selector.items())
             text = f"no node matches its node selector {listed}" if listed else "no node is eligible for its pods"
-            cause = self._cause(
-                "no-eligible-node",
-                text,
-                "status.desiredNumberScheduled",
-                ("label the nodes that should run it, or change the selector", None),
-            )
+            remedy = ("label the nodes that should run it, or change the selector", None)
+            cause = self._cause("no-eligible-node", text, "status.desiredNumberScheduled", remedy)
             return self._build("no-eligible-node", f"Wants 0 pods: {text}.", "user", [cause])
         code = "available" if ready >= wanted else "progressing"
         return self._build(
@@ -174,7 +254,7 @@ class _Workload:
     # --- refusals ---
 
     def _list_refusals(self) -> list[LiveCause]:
-        """Return why pods are not created, from the newest events and conditions of the workload and its ReplicaSets."""
+        """Return why pods are not created, by the newest event or condition of the workload and its ReplicaSets."""
         refusals: dict[str, LiveCause] = {}
         for message, source, at in self._list_messages():
             cause = self._explain(" ".join(message.split()), source, at)
@@ -206,93 +286,28 @@ class _Workload:
 
     def _explain(self, message: str, source: str, at: str) -> LiveCause:
         """Return the cause that a refusal states."""
-        for pattern, explain in _REFUSALS:
-            match = re.search(pattern, message)
+        for refusal in _REFUSALS:
+            match = re.search(refusal.pattern, message)
             if match is not None:
-                return explain(self, match, message, source, at or None)
+                return self._read_refusal(refusal, match, source, at)
         return build_cause("not-created", message.rstrip("."), source, self._about, at=at or None)
 
-    def _explain_quota(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        quota, requested, used, limited = match["quota"], match["requested"], match["used"], match["limited"]
-        text = f"quota {quota} is used up: each pod asks {requested}, used {used} of {limited}"
-        see = self._command(f"describe resourcequota {quota}")
-        return self._refusal(
-            "quota-exceeded",
-            text,
-            source,
-            at,
-            f"ResourceQuota/{quota}",
-            (f"raise the quota {quota}, free what other pods use of it, or ask for less", see),
-        )
-
-    def _explain_quota_without(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        text = f"quota {match['quota']} requires {match['what'].rstrip('.')} to be set, and the pods do not set it"
-        return self._refusal(
-            "quota-needs-requests",
-            text,
-            source,
-            at,
-            f"ResourceQuota/{match['quota']}",
-            ("set these requests or limits in the pod template, or add a LimitRange with defaults", None),
-        )
-
-    def _explain_limit(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        ranges = [str(r["metadata"]["name"]) for r in self._objects.list_objects("LimitRange", self._namespace).items]
-        which = f"LimitRange {', '.join(ranges)}" if ranges else "a LimitRange of the namespace"
-        text = f"{which} refuses the pods: {match['rule'].rstrip('.')}"
-        about = f"LimitRange/{ranges[0]}" if len(ranges) == 1 else None
-        return self._refusal(
-            "limit-range", text, source, at, about, ("keep the requests and limits of the pod template within it", None)
-        )
-
-    def _explain_security(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        text = f"namespace {self._namespace} enforces {match['policy']}, which the pods violate: {match['rule'].rstrip('.')}"
-        return self._refusal(
-            "pod-security",
-            text,
-            source,
-            at,
-            f"Namespace/{self._namespace}",
-            ("change the pod template as the policy demands, or the namespace's pod-security label", None),
-        )
-
-    def _explain_account(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        name = match["name"]
-        create = self._command(f"create serviceaccount {name}")
-        return self._missing("ServiceAccount", name, self._namespace, "service account", source, at, create)
-
-    def _explain_priority(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        return self._missing("PriorityClass", match["name"], "", "priority class", source, at, None)
-
-    def _explain_runtime(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        return self._missing("RuntimeClass", match["name"], "", "runtime class", source, at, None)
-
-    def _explain_webhook(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        text = f"the admission webhook {match['name']} failed: {match['why'].rstrip('.')}"
-        return self._refusal(
-            "webhook-failed",
-            text,
-            source,
-            at,
-            None,
-            ("see the service behind the webhook, or the webhook's failurePolicy", None),
-        )
-
-    def _explain_denied(self, match: _Match, message: str, source: str, at: str | None) -> LiveCause:
-        text = f"the admission webhook {match['name']} denied the pods: {match['why'].rstrip('.')}"
-        return self._refusal(
-            "webhook-denied", text, source, at, None, ("change the pod template as the webhook demands", None)
-        )
-
-    def _missing(
-        self, kind: str, name: str, namespace: str, words: str, source: str, at: str | None, create: str | None
-    ) -> LiveCause:
-        """Return the cause that an object which the pods name was not found, and whether it exists now."""
-        text = f"{words} {name} does not exist"
-        if self._objects.get(kind, name, namespace).object is not None:
-            text = f"{words} {name} did not exist when a pod was last tried; it exists now"
-        remedy = (f"create the {words} {name}, or name one that exists in the pod template", create)
-        return self._refusal(f"{words.replace(' ', '-')}-missing", text, source, at, f"{kind}/{name}", remedy)
+    def _read_refusal(self, refusal: _Refusal, match: re.Match[str], source: str, at: str) -> LiveCause:
+        """Return the cause of a known refusal; of a missing object, whether it exists by now."""
+        values = {key: text.rstrip(".") for key, text in match.groupdict().items()} | {"namespace": self._namespace}
+        text, about = refusal.text, refusal.about
+        if refusal.code == "limit-range":
+            ranges = self._objects.list_objects("LimitRange", self._namespace).items
+            values["ranges"] = ", ".join(str(r["metadata"]["name"]) for r in ranges) or "of the namespace"
+            about = about if len(ranges) == 1 else ""
+        elif refusal.code in _MISSING:
+            kind = about.partition("/")[0]
+            if self._objects.get(kind, values["name"], self._namespace).object is not None:
+                text = text.replace("does not exist", "did not exist when a pod was last tried; it exists now")
+        command = self._command(refusal.command.format_map(values)) if refusal.command else None
+        remedy = (refusal.remedy.format_map(values), command)
+        named = about.format_map(values) or None
+        return build_cause(refusal.code, text.format_map(values), source, named, at=at or None, remedies=[remedy])
 
     # --- parts ---
 
@@ -309,11 +324,6 @@ class _Workload:
         self, code: str, text: str, source: str, remedy: tuple[str, str | None] | None = None, at: str | None = None
     ) -> LiveCause:
         return build_cause(code, text, source, self._about, at=at, remedies=[remedy] if remedy else [])
-
-    def _refusal(
-        self, code: str, text: str, source: str, at: str | None, about: str | None, remedy: tuple[str, str | None]
-    ) -> LiveCause:
-        return build_cause(code, text, source, about, at=at, remedies=[remedy])
 
     def _build(self, code: str, headline: str, actor: str | None, causes: list[LiveCause]) -> LiveState:
         events = self._objects.list_events(self._kind, self._name, self._namespace) if causes else []
@@ -333,26 +343,6 @@ class _Workload:
             "timeline": timeline,
             "unread": sorted(self._objects.unread),
         }
-
-
-_Explain = Callable[[_Workload, _Match, str, str, "str | None"], "LiveCause"]
-_REFUSALS: Final[tuple[tuple[str, _Explain], ...]] = (
-    (
-        r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>.+), used: (?P<used>.+), limited: (?P<limited>.+)",
-        _Workload._explain_quota,
-    ),
-    (r"failed quota: (?P<quota>[^:]+): must specify (?P<what>.+)", _Workload._explain_quota_without),
-    (
-        r"is forbidden: \[?(?P<rule>(?:maximum|minimum|max|min|cpu|memory|ephemeral-storage)\b.+(?:per (?:Container|Pod|PersistentVolumeClaim)|ratio).+?)\]?$",
-        _Workload._explain_limit,
-    ),
-    (r"violates (?P<policy>PodSecurity \"[^\"]+\"): (?P<rule>.+)", _Workload._explain_security),
-    (r"serviceaccount \"(?P<name>[^\"]+)\" not found", _Workload._explain_account),
-    (r"no PriorityClass with name (?P<name>\S+) was found", _Workload._explain_priority),
-    (r"RuntimeClass \"(?P<name>[^\"]+)\" not found", _Workload._explain_runtime),
-    (r"failed calling webhook \"(?P<name>[^\"]+)\": (?P<why>.+)", _Workload._explain_webhook),
-    (r"admission webhook \"(?P<name>[^\"]+)\" denied the request: (?P<why>.+)", _Workload._explain_denied),
-)
 
 
 def _is_owned(obj: Json, owner: str) -> bool:
