@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple, TypedDict
 
+from herodotus_answers.wording import EXTENDED_CLAIM
 from herodotus_record.model import Decision, NodeTable, Reason
 from herodotus_record.units import natural_sort_key
 
@@ -77,9 +78,8 @@ def build_device_shortage(decision: Decision, table: NodeTable) -> DeviceShortag
     nodes = nodes_by_request[claim, request, needed]
     usable = sorted((n for n in nodes if n.usable), key=lambda n: (-n.usable, natural_sort_key(n.node)))
     total, most = sum(n.usable for n in nodes), max(n.usable for n in nodes)
-    text = (
-        f"{claim}/{request} needs {_count(needed)} on one node; {total} usable on {len(usable)} of {len(nodes)} nodes"
-    )
+    what = "The extended resource" if claim == EXTENDED_CLAIM else f"{claim}/{request}"
+    text = f"{what} needs {_count(needed)} on one node; {total} usable on {len(usable)} of {len(nodes)} nodes"
     if usable:
         text += f", at most {most} on one: {', '.join(f'{n.node} {n.usable}' for n in usable[:MAX_NODES])}"
     if len(usable) > MAX_NODES:

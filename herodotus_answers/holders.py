@@ -18,6 +18,7 @@ from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
 
+_MAX_NODES: Final = 3  # of a group of rejected nodes
 _RESOURCE, _PORTS, _POD, _DISK = "resource", "ports", "pod", "claims"
 _QUANTITY: Final = re.compile(r"([+-]?[\d.]+)(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -58,19 +59,18 @@ class Holders(NamedTuple):
     enough: int
 
 
-def find_held(answer: Json) -> HeldObject | None:
+def list_held(answer: Json) -> list[HeldObject]:
     """Return what the pod of a PodExplanation lacks on the closest node, or on the node that the answer is about.
 
-    The result is None for a placed pod, and where the reason is nothing that other pods hold.
+    Host ports may be held by another pod on each node: those of the first nodes are listed. The result is empty for a
+    placed pod, where the reason is nothing that other pods hold, and where the node has other reasons beside it.
     """
     if answer.get("kind") != "PodExplanation" or answer["outcome"]["node"] is not None:
-        return None
-    for node, reasons in _rejections(answer):
-        for reason in reasons:
-            held = _parse_reason(node, reason)
-            if held is not None:
-                return held
-    return None
+        return []
+    held = [(node, [_parse_reason(node, reason) for reason in reasons]) for node, reasons in _rejections(answer)]
+    alone = [each[0] for _, each in held if len(each) == 1 and each[0] is not None]
+    ports = [each for each in alone if each.kind == _PORTS]
+    return ports[:_MAX_NODES] if ports and alone[0].kind == _PORTS else alone[:1]
 
 
 def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
@@ -97,7 +97,7 @@ def _rejections(answer: Json) -> Iterable[tuple[str, Sequence[Json]]]:
     nodes = answer.get("perNode", [])
     if answer["rejections"] and len(nodes) != 1:
         for group in answer["rejections"]:
-            yield from ((row["node"], row["reasons"]) for row in group["nodes"][:1])
+            yield from ((row["node"], row["reasons"]) for row in group["nodes"][:_MAX_NODES])
         return
     for row in nodes:
         yield from ((row["node"], verdict["reasons"]) for verdict in row["rejectedBy"])
@@ -123,11 +123,17 @@ def _held(held: HeldObject, pod: Json) -> int:
     if held.kind == _RESOURCE:
         return 1 if held.names[0] == "pods" else _request(pod["spec"], held.names[0])
     if held.kind == _PORTS:
-        return int(any(port in held.names for port in _host_ports(pod["spec"])))
+        return int(any(_conflicts(port, name) for port in _host_ports(pod["spec"]) for name in held.names))
     if held.kind == _POD:
         return int(_full_name(pod) in held.names)
     claims = (v.get("persistentVolumeClaim") for v in pod["spec"].get("volumes") or ())
     return int(any(f"{pod['metadata']['namespace']}/{c['claimName']}" in held.names for c in claims if c))
+
+
+def _conflicts(port: str, other: str) -> bool:
+    """Return whether two host ports, as [ADDRESS:]PORT/PROTOCOL, are the same one of a node: no address means all."""
+    (address, _, number), (other_address, _, other_number) = port.rpartition(":"), other.rpartition(":")
+    return number == other_number and ("" in (address, other_address) or address == other_address)
 
 
 def _request(spec: Json, resource: str) -> int:

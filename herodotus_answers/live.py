@@ -172,12 +172,20 @@ class UntriedPod(TypedDict):
     schedulingGates: Annotated[list[str], "Its scheduling gates, which keep every scheduler from trying it."]
 
 
+class PinnedPod(TypedDict):
+    """A pod that may only run on one node."""
+
+    uid: Annotated[str, "UID of the pod."]
+    node: Annotated[str, "Name of the node."]
+
+
 class LivePending(Live):
     """What the API server knows now about the pods of a list of pending pods."""
 
     gone: Annotated[
         list[GonePod] | None, "Pods of `pods` that are no longer pending; null if it is not known which are."
     ]
+    pinned: NotRequired[Annotated[list[PinnedPod], "Pods that may only run on one node, such as those of a DaemonSet."]]
     untried: Annotated[list[UntriedPod], "Pending pods that `pods` lacks, because no record mentions them."]
 
 

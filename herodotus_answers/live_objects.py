@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+HOSTNAME: Final = "kubernetes.io/hostname"
 FATES_WITHOUT_POD: Final = ("deleted", "replaced")  # of a pod that no longer exists
 LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 
@@ -159,9 +160,36 @@ def find_untried(document: Mapping[str, Any], pods: Iterable[Json]) -> list[Untr
     ]
 
 
-def build_live_pending(at: datetime, gone: list[GonePod] | None, untried: list[UntriedPod]) -> LivePending:
-    """Return what is known now about pending pods: those that are no longer pending, and those without a record."""
-    return {"source": "kube-apiserver", "at": _format(at), "gone": gone, "untried": untried}
+def build_live_pending(
+    at: datetime, gone: list[GonePod] | None, untried: list[UntriedPod], pods: Iterable[Json] = ()
+) -> LivePending:
+    """Return what is known now about pending pods: those that are no longer pending, and those without a record.
+
+    `pods` are Pod objects without a node, of which those that are pinned to one are listed.
+    """
+    live: LivePending = {"source": "kube-apiserver", "at": _format(at), "gone": gone, "untried": untried}
+    pinned = [(pod["metadata"].get("uid"), list_pinned(pod["spec"])) for pod in pods]
+    if any(nodes for _, nodes in pinned):
+        live["pinned"] = [{"uid": str(uid), "node": nodes[0]} for uid, nodes in pinned if len(nodes) == 1]
+    return live
+
+
+def list_pinned(spec: Json) -> list[str]:
+    """Return the names of the nodes to which a pod is pinned by its selector or affinity; [] if it is not."""
+    selected = (spec.get("nodeSelector") or {}).get(HOSTNAME)
+    if selected:
+        return [str(selected)]
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    names: list[str] = []
+    for term in required.get("nodeSelectorTerms") or ():
+        pins = [*(term.get("matchFields") or ())]
+        pins += [e for e in term.get("matchExpressions") or () if e["key"] == HOSTNAME]
+        values = [str(v) for e in pins if e.get("operator") == "In" for v in e.get("values") or ()]
+        if not values:
+            return []
+        names += values
+    return names
 
 
 def _is_older(since: str, at: str) -> bool:

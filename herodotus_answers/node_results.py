@@ -9,13 +9,15 @@ applied. A filter that stops at its first reason may then find another.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+import re
+from typing import Annotated, Any, Final, TypedDict
 
 from herodotus_answers import wording
 from herodotus_answers.declare import NotRequired
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
+from herodotus_record.node_taints import find_taint_remedy
 from herodotus_record.units import format_quantity
 
 _CORDON_TAINT = "node.kubernetes.io/unschedulable:NoSchedule"
@@ -71,6 +73,10 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
     else:
         detail["text"] = describe_reason(reason, version)
     return detail
+
+
+# Labels that state what a node is: setting another value would not make it so.
+_IDENTITY_LABEL: Final = re.compile(r"(^|[ ,])([^ ,/]*\.)?(kubernetes|k8s)\.io/")
 
 
 def list_possible_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:
@@ -137,7 +143,7 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
         case "unschedulable":
             return "cordoned (spec.unschedulable)"
         case "node-affinity" if p.get("wants"):
-            return f"does not match {p['wants']}"
+            return f"does not match {wording.shorten_lists(p['wants'])}"
         case "ports" if p.get("ports"):
             return f"host port {p['ports']} is taken"
         case "spread":
@@ -174,9 +180,14 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             taints = [taint for taint in _taints(p) if taint != _CORDON_TAINT]
             if not taints:
                 return wording.describe_remedy(Reason("unschedulable"), node)
+            by_component = find_taint_remedy(p.get("key", ""))
+            if by_component is not None:
+                return by_component.format(key=p["key"], node=node)
             return wording.describe_remedy(reason, node, {"taints": " and ".join(taints)})
         case "node-affinity":
-            return wording.describe_remedy(reason, node, {"wants": p.get("wants", "the node affinity")})
+            wants = wording.shorten_lists(p.get("wants", "the node affinity"))
+            variant = "node-affinity/identity" if _IDENTITY_LABEL.search(wants) else ""
+            return wording.describe_remedy(reason, node, {"wants": wants}, variant)
         case "spread":
             skew = int(p.get("pods", 0)) - int(p.get("fewest", 0))
             return wording.describe_remedy(reason, node, {"skew": str(skew)})
@@ -194,15 +205,18 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
     resource = find_resource(reason)
     requested = decision.pod.requests.get(resource, 0)
     free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
+    owner = decision.pod.owner
+    is_daemon = owner is not None and owner.kind == "DaemonSet" and requested <= allocatable
     if resource == "pods":
-        variant = "too-many-pods"
+        variant = "too-many-pods/daemon" if is_daemon else "too-many-pods"
     elif requested <= allocatable:
-        variant = "insufficient"
+        variant = "insufficient/daemon" if is_daemon else "insufficient"
     elif free > 0:
         variant = "insufficient/crowded"
     else:
         variant = "insufficient/full" if allocatable else "insufficient/absent"
     amounts = {"requested": requested, "free": free, "allocatable": allocatable}
     derived = {name: format_quantity(resource, amount) for name, amount in amounts.items()}
+    derived["owner"] = f"{owner.kind}/{owner.name}" if owner else ""
     derived["missing"] = format_quantity(resource, requested - free, up=True)
     return wording.describe_remedy(reason, table.names[slot], derived, variant)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
@@ -26,6 +26,7 @@ OVERDUE_AFTER_US: Final = 60_000_000  # a busy scheduler retries late, an idle o
 _BINDING_FAILED: Final = "a node was chosen, but the pod could not be bound to it"
 _GROUP_NOT_PLACED: Final = "fits, but other pods of its group do not"
 _LEAD: Final = re.compile(r"0/\d+ nodes are available: ")
+_RESTRICTED: Final = "node(s) didn't satisfy plugin(s)"
 _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 
 
@@ -136,7 +137,8 @@ def apply_live(document: PendingPods) -> PendingPods:
     if live is None:
         return document
     gone = {pod["uid"] for pod in live["gone"] or ()}
-    left = [pod for pod in document["pods"] if pod["uid"] not in gone]
+    node_of = {pod["uid"]: pod["node"] for pod in live.get("pinned") or ()}
+    left = [_name_node(pod, node_of) for pod in document["pods"] if pod["uid"] not in gone]
     untried = [_untried(pod) for pod in live["untried"]]
     by_reason: dict[str, list[ListedPendingPod]] = {}
     for pod in untried:
@@ -145,11 +147,17 @@ def apply_live(document: PendingPods) -> PendingPods:
         "count": len(left) + len(untried),
         "overdue": sum(pod["overdue"] for pod in left),
         "groups": [
-            *(_groups(left) if gone else document["groups"]),
+            *(_groups(left) if gone or node_of else document["groups"]),
             *(_group(reason, False, members) for reason, members in by_reason.items()),
         ],
         "pods": [*left, *untried],
     }
+
+
+def _name_node(pod: ListedPendingPod, node_of: Mapping[str, str]) -> ListedPendingPod:
+    """Return the pod with the node that it is pinned to in its reason."""
+    node = node_of.get(pod["uid"])
+    return pod if node is None else pod | {"reason": f"{pod['reason']} (its only node: {node})"}
 
 
 def _groups(pods: Sequence[ListedPendingPod]) -> list[PendingGroup]:
@@ -174,13 +182,15 @@ def _group_reason(members: Sequence[ListedPendingPod]) -> str:
 def find_dominant_reason(message: str) -> str:
     """Return the reason that the most nodes gave in a FailedScheduling message.
 
-    If the message counts no nodes, its first sentence is returned.
+    Nodes to which the pod is not restricted count only if there are no others. If the message counts no nodes, its
+    first sentence is returned.
     """
     sentences = _LEAD.sub("", message, count=1)
     counts = [(int(n), words) for n, words in _COUNTED.findall(sentences.partition(". ")[0])]
     if not counts or not _LEAD.match(message):
         return sentences.partition(". ")[0].rstrip(".") or "no reason given"
-    _, words = max(counts, key=lambda c: c[0])
+    among = [each for each in counts if not each[1].startswith(_RESTRICTED)] or counts  # nodes that the pod may use
+    _, words = max(among, key=lambda c: c[0])
     return str(words).rstrip(".")
 
 

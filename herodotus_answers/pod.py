@@ -59,6 +59,7 @@ from herodotus_record.model import (
     API_VERSION,
     NODE_GROUPS_PHASE,
     NOT_RUN,
+    POD_GROUP_PHASE,
     Candidate,
     Code,
     Decision,
@@ -68,6 +69,7 @@ from herodotus_record.model import (
     Outcome,
     PluginVerdict,
     SchedulerInfo,
+    Source,
 )
 from herodotus_record.units import format_quantities, format_timestamp, natural_sort_key
 
@@ -372,7 +374,7 @@ def build_pod_explanation(
         "pod": _pod(decision),
         "attempt": _attempt(decision, outcomes),
         "outcome": _outcome(decision, outcomes, table),
-        "headline": format_headline(decision, table),
+        "headline": _describe_group_wait(decision, outcomes, table) or format_headline(decision, table),
         "summary": format_summary(decision, table),
         "message": decision.message,
         "nodes": {
@@ -473,6 +475,20 @@ def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Attempt:
     }
 
 
+def _describe_group_wait(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> str:
+    """Return a sentence about a pod that fits and waits for its pod group; "" for any other pod."""
+    undone = [o for o in outcomes if o.phase == POD_GROUP_PHASE and o.status is not Code.SUCCESS]
+    cycle = decision.group_cycle
+    if not undone or decision.chosen is None or cycle is None:
+        return ""
+    alone = f"It alone would fit {table.names[decision.chosen]}."
+    if cycle.scheduled + cycle.pods < cycle.min_count:
+        exist = f"{cycle.scheduled + cycle.pods} of the {cycle.min_count} pods that its group needs exist"
+        return f"Pending with its pod group: only {exist}. {alone}"
+    why = notes.format_outcome_message(undone[-1]).rstrip(".")
+    return f"Pending with its pod group, which was not placed as a whole: {why}. {alone}"
+
+
 def _outcome(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> AttemptOutcome:
     return {
         "state": derive_state(decision, outcomes),
@@ -534,7 +550,7 @@ def _preemption(decision: Decision) -> PreemptionResult | None:
 
     return {
         "nominatedNode": preemption.nominated_node or None,
-        "evicted": preemption.evicted,
+        "evicted": preemption.evicted and decision.key.source is not Source.EVALUATED,
         "candidates": [_candidate(c) for c in sorted(preemption.candidates, key=nearest)[:MAX_NAMED]],
         "candidatesOmitted": max(0, len(preemption.candidates) - MAX_NAMED),
     }

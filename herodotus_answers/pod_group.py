@@ -377,6 +377,10 @@ def _headline(records: GroupRecords, answer: PodGroupPlacement) -> str:
         )
     if not answer["reasons"]:
         return f"The group is not placed{need}: {answer['message'] or 'its members fit, but it needs more of them'}."
+    missing = (answer["minCount"] or 0) - members - answer["notRecorded"]
+    if missing > 0:
+        exist = f"only {members + answer['notRecorded']} of the {answer['minCount']} pods that the group needs exist"
+        return f"The group is not placed: {exist}."
     fits, first = answer["placed"] + answer["provisional"], answer["reasons"][0]
     lead = {"WaitingForPreemption": "The group waits for preemption", "Error": "The group's cycle ended in an error"}
     state = lead.get(answer["state"], "The group does not fit")

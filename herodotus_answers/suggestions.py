@@ -18,6 +18,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
+from herodotus_answers.wording import shorten_lists
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
 from herodotus_record.reasons import CHANGES
 
@@ -121,7 +122,7 @@ def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChange:
 
 
 def _code(change: Reason) -> str:
-    removes = not change.params.get("to") and change.code in ("set-node-selector", "set-node-affinity")
+    removes = "to" not in change.params and change.code in ("set-node-selector", "set-node-affinity")
     return change.code.replace("set-", "remove-") if removes else change.code
 
 
@@ -131,7 +132,7 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
     template = CHANGES.get(_code(change), change.code)
-    return template.format_map(params)
+    return shorten_lists(template.format_map(params))
 
 
 def _format_taint(params: Mapping[str, str]) -> str:
@@ -152,9 +153,10 @@ def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, ch
         "add-toleration": (f"{spec}.tolerations", None, _format_taint(p)),
         "set-request": (f"{holder}.resources.requests[{p.get('resource')}]", p.get("from"), p.get("to")),
         "remove-host-port": (f"{holder}.ports.hostPort", p.get("from"), None),
-        "set-node-selector": (f"{spec}.nodeSelector[{p.get('key')}]", p.get("from"), p.get("to") or None),
-        "set-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), p.get("to") or None),
+        "set-node-selector": (f"{spec}.nodeSelector[{p.get('key')}]", p.get("from"), p.get("to")),
+        "set-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), p.get("to")),
         "set-max-skew": (_constraint_field(spec, p, "maxSkew"), p.get("from"), p.get("to")),
+        "set-node-taints-policy": (_constraint_field(spec, p, "nodeTaintsPolicy"), p.get("from"), p.get("to")),
         "set-when-unsatisfiable": (_constraint_field(spec, p, "whenUnsatisfiable"), p.get("from"), p.get("to")),
         "remove-pod-affinity": (f"{spec}.affinity.podAffinity.required", p.get("key"), None),
         "remove-pod-anti-affinity": (f"{spec}.affinity.podAntiAffinity.required", p.get("key"), None),

@@ -9,11 +9,12 @@ such object. Only what the pod names is read, and events only of a claim in trou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.holders import parse_quantity
-from herodotus_answers.live_objects import build_cause
+from herodotus_answers.live_objects import HOSTNAME, build_cause, list_pinned
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -23,14 +24,20 @@ Json = dict[str, Any]
 
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-_HOSTNAME: Final = "kubernetes.io/hostname"
 _NAMED: Final = 4  # names in a sentence
 
 
 def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
     """Return why a pod without a node cannot get one as long as the objects that it names are as they are."""
     finder = _Finder(pod, objects)
-    return [*finder.find_claims(), *finder.find_devices(), *finder.find_resources(), *finder.find_nodes()]
+    return [
+        *finder.find_claims(),
+        *finder.find_devices(),
+        *finder.find_resources(),
+        *finder.find_nodes(),
+        *finder.find_spread(),
+        *finder.find_sums(),
+    ]
 
 
 class _Finder:
@@ -91,7 +98,7 @@ class _Finder:
         if any(_matches_any(terms, node) for node in nodes.items):
             return
         wanted = _describe_terms(terms)
-        lost = [v for e in _expressions(terms) if e["key"] == _HOSTNAME for v in e.get("values") or ()]
+        lost = [v for e in _expressions(terms) if e["key"] == HOSTNAME for v in e.get("values") or ()]
         which = (
             f"node {', '.join(lost)}, which does not exist" if lost else f"nodes with {wanted}, and no node has that"
         )
@@ -328,7 +335,7 @@ class _Finder:
 
     def find_nodes(self) -> Iterator[LiveCause]:
         """Yield a cause for each node that the pod is pinned to and that does not exist."""
-        pinned = _list_pinned(self._spec)
+        pinned = list_pinned(self._spec)
         if not pinned:
             return
         absent = [name for name in pinned if self._objects.get("Node", name).is_absent]
@@ -339,11 +346,133 @@ class _Finder:
                 text,
                 "spec.nodeSelector and spec.affinity",
                 f"Node/{absent[0]}",
-                remedies=[(f"remove the node selector {_HOSTNAME} {absent[0]}, or name a node that exists", None)],
+                remedies=[(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists", None)],
+            )
+
+    def find_spread(self) -> Iterator[LiveCause]:
+        """Yield a cause for each spread constraint that counts domains without pods which the pod cannot use."""
+        for constraint in self._spec.get("topologySpreadConstraints") or ():
+            if constraint.get("whenUnsatisfiable") == "ScheduleAnyway" or constraint.get("nodeTaintsPolicy") == "Honor":
+                continue
+            closed = self._list_closed_domains(constraint)
+            if closed:
+                key, skew = constraint["topologyKey"], constraint.get("maxSkew", 1)
+                listed = "; ".join(f"{domain} ({why})" for domain, why in closed[:_NAMED])
+                more = f" and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
+                text = (
+                    f"spreading over {key} counts domains with 0 matching pods that the pod cannot use: {listed}{more};"
+                )
+                text += f" so no domain may have more than {skew}"
+                remedies = [("set nodeTaintsPolicy: Honor in the constraint, or make these nodes usable", None)]
+                source = "spec.topologySpreadConstraints"
+                yield build_cause("spread-empty-domain", text, source, remedies=remedies)
+
+    def _list_closed_domains(self, constraint: Json) -> list[tuple[str, str]]:
+        """Return the domains without matching pods all of whose nodes are closed to the pod, and why they are."""
+        nodes = self._objects.list_objects("Node")
+        labels = (constraint.get("labelSelector") or {}).get("matchLabels") or {}
+        selector = ",".join(f"{name}={value}" for name, value in labels.items())
+        pods = self._objects.list_objects("Pod", self._namespace, labels=selector) if selector else None
+        if pods is None or pods.missing or not pods.is_complete or nodes.missing or not nodes.is_complete:
+            return []
+        used = {str(p["spec"]["nodeName"]) for p in pods.items if p["spec"].get("nodeName")}
+        why_by_domain: dict[str, list[str]] = {}
+        full = set()
+        for node in nodes.items:
+            domain = (node["metadata"].get("labels") or {}).get(constraint["topologyKey"])
+            if domain is None or not _selects(self._spec, node):
+                continue
+            if node["metadata"]["name"] in used:
+                full.add(domain)
+            why_by_domain.setdefault(domain, []).append(_find_closed(self._spec, node))
+        return [(d, whys[0]) for d, whys in sorted(why_by_domain.items()) if d not in full and all(whys)]
+
+    def find_sums(self) -> Iterator[LiveCause]:
+        """Yield a cause for each request that is the sum of several containers and larger than any node."""
+        for resource in sorted(set(_list_requests(self._spec))):
+            parts = list_request_parts(self._spec, resource)
+            if len(parts) < 2:
+                continue
+            nodes = self._objects.list_objects("Node")
+            total = sum((amount for _, amount in parts), Fraction(0))
+            largest = max(nodes.items, key=lambda n: _allocatable_of(n, resource), default=None)
+            if not nodes.is_complete or nodes.missing or largest is None or _allocatable_of(largest, resource) >= total:
+                continue
+            most = _format(resource, _allocatable_of(largest, resource))
+            listed = ", ".join(f"{name} {_format(resource, amount)}" for name, amount in parts)
+            text = f"the containers of the pod request {_format(resource, total)} {resource} together ({listed}), and no node"
+            text += f" has more than {most} ({largest['metadata']['name']})"
+            yield build_cause(
+                "larger-than-any-node",
+                text,
+                "spec.containers",
+                remedies=[(f"ask for at most {most} {resource} in all, or add a larger node", None)],
             )
 
     def _list_names(self, kind: str, namespace: str = "") -> list[str]:
         return [str(o["metadata"]["name"]) for o in self._objects.list_objects(kind, namespace).items]
+
+
+def list_request_parts(spec: Json, resource: str) -> list[tuple[str, Fraction]]:
+    """Return what each container and sidecar requests of a resource, if together they decide the pod's request.
+
+    The list is empty where the request is that of one init container, or is set for the whole pod.
+    """
+    if resource in ((spec.get("resources") or {}).get("requests") or {}):
+        return []
+    inits = spec.get("initContainers") or ()
+    running = [*(spec.get("containers") or ()), *(c for c in inits if c.get("restartPolicy") == "Always")]
+    parts = [(str(c.get("name")), _requested(c, resource)) for c in running]
+    together = sum((amount for _, amount in parts), Fraction(0))
+    single = max((_requested(c, resource) for c in inits if c.get("restartPolicy") != "Always"), default=Fraction(0))
+    return [part for part in parts if part[1]] if together >= single else []
+
+
+def _requested(container: Json, resource: str) -> Fraction:
+    resources = container.get("resources") or {}
+    amounts = resources.get("requests") or {}
+    return parse_quantity(amounts.get(resource, (resources.get("limits") or {}).get(resource, 0)))
+
+
+def _allocatable_of(node: Json, resource: str) -> Fraction:
+    return parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))
+
+
+def _format(resource: str, amount: Fraction) -> str:
+    from herodotus_record.units import format_quantity  # here, because few pods are larger than any node
+
+    return format_quantity(resource, int(amount * 1000 if resource == "cpu" else amount))
+
+
+def _selects(spec: Json, node: Json) -> bool:
+    """Return whether the pod's node selector and required node affinity may select a node."""
+    labels = node["metadata"].get("labels") or {}
+    terms = _terms((spec.get("affinity") or {}).get("nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
+    selector = spec.get("nodeSelector") or {}
+    return all(labels.get(key) == value for key, value in selector.items()) and (not terms or _matches_any(terms, node))
+
+
+def _find_closed(spec: Json, node: Json) -> str:
+    """Return why a node is closed to the pod, or "" if neither a cordon nor a taint closes it."""
+    node_spec = node.get("spec") or {}
+    if node_spec.get("unschedulable"):
+        return "cordoned"
+    for taint in node_spec.get("taints") or ():
+        if taint.get("effect") == "PreferNoSchedule" or any(
+            _tolerates(t, taint) for t in spec.get("tolerations") or ()
+        ):
+            continue
+        value = f"={taint['value']}" if taint.get("value") else ""
+        return f"taint {taint['key']}{value}:{taint['effect']}"
+    return ""
+
+
+def _tolerates(toleration: Json, taint: Json) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def _remake(claim: str) -> tuple[str, str | None]:
@@ -458,22 +587,3 @@ def _list_similar_resources(resource: str, nodes: Iterable[Json]) -> list[str]:
         if same:
             described.append(f"{node['metadata']['name']} {', '.join(same)}")
     return described
-
-
-def _list_pinned(spec: Json) -> list[str]:
-    """Return the names of the nodes to which the pod is pinned, or [] if it is not."""
-    selected = (spec.get("nodeSelector") or {}).get(_HOSTNAME)
-    if selected:
-        return [str(selected)]
-    terms = _terms((spec.get("affinity") or {}).get("nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
-    names: list[str] = []
-    for term in terms:
-        pins = [
-            *(term.get("matchFields") or ()),
-            *(e for e in term.get("matchExpressions") or () if e["key"] == _HOSTNAME),
-        ]
-        values = [str(v) for e in pins if e.get("operator") == "In" for v in e.get("values") or ()]
-        if not values:
-            return []
-        names += values
-    return names

@@ -6,6 +6,7 @@ kube-scheduler's message, falls back to its sentence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,9 @@ from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_record.model import Cause, Reason
 
+EXTENDED_CLAIM: Final = "<extended-resources>"  # stands for the claim that the scheduler would create
+_MAX_VALUES: Final = 3
+_VALUES: Final = re.compile(r"\(((?:[^(), ]+,){5,}[^(), ]+)\)")
 NO_VALUES: Final[Mapping[str, str]] = {}
 TEXTS: Final[Mapping[str, str]] = {
     "disk-conflict": "{disk} is mounted by another pod on the node",
@@ -25,6 +29,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
     "volume-zone": "the pod's volumes are in {wants}",
     "features": "the node does not declare {features}",
+    "cannot-allocate/extended": "extended resource by devices: {usable} of {devices} devices usable, {needed} needed"
+    " ({stoppers})",
     "cannot-allocate": "{claim}/{request}: {usable} of {devices} devices usable, {needed} needed ({stoppers})",
 }
 
@@ -46,8 +52,13 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unschedulable": "uncordon {node}",
     "untolerated-taint": "tolerate {taints} ({node})",
     "node-affinity": "label {node} so that it matches {wants}",
+    "node-affinity/identity": "add a node that matches {wants}, or use an image and selectors for the nodes that exist",
     "ports": "free host port {ports} on {node}",
     "too-many-pods": "remove a pod from {node}: its limit of {allocatable} pods is reached",
+    "too-many-pods/daemon": "give {owner} a priority class above those of the pods on {node}, or remove one of them:"
+    " its limit of {allocatable} pods is reached",
+    "insufficient/daemon": "give {owner} a priority class above those of the pods on {node}, or free {missing} {resource}"
+    " there",
     "insufficient": "free {missing} {resource} on {node}",
     "insufficient/crowded": "request at most {free} {resource} (free now; {node} has {allocatable} in all), or add a"
     " larger node",
@@ -70,6 +81,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "claim-volume-missing": "restore volume {volume}, or make claim {claim} anew",
     "volume-zone": "run the pod in a zone of its volumes ({wants}), not on {node}",
     "features": "turn on {features} on {node}",
+    "cannot-allocate/extended": "free or add devices on {node}: {stoppers}",
     "cannot-allocate": "free or add devices on {node} for request {request} of claim {claim}: {stoppers}",
 }
 
@@ -90,12 +102,24 @@ def describe_remedy(reason: Reason, node: str, derived: Mapping[str, str] = NO_V
     )
 
 
+def shorten_lists(text: str) -> str:
+    """Return the text with long lists of values, such as `in (a,b,c,…)`, cut after the first of them."""
+    return _VALUES.sub(_shorten, text)
+
+
+def _shorten(match: re.Match[str]) -> str:
+    values = match[1].split(",")
+    return f"({','.join(values[:_MAX_VALUES])},… {len(values) - _MAX_VALUES} more)"
+
+
 def list_remedies(code: str) -> list[str]:
     """Return the templates of the remedies for a code: of the usual case first."""
     return [template for key, template in REMEDIES.items() if key.partition("/")[0] == code]
 
 
 def _find_key(reason: Reason) -> str:
+    if reason.params.get("claim") == EXTENDED_CLAIM:
+        return f"{reason.code}/extended"
     return f"{reason.code}/elsewhere" if "selected" in reason.params else reason.code
 
 

@@ -180,7 +180,8 @@ def _read_live(
     at = environment.now()
     gone = None if unassigned is None else live_objects.find_gone(answer, unassigned)
     _look_up_fates(gone or [], connection, environment)
-    return live_objects.build_live_pending(at, gone, live_objects.find_untried(answer, waiting or ()))
+    untried = live_objects.find_untried(answer, waiting or ())
+    return live_objects.build_live_pending(at, gone, untried, waiting or ())
 
 
 def sort_pods(pods: list[Row], field: str) -> list[Row]:

@@ -295,7 +295,9 @@ def _preemption(answer: Json) -> list[str]:
         victims = join_limited(best["victims"], _VICTIMS_NAMED, "-o json")
         refused = sum(bool(c.get("rejectedBy")) for c in preemption["candidates"])
         others = len(preemption["candidates"]) - refused + preemption["candidatesOmitted"] - 1
-        verb = "evicted" if preemption["evicted"] else "dry run, nothing evicted; preemption would evict"
+        is_evaluated = answer["attempt"]["source"] == "evaluated"
+        would = "would evict" if is_evaluated else "dry run, nothing evicted; preemption would evict"
+        verb = "evicted" if preemption["evicted"] else would
         return [
             f"{verb} {victims} from {best['node']}"
             + (f", against {format_count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from herodotus_record.node_taints import find_taint_remedy
 from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
@@ -29,21 +30,6 @@ NODES, NODE_CLAIMS, ANNOTATIONS, FILE, REQUIREMENTS = "Nodes", "NodeClaims", "An
 
 MAX_COMPARED: Final = 15  # nodes of a shape for labels and taints: counting those of 5,000 nodes takes 60 ms
 _SMALLEST: Final = (requests.CPU, requests.MEMORY, requests.STORAGE, requests.PODS)
-# Taints of one node's state or start, which a new node has not, or not for long. Source: cluster-autoscaler
-# utils/taints, and Karpenter's own taints.
-_TRANSIENT_TAINTS: Final = (
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "status-taint.cluster-autoscaler.kubernetes.io/",
-    "cloud.google.com/impending-node-termination",
-    "NodeWithImpairedVolumes",
-    "karpenter.sh/disrupted",
-    "karpenter.sh/unregistered",
-)
 
 
 @dataclass(frozen=True)
@@ -151,7 +137,7 @@ def _find_shape(
 
 def is_transient(taint: Taint) -> bool:
     """Return whether a taint states a condition of one node, or that it starts or is removed."""
-    return taint.key.startswith(_TRANSIENT_TAINTS)
+    return find_taint_remedy(taint.key) is not None
 
 
 def _labels(nodes: NodeColumns, slot: int) -> Labels:

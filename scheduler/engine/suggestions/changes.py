@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_record.model import Reason
+from herodotus_record.node_taints import find_taint_remedy
 from herodotus_record.units import format_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
@@ -44,8 +45,8 @@ MIN_SHARE: Final = 0.1  # of the old request: with less, the program would hardl
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 # Labels that state what a node is. Changing them would be a lie to every other pod, or is undone by the kubelet.
 _IDENTITY_LABEL: Final = re.compile(r"([^/]*\.)?(kubernetes|k8s)\.io/.*")
-# Taints that state what is wrong with a node; the node controller sets and removes them.
-_CONDITION_TAINT: Final = re.compile(r"node(\.cloudprovider)?\.kubernetes\.io/.*")
+# Labels of the platform that an image is made for: another value needs another image.
+PLATFORM_LABELS: Final = ("kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch")
 _POD_DEFAULTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")  # tolerated by admission
 
 
@@ -156,8 +157,8 @@ def _tolerate(draft: Draft, reason: Reason, place: Place) -> Draft | None:
             continue
         if taint.key == UNSCHEDULABLE.key and place.node.spec.unschedulable:
             continue  # goes with the cordon
-        if _CONDITION_TAINT.fullmatch(taint.key) and taint.key != UNSCHEDULABLE.key:
-            return None
+        if find_taint_remedy(taint.key) is not None and taint.key != UNSCHEDULABLE.key:
+            return None  # its component removes it
         before = place.pod.pod.spec.tolerations or ()
         params = {"key": taint.key, "value": taint.value, "effect": taint.effect, "count": str(len(before))}
         params["templateCount"] = str(sum(t.key not in _POD_DEFAULTS for t in before))
@@ -325,27 +326,32 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     spec = draft.spec
     for key, value in (spec.node_selector or {}).items():
         there = place.labels.get(key)
+        if there != value and key in PLATFORM_LABELS:
+            return None
         if there != value:
             selector = {k: v for k, v in (draft.spec.node_selector or {}).items() if k != key}
             selector |= {key: there} if there is not None else {}
             draft = draft.with_change(
                 "set-node-selector",
-                {"key": key, "from": value, "to": there or ""},
+                {"key": key, "from": value} | ({"to": there} if there is not None else {}),
                 msgspec.structs.replace(draft.spec, node_selector=selector),
                 {"nodeSelector": {key: there}},
             )
     terms = _required_terms(spec)
     if not terms or any(_term_matches(term, place) for term in terms):
         return draft
-    position = min(range(len(terms)), key=lambda i: len(_failing(terms[i], place)) or 99)
-    old = terms[position]
-    new = _widen(old, place)
+    if all(any(r.key in PLATFORM_LABELS for r in _failing(term, place)) for term in terms):
+        return None
+    widened = [_widen(term, place) for term in terms]
+    position = min(range(len(terms)), key=lambda i: (widened[i] is None, len(_failing(terms[i], place)) or 99))
+    new = widened[position]
+    old = [terms[position]] if new else terms
     changed = [*terms[:position], new, *terms[position + 1 :]] if new else None
     affinity = _with_required_terms(spec.affinity, changed)
     required = msgspec.to_builtins(NodeSelector(node_selector_terms=changed)) if changed else None
     return draft.with_change(
         "set-node-affinity",
-        {"from": _format_term(old), "to": _format_term(new) if new else ""},
+        {"from": " or ".join(map(_format_term, old))} | ({"to": _format_term(new)} if new else {}),
         msgspec.structs.replace(draft.spec, affinity=affinity),
         {"affinity": {"nodeAffinity": {_REQUIRED: _without_null(required)}}},
     )
@@ -391,6 +397,8 @@ def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
         there = place.labels.get(r.key)
         if r not in failing:
             requirements.append(r)
+        elif r.key in PLATFORM_LABELS:
+            return None
         elif r.operator == "In" and there is not None:
             requirements.append(msgspec.structs.replace(r, values=[*(r.values or ()), there]))
         elif r.operator == "NotIn" and len(r.values or ()) > 1:
@@ -419,6 +427,23 @@ def _raise_max_skew(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     spec = _with_constraint(draft.spec, constraint, msgspec.structs.replace(constraint, max_skew=skew))
     entry = {"topologyKey": constraint.topology_key, "maxSkew": skew}
     return draft.with_change("set-max-skew", params, spec, {"topologySpreadConstraints": [entry]})
+
+
+def honor_taints(place: Place) -> Draft | None:
+    """Return the draft whose hard spread constraints leave out nodes with taints that the pod does not tolerate.
+
+    kube-scheduler counts such nodes by default, so a domain that the pod cannot use is the one with the fewest pods.
+    None if no such constraint has a topology key of its own.
+    """
+    draft = Draft(place.pod.pod.spec, {})
+    for constraint in _hard_constraints(place.pod.pod.spec):
+        if constraint.node_taints_policy == "Honor" or _constraint(draft.spec, constraint.topology_key) is None:
+            continue
+        spec = _with_constraint(draft.spec, constraint, msgspec.structs.replace(constraint, node_taints_policy="Honor"))
+        entry = {"topologyKey": constraint.topology_key, "nodeTaintsPolicy": "Honor"}
+        params = {"key": constraint.topology_key, "from": "Ignore", "to": "Honor"}
+        draft = draft.with_change("set-node-taints-policy", params, spec, {"topologySpreadConstraints": [entry]})
+    return draft if draft.changes else None
 
 
 def _spread_if_possible(draft: Draft, reason: Reason, place: Place) -> Draft | None:

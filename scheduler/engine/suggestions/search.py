@@ -32,6 +32,7 @@ from scheduler.engine.suggestions.changes import (
     count_unmet_requirements,
     find_change,
     has_change,
+    honor_taints,
     label_node,
 )
 from scheduler.engine.suggestions.check import change_spec, find_rejections
@@ -55,6 +56,8 @@ _COSTS: Final = {  # how much a change asks of its reader: the smaller ones firs
     "pod-anti-affinity": 5.0,
     "pod-affinity": 5.0,
 }
+_CONTROL_PLANE_TAINTS: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+_CONTROL_PLANE_COST: Final = 9.0  # the last resort, and the right one where the cluster has no other nodes
 
 
 @dataclass(frozen=True)
@@ -172,12 +175,17 @@ def _search(
             kinds = frozenset(change.code for change in draft.changes)
             if draft.changes and not any(smaller <= kinds for smaller in hits):
                 hits[kinds] = _Found(nodes.names[candidate.slot], draft)
-    return sorted(hits.values(), key=lambda f: len(f.draft.changes))[:MAX_SUGGESTIONS]
+    return list(hits.values())[:MAX_SUGGESTIONS]
 
 
 def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[Draft]:
     """Return the changes of the pod with which it fits on the node, and the labels of the node in their place."""
     drafts = []
+    if any(reason.code == "spread" for reason in candidate.reasons):
+        honoring = honor_taints(place)
+        answered = _answer(framework, place, honoring, ()) if honoring is not None else None
+        if answered is not None:
+            drafts.append(answered)
     changed = _answer(framework, place, Draft(place.pod.pod.spec, {}), candidate.reasons)
     if changed is not None:
         drafts.append(changed)
@@ -232,9 +240,14 @@ def _list_candidates(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[_Ca
             pod, nodes, slots, members[np.argsort(missing[members], kind="stable")][:MAX_COMPARED], missing
         )
         short = sum(3 * max(0.0, float(missing[member])) for reason in reasons if reason.code == "insufficient")
-        cost = sum(_COSTS[reason.code] for reason in _without_cordon_taint(reasons)) + short
+        cost = sum(map(_cost, _without_cordon_taint(reasons))) + short
         candidates.append(_Candidate(cost, int(slots[member]), reasons))
     return sorted(candidates, key=lambda c: (c.cost, natural_sort_key(nodes.names[c.slot])))
+
+
+def _cost(reason: Reason) -> float:
+    is_control_plane = reason.params.get("key") in _CONTROL_PLANE_TAINTS
+    return _CONTROL_PLANE_COST if is_control_plane else _COSTS[reason.code]
 
 
 def _without_cordon_taint(reasons: Sequence[Reason]) -> list[Reason]:
