@@ -400,8 +400,8 @@ class _Finder:
                 continue
             most = _format(resource, _allocatable_of(largest, resource))
             listed = ", ".join(f"{name} {_format(resource, amount)}" for name, amount in parts)
-            text = f"the containers of the pod request {_format(resource, total)} {resource} together ({listed}), and no node"
-            text += f" has more than {most} ({largest['metadata']['name']})"
+            text = f"the containers of the pod request {_format(resource, total)} {resource} together ({listed}),"
+            text += f" and no node has more than {most} ({largest['metadata']['name']})"
             yield build_cause(
                 "larger-than-any-node",
                 text,

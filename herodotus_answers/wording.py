@@ -57,8 +57,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "too-many-pods": "remove a pod from {node}: its limit of {allocatable} pods is reached",
     "too-many-pods/daemon": "give {owner} a priority class above those of the pods on {node}, or remove one of them:"
     " its limit of {allocatable} pods is reached",
-    "insufficient/daemon": "give {owner} a priority class above those of the pods on {node}, or free {missing} {resource}"
-    " there",
+    "insufficient/daemon": "give {owner} a priority class above those of the pods on {node}, or free {missing}"
+    " {resource} there",
     "insufficient": "free {missing} {resource} on {node}",
     "insufficient/crowded": "request at most {free} {resource} (free now; {node} has {allocatable} in all), or add a"
     " larger node",

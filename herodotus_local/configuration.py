@@ -62,7 +62,7 @@ def find_configuration(fetch: Fetch, file: str = "", version: str = "") -> Found
         return _with_rules(FoundConfiguration(read_configuration(file), f"configuration: {file}"), found_version)
     pod = choose_pod(read)
     if pod is None:
-        origin = "default profile, because kube-scheduler's configuration is not visible here"
+        origin = "default profile, as its configuration is not visible here"
         return _with_rules(FoundConfiguration(_DEFAULT, origin), found_version)
     pod_configuration = _with_rules(_find_pod_configuration(fetch, pod), found_version)
     try:

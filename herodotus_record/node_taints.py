@@ -2,8 +2,8 @@
 
 Each states what a node lacks, or that it starts or goes. What helps is that the component does its part.
 
-Source: k8s.io/api core/v1 well_known_taints, cluster-autoscaler utils/taints, Karpenter's v1 taints, and the documents of
-Cilium, the AWS and GCP storage drivers and the node readiness controller.
+Source: k8s.io/api core/v1 well_known_taints, cluster-autoscaler utils/taints, Karpenter's v1 taints, and the documents
+of Cilium, the AWS and GCP storage drivers and the node readiness controller.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _AGENT_SUFFIXES: Final = ("/agent-not-ready", "/not-ready", "/cni-not-ready", "/
 
 
 def find_taint_remedy(key: str) -> str | None:
-    """Return what to do about a taint that its component removes, a template of `key` and `node`; None for any other."""
+    """Return what to do about a taint that its component removes, as a template of `key` and `node`, or None."""
     for beginning, remedy in _REMEDIES:
         if key.startswith(beginning):
             return remedy

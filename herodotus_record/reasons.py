@@ -152,7 +152,7 @@ CHANGES: Final[dict[str, str]] = {
     "set-node-affinity": "change the required node affinity from {from} to {to}",
     "remove-node-affinity": "remove the required node affinity {from}",
     "set-max-skew": "raise maxSkew from {from} to {to} for {key}",
-    "set-node-taints-policy": "do not count nodes for {key} whose taints the pod does not tolerate (nodeTaintsPolicy: Honor)",
+    "set-node-taints-policy": "spread over {key} without nodes of untolerated taints (nodeTaintsPolicy: Honor)",
     "set-when-unsatisfiable": "spread over {key} only where possible (ScheduleAnyway)",
     "remove-pod-affinity": "remove the required pod affinity for {key}",
     "remove-pod-anti-affinity": "remove the required pod anti-affinity for {key}",

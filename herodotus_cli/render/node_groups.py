@@ -67,11 +67,11 @@ def build_verdicts(
 
 
 def build_summary(found: Json, view: ViewOptions) -> list[Block]:
-    """Return one labelled line with the verdict of each group on the only pod of an answer; [] without a group.
+    """Return a labelled line with the verdict of each group on the only pod of an answer, and one of an autoscaler.
 
     The line says when verdicts of a record were made.
     """
-    if not found["pods"] or not found["groups"]:
+    if not found["pods"]:
         return []
     by_name = {group["name"]: group for group in found["groups"]}
     verdicts = sorted(
@@ -84,10 +84,10 @@ def build_summary(found: Json, view: ViewOptions) -> list[Block]:
     more = len(verdicts) - len(parts) + found.get("omittedGroups", 0)
     parts += [f"{more} more"] if more else []
     made = f"as of {format_ago(found['recordedAt'], view)}; now: " if "recordedAt" in found else ""
-    rows = [("NODE GROUPS", f"{' · '.join(parts)} ({made}--node-groups)")]
+    rows = [("NODE GROUPS", f"{' · '.join(parts)} ({made}--node-groups)")] if found["groups"] else []
     reports = found["pods"][0]["reports"]
     rows += [("AUTOSCALER", f"{r['component']}: {r['reason']}: {r['message']}") for r in reports[:1]]
-    return [labelled_rows(rows)]
+    return [labelled_rows(rows)] if rows else []
 
 
 def build_sections(found: Json, view: ViewOptions, *, whole: bool) -> list[list[Block]]:

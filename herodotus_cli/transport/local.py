@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-HEADER = "evaluated now with kube-scheduler {rules}; nothing was recorded"
+HEADER = ("evaluated now with kube-scheduler {rules}", "nothing was recorded; {origin}")  # each within 80 columns
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
 _HISTORY_HINTS = (
     "record what your scheduler decides from now on, with a read-only observer:",
@@ -138,7 +138,8 @@ class LocalTransport:
             print_to_stderr(
                 "you may not reach a decisions service in this cluster, if there is one", f"  {self._because}"
             )
-        print_to_stderr(f"{HEADER.format(rules=choice.rules)}; {choice.origin}", *choice.notes)
+        header = (line.format(rules=choice.rules, origin=choice.origin) for line in HEADER)
+        print_to_stderr(*header, *choice.notes)
         return stack.enter_context(LocalService(reader, choice.configuration, _note, progress.report_decided))
 
 

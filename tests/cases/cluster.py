@@ -82,7 +82,6 @@ def _node(short: Json) -> Json:
     spec: Json = {"taints": short["taints"]} if "taints" in short else {}
     if short.get("unschedulable"):
         spec["unschedulable"] = True
-        spec.setdefault("taints", []).append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
     condition = {"type": "Ready", "status": ready, "lastTransitionTime": _TIME.sub(_time, "${now-20m}")}
     return {
         "apiVersion": "v1",

@@ -29,7 +29,7 @@ from scheduler.engine.objects.kubernetes_yaml import YamlError, load_documents
 MAX_REPORTS: Final = 20  # about one pod, the newest; autoscalers repeat themselves
 MAX_CLAIM_CONDITIONS: Final = 20  # of one NodePool
 MAX_TEXT: Final = 2000  # characters of a status that is no YAML
-_OF_PODS: Final = frozenset({"NotTriggerScaleUp", "TriggeredScaleUp", "Nominated"})
+_OF_PODS: Final = frozenset({"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "Nominated"})
 _FAILED: Final = "FailedScheduling"  # kube-scheduler has an event of this reason too
 _KARPENTER: Final = "karpenter"
 _CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"

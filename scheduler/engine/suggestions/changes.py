@@ -157,7 +157,7 @@ def _tolerate(draft: Draft, reason: Reason, place: Place) -> Draft | None:
             continue
         if taint.key == UNSCHEDULABLE.key and place.node.spec.unschedulable:
             continue  # goes with the cordon
-        if find_taint_remedy(taint.key) is not None and taint.key != UNSCHEDULABLE.key:
+        if find_taint_remedy(taint.key) is not None:
             return None  # its component removes it
         before = place.pod.pod.spec.tolerations or ()
         params = {"key": taint.key, "value": taint.value, "effect": taint.effect, "count": str(len(before))}

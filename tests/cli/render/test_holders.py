@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.holders import HeldObject, Holder, find_held, find_holders
+from herodotus_answers.holders import HeldObject, Holder, find_holders, list_held
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_cli.render.suggestions import build_holders
@@ -23,15 +23,14 @@ def pod(name: str, cpu: str = "0", priority: int = 0, **spec: Any) -> Json:
 
 
 def test_the_closest_node_of_the_most_frequent_reason_is_looked_at() -> None:
-    assert find_held(explained(a_pending())) == HeldObject("worker-1", "resource", ("cpu",), 300)
-    assert find_held(explained(a_placed())) is None
+    assert list_held(explained(a_pending())) == [HeldObject("worker-1", "resource", ("cpu",), 300)]
+    assert list_held(explained(a_placed())) == []
 
 
 def test_the_node_that_the_answer_is_about_is_looked_at() -> None:
     decision = a_pending()
     answer = explained(decision, node="worker-2")
-    found = find_held(answer)
-    assert found is not None
+    (found,) = list_held(answer)
     assert found.node == "worker-2"
 
 
