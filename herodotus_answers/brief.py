@@ -116,7 +116,7 @@ def shorten(answer: Answer) -> Brief:
     """
     kind = str(answer.get("kind", ""))
     try:
-        cause = _READERS.get(kind, _read_headline)(answer)
+        cause = _apply_state(_READERS.get(kind, _read_headline)(answer), answer)
         metadata = answer["metadata"]
     except (KeyError, IndexError):
         raise ValueError(f"a document of kind {kind or 'unknown'} has no short form") from None
@@ -154,6 +154,30 @@ def shorten(answer: Answer) -> Brief:
 
 
 # --- what each kind of answer contributes -----------------------------------------------------------------------------
+
+
+def _apply_state(cause: _Cause, answer: Answer) -> _Cause:
+    """Return the cause with what the state of the pod or workload says, if the answer has one: it is newer."""
+    state = (answer.get("live") or {}).get("state")
+    if state is None:
+        return cause
+    first: Answer = state["causes"][0] if state["causes"] else {}
+    remedy = next(iter(first.get("remedies") or ()), None)
+    fix = _read_remedy(remedy) if remedy is not None else None
+    is_checked = bool(cause.get("fix") and cause["fix"] and cause["fix"]["checked"])
+    return {
+        "about": cause["about"],
+        "headline": state["headline"],
+        "code": first.get("code") or state["code"],
+        "since": first.get("at") or cause.get("since"),
+        "scheduler": cause.get("scheduler"),
+        "fix": cause["fix"] if is_checked else fix,
+        "decision": cause.get("decision"),
+    }
+
+
+def _read_remedy(remedy: Answer) -> Fix:
+    return {"text": remedy["text"], "command": remedy["command"], "checked": False}
 
 
 def _read_pod(answer: Answer) -> _Cause:
@@ -375,7 +399,7 @@ _READERS: Final[Mapping[str, Callable[[Answer], _Cause]]] = {
     "PodHistory": _read_pod_history,
     "ClusterReview": _read_cluster_review,
 }
-_ABOUT: Final = {"PodComparison": "Pod", "NodeComparison": "Pod", "NodeHistory": "Node"}
+_ABOUT: Final = {"WorkloadState": "Workload", "PodComparison": "Pod", "NodeComparison": "Pod", "NodeHistory": "Node"}
 
 
 def _parse_message(message: str) -> _Cause:

@@ -242,6 +242,7 @@ class _Reader:
             if condition.get("status") != _FALSE and not causes:
                 return None
             waiting = ", ".join(name for name, s in self._containers() if not s.get("ready"))
+            waiting = "" if causes and causes[0]["text"].startswith("container ") else waiting
             headline = f"Runs on {node}, not ready" + (f": container {waiting}" if waiting else "")
             headline += (
                 f": {causes[0]['text']}."
@@ -254,6 +255,8 @@ class _Reader:
             ", ".join(dict.fromkeys(f"container {n}, {r}" for n, r in self._waiting_reasons())) or "it has not started"
         )
         first = f": {causes[0]['text']}" if causes else ""
+        if causes and causes[0]["source"] == "status.containerStatuses":
+            return self._build("not-running", f"{what}On {node}, not running{first}.", "kubelet", causes)
         headline = f"{what}On {node}, not running: the kubelet waits ({waits}){first}."
         return self._build("not-running", headline, "kubelet", causes)
 

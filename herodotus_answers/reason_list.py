@@ -1,7 +1,8 @@
 """Build the document `ReasonList`: the published vocabulary of reasons, for products that show them.
 
 Everything follows from one declaration of each fact: codes and sentences from `herodotus_record.reasons`, parameters
-from `reason_parameters`, remedies from `wording`, plugins from `plugin_reference`, outcomes from `brief`.
+from `reason_parameters`, remedies from `wording`, plugins from `plugin_reference`, outcomes from `brief`, states from
+`state_codes`.
 
 Owns: the document's shape, and the stage at which each reason excludes nodes. Pure.
 
@@ -11,12 +12,14 @@ Stages have the names of scheduler-library's RejectionStage, the field `Stage` o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers import wording
 from herodotus_answers.brief import OUTCOMES
 from herodotus_answers.declare import Page
 from herodotus_answers.plugin_reference import PLUGINS
+from herodotus_answers.state_codes import CAUSES, STATES
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION
 from herodotus_record.reason_parameters import PARAMETERS
@@ -106,7 +109,7 @@ class PublishedReason(TypedDict):
 
 
 class PublishedOutcome(TypedDict):
-    """What a short answer has in place of a reason."""
+    """An outcome that a short answer has in place of a reason, a state, or a cause of one."""
 
     code: Annotated[str, "Stable code of the outcome."]
     conditionReason: Annotated[str, "The code as Kubernetes spells reasons of conditions."]
@@ -128,6 +131,8 @@ class ReasonList(Page):
     items: Annotated[list[PublishedReason], "All reasons."]
     outcomes: Annotated[list[PublishedOutcome], "Outcomes that are no reasons."]
     changes: Annotated[list[PublishedChange], "Kinds of changes that suggestions have."]
+    states: Annotated[list[PublishedOutcome], "States of pods and workloads, which `live.state` has."]
+    causes: Annotated[list[PublishedOutcome], "Causes of states."]
 
 
 def build_reason_list() -> ReasonList:
@@ -138,12 +143,18 @@ def build_reason_list() -> ReasonList:
         "metadata": {},
         "version": reasons.VERSION,
         "items": [_describe(code) for code in reasons.CATALOGUE],
-        "outcomes": [
-            {"code": code, "conditionReason": reasons.format_condition_reason(code), "meaning": meaning}
-            for code, meaning in OUTCOMES.items()
-        ],
+        "outcomes": _list_meanings(OUTCOMES),
         "changes": [{"code": code, "text": text} for code, text in reasons.CHANGES.items()],
+        "states": _list_meanings(STATES),
+        "causes": _list_meanings(CAUSES),
     }
+
+
+def _list_meanings(codes: Mapping[str, str]) -> list[PublishedOutcome]:
+    return [
+        {"code": code, "conditionReason": reasons.format_condition_reason(code), "meaning": meaning}
+        for code, meaning in codes.items()
+    ]
 
 
 def list_stages(code: str) -> tuple[str, ...]:

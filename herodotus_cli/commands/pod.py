@@ -53,6 +53,7 @@ _OPTIONS_OF_ONE_POD = {
     "node": "--node",
     "full": "--full",
     "node_groups": "--node-groups",
+    "timeline": "--timeline",
 }
 
 
@@ -60,7 +61,8 @@ class PodArguments(NamedTuple):
     """The parsed arguments of `kubectl herodotus pod`.
 
     If `namespace` is empty, that of the kubeconfig's current context is used. `attempt` is None for the last attempt,
-    `every_node` is --all, and `history` is --attempts. `groups` is the question of --node-groups, or None.
+    `every_node` is --all, `history` is --attempts, and `timeline` is --timeline. `groups` is the question of
+    --node-groups, or None.
     """
 
     name: str
@@ -71,6 +73,7 @@ class PodArguments(NamedTuple):
     full: bool
     history: bool
     groups: Json | None = None
+    timeline: bool = False
 
 
 @click.command(short_help="Explain why a pod is on its node, or Pending.")
@@ -90,6 +93,7 @@ class PodArguments(NamedTuple):
     shell_complete=completion_values.nodes,
     help="Why or why not this node, and what would have to change.",
 )
+@click.option("--timeline", is_flag=True, help="What happened to the pod, with time and source of each line.")
 @click.option("--node-groups", is_flag=True, help="For a pending pod: which node groups would take it, and why not.")
 @node_groups.node_group_options
 @options.watch_option
@@ -109,6 +113,7 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
     kubectl herodotus pod payments-0 --node worker-3
     kubectl herodotus pod payments-0 --node-groups
     kubectl herodotus pod payments-0 --attempts
+    kubectl herodotus pod payments-0 --timeline
     kubectl herodotus pod payments-0 --all -o json
     """
     output, environment = option_values.output_options(ctx), environment_of(ctx)
@@ -128,6 +133,8 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
     narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
     if ctx.params["history"] and (full or any(narrowed)):
         raise click.UsageError("--attempts excludes other selections: leave out --attempt, --all, --node and --full")
+    if ctx.params["timeline"] and (ctx.params["history"] or ctx.params["node_groups"] or full or any(narrowed)):
+        raise click.UsageError("--timeline excludes --attempt, --attempts, --all, --node, --node-groups and --full")
     has_shapes = bool(ctx.params["shapes_file"] or ctx.params["label_keys"])
     if ctx.params["node_groups"] and (ctx.params["history"] or full or any(narrowed)):
         raise click.UsageError("--node-groups excludes --attempt, --attempts, --all, --node and --full")
@@ -142,6 +149,7 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
         full=full,
         history=ctx.params["history"],
         groups=node_groups.build_question(ctx.params) if ctx.params["node_groups"] else None,
+        timeline=ctx.params["timeline"],
     )
     run(arguments, option_values.connection_settings(ctx, environment.environ), output, environment)
 
@@ -255,12 +263,18 @@ def _answer_unevaluated(error: ServerError, lookup: PodLookup, arguments: PodArg
 
 
 def _read_state(
-    answer: Json, pod: Json, at: datetime, connection: ConnectionSettings, environment: Environment
+    answer: Json,
+    pod: Json,
+    at: datetime,
+    connection: ConnectionSettings,
+    environment: Environment,
+    *,
+    needs_timeline: bool,
 ) -> LiveState | None:
     """Return the state that the pod is really in, or None if the decision about it says all."""
     from herodotus_answers.live_objects import runs_well
 
-    is_decided = answer["kind"] == "PodExplanation"
+    is_decided = answer["kind"] == "PodExplanation" and not needs_timeline
     if is_decided and runs_well(pod):
         return None
     from herodotus_answers import pod_state  # here, because most pods run well
@@ -304,7 +318,8 @@ def _read_live(
     is_current = lookup.pod is not None and (is_undecided or fate not in live_objects.FATES_WITHOUT_POD)
     state = None
     if lookup.pod and is_current and not (arguments.history or arguments.node or arguments.attempt):
-        state = _read_state(answer, lookup.pod, at, connection, environment)
+        needs_timeline = arguments.timeline
+        state = _read_state(answer, lookup.pod, at, connection, environment, needs_timeline=needs_timeline)
     return live_objects.build_live_pod(
         at, fate, was_read=lookup.known, replaced_by=replaced_by, queue=queue, node_groups=groups, state=state
     )
@@ -485,6 +500,13 @@ def _answer_undecided(
 
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
+    state = (answer.get("live") or {}).get("state")
+    if arguments.timeline:
+        if state is None:
+            raise CliError("error: the pod could not be read, so there is no timeline of it")
+        from herodotus_cli.render import state as state_screen
+
+        return state_screen.build_timeline_screen(answer, state, view)
     if answer["kind"] in _UNDECIDED:
         from herodotus_cli.render import pod as pod_screen
 

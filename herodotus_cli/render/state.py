@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from herodotus_cli.render.formatting import format_ago
+from herodotus_cli.render.formatting import format_age_or_time, format_ago
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
+    SplitLine,
     TextLine,
     ViewOptions,
     build_table,
     headline,
+    join_sections,
     labelled_rows,
 )
 
@@ -42,10 +44,12 @@ def build_blocks(state: Json, view: ViewOptions, *, with_remedies: bool = True) 
     return blocks
 
 
-def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
-    """Return a table of what happened, oldest first."""
-    rows = [(format_ago(entry["at"], view), entry["text"], entry["source"]) for entry in state["timeline"]]
-    return [build_table(("AGE", "WHAT HAPPENED", "SOURCE"), rows)] if rows else []
+def build_timeline_screen(answer: Json, state: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of `pod NAME --timeline`: the state, and a table of what happened, oldest first."""
+    meta = answer["metadata"]
+    head = [SplitLine(f"{meta['name']} ({meta['namespace']})", "timeline"), *build_blocks(state, view)]
+    rows = [(format_age_or_time(e["at"], view), e["text"], e["source"]) for e in state["timeline"]]
+    return join_sections([head, [build_table(("AGE", "EVENT", "SOURCE"), rows)] if rows else []])
 
 
 def _describe(cause: Json, above: str, view: ViewOptions) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from herodotus_agents import command_line as agents
 from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
 from herodotus_answers.plugin_reference import PLUGINS
-from herodotus_answers.reason_list import PublishedReason, build_reason_list
+from herodotus_answers.reason_list import PublishedOutcome, PublishedReason, build_reason_list
 from herodotus_answers.schema import NAME
 from herodotus_endpoint import certificate, maintenance, options
 from herodotus_endpoint.openapi import SCHEMAS
@@ -405,6 +405,10 @@ def record() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _meanings(codes: Sequence[PublishedOutcome]) -> list[tuple[str, str, str]]:
+    return [(f"`{each['code']}`", f"`{each['conditionReason']}`", each["meaning"]) for each in codes]
+
+
 def reasons() -> str:
     """Return docs/reasons.md with the tables of codes written anew."""
     document = build_reason_list()
@@ -413,7 +417,7 @@ def reasons() -> str:
     for reason in document["items"]:
         groups.setdefault(reason["plugin"] or "Any plugin", []).append(reason)
     header = ("code", "stage", "message of kube-scheduler", "parameters", "what would change it")
-    outcomes = [(f"`{o['code']}`", f"`{o['conditionReason']}`", o["meaning"]) for o in document["outcomes"]]
+    outcomes = _meanings(document["outcomes"])
     parts = ["## Codes of reasons", f"Version {document['version']} of the vocabulary."]
     for name, rows in groups.items():
         parts += [f"### {name}", _helps(helps.get(name, ())), _table(header, [*map(_reason, rows)])]
@@ -421,6 +425,12 @@ def reasons() -> str:
         "## Codes of outcomes",
         "What a short form has in place of a reason.",
         _table(("code", "reason of a condition", "meaning"), outcomes),
+        "## Codes of states",
+        "The plugin finds the state of a pod or a workload from its object (`live.state.code`).",
+        _table(("code", "reason of a condition", "meaning"), _meanings(document["states"])),
+        "## Codes of causes",
+        "Why it is in that state (`live.state.causes[].code`).",
+        _table(("code", "reason of a condition", "meaning"), _meanings(document["causes"])),
         "## Codes of changes",
         "What suggestions change (`kind`).",
         _table(("code", "change"), [(f"`{c['code']}`", c["text"]) for c in document["changes"]]),

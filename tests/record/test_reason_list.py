@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
 from pathlib import Path
 
 import pytest
 
-from herodotus_answers import wording
+from herodotus_answers import pod_state, waiting_causes, wording, workload_state
 from herodotus_answers.reason_list import build_reason_list, list_stages
+from herodotus_answers.state_codes import CAUSES, STATES
 from herodotus_record import reasons
 from herodotus_record.disclosure import PARAMETERS as DISCLOSED
 from herodotus_record.model import Decision
@@ -66,6 +69,8 @@ def test_what_was_published_stays_and_what_is_new_raises_the_version() -> None:
     """HERODOTUS_REGENERATE=1 adds what is new, with the version that `reasons.VERSION` has by then."""
     document = build_reason_list()
     current = [f"outcome {outcome['code']}" for outcome in document["outcomes"]]
+    current += [f"state {state['code']}" for state in document["states"]]
+    current += [f"cause {cause['code']}" for cause in document["causes"]]
     current += [f"change {change['code']}" for change in document["changes"]]
     for reason in document["items"]:
         current += [f"reason {reason['code']}", *(f"reason {reason['code']} {p['name']}" for p in reason["params"])]
@@ -75,3 +80,18 @@ def test_what_was_published_stays_and_what_is_new_raises_the_version() -> None:
         PUBLISHED.write_text("".join(f"{version} {entry}\n" for entry, version in sorted(published.items())))
     assert published.keys() == set(current)
     assert max(map(int, published.values())) == document["version"]
+
+
+def test_states_and_causes_have_only_published_codes() -> None:
+    """Codes that a module computes are in its tables, whose values are codes too."""
+    for module, tables in ((pod_state, ("_CODES",)), (waiting_causes, ()), (workload_state, ())):
+        tree = ast.parse(inspect.getsource(module))
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+            first = call.args[0] if call.args else None
+            if isinstance(first, ast.Constant) and name == "_build":
+                assert first.value in STATES
+            elif isinstance(first, ast.Constant) and name in ("build_cause", "_cause", "_Refusal"):
+                assert first.value in CAUSES
+        assert all(code in CAUSES for table in tables for code in getattr(module, table).values())
+    assert all(code in CAUSES for code, _ in pod_state._KUBELET_REASONS.values())
