@@ -180,9 +180,10 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             taints = [taint for taint in _taints(p) if taint != _CORDON_TAINT]
             if not taints:
                 return wording.describe_remedy(Reason("unschedulable"), node)
-            by_component = find_taint_remedy(p.get("key", ""))
-            if by_component is not None:
-                return by_component.format(key=p["key"], node=node)
+            keys = [re.split("[=:]", taint, maxsplit=1)[0] for taint in taints]
+            by_component = [remedy.format(key=key, node=node) for key in keys if (remedy := find_taint_remedy(key))]
+            if by_component:
+                return " and ".join(by_component)
             return wording.describe_remedy(reason, node, {"taints": " and ".join(taints)})
         case "node-affinity":
             wants = wording.shorten_lists(p.get("wants", "the node affinity"))

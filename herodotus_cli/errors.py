@@ -51,7 +51,11 @@ class ServerError(CliError):
 
     def with_hints(self, hints: Sequence[str]) -> ServerError:
         """Return a copy of this error with more hints."""
-        return ServerError(self.reason, self.message.partition("): ")[2], self.details, [*self.hints, *hints])
+        return type(self)(self.reason, self.message.partition("): ")[2], self.details, [*self.hints, *hints])
+
+
+class NotEvaluatedError(ServerError):
+    """Local mode cannot evaluate what was asked: an object or a right is missing."""
 
 
 class ConnectionFailedError(CliError):

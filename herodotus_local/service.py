@@ -31,7 +31,7 @@ from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
 from herodotus_local.cluster_reader import DEVICES, ClusterListing
-from herodotus_local.errors import HistoryNeededError, NoPodError, UnusableInputError
+from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
 from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
@@ -141,7 +141,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         asked = _REVIEWS.fullmatch(urlsplit(path).path)
         if asked is None:
             raise HistoryNeededError(path)
-        found, objects = self._read(unquote(asked["namespace"]), lambda _: True)
+        found, objects = self._read_for_review(unquote(asked["namespace"]))
         self._note_unread(objects, is_review=True)
         self._reviews.evaluation, self._evaluation = found, None  # a review changes the cluster
         return self._respond("POST", path, {**document, "spec": self._with_scheduler(document["spec"])})
@@ -156,7 +156,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         if keeps_cluster and self._evaluation is not None:
             evaluation = self._evaluation  # of the pod that the same command explains
         else:
-            evaluation, objects = self._read("", lambda _: True)
+            evaluation, objects = self._read_for_review("")
             self._note_unread(objects, is_review=True)
         if keeps_cluster:
             pods = spec.node_groups.pods if spec.node_groups is not None else ()
@@ -218,6 +218,13 @@ class LocalService(AbstractContextManager["LocalService"]):
             pod = self._evaluation.pods[question.namespace, name]
             if not self._evaluation.has_node_of(pod):
                 raise NoPodError(f'pods "{name}" is on node {pod.spec.node_name}, which does not exist')
+
+    def _read_for_review(self, namespace: str) -> tuple[ClusterEvaluation, ClusterListing]:
+        """Return the cluster with storage, for a review. Raises ReadError if it has no nodes to review."""
+        evaluation, listing = self._read(namespace, lambda _: True)
+        if not listing.nodes:
+            raise ReadError(404, "the cluster has no nodes")
+        return evaluation, listing
 
     def _read(
         self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]

@@ -22,7 +22,7 @@ from herodotus_cli import (
 )
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
-from herodotus_cli.errors import CliError, ServerError, print_to_stderr
+from herodotus_cli.errors import CliError, NotEvaluatedError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport.api_server_queries import LivePodQuery, PodLookup
@@ -236,7 +236,7 @@ def _once(
         ask = partial(environment.fetch, connection, path, output, screen)
         try:
             answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
-        except ServerError as e:
+        except NotEvaluatedError as e:
             answer = _answer_unevaluated(e, query.lookup(), arguments)
         lookup = undecided if undecided.pod else query.lookup()
     if not arguments.full:
@@ -246,14 +246,13 @@ def _once(
     _show(answer, arguments, connection, output, environment)
 
 
-def _answer_unevaluated(error: ServerError, lookup: PodLookup, arguments: PodArguments) -> Json:
-    """Return the answer about a pod that exists and that could not be evaluated, as local mode does.
+def _answer_unevaluated(error: NotEvaluatedError, lookup: PodLookup, arguments: PodArguments) -> Json:
+    """Return the answer about a pod that exists and that local mode could not evaluate.
 
-    Raises `error` if the pod is not known to exist, if the user asked for more than its state, or if the error is
-    another one than a missing object or right.
+    Raises `error` if the pod is not known to exist, or if the user asked for more than its state.
     """
     is_plain = not (arguments.node or arguments.history or arguments.every_node or arguments.groups is not None)
-    if not lookup.pod or not is_plain or error.reason not in ("NotFound", "Forbidden"):
+    if not lookup.pod or not is_plain:
         raise error
     from herodotus_answers.unrecorded import build_unevaluated
 
@@ -274,6 +273,8 @@ def _read_state(
     """Return the state that the pod is really in, or None if the decision about it says all."""
     from herodotus_answers.live_objects import runs_well
 
+    if not (pod.get("status") or {}).get("phase"):
+        return None  # nothing has reported yet
     is_decided = answer["kind"] == "PodExplanation" and not needs_timeline
     if is_decided and runs_well(pod):
         return None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from herodotus_answers.unrecorded import OBSERVE
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.errors import CliError, NoHistoryError, ServerError, from_service_error, print_to_stderr
+from herodotus_cli.errors import CliError, NoHistoryError, NotEvaluatedError, from_service_error, print_to_stderr
 from herodotus_cli.progress import ProgressLine
 from herodotus_client import api_paths
 from herodotus_client.responses import read_status
@@ -102,11 +102,11 @@ class LocalTransport:
         except HistoryNeededError:
             raise NoHistoryError(_HISTORY, _HISTORY_HINTS) from None
         except NoPodError as e:
-            raise ServerError("NotFound", str(e), {"similar": list(e.similar)}) from None
+            raise NotEvaluatedError("NotFound", str(e), {"similar": list(e.similar)}) from None
         except ReadError as e:
             reason = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}.get(e.code, f"code {e.code}")
             hints = ["local mode needs to list nodes and pods: kubectl auth can-i list nodes"] if e.code == 403 else []
-            raise ServerError(reason, e.message, hints=hints) from None
+            raise NotEvaluatedError(reason, e.message, hints=hints) from None
         except (OSError, HTTPException) as e:
             raise CliError(f"error: kubectl proxy did not answer: {e}") from None
         except UnusableInputError as e:

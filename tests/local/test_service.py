@@ -253,7 +253,7 @@ def test_the_configuration_of_kube_scheduler_is_read_from_its_config_map() -> No
 @pytest.mark.parametrize(
     ("objects", "origin"),
     [
-        ([], "default profile, because kube-scheduler's configuration is not visible here"),
+        ([], "default profile, as its configuration is not visible here"),
         ([scheduler_pod()], "kube-scheduler's default profile"),
         (
             [scheduler_pod("--config", "/etc/x", volume={"hostPath": {}})],

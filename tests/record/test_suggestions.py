@@ -163,7 +163,7 @@ def test_every_change_has_a_sentence_and_a_field() -> None:
     every = {"key": "k", "value": "v", "effect": "e", "from": "1", "to": "2", "ports": "80/TCP", "container": "c"}
     every |= {"group": "containers", "resource": "cpu"}
     for code in CHANGES:
-        params = every | ({"to": ""} if code.startswith("remove-node") else {})
+        params = {k: v for k, v in every.items() if k != "to" or not code.startswith("remove-node")}
         change = Reason(code.replace("remove-node", "set-node"), params)
         found = build(Suggestion("n", (change,), "{}"))
         assert found["kind"] == code

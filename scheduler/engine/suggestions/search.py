@@ -183,9 +183,8 @@ def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[D
     drafts = []
     if any(reason.code == "spread" for reason in candidate.reasons):
         honoring = honor_taints(place)
-        answered = _answer(framework, place, honoring, ()) if honoring is not None else None
-        if answered is not None:
-            drafts.append(answered)
+        if honoring is not None and _fits(framework, place.pod, place.nodes, place.slot, honoring):
+            drafts.append(honoring)
     changed = _answer(framework, place, Draft(place.pod.pod.spec, {}), candidate.reasons)
     if changed is not None:
         drafts.append(changed)

@@ -415,7 +415,14 @@ def test_pod_without_decision_for_unknown_cause_is_an_error(
     undecided(service)
     if decisions:
         service.answer(PROFILE.format(spec["schedulerName"]), decisions)
-    service.answer(LIVE, WEB | {"spec": spec, "status": {"conditions": [{"type": "PodScheduled"}]}})
+    service.answer(
+        LIVE,
+        WEB
+        | {
+            "spec": spec,
+            "status": {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2026-03-01T11:00:00Z"}]},
+        },
+    )
     assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
     assert capsys.readouterr().err == f"{NOT_DECIDED}  in other namespaces: ci\n  {why}\n"
 
@@ -434,7 +441,9 @@ def test_answers_about_pod_of_a_scheduler_without_records(
     undecided(service)
     service.answer(PROFILE.format("default-scheduler"), {"items": []})
     pod = WEB | {"metadata": {**GATED["metadata"], "name": "web"}, "spec": spec}
-    service.answer(LIVE, pod | {"status": {"conditions": [{"type": "PodScheduled"}]}})
+    service.answer(
+        LIVE, pod | {"status": {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2026-03-01T11:00:00Z"}]}}
+    )
     ran = command("pod", "web", environ=as_kubectl_sees_it)
     first, headline, *fixes = ran.out.splitlines()
     assert (ran.code, first) == (0, "web (shop)  Job/nightly  created 1h ago")
@@ -451,7 +460,7 @@ OWNED: dict[str, Any] = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName"
 
 @pytest.mark.parametrize(
     ("metadata", "status"),
-    [({}, {}), (OWNED, {"conditions": [{"type": "PodScheduled"}]})],
+    [({}, {}), (OWNED, {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2026-03-01T11:00:00Z"}]})],
     ids=["no condition", "managed field"],
 )
 def test_answers_about_pod_created_with_node_without_waiting(
