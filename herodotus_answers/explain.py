@@ -26,9 +26,9 @@ from herodotus_answers.node_results import (
     describe_reason,
     find_resource,
     format_request,
-    list_obstacles,
     list_possible_node_changes,
     list_rejections,
+    rate_effort,
 )
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import find_wording_version
@@ -210,8 +210,8 @@ def list_possible_changes(decision: Decision, table: NodeTable) -> list[str]:
 
 def _find_least_effort(decision: Decision, table: NodeTable) -> int | None:
     """Return the slot of the rejected node that needs the fewest changes, or None if no node was rejected."""
-    effort = [(len(list_obstacles(decision, slots[0])), slots) for _, _, slots in _group_by_verdicts(decision)]
-    least = min((needed for needed, _ in effort), default=0)
+    effort = [(rate_effort(decision, slots[0]), slots) for _, _, slots in _group_by_verdicts(decision)]
+    least = min((needed for needed, _ in effort), default=(False, 0))
     rejected = [slot for needed, slots in effort if needed == least for slot in slots]
     return next(iter(select_nearest(decision, table, rejected, 1)), None)
 

@@ -10,16 +10,18 @@ applied. A filter that stops at its first reason may then find another.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from herodotus_answers import wording
 from herodotus_answers.declare import NotRequired
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
-from herodotus_record.node_taints import find_taint_remedy
+from herodotus_record.node_taints import TaintKind, find_node_taint
 from herodotus_record.units import format_quantity
 
+_HOSTNAMES = re.compile(r"kubernetes\.io/hostname(?:=([^ ,]+)| in \(([^ )]+)\))")  # as `format_requirement` writes
+_IDENTITY_LABEL = re.compile(r"\b(kubernetes|k8s)\.io/")  # labels that state what a node is
 _CORDON_TAINT = "node.kubernetes.io/unschedulable:NoSchedule"
 
 
@@ -75,10 +77,6 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
     return detail
 
 
-# Labels that state what a node is: setting another value would not make it so.
-_IDENTITY_LABEL: Final = re.compile(r"(^|[ ,])([^ ,/]*\.)?(kubernetes|k8s)\.io/")
-
-
 def list_possible_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:
     """Return what would have to change for the slot's node to pass every filter: one sentence for each reason."""
     return [_remedy(decision, table, slot, reason) for reason in list_obstacles(decision, slot)]
@@ -116,6 +114,18 @@ def list_obstacles(decision: Decision, slot: int) -> list[Reason]:
     reasons = [reason for _, verdict in list_rejections(decision, slot) for reason in verdict.reasons]
     cordoned = any(reason.code == "unschedulable" for reason in reasons)
     return [r for r in reasons if not (cordoned and _taints(r.params) == [_CORDON_TAINT])]
+
+
+def rate_effort(decision: Decision, slot: int) -> tuple[bool, int]:
+    """Return how hard it is to make the pod fit on the slot's node: whether the node is not for it, and the obstacles.
+
+    A node is not for the pod if a taint reserves it for other pods or says that it is being removed.
+    """
+    obstacles = list_obstacles(decision, slot)
+    declared = [
+        find_node_taint(r.params["key"]) for r in obstacles if r.code == "untolerated-taint" and "key" in r.params
+    ]
+    return any(d is not None and d.kind is not TaintKind.CLEARS for d in declared), len(obstacles)
 
 
 def pluralize(n: int, noun: str) -> str:
@@ -180,10 +190,12 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             taints = [taint for taint in _taints(p) if taint != _CORDON_TAINT]
             if not taints:
                 return wording.describe_remedy(Reason("unschedulable"), node)
-            keys = [re.split("[=:]", taint, maxsplit=1)[0] for taint in taints]
-            by_component = [remedy.format(key=key, node=node) for key in keys if (remedy := find_taint_remedy(key))]
-            if by_component:
-                return " and ".join(by_component)
+            declared = [(taint, find_node_taint(re.split("[=:]", taint)[0])) for taint in taints]
+            actions = {d.action.format(node=node): taint for taint, d in declared if d is not None}
+            if actions:  # while the node has these, the others do not matter
+                action, taint = next(iter(actions.items()))
+                derived = {"action": action, "taint": taint}
+                return wording.describe_remedy(reason, node, derived, "untolerated-taint/declared")
             return wording.describe_remedy(reason, node, {"taints": " and ".join(taints)})
         case "node-affinity":
             wants = wording.shorten_lists(p.get("wants", "the node affinity"))
@@ -192,6 +204,8 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
         case "spread":
             skew = int(p.get("pods", 0)) - int(p.get("fewest", 0))
             return wording.describe_remedy(reason, node, {"skew": str(skew)})
+        case "volume-affinity" if gone := _find_missing_nodes(decision, table, p.get("wants", "")):
+            return wording.describe_remedy(reason, node, {"wants": " or ".join(gone)}, "volume-affinity/gone")
         case "pod-affinity" if p.get("lacks") != "pods":
             return wording.describe_remedy(reason, node, variant="pod-affinity/label")
         case "pod-anti-affinity" | "existing-anti-affinity":
@@ -199,6 +213,16 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             return wording.describe_remedy(reason, node, {"pod": pod})
         case _:
             return wording.describe_remedy(reason, node)
+
+
+def _find_missing_nodes(decision: Decision, table: NodeTable, wants: str) -> list[str]:
+    """Return the nodes that a volume's requirement names by hostname if none of them exists, else [].
+
+    A pruned record does not tell, because it keeps some nodes only.
+    """
+    match = _HOSTNAMES.fullmatch(wants)
+    names = [] if match is None or decision.summary else (match[1] or match[2]).split(",")
+    return [] if {*names} & {*table.names} else names
 
 
 def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:

@@ -584,8 +584,7 @@ class _Reader:
             times = f" ({count_event(event)} times)" if count_event(event) > 1 else ""
             message = " ".join(str(event.get("message") or "").split())
             entries.append((read_event_time(event), f"Event {event.get('reason')} of {reporter}", f"{message}{times}"))
-        dated = [entry for entry in dict.fromkeys(entries) if entry[0]]
-        known = sorted(dated, key=lambda e: _age_s(e[0], self._now), reverse=True)  # equal times keep their order
+        known = sorted({entry for entry in entries if entry[0]}, key=lambda e: _age_s(e[0], self._now), reverse=True)
         return [{"at": at, "source": source, "text": text} for at, source, text in known[-MAX_TIMELINE:]]
 
 

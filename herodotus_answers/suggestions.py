@@ -3,9 +3,9 @@
 Owns: the catalogue of changes, the object and field that each changes, and the command that makes it. Does not own:
 which changes are suggested (the scheduler finds and checks them), layout on a screen. Pure.
 
-A pending pod's tolerations can be added to; its resources, node selector and affinity cannot be changed. So a command
-changes the pod's owner, and deletes the pod where the owner does not replace it by itself. A pod without an owner is
-replaced. Commands need kubectl and a POSIX shell alone.
+A command changes the pod's owner, so that the change outlives the pod, and deletes the pod where the owner does not
+replace it by itself. A pod without an owner is replaced, because its resources, node selector and affinity cannot be
+changed; tolerations can be added to it. Commands need kubectl and a POSIX shell alone.
 
 Invariant: every change that this version records has its code here. A suggestion without a command says in `text` what
 to change.
@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from herodotus_answers.wording import shorten_lists
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
+from herodotus_record.node_taints import find_node_taint
 from herodotus_record.reasons import CHANGES
 
 Json = dict[str, Any]
@@ -38,14 +39,19 @@ _TEMPLATES: Final = {  # kinds with a pod template, by their name in commands
 }
 _DELETES_POD: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")  # they keep a pending pod as it is
 
-_NODE_CHANGES: Final = ("uncordon", "label-node")
+_NODE_CHANGES: Final = ("uncordon", "label-node", "remove-taint", "clear-taint")
+_CAPACITY_CHANGES: Final = ("add-node", "add-node-of-kind")
+_MANUAL_CHANGES: Final = ("clear-taint", *_CAPACITY_CHANGES)  # no command of kubectl makes them
+_STRATEGY: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+_AFFINITIES: Final = {"remove-pod-affinity": "podAffinity", "remove-pod-anti-affinity": "podAntiAffinity"}
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 Change = TypedDict(
     "Change",
     {
         "kind": Annotated[str, "Kind of the change, such as set-request or uncordon."],
-        "object": Annotated[str, "Object that is changed, as KIND/NAME."],
+        "object": Annotated[str, "Object that is changed, as KIND/NAME; KIND alone for a new object."],
         "field": Annotated[str, "Field that is changed."],
         "from": Annotated[str | None, "Value before the change; null if there is none."],
         "to": Annotated[str | None, "Value after the change; null if the field is removed."],
@@ -65,10 +71,12 @@ class SuggestedChange(Change):
     """A change after which the pod would fit on a node."""
 
     also: Annotated[list[Change], "Further changes that are needed together with it."]
-    node: Annotated[str, "Node on which the pod then fits."]
+    node: Annotated[str, "Node on which the pod then fits; empty for a node that does not exist yet."]
+    costs: Annotated[list[str], "What the changes need: application, node or capacity."]
     text: Annotated[str, "The changes as a sentence."]
     command: Annotated[str | None, "Shell command that makes the changes; null if none is known."]
     deletes: Annotated[list[str], "Objects that the command deletes, as KIND/NAME."]
+    rollsOut: Annotated[list[str], "Owners that replace all their pods after the command, as KIND/NAME."]
     rights: Annotated[list[Right], "Rights that the command needs."]
     checked: Annotated[bool, "Whether the pod with the changes passed all filters on the snapshot of the attempt."]
 
@@ -84,10 +92,15 @@ def find_owner(pod: RecordedPod) -> TemplateOwner:
     """Return the object to change for a pod: its controller, or the Deployment behind its ReplicaSet."""
     if pod.owner is None:
         return TemplateOwner("Pod", pod.name)
-    template = pod.labels.get(HASH_LABEL)
-    if pod.owner.kind == "ReplicaSet" and template and pod.owner.name.endswith(f"-{template}"):
-        return TemplateOwner("Deployment", pod.owner.name.removesuffix(f"-{template}"))
-    return TemplateOwner(pod.owner.kind, pod.owner.name)
+    deployment = find_deployment(pod.owner.kind, pod.owner.name, pod.labels)
+    return TemplateOwner("Deployment", deployment) if deployment else TemplateOwner(pod.owner.kind, pod.owner.name)
+
+
+def find_deployment(kind: str, name: str, labels: Mapping[str, str]) -> str:
+    """Return the Deployment behind a pod's controller, or "" if it has none. `labels` are those of the pod."""
+    template = labels.get(HASH_LABEL)
+    is_revision = kind == "ReplicaSet" and template and name.endswith(f"-{template}")
+    return name.removesuffix(f"-{template}") if is_revision else ""
 
 
 def build_suggestions(decision: Decision) -> list[SuggestedChange]:
@@ -101,7 +114,8 @@ def build_suggestions(decision: Decision) -> list[SuggestedChange]:
 
 def build_hypothetical_suggestions(decision: Decision) -> list[SuggestedChange]:
     """Return the suggestions for a pod that does not exist: commands would change objects that do not exist either."""
-    return [suggestion | {"command": None, "deletes": [], "rights": []} for suggestion in build_suggestions(decision)]
+    nothing: Json = {"command": None, "deletes": [], "rollsOut": [], "rights": []}
+    return [suggestion | nothing for suggestion in build_suggestions(decision)]  # type: ignore[misc]
 
 
 def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChange:
@@ -113,25 +127,43 @@ def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChange:
         **first,
         "also": also,
         "node": suggestion.node,
+        "costs": _list_costs(suggestion),
         "text": " and ".join(sentences),
         "command": command,
         "deletes": deletes,
+        "rollsOut": ["/".join(owner)] if command and _rolls_out(owner, suggestion) else [],
         "rights": [] if command is None else _list_rights(pod, owner, suggestion, deletes),
         "checked": suggestion.is_checked,
     }
 
 
-def _code(change: Reason) -> str:
-    removes = "to" not in change.params and change.code in ("set-node-selector", "set-node-affinity")
-    return change.code.replace("set-", "remove-") if removes else change.code
+def _list_costs(suggestion: Suggestion) -> list[str]:
+    """Return what a suggestion changes or needs, each once: application, node or capacity."""
+    costs = dict.fromkeys(
+        "node" if c.code in _NODE_CHANGES else "capacity" if c.code in _CAPACITY_CHANGES else "application"
+        for c in suggestion.changes
+    )
+    return list(costs)
+
+
+def _rolls_out(owner: TemplateOwner, suggestion: Suggestion) -> bool:
+    """Return whether a suggestion changes the template of an owner that then replaces its pods."""
+    changes_template = bool(suggestion.patch or _list_operations(suggestion, ""))
+    return changes_template and owner.kind in ("Deployment", "StatefulSet", "DaemonSet")
 
 
 def format_change(suggestion: Suggestion, change: Reason) -> str:
     """Return a change of a suggestion as a sentence in the imperative, without a full stop."""
     params = dict(change.params) | {"node": suggestion.node, "taint": _format_taint(change.params)}
+    if change.code == "clear-taint":
+        declared = find_node_taint(params.get("key", ""))
+        params["action"] = declared.action.format_map(params) if declared else f"repair {suggestion.node}"
+    params.setdefault("difference", f"{params.get('from')} becomes {params.get('to')}")  # of earlier records
+    if params.get("to") == "":
+        params["to"] = '""'
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
-    template = CHANGES.get(_code(change), change.code)
+    template = CHANGES.get(change.code, change.code)
     return shorten_lists(template.format_map(params))
 
 
@@ -142,21 +174,30 @@ def _format_taint(params: Mapping[str, str]) -> str:
 
 def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, change: Reason) -> Change:
     """Return a change as JSON: its kind, the object and field that it changes, and the values before and after."""
-    p, code = change.params, _code(change)
-    on_pod = code == "add-toleration" and not suggestion.patch
-    spec = "spec" if on_pod or owner.kind == "Pod" else "spec.template.spec"
-    changed = f"Node/{suggestion.node}" if code in _NODE_CHANGES else f"Pod/{pod.name}" if on_pod else "/".join(owner)
+    p, code = change.params, change.code
+    spec = "spec" if owner.kind == "Pod" else "spec.template.spec"
+    is_node = code in (*_NODE_CHANGES, *_CAPACITY_CHANGES)
+    changed = "/".join(filter(None, ("Node", suggestion.node))) if is_node else "/".join(owner)
     holder = f"{spec}.{p['group']}[name={p['container']}]" if p.get("container") else spec
     field, old, new = {
         "uncordon": ("spec.unschedulable", "true", "false"),
         "label-node": (f"metadata.labels[{p.get('key')}]", p.get("from") or None, p.get("value")),
+        "remove-taint": ("spec.taints", _format_taint(p), None),
+        "clear-taint": ("spec.taints", _format_taint(p), None),
+        "add-node": ("status.allocatable", p.get("from"), p.get("to")),
+        "add-node-of-kind": (f"metadata.labels[{p.get('key')}]", p.get("from"), p.get("value")),
         "add-toleration": (f"{spec}.tolerations", None, _format_taint(p)),
+        "set-priority-class": (f"{spec}.priorityClassName", p.get("from"), p.get("to")),
+        "set-rollout-strategy": ("spec.strategy.rollingUpdate.maxSurge", None, "0"),
         "set-request": (f"{holder}.resources.requests[{p.get('resource')}]", p.get("from"), p.get("to")),
         "remove-host-port": (f"{holder}.ports.hostPort", p.get("from"), None),
         "set-node-selector": (f"{spec}.nodeSelector[{p.get('key')}]", p.get("from"), p.get("to")),
+        "remove-node-selector": (f"{spec}.nodeSelector[{p.get('key')}]", p.get("from"), None),
         "set-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), p.get("to")),
+        "remove-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), None),
+        "set-taints-policy": (_constraint_field(spec, p, "nodeTaintsPolicy"), p.get("from"), p.get("to")),
+        "remove-min-domains": (_constraint_field(spec, p, "minDomains"), p.get("from"), None),
         "set-max-skew": (_constraint_field(spec, p, "maxSkew"), p.get("from"), p.get("to")),
-        "set-node-taints-policy": (_constraint_field(spec, p, "nodeTaintsPolicy"), p.get("from"), p.get("to")),
         "set-when-unsatisfiable": (_constraint_field(spec, p, "whenUnsatisfiable"), p.get("from"), p.get("to")),
         "remove-pod-affinity": (f"{spec}.affinity.podAffinity.required", p.get("key"), None),
         "remove-pod-anti-affinity": (f"{spec}.affinity.podAntiAffinity.required", p.get("key"), None),
@@ -174,19 +215,26 @@ def build_command(pod: RecordedPod, suggestion: Suggestion) -> tuple[str | None,
     The command is None if no kubectl command can do it, for instance for a kind of owner that is not known here, or if
     a part of the suggestion is masked.
     """
-    on_node = [_node_command(suggestion.node, change) for change in suggestion.changes if change.code in _NODE_CHANGES]
-    tolerated = [change for change in suggestion.changes if change.code == "add-toleration"]
-    if not suggestion.patch and not tolerated:
-        return _join(on_node), []
-    if not suggestion.patch:
-        patch = _json_patch("/spec/tolerations", tolerated, "count")
-        return _join([*on_node, f"kubectl -n {pod.namespace} patch pod {pod.name} --type=json -p {patch}"]), []
+    owner, codes = find_owner(pod), {change.code for change in suggestion.changes}
+    if not codes.isdisjoint(_MANUAL_CHANGES):
+        return None, []
+    commands = [_node_command(suggestion.node, change) for change in suggestion.changes if change.code in _NODE_CHANGES]
+    if "set-rollout-strategy" in codes:
+        if owner.kind != "Deployment":
+            return None, []
+        patch = _quote({"spec": {"strategy": _STRATEGY}})
+        commands.append(f"kubectl -n {pod.namespace} patch deployment {owner.name} -p {patch}")
+    if codes == {"add-toleration"} and owner.kind == "Pod":
+        patch = _quote(_list_operations(suggestion, "/spec"))
+        return f"kubectl -n {pod.namespace} patch pod {pod.name} --type=json -p {patch}", []
+    if not suggestion.patch and not _list_operations(suggestion, ""):
+        return _join(commands), []
     try:
-        patch_spec = json.loads(suggestion.patch)
+        patch_spec = json.loads(suggestion.patch or "{}")
     except ValueError:  # masked
         return None, []
-    changed = _change_owner(pod, find_owner(pod), patch_spec, tolerated)
-    return (None, []) if changed is None else (_join([*on_node, *changed[0]]), changed[1])
+    changed = _change_owner(pod, owner, patch_spec, suggestion)
+    return (None, []) if changed is None else (_join([*commands, *changed[0]]), changed[1])
 
 
 def _list_rights(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, deletes: Sequence[str]) -> list[Right]:
@@ -194,9 +242,13 @@ def _list_rights(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion,
     rights = []
     if any(change.code in _NODE_CHANGES for change in suggestion.changes):
         rights.append(("patch", "nodes", ""))
-    if not suggestion.patch:
-        tolerated = any(change.code == "add-toleration" for change in suggestion.changes)
-        rights += [("patch", "pods", pod.namespace)] if tolerated else []
+    codes = {change.code for change in suggestion.changes}
+    if "set-rollout-strategy" in codes:
+        rights.append(("patch", "deployments.apps", pod.namespace))
+    if codes == {"add-toleration"} and owner.kind == "Pod":
+        rights.append(("patch", "pods", pod.namespace))
+    elif not suggestion.patch and not _list_operations(suggestion, ""):
+        pass
     elif owner.kind in _TEMPLATES:
         group = "" if owner.kind == "ReplicationController" else ".apps"
         rights.append(("patch", f"{_TEMPLATES[owner.kind]}s{group}", pod.namespace))
@@ -214,34 +266,33 @@ def _join(commands: Sequence[str]) -> str:
 def _node_command(node: str, change: Reason) -> str:
     if change.code == "uncordon":
         return f"kubectl uncordon {node}"
+    if change.code == "remove-taint":
+        return f"kubectl taint node {node} {_format_taint(change.params)}-"
     overwrite = " --overwrite" if change.params.get("from") else ""
     return f"kubectl label node {node} {change.params['key']}={change.params['value']}{overwrite}"
 
 
 def _change_owner(
-    pod: RecordedPod, owner: TemplateOwner, patch_spec: Json, tolerated: Sequence[Reason]
+    pod: RecordedPod, owner: TemplateOwner, patch_spec: Json, suggestion: Suggestion
 ) -> tuple[list[str], list[str]] | None:
     """Return the commands that give the pod another spec, and the objects that they delete; None if none is known."""
     kubectl = f"kubectl -n {pod.namespace}"
-    if owner.kind == "Pod":
-        local = [_local_patch({"spec": patch_spec})]
-        local += [_local_patch(_json_patch("/spec/tolerations", tolerated, "count"))] if tolerated else []
-        return [_replace(f"{kubectl} get pod {owner.name}", local, kubectl)], [f"Pod/{owner.name}"]
-    if owner.kind == "Job":
-        labels = dict.fromkeys(_RUN_LABELS)
-        template = {"metadata": {"labels": labels}, "spec": patch_spec}
-        local = [_local_patch({"spec": {"selector": None, "template": template}})]
-        if tolerated:
-            local.append(_local_patch(_json_patch("/spec/template/spec/tolerations", tolerated, "templateCount")))
-        return [_replace(f"{kubectl} get job {owner.name}", local, kubectl)], [f"Job/{owner.name}"]
-    if owner.kind not in _TEMPLATES or (tolerated and owner.kind == "DaemonSet"):
-        return None  # of a DaemonSet's pods, the controller adds tolerations that the template lacks
+    operations = _list_operations(suggestion, "/spec" if owner.kind == "Pod" else "/spec/template/spec")
+    if owner.kind in ("Pod", "Job"):
+        spec: Json = patch_spec
+        if owner.kind == "Job":
+            template = {"metadata": {"labels": dict.fromkeys(_RUN_LABELS)}, "spec": patch_spec}
+            spec = {"selector": None, "template": template}
+        local = [_local_patch({"spec": spec})] if spec else []
+        local += [_local_patch(operations)] if operations else []
+        get = f"{kubectl} get {owner.kind.lower()} {owner.name}"
+        return [_replace(get, local, kubectl)], ["/".join(owner)]
+    if owner.kind not in _TEMPLATES:
+        return None
     patch_command = f"{kubectl} patch {_TEMPLATES[owner.kind]} {owner.name}"
-    commands = []
-    if tolerated:
-        patch = _json_patch("/spec/template/spec/tolerations", tolerated, "templateCount")
-        commands.append(f"{patch_command} --type=json -p {patch}")
-    commands.append(f"{patch_command} -p {_quote({'spec': {'template': {'spec': patch_spec}}})}")
+    commands = [f"{patch_command} --type=json -p {_quote(operations)}"] if operations else []
+    if patch_spec:
+        commands.append(f"{patch_command} -p {_quote({'spec': {'template': {'spec': patch_spec}}})}")
     if owner.kind not in _DELETES_POD:
         return commands, []
     return [*commands, f"{kubectl} delete pod {pod.name}"], [f"Pod/{pod.name}"]
@@ -251,25 +302,33 @@ def _replace(get: str, local: Sequence[str], kubectl: str) -> str:
     return " | ".join([f"{get} -o json", *local, f"{kubectl} replace --force -f -"])
 
 
-def _local_patch(patch: Json | str) -> str:
-    arguments = f"--type=json -p {patch}" if isinstance(patch, str) else f"-p {_quote(patch)}"
-    return f"kubectl patch --local -f - {arguments} -o json"
+def _local_patch(patch: Json | list[Json]) -> str:
+    type_ = "--type=json " if isinstance(patch, list) else ""
+    return f"kubectl patch --local -f - {type_}-p {_quote(patch)} -o json"
 
 
-def _json_patch(path: str, tolerated: Sequence[Reason], count: str) -> str:
-    """Return a JSON patch, quoted for the shell, that adds tolerations at the end of the list at `path`.
+def _list_operations(suggestion: Suggestion, spec: str) -> list[Json]:
+    """Return the operations of a JSON patch for changes of lists without a merge key; `spec` is the path of the spec.
 
-    `count` is the parameter that says how many tolerations the list has: an absent list is added first.
+    Tolerations are added at the end of their list, or with it if the pod has none. Of several terms of a pod affinity,
+    the one that is meant is removed, after a test that the template has it.
     """
-    added = []
-    for change in tolerated:
+    operations, added = list[Json](), list[Json]()
+    for change in suggestion.changes:
         p = change.params
-        operator = {"operator": "Equal", "value": p["value"]} if p.get("value") else {"operator": "Exists"}
-        added.append({"key": p.get("key", "")} | operator | {"effect": p.get("effect", "")})
-    exists = any(change.params.get(count, "0") != "0" for change in tolerated)
-    first = [] if exists else [{"op": "add", "path": path, "value": added}]
-    each = [{"op": "add", "path": f"{path}/-", "value": toleration} for toleration in added] if exists else []
-    return _quote([*first, *each])
+        if change.code in _AFFINITIES and "index" in p:
+            path = f"{spec}/affinity/{_AFFINITIES[change.code]}/{_REQUIRED}/{p['index']}"
+            operations.append({"op": "test", "path": f"{path}/topologyKey", "value": p.get("key")})
+            operations.append({"op": "remove", "path": path})
+        elif change.code == "add-toleration":
+            operator = {"operator": "Equal", "value": p["value"]} if p.get("value") else {"operator": "Exists"}
+            toleration = {"key": p.get("key", "")} | operator | {"effect": p.get("effect", "")}
+            count = p.get("count" if spec == "/spec" else "templateCount", "0")
+            if count != "0":
+                operations.append({"op": "add", "path": f"{spec}/tolerations/-", "value": toleration})
+            else:
+                added.append(toleration)
+    return [*operations, *([{"op": "add", "path": f"{spec}/tolerations", "value": added}] if added else [])]
 
 
 def _quote(patch: Any) -> str:

@@ -51,8 +51,9 @@ CAUSES: Final[Mapping[Cause, str]] = {
 REMEDIES: Final[Mapping[str, str]] = {
     "unschedulable": "uncordon {node}",
     "untolerated-taint": "tolerate {taints} ({node})",
+    "untolerated-taint/declared": "{action} (taint {taint})",
     "node-affinity": "label {node} so that it matches {wants}",
-    "node-affinity/identity": "add a node that matches {wants}, or use an image and selectors for the nodes that exist",
+    "node-affinity/identity": "change what the pod selects, or add a node that matches {wants}",
     "ports": "free host port {ports} on {node}",
     "too-many-pods": "remove a pod from {node}: its limit of {allocatable} pods is reached",
     "too-many-pods/daemon": "give {owner} a priority class above those of the pods on {node}, or remove one of them:"
@@ -75,6 +76,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "volume-limit": "detach a volume of {driver} from {node}",
     "csi-driver-missing": "install the CSI driver {driver} on {node}, or wait until it has registered there",
     "volume-affinity": "run the pod where volume {volume} is ({wants}), not on {node}",
+    "volume-affinity/gone": "bring back node {wants}, which does not exist, or delete the claim of volume {volume} and"
+    " restore its data to a new one",
     "no-volume": "add a volume for claim {claim} that {node} can reach",
     "no-volume/elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
     "no-space": "make room for class {storage_class} where {node} can reach it",

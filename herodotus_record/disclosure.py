@@ -53,8 +53,8 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     **dict.fromkeys(("change", "rules", "version", "source"), _N),
     "node": Discloses.NODES,
     # of the pod itself, in suggestions
-    **dict.fromkeys(("container", "group", "from", "to"), Discloses.THIS_POD),
-    "templateCount": _N,
+    **dict.fromkeys(("container", "group", "from", "to", "difference"), Discloses.THIS_POD),
+    **dict.fromkeys(("templateCount", "index"), _N),
     # of other pods
     "pod": Discloses.POD,
     "victim": Discloses.PODS,

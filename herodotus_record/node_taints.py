@@ -1,50 +1,112 @@
-"""Taints that a component sets and removes by itself: no pod should tolerate them to get a node.
+"""Taints that state a node's condition, start or removal, or reserve it, and what to do about each.
 
-Each states what a node lacks, or that it starts or goes. What helps is that the component does its part.
+Owns: the one declaration of taints that no pod should be made to tolerate. Does not own: which nodes have them, the
+check of a suggestion (`scheduler.engine.suggestions`), sentences around an action (`herodotus_answers`).
 
-Source: k8s.io/api core/v1 well_known_taints, cluster-autoscaler utils/taints, Karpenter's v1 taints, and the documents
-of Cilium, the AWS and GCP storage drivers and the node readiness controller.
+Sources: k8s.io/api/core/v1/well_known_taints.go, k8s.io/cloud-provider/api, cluster-autoscaler's utils/taints,
+Karpenter's pkg/apis/v1/taints.go, and the documentation of the agents that remove a taint once they are ready.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final
 
-_AGENT: Final = "wait until the agent that removes the taint {key} runs on {node}"
-_AUTOSCALER: Final = "wait for another node: an autoscaler removes {node} ({key})"
-# How a key begins, and what to do about it; the first that matches counts. Filled with the key and the node.
-_REMEDIES: Final = (
-    ("node.kubernetes.io/unschedulable", "uncordon {node}"),
-    ("node.kubernetes.io/not-ready", "mend {node}: it is not ready ({key})"),
-    ("node.kubernetes.io/unreachable", "mend {node}: its kubelet does not report ({key})"),
-    ("node.kubernetes.io/memory-pressure", "free memory on {node} ({key})"),
-    ("node.kubernetes.io/disk-pressure", "free disk space on {node} ({key})"),
-    ("node.kubernetes.io/pid-pressure", "end processes on {node} ({key})"),
-    ("node.kubernetes.io/network-unavailable", "see the network plugin of {node} ({key})"),
-    ("node.kubernetes.io/", "mend {node}: {key}"),
-    (
+
+class TaintKind(Enum):
+    """What a taint of the system says about its node."""
+
+    CLEARS = auto()  # the node is starting or in trouble; whoever set the taint removes it when that is over
+    LEAVES = auto()  # the node is about to be removed or replaced
+    RESERVED = auto()  # the node is for other pods, such as those of the control plane
+
+
+@dataclass(frozen=True)
+class NodeTaint:
+    """A taint of the system. `key` is its key, in which `*` stands for any characters.
+
+    `action` is a sentence in the imperative that says what to do instead of tolerating the taint, with {node}.
+    """
+
+    key: str
+    kind: TaintKind
+    action: str
+
+    def matches(self, key: str) -> bool:
+        """Return whether this declaration is about a taint with the key."""
+        return fnmatchcase(key, self.key)
+
+
+_CLEARS, _LEAVES, _RESERVED = TaintKind.CLEARS, TaintKind.LEAVES, TaintKind.RESERVED
+_AGENT: Final = "wait until the agent that sets this taint is ready on {node}, or repair it"
+_REMOVED: Final = "wait for another node: {node} is being removed"
+
+# The first declaration that matches a key counts.
+NODE_TAINTS: Final[tuple[NodeTaint, ...]] = (
+    NodeTaint(
         "node.cloudprovider.kubernetes.io/uninitialized",
-        "see whether the cloud-controller-manager runs, which initializes {node} ({key})",
+        _CLEARS,
+        "let the cloud-controller-manager initialize {node}: it must run and know the node",
     ),
-    ("node.cloudprovider.kubernetes.io/", "see {node} at the cloud provider ({key})"),
-    ("ToBeDeletedByClusterAutoscaler", _AUTOSCALER),
-    ("DeletionCandidateOfClusterAutoscaler", _AUTOSCALER),
-    ("karpenter.sh/disrupted", _AUTOSCALER),
-    ("karpenter.sh/disruption", _AUTOSCALER),
-    ("cloud.google.com/impending-node-termination", "wait for another node: {node} is about to end ({key})"),
-    ("NodeWithImpairedVolumes", "mend the volumes of {node} ({key})"),
-    ("karpenter.sh/unregistered", "wait until {node} has joined the cluster ({key})"),
-    ("ignore-taint.cluster-autoscaler.kubernetes.io/", _AGENT),
-    ("startup-taint.cluster-autoscaler.kubernetes.io/", _AGENT),
-    ("status-taint.cluster-autoscaler.kubernetes.io/", _AGENT),
-    ("readiness.k8s.io/", _AGENT),
+    NodeTaint("node.cloudprovider.kubernetes.io/shutdown", _CLEARS, "start the machine of {node}, which is shut down"),
+    NodeTaint("node.cloudprovider.kubernetes.io/*", _CLEARS, "let the cloud-controller-manager repair {node}"),
+    NodeTaint("node.kubernetes.io/not-ready", _CLEARS, "repair {node}: its kubelet does not report Ready"),
+    NodeTaint(
+        "node.kubernetes.io/unreachable",
+        _CLEARS,
+        "bring {node} back or delete it: its kubelet does not reach the API server",
+    ),
+    NodeTaint("node.kubernetes.io/memory-pressure", _CLEARS, "free memory on {node}, whose kubelet reports pressure"),
+    NodeTaint(
+        "node.kubernetes.io/disk-pressure", _CLEARS, "free disk space on {node}, whose kubelet reports disk pressure"
+    ),
+    NodeTaint("node.kubernetes.io/pid-pressure", _CLEARS, "end processes on {node}: its kubelet reports PID pressure"),
+    NodeTaint(
+        "node.kubernetes.io/network-unavailable",
+        _CLEARS,
+        "let the network plugin or the route controller set up the network of {node}",
+    ),
+    NodeTaint("node.kubernetes.io/out-of-service", _CLEARS, "repair {node}, which was declared out of service"),
+    NodeTaint("node.kubernetes.io/unschedulable", _CLEARS, "uncordon {node}"),
+    NodeTaint("node.kubernetes.io/*", _CLEARS, "repair {node}"),
+    NodeTaint("node.cilium.io/agent-not-ready", _CLEARS, "wait until Cilium's agent is ready on {node}, or repair it"),
+    NodeTaint("node.cilium.io/*", _CLEARS, "wait until Cilium's agent is ready on {node}, or repair it"),
+    NodeTaint("cni.istio.io/not-ready", _CLEARS, "wait until Istio's CNI agent is ready on {node}, or repair it"),
+    NodeTaint(
+        "*.csi.*/agent-not-ready",
+        _CLEARS,
+        "wait until the CSI driver that sets this taint is ready on {node}, or repair it",
+    ),
+    NodeTaint("readiness.k8s.io/*", _CLEARS, "wait until {node} meets its readiness rule, or repair what it waits for"),
+    NodeTaint("*/agent-not-ready", _CLEARS, _AGENT),
+    NodeTaint("*/not-ready", _CLEARS, _AGENT),
+    NodeTaint("startup-taint.cluster-autoscaler.kubernetes.io/*", _CLEARS, _AGENT),
+    NodeTaint("ignore-taint.cluster-autoscaler.kubernetes.io/*", _CLEARS, _AGENT),
+    NodeTaint("status-taint.cluster-autoscaler.kubernetes.io/*", _CLEARS, _AGENT),
+    NodeTaint("NodeWithImpairedVolumes", _CLEARS, "repair the volumes of {node} that do not attach"),
+    NodeTaint("karpenter.sh/unregistered", _CLEARS, "wait until Karpenter has registered {node}"),
+    NodeTaint("karpenter.sh/*", _LEAVES, _REMOVED),
+    NodeTaint("ToBeDeletedByClusterAutoscaler", _LEAVES, _REMOVED),
+    NodeTaint("DeletionCandidateOfClusterAutoscaler", _LEAVES, _REMOVED),
+    NodeTaint("cloud.google.com/impending-node-termination", _LEAVES, _REMOVED),
+    NodeTaint("cloud.google.com/gke-quick-remove", _LEAVES, _REMOVED),
+    NodeTaint("aws-node-termination-handler/*", _LEAVES, _REMOVED),
+    NodeTaint("remediation.medik8s.io/*", _LEAVES, _REMOVED),
+    NodeTaint("medik8s.io/*", _LEAVES, _REMOVED),
+    NodeTaint("node-role.kubernetes.io/*", _RESERVED, "add a node for other pods: {node} is reserved for its role"),
+    NodeTaint("CriticalAddonsOnly", _RESERVED, "add a node for other pods: {node} is reserved for add-ons"),
+    NodeTaint(
+        "components.gke.io/gke-managed-components",
+        _RESERVED,
+        "add a node for other pods: {node} is reserved for components of GKE",
+    ),
 )
-_AGENT_SUFFIXES: Final = ("/agent-not-ready", "/not-ready", "/cni-not-ready", "/startup")
 
 
-def find_taint_remedy(key: str) -> str | None:
-    """Return what to do about a taint that its component removes, as a template of `key` and `node`, or None."""
-    for beginning, remedy in _REMEDIES:
-        if key.startswith(beginning):
-            return remedy
-    return _AGENT if key.endswith(_AGENT_SUFFIXES) else None
+@lru_cache(maxsize=1024)
+def find_node_taint(key: str) -> NodeTaint | None:
+    """Return the declaration of a taint of the system, or None for a taint that a pod may be made to tolerate."""
+    return next((taint for taint in NODE_TAINTS if taint.matches(key)), None)

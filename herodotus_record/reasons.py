@@ -23,7 +23,7 @@ from herodotus_record.model import Reason
 
 # The version of the vocabulary: codes of reasons and changes, outcomes and parameters. Raise it with every addition.
 # What is published is neither renamed nor removed nor given another meaning (docs/reasons.md).
-VERSION: Final = 1
+VERSION: Final = 2
 # {name} shows a parameter (`reason_parameters`). Those that a sentence does not show are used by Herodotus' own texts.
 CATALOGUE: Final[dict[str, str]] = {
     # NodeUnschedulable, NodeName, TaintToleration
@@ -147,15 +147,25 @@ CHANGES: Final[dict[str, str]] = {
     "add-toleration": "tolerate the taint {taint}",
     "set-request": "lower the {resource} request{container} from {from} to {to}",
     "remove-host-port": "give up host port {ports}{container}",
+    "remove-taint": "remove the taint {taint} from {node}",
+    "clear-taint": "{action} (taint {taint})",
     "set-node-selector": "change the node selector from {key}={from} to {key}={to}",
     "remove-node-selector": "remove {key}={from} from the node selector",
-    "set-node-affinity": "change the required node affinity from {from} to {to}",
+    "set-node-affinity": "change the required node affinity: {difference}",
     "remove-node-affinity": "remove the required node affinity {from}",
+    "set-taints-policy": "do not count nodes whose taints the pod does not tolerate when it is spread over {key}"
+    " (nodeTaintsPolicy: Honor)",
+    "remove-min-domains": "remove minDomains {from} for {key}",
     "set-max-skew": "raise maxSkew from {from} to {to} for {key}",
-    "set-node-taints-policy": "spread over {key} without nodes of untolerated taints (nodeTaintsPolicy: Honor)",
     "set-when-unsatisfiable": "spread over {key} only where possible (ScheduleAnyway)",
     "remove-pod-affinity": "remove the required pod affinity for {key}",
     "remove-pod-anti-affinity": "remove the required pod anti-affinity for {key}",
+    "set-priority-class": "raise the priority from {from} with the priority class {to}: pods of lower priority on"
+    " {node} then make room",
+    "set-rollout-strategy": "let the rollout delete an old pod before it creates a new one (maxSurge 0,"
+    " maxUnavailable 1): old pods hold its place",
+    "add-node": "add a node that can hold {to}: the largest can hold {from}",
+    "add-node-of-kind": "add a node with {key}={value}: the nodes have {from}, which needs another image",
 }
 
 

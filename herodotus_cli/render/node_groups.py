@@ -142,7 +142,7 @@ def _explain(verdict: Json) -> str:
     if verdict["unknown"]:
         parts.append(verdict["unknown"])
     if verdict["change"] and verdict["verdict"] == "DoesNotFit":
-        parts.append(f"suggestion: {verdict['change']}")
+        parts.append(f"fix: {verdict['change']}")
     return "; ".join(parts) or "–"
 
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from herodotus_answers.holders import Holders
 
 Json = dict[str, Any]
-_INDENT = " " * 5  # as wide as the label FIX
+_INDENT = " " * 5  # less than the label of a fix, because commands are long
 _NOT_CHECKED = "not checked"
+_COSTS = {"application": "changes the application", "node": "changes a node", "capacity": "needs capacity"}
 _MAX_HOLDERS = 5
 
 
@@ -56,11 +57,15 @@ def _sentence(label: str, text: str) -> list[Block]:
 
 def _describe(suggestion: Json, *, with_commands: bool) -> str:
     """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
-    notes = [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] and with_commands else []
-    if with_commands and not suggestion["command"]:
-        notes.append(f"no command known for {suggestion['object']}")
+    is_of_node = suggestion["object"].partition("/")[0] == "Node"
+    notes = [_COSTS[cost] for cost in suggestion["costs"]]
+    if with_commands:
+        notes += [f"rolls out {', '.join(suggestion['rollsOut'])}"] if suggestion["rollsOut"] else []
+        notes += [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] else []
+        if not is_of_node and not suggestion["command"]:
+            notes.append(f"no command known for {suggestion['object']}")
     notes += [] if suggestion["checked"] else [_NOT_CHECKED]
-    fits = "" if suggestion["object"] == f"Node/{suggestion['node']}" else f": fits {suggestion['node']}"
+    fits = "" if is_of_node else f": fits {suggestion['node']}"
     return f"{suggestion['text']}{fits}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
@@ -72,20 +77,18 @@ def build_holders(holders: Holders) -> list[Block]:
     what = ", ".join(held.names) if held.kind != "pod" else "its place"
     has_amount = held.kind == "resource" and held.names != ("pods",)
     title = f"HOLDS {what.upper() if has_amount else what} ON {held.node}"
-    has_notes = any(holder.note for holder in holders.pods[:_MAX_HOLDERS])
     rows = [
         (
             holder.pod,
             *([format_quantity(held.names[0], holder.amount)] if has_amount else []),
             str(holder.priority),
             holder.owner or "–",
-            *([holder.note or "–"] if has_notes else []),
         )
         for holder in holders.pods[:_MAX_HOLDERS]
     ]
-    header = (title, *(["REQUEST"] if has_amount else []), "PRIORITY", "OWNER", *(["STATE"] if has_notes else []))
+    header = (title, *(["REQUEST"] if has_amount else []), "PRIORITY", "OWNER")
     omitted = len(holders.pods) - len(rows)
-    table = build_table(header, rows, right=range(1, 3 if has_amount else 2))
+    table = build_table(header, rows, right=range(1, len(header) - 1))
     more = f"… and {format_count(omitted, 'other pod')}. " if omitted else ""
     return [table, TextLine(more + _describe_enough(holders), "dim")]
 

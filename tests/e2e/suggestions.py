@@ -96,6 +96,7 @@ def _pod_terms(kind: str, **labels: str) -> Json:
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
+EXISTS = {"key": "app", "operator": "Exists"}
 SIDE = {"name": "side", "image": "registry.example/side:1", "resources": {"requests": {"cpu": "50m"}}}
 # The reason for which a workload is stuck -> the spec of its pods.
 STUCK: dict[str, Callable[[], Json]] = {
@@ -165,6 +166,31 @@ STUCK: dict[str, Callable[[], Json]] = {
             }
         },
     },
+    "one of two terms to avoid": lambda: {
+        "containers": [_container()],
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "web"}}},
+                    {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [EXISTS]}},
+                ]
+            }
+        },
+    },
+    "the name of a node that is gone": lambda: {"containers": [_container()], "nodeSelector": {HOST: "node-gone"}},
+    "two terms for no node": lambda: {
+        "containers": [_container()],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1"]}]},
+                        {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["nvme"]}]},
+                    ]
+                }
+            }
+        },
+    },
     "tainted nodes and too much cpu": lambda: {
         "containers": [_container(resources=_requests(cpu="24"))],
         "nodeSelector": {"pool": "dedicated"},
@@ -229,13 +255,15 @@ class SuggestionTrial:
         self._cluster, self._explain = cluster, explain
         self._scheduler, self._patience_s = scheduler, patience_s
         self.figures = SuggestionFigures()
+        self._running: list[Json] = []
 
     def populate(self, rng: random.Random, nodes: int, pods: int) -> None:
         """Create the namespace, the nodes and the running pods."""
         self._cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         made = list(make_nodes(rng, nodes))
         self._cluster.create_all(_NODES, made)
-        self._cluster.create_all(_PATHS["Pod"], make_running_pods(rng, made, pods))
+        self._running = list(make_running_pods(rng, made, pods))
+        self._cluster.create_all(_PATHS["Pod"], self._running)
 
     def try_workload(self, name: str, kind: str, reason: str) -> None:
         """Create the workload, and carry out each of its suggestions on a workload that is created anew."""
@@ -315,6 +343,10 @@ class SuggestionTrial:
             node = f"{_NODES}/{suggestion['node']}"
             if change["kind"] == "uncordon":
                 self._cluster.patch(node, {"spec": {"unschedulable": True}})
+            elif change["kind"] == "set-priority-class":  # running pods were preempted
+                names = {pod["metadata"]["name"] for pod in self._cluster.items(_PATHS["Pod"])}
+                evicted = [pod for pod in self._running if pod["metadata"]["name"] not in names]
+                self._cluster.create_all(_PATHS["Pod"], evicted)
             elif change["kind"] == "label-node":
                 key = change["field"].removeprefix("metadata.labels[").removesuffix("]")
                 self._cluster.patch(node, {"metadata": {"labels": {key: change["from"]}}})

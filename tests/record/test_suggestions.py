@@ -115,9 +115,11 @@ def test_a_change_is_structured_and_a_sentence() -> None:
         "to": "1700m",
         "also": [],
         "node": "worker-1",
+        "costs": ["application"],
         "text": "lower the cpu request of container app from 2 to 1700m",
         "command": "",
         "deletes": ["Pod/web-1"],
+        "rollsOut": ["StatefulSet/web"],
         "rights": [
             {"verb": "patch", "resource": "statefulsets.apps", "namespace": "shop"},
             {"verb": "delete", "resource": "pods", "namespace": "shop"},
@@ -133,11 +135,39 @@ def test_a_change_is_structured_and_a_sentence() -> None:
         ("0", [{"op": "add", "path": "/spec/tolerations", "value": [TOLERATION]}]),
     ],
 )
-def test_a_toleration_is_added_to_the_pending_pod_itself(count: str, added: list[Json]) -> None:
-    found = build(Suggestion("n", (Reason("add-toleration", TAINT | {"count": count}),)), Owner("StatefulSet", "web"))
+def test_a_toleration_is_added_to_a_pod_without_an_owner(count: str, added: list[Json]) -> None:
+    found = build(Suggestion("n", (Reason("add-toleration", TAINT | {"count": count}),)))
     assert found["command"].startswith("kubectl -n shop patch pod web-1 --type=json -p ")
     assert patches(found["command"]) == [added]
     assert (found["object"], found["deletes"]) == ("Pod/web-1", [])
+
+
+def test_the_template_of_the_owner_gets_the_toleration() -> None:
+    tolerated = Suggestion("n", (Reason("add-toleration", TAINT),))
+    added = [{"op": "add", "path": "/spec/template/spec/tolerations", "value": [TOLERATION]}]
+    for kind, deletes in (("StatefulSet", ["Pod/web-1"]), ("DaemonSet", []), ("Job", ["Job/web"])):
+        found = build(tolerated, Owner(kind, "web"))
+        assert (patches(found["command"])[-1], found["deletes"]) == (added, deletes)
+    assert build(tolerated, Owner("Rollout", "web"))["command"] is None
+
+
+def test_one_of_several_terms_is_removed_after_a_test_that_it_is_the_one() -> None:
+    term = Reason("remove-pod-anti-affinity", {"key": "zone", "index": "1"})
+    found = build(Suggestion("n", (term,)), Owner("ReplicaSet", "web-5f7"), {"pod-template-hash": "5f7"})
+    path = "/spec/template/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/1"
+    test, removal = {"op": "test", "path": f"{path}/topologyKey", "value": "zone"}, {"op": "remove", "path": path}
+    assert patches(found["command"]) == [[test, removal]]
+    assert found["command"].startswith("kubectl -n shop patch deployment web --type=json -p ")
+    assert found["rollsOut"] == ["Deployment/web"]
+
+
+def test_changes_that_no_command_makes_have_none() -> None:
+    taint = Reason("clear-taint", {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"})
+    found = build(Suggestion("n", (taint, LOWERED), json.dumps(SPEC)))
+    assert (found["command"], found["costs"], found["deletes"]) == (None, ["node", "application"], [])
+    assert found["text"].startswith("free disk space on n, whose kubelet reports disk pressure (taint ")
+    larger = build(Suggestion("", (Reason("add-node", {"from": "4 cpu", "to": "6 cpu"}),)))
+    assert (larger["command"], larger["costs"]) == (None, ["capacity"])
 
 
 def test_with_another_change_the_template_gets_the_toleration() -> None:
@@ -146,7 +176,6 @@ def test_with_another_change_the_template_gets_the_toleration() -> None:
     added = [{"op": "add", "path": "/spec/template/spec/tolerations", "value": [TOLERATION]}]
     assert patches(found["command"]) == [added, in_template(SPEC)]
     assert [change["kind"] for change in found["also"]] == ["set-request"]
-    assert build(both, Owner("DaemonSet", "web"))["command"] is None
 
 
 def test_changes_of_a_node_come_first() -> None:
@@ -163,9 +192,7 @@ def test_every_change_has_a_sentence_and_a_field() -> None:
     every = {"key": "k", "value": "v", "effect": "e", "from": "1", "to": "2", "ports": "80/TCP", "container": "c"}
     every |= {"group": "containers", "resource": "cpu"}
     for code in CHANGES:
-        params = {k: v for k, v in every.items() if k != "to" or not code.startswith("remove-node")}
-        change = Reason(code.replace("remove-node", "set-node"), params)
-        found = build(Suggestion("n", (change,), "{}"))
+        found = build(Suggestion("n", (Reason(code, every),), "{}"))
         assert found["kind"] == code
         assert found["field"], code
         assert "{" not in found["text"]

@@ -147,7 +147,8 @@ class PodBuilder:
     def anti_affinity(self, topology_key: str, **match_labels: str) -> PodBuilder:
         term = {"topologyKey": topology_key, "labelSelector": {"matchLabels": match_labels}}
         affinity = self.spec.setdefault("affinity", {})
-        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        anti_affinity = affinity.setdefault("podAntiAffinity", {})
+        anti_affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", []).append(term)
         return self
 
     # --- scheduling ---

@@ -67,14 +67,19 @@ export function headline(answer, names) {
 export function suggestions(answer, names, { commands = true } = {}) {
   const found = answer.suggestions ?? [];
   if (!found.length) {
-    return answer.possibleChanges.length ? el("section", { class: "suggestion", "aria-label": "Suggestion" }, el("p", {}, el("b", { class: "label" }, "FIX"), withNodes(answer.possibleChanges.join(" and "), names), " (not checked)")) : "";
+    return answer.possibleChanges.length ? el("section", { class: "suggestion", "aria-label": "Fix" }, el("p", {}, el("b", { class: "label" }, "FIX"), withNodes(answer.possibleChanges.join(" and "), names), " (not checked)")) : "";
   }
-  return el("section", { class: "suggestion", "aria-label": "Suggestion" }, found.map((one, i) => suggestion(one, i ? "or" : "FIX", names, commands)));
+  return el("section", { class: "suggestion", "aria-label": "Fix" }, found.map((one, i) => suggestion(one, i ? "or" : "FIX", names, commands)));
 }
 
+const COSTS = { application: "changes the application", node: "changes a node", capacity: "needs capacity" };
+
 function suggestion(one, label, names, commands) {
-  const known = [commands && !one.command ? `no command known for ${one.object}` : "", one.checked ? "" : "not checked"].filter(Boolean);
-  const fits = one.object === `Node/${one.node}` ? "" : [": fits ", nodeLink(one.node)];
+  const ofNode = one.object.split("/")[0] === "Node";
+  const rollsOut = commands && one.rollsOut.length ? `rolls out ${one.rollsOut.join(", ")}` : "";
+  const unknown = commands && !one.command && !ofNode ? `no command known for ${one.object}` : "";
+  const known = [...one.costs.map((cost) => COSTS[cost]), rollsOut, unknown, one.checked ? "" : "not checked"].filter(Boolean);
+  const fits = ofNode ? "" : [": fits ", nodeLink(one.node)];
   return el("div", { class: "one-suggestion" },
     el("p", {}, el("b", { class: "label" }, label), withNodes(one.text, names), fits, known.length ? ` (${known.join("; ")})` : "",
       commands && one.deletes.length ? el("span", { class: "deletes" }, `deletes ${one.deletes.join(", ")}`) : ""),

@@ -60,7 +60,7 @@ async function pending(namespace) {
     group.oldestAt ? ago(group.oldestAt) : "–",
   ]);
   const left = answer.groups.length - rows.length;
-  const columns = [["Count", "number"], ["Reason"], ["Suggestion for the first"], ["Pods", "long"], ["Oldest"]];
+  const columns = [["Count", "number"], ["Reason"], ["Fix for the first"], ["Pods", "long"], ["Oldest"]];
   return {
     answer: el("p", { class: `answer ${waiting ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, sign), said, late),
     body: rows.length ? [table("Pending pods by reason", columns, rows), left > 0 ? el("p", {}, link("pending", { namespace }, `${count(left, "more reason")}`)) : ""] : el("p", { class: "quiet" }, answer.noRecords ? "An installation needs a minute or two for its first records." : "Nothing waits."),
@@ -82,7 +82,7 @@ async function suggestionOf({ namespace, id }) {
   if (!known.has(id)) {
     const answer = await get(path("namespaces", namespace, "podexplanations", id)).catch(() => null);
     const best = answer?.suggestions?.[0];
-    known.set(id, answer && (best ? `${best.text}${best.node && !best.object.startsWith("Node/") ? `: fits ${best.node}` : ""}` : answer.possibleChanges.join(" and ")));
+    known.set(id, answer && (best ? `${best.text}${best.node && !best.object.startsWith("Node") ? `: fits ${best.node}` : ""}` : answer.possibleChanges.join(" and ")));
   }
   return known.get(id) ? link("decision", { namespace, name: id }, known.get(id)) : "–";
 }

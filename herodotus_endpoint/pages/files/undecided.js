@@ -18,7 +18,7 @@ export async function undecided(namespace, name, recorded) {
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), name),
     el("p", { class: "stateline" }, owner ? [workloadLink(namespace, workloadOf(`${owner.kind}/${owner.name}`, metadata.labels)), " · "] : "", "created ", ago(metadata.creationTimestamp)),
     el("p", { class: "answer" }, found.said),
-    found.suggestions ? el("section", { class: "suggestion", "aria-label": "Suggestion" }, found.suggestions.map(([text, command], i) => el("div", { class: "one-suggestion" },
+    found.suggestions ? el("section", { class: "suggestion", "aria-label": "Fix" }, found.suggestions.map(([text, command], i) => el("div", { class: "one-suggestion" },
       el("p", {}, el("b", { class: "label" }, i ? "or" : "FIX"), text), el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${text}` }, el("code", {}, command)))))) : "",
   ];
 }

@@ -92,6 +92,12 @@ function headline({ headline: said, outcome, message }: PodExplanation): string 
   return said;
 }
 
+const COSTS: Record<string, string> = {
+  application: 'changes the application',
+  node: 'changes a node',
+  capacity: 'needs capacity',
+};
+
 function Suggestions({ answer }: { answer: PodExplanation }) {
   const suggestions = answer.suggestions ?? [];
   const steps = answer.possibleChanges ?? [];
@@ -99,7 +105,7 @@ function Suggestions({ answer }: { answer: PodExplanation }) {
   return (
     <Box
       component="section"
-      aria-label="Suggestion"
+      aria-label="Fix"
       sx={{ my: 2, pl: 2, borderLeft: 4, borderColor: 'primary.main' }}
     >
       {suggestions.length === 0 && (
@@ -111,12 +117,18 @@ function Suggestions({ answer }: { answer: PodExplanation }) {
         <Box key={suggestion.text} sx={{ mb: 2 }}>
           <Typography sx={{ overflowWrap: 'anywhere' }}>
             <b>{i ? 'or' : 'FIX'}</b> {suggestion.text}
-            {suggestion.object !== `Node/${suggestion.node}` && (
+            {suggestion.object.split('/')[0] !== 'Node' && (
               <>
                 : fits <NodeLink name={suggestion.node} />
               </>
             )}
-            {!suggestion.checked && ' (not checked)'}
+            {' ('}
+            {[
+              ...(suggestion.costs ?? []).map(cost => COSTS[cost]),
+              ...(suggestion.rollsOut?.length ? [`rolls out ${suggestion.rollsOut.join(', ')}`] : []),
+              ...(suggestion.checked ? [] : ['not checked']),
+            ].join('; ')}
+            )
           </Typography>
           {suggestion.deletes.length > 0 && (
             <Typography color="error.main">deletes {suggestion.deletes.join(', ')}</Typography>
@@ -124,7 +136,9 @@ function Suggestions({ answer }: { answer: PodExplanation }) {
           {suggestion.command ? (
             <Command text={suggestion.command} deletes={suggestion.deletes} />
           ) : (
-            <Typography variant="body2">No command is known for {suggestion.object}.</Typography>
+            suggestion.object.split('/')[0] !== 'Node' && (
+              <Typography variant="body2">No command is known for {suggestion.object}.</Typography>
+            )
           )}
           {suggestion.rights.length > 0 && (
             <Typography variant="body2" color="text.secondary">

@@ -85,7 +85,7 @@ describe('the section of a placed pod', () => {
     expect(page.getAttribute('href')).toBe(
       `/clusters/main${SERVICE}${API}/pages/?view=decision&namespace=shop&name=${placedPod.attempt.id}`
     );
-    expect(screen.queryByRole('region', { name: 'Suggestion' })).toBeNull();
+    expect(screen.queryByRole('region', { name: 'Fix' })).toBeNull();
   });
 
   it('shows the rows that are chosen', async () => {
@@ -109,7 +109,7 @@ describe('the section of a pending pod', () => {
   it('says what would make it fit, with the command', async () => {
     showPod(pendingPod);
     expect(await screen.findByText(pendingPod.headline)).toBeInTheDocument();
-    const suggestion = screen.getByRole('region', { name: 'Suggestion' });
+    const suggestion = screen.getByRole('region', { name: 'Fix' });
     const [first] = pendingPod.suggestions;
     expect(suggestion).toHaveTextContent(`FIX ${first.text}`);
     const commands = within(suggestion).getAllByLabelText('Command');

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from herodotus_record.node_taints import find_taint_remedy
+from herodotus_record.node_taints import TaintKind, find_node_taint
 from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
@@ -137,7 +137,8 @@ def _find_shape(
 
 def is_transient(taint: Taint) -> bool:
     """Return whether a taint states a condition of one node, or that it starts or is removed."""
-    return find_taint_remedy(taint.key) is not None
+    declared = find_node_taint(taint.key)
+    return declared is not None and declared.kind is not TaintKind.RESERVED
 
 
 def _labels(nodes: NodeColumns, slot: int) -> Labels:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from herodotus_record.model import Reason
-from herodotus_record.node_taints import find_taint_remedy
+from herodotus_record.node_taints import TaintKind, find_node_taint
 from herodotus_record.units import format_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
@@ -31,23 +32,27 @@ from scheduler.engine.objects.types import (
     Node,
     NodeSelector,
     NodeSelectorTerm,
+    OwnerReference,
     Pod,
     PodAffinity,
     PodSpec,
     Requirement,
     ResourceRequirements,
+    Taint,
     Toleration,
     TopologySpreadConstraint,
 )
+from scheduler.engine.plugins.node_affinity import match_required_affinity
 
 Json = dict[str, Any]
 MIN_SHARE: Final = 0.1  # of the old request: with less, the program would hardly be the same
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 # Labels that state what a node is. Changing them would be a lie to every other pod, or is undone by the kubelet.
 _IDENTITY_LABEL: Final = re.compile(r"([^/]*\.)?(kubernetes|k8s)\.io/.*")
-# Labels of the platform that an image is made for: another value needs another image.
-PLATFORM_LABELS: Final = ("kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch")
-_POD_DEFAULTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")  # tolerated by admission
+# A program is built for these, so a pod cannot run where they have another value.
+BUILT_FOR: Final = tuple(f"{domain}kubernetes.io/{what}" for what in ("os", "arch") for domain in ("", "beta."))
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_CONTROLLER_ADDS: Final = "node.kubernetes.io/"  # tolerations of admission and of the DaemonSet controller
 
 
 @dataclass(frozen=True)
@@ -91,10 +96,23 @@ class Place:
         return int(self.nodes.allocatable(resource)[self.slot] - self.nodes.requested(resource)[self.slot])
 
 
-def find_change(draft: Draft, reason: Reason, place: Place) -> Draft | None:
-    """Return the draft with the changes that answer the reason on this node, or None if no change is known."""
-    change = _CHANGES.get(reason.code)
-    return change(draft, reason, place) if change else None
+def find_change(draft: Draft, reason: Reason, place: Place, preferred: int = 0) -> Draft | None:
+    """Return the draft with the changes that answer the reason on this node, or None if no change is known.
+
+    A reason may have several answers. The one at index `preferred` is tried first, then those before and after it.
+    """
+    answers = _CHANGES.get(reason.code, ())
+    first = answers[preferred : preferred + 1]
+    for answer in (*first, *(a for a in answers if a not in first)):
+        changed = answer(draft, reason, place)
+        if changed is not None:
+            return changed
+    return None
+
+
+def count_answers(reasons: Iterable[Reason]) -> int:
+    """Return the largest number of answers that one of the reasons has."""
+    return max((len(_CHANGES.get(reason.code, ())) for reason in reasons), default=0)
 
 
 def has_change(reason: Reason) -> bool:
@@ -108,10 +126,15 @@ def has_change(reason: Reason) -> bool:
 def _uncordon(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     if not place.node.spec.unschedulable:
         return None
-    tolerated = Toleration(key=UNSCHEDULABLE.key, operator="Exists", effect=UNSCHEDULABLE.effect)
+    return _without_taint(draft, "uncordon", {}, UNSCHEDULABLE)
+
+
+def _without_taint(draft: Draft, code: str, params: Mapping[str, str], taint: Taint) -> Draft:
+    """Return the draft with a change of the node that removes a taint, which is checked as if it were tolerated."""
+    tolerated = Toleration(key=taint.key, operator="Exists", effect=taint.effect)
     spec = _with_tolerations(draft.spec, [tolerated])
     counts_taints = any(c.node_taints_policy == "Honor" for c in _hard_constraints(spec))
-    return replace(draft.with_change("uncordon", {}, spec), is_exact=draft.is_exact and not counts_taints)
+    return replace(draft.with_change(code, params, spec), is_exact=draft.is_exact and not counts_taints)
 
 
 def label_node(place: Place) -> Draft | None:
@@ -125,7 +148,7 @@ def label_node(place: Place) -> Draft | None:
     for key, value in (spec.node_selector or {}).items():
         if place.labels.get(key) != value:
             wanted[key] = value
-    terms = _required_terms(spec)
+    terms = list_required_terms(spec)
     if terms and not any(_term_matches(term, place) for term in terms):
         for r in min((_failing(term, place) for term in terms), key=len):
             if r.operator != "In" or r.key in wanted or not r.values:
@@ -151,22 +174,81 @@ def _is_in_use(value: str, key: str, nodes: NodeColumns) -> bool:
 
 
 def _tolerate(draft: Draft, reason: Reason, place: Place) -> Draft | None:
-    own = list(draft.spec.tolerations or ())
+    return _answer_taints(draft, place, _add_toleration)
+
+
+def _remove_taint(draft: Draft, reason: Reason, place: Place) -> Draft | None:
+    return _answer_taints(draft, place, _untaint)
+
+
+def _answer_taints(draft: Draft, place: Place, answer: Callable[[Draft, Taint, Place], Draft | None]) -> Draft | None:
+    """Return the draft with an answer to each taint of the node that the pod does not tolerate, or None.
+
+    `answer` is for taints that an operator set. The others go with what they state. No pod is let onto nodes that are
+    reserved for other pods while the pod may select another node, nor onto those that are being removed.
+    """
+    cleared = set[str]()
     for taint in place.node.spec.taints or ():
-        if taint.effect not in HARD_EFFECTS or is_tolerated(taint, own):
+        if taint.effect not in HARD_EFFECTS or is_tolerated(taint, draft.spec.tolerations or ()):
             continue
-        if taint.key == UNSCHEDULABLE.key and place.node.spec.unschedulable:
-            continue  # goes with the cordon
-        if find_taint_remedy(taint.key) is not None:
-            return None  # its component removes it
-        before = place.pod.pod.spec.tolerations or ()
-        params = {"key": taint.key, "value": taint.value, "effect": taint.effect, "count": str(len(before))}
-        params["templateCount"] = str(sum(t.key not in _POD_DEFAULTS for t in before))
-        operator = "Equal" if taint.value else "Exists"
-        added = Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
-        own.append(added)
-        draft = draft.with_change("add-toleration", params, _with_tolerations(draft.spec, [added]))
+        params = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+        declared = find_node_taint(taint.key)
+        if taint.key == UNSCHEDULABLE.key:
+            if place.node.spec.unschedulable:
+                continue  # goes with the cordon
+            changed: Draft | None = _without_taint(draft, "remove-taint", params, taint)
+        elif declared is None or declared.kind is TaintKind.RESERVED:
+            changed = None if declared and _may_select_unreserved(place) else answer(draft, taint, place)
+        elif declared.kind is TaintKind.CLEARS and not place.node.spec.unschedulable:  # else it is in maintenance
+            changed = _without_taint(draft, "clear-taint", params, taint)
+            if taint.key in cleared:  # one condition may set taints with two effects
+                changed = replace(draft, spec=changed.spec)
+            cleared.add(taint.key)
+        else:
+            changed = None
+        if changed is None:
+            return None
+        draft = changed
     return draft
+
+
+def _add_toleration(draft: Draft, taint: Taint, place: Place) -> Draft:
+    before = place.pod.pod.spec.tolerations or ()
+    params = {"key": taint.key, "value": taint.value, "effect": taint.effect, "count": str(len(before))}
+    params["templateCount"] = str(sum(not t.key.startswith(_CONTROLLER_ADDS) for t in before))
+    operator = "Equal" if taint.value else "Exists"
+    added = Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
+    return draft.with_change("add-toleration", params, _with_tolerations(draft.spec, [added]))
+
+
+def _untaint(draft: Draft, taint: Taint, place: Place) -> Draft | None:
+    """Return the draft that removes a taint from the node, or None if it keeps the node for some pods on purpose."""
+    if find_node_taint(taint.key) is None:
+        return None
+    return _without_taint(
+        draft, "remove-taint", {"key": taint.key, "value": taint.value, "effect": taint.effect}, taint
+    )
+
+
+def _may_select_unreserved(place: Place) -> bool:
+    """Return whether the pod may select a node that is not reserved for other pods."""
+    nodes = place.nodes
+    return any(
+        not is_reserved(node)
+        for slot in np.flatnonzero(match_required_affinity(place.pod, nodes) & nodes.live)
+        if (node := nodes.nodes[slot]) is not None
+    )
+
+
+def find_controller(pod: PodInfo) -> OwnerReference | None:
+    """Return the reference to the pod's controller, or None if it has none."""
+    return next((owner for owner in pod.pod.metadata.owner_references or () if owner.controller), None)
+
+
+def is_reserved(node: Node) -> bool:
+    """Return whether a taint reserves the node for other pods, such as those of the control plane."""
+    declared = [find_node_taint(taint.key) for taint in node.spec.taints or () if taint.effect in HARD_EFFECTS]
+    return any(taint is not None and taint.kind is TaintKind.RESERVED for taint in declared)
 
 
 def _with_tolerations(spec: PodSpec, more: list[Toleration]) -> PodSpec:
@@ -326,38 +408,83 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     spec = draft.spec
     for key, value in (spec.node_selector or {}).items():
         there = place.labels.get(key)
-        if there != value and key in PLATFORM_LABELS:
+        if there == value:
+            continue
+        if key in BUILT_FOR:
             return None
-        if there != value:
-            selector = {k: v for k, v in (draft.spec.node_selector or {}).items() if k != key}
-            selector |= {key: there} if there is not None else {}
-            draft = draft.with_change(
-                "set-node-selector",
-                {"key": key, "from": value} | ({"to": there} if there is not None else {}),
-                msgspec.structs.replace(draft.spec, node_selector=selector),
-                {"nodeSelector": {key: there}},
-            )
-    terms = _required_terms(spec)
+        is_set = there is not None and key != _HOSTNAME  # another node's name would pin the pod to that node
+        selector = {k: v for k, v in (draft.spec.node_selector or {}).items() if k != key}
+        selector |= {key: there} if is_set and there is not None else {}
+        draft = draft.with_change(
+            "set-node-selector" if is_set else "remove-node-selector",
+            {"key": key, "from": value} | ({"to": there} if is_set and there is not None else {}),
+            msgspec.structs.replace(draft.spec, node_selector=selector),
+            {"nodeSelector": {key: there if is_set else None}},
+        )
+    terms = list_required_terms(spec)
     if not terms or any(_term_matches(term, place) for term in terms):
         return draft
-    if all(any(r.key in PLATFORM_LABELS for r in _failing(term, place)) for term in terms):
+    if is_daemon(place.pod):
+        return None  # the controller replaces the terms by one that names the node
+    return _widen_terms(draft, terms, place)
+
+
+def is_daemon(pod: PodInfo) -> bool:
+    """Return whether the pod belongs to a DaemonSet, whose controller restricts it to one node."""
+    controller = find_controller(pod)
+    return controller is not None and controller.kind == "DaemonSet"
+
+
+def _widen_terms(draft: Draft, terms: Sequence[NodeSelectorTerm], place: Place) -> Draft | None:
+    """Return the draft with one required term changed so that the node meets it, the one with the fewest changes.
+
+    The node has to meet one of the terms. If each would have to be removed as a whole, all are removed.
+    """
+    failing = [_failing(term, place) for term in terms]
+    possible = [i for i in range(len(terms)) if failing[i] and not any(r.key in BUILT_FOR for r in failing[i])]
+    if not possible:
         return None
-    widened = [_widen(term, place) for term in terms]
-    position = min(range(len(terms)), key=lambda i: (widened[i] is None, len(_failing(terms[i], place)) or 99))
-    new = widened[position]
-    old = [terms[position]] if new else terms
-    changed = [*terms[:position], new, *terms[position + 1 :]] if new else None
-    affinity = _with_required_terms(spec.affinity, changed)
-    required = msgspec.to_builtins(NodeSelector(node_selector_terms=changed)) if changed else None
+    widened = {i: new for i in possible if (new := _widen(terms[i], place)) is not None}
+    if not widened:
+        if any(r.key in BUILT_FOR for term in terms for r in term.match_expressions or ()):
+            return None
+        params = {"from": " or ".join(_format_term(term) for term in terms)}
+        spec = msgspec.structs.replace(draft.spec, affinity=_with_required_terms(draft.spec.affinity, None))
+        return draft.with_change(
+            "remove-node-affinity", params, spec, {"affinity": {"nodeAffinity": {_REQUIRED: None}}}
+        )
+    position = min(widened, key=lambda i: len(failing[i]))
+    old, new = terms[position], widened[position]
+    changed = [*terms[:position], new, *terms[position + 1 :]]
+    required = msgspec.to_builtins(NodeSelector(node_selector_terms=changed))
+    params = {"from": _format_term(old), "to": _format_term(new), "difference": _describe_difference(old, new)}
     return draft.with_change(
         "set-node-affinity",
-        {"from": " or ".join(map(_format_term, old))} | ({"to": _format_term(new)} if new else {}),
-        msgspec.structs.replace(draft.spec, affinity=affinity),
+        params,
+        msgspec.structs.replace(draft.spec, affinity=_with_required_terms(draft.spec.affinity, changed)),
         {"affinity": {"nodeAffinity": {_REQUIRED: _without_null(required)}}},
     )
 
 
-def _required_terms(spec: PodSpec) -> list[NodeSelectorTerm]:
+def _describe_difference(old: NodeSelectorTerm, new: NodeSelectorTerm) -> str:
+    """Return what a widened term allows that the old one did not."""
+    parts = []
+    by_key = {(r.key, r.operator): r for r in new.match_expressions or ()}
+    for r in old.match_expressions or ():
+        after = by_key.get((r.key, r.operator))
+        if after is None:
+            parts.append(f"drop {format_requirement(r)}")
+        elif after != r and r.operator == "In":
+            parts += [f"allow {r.key}={v}" for v in after.values or () if v not in (r.values or ())]
+        elif after != r:
+            parts += [f"no longer exclude {r.key}={v}" for v in r.values or () if v not in (after.values or ())]
+    kept = new.match_fields or ()
+    parts += [f"drop {format_requirement(r)}" for r in old.match_fields or () if r not in kept]
+    return ", ".join(parts)
+
+
+def list_required_terms(spec: PodSpec) -> list[NodeSelectorTerm]:
+    """Return the terms of a spec's required node affinity, of which a node has to meet one."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required if node_affinity else None
     return list((required.node_selector_terms if required else None) or ())
@@ -386,7 +513,7 @@ def count_unmet_requirements(place: Place) -> int:
     """Return how many entries of the pod's node selector, and of its nearest required term, the node does not meet."""
     spec = place.pod.pod.spec
     unmet = sum(place.labels.get(key) != value for key, value in (spec.node_selector or {}).items())
-    return unmet + min((len(_failing(term, place)) for term in _required_terms(spec)), default=0)
+    return unmet + min((len(_failing(term, place)) for term in list_required_terms(spec)), default=0)
 
 
 def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
@@ -397,9 +524,7 @@ def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
         there = place.labels.get(r.key)
         if r not in failing:
             requirements.append(r)
-        elif r.key in PLATFORM_LABELS:
-            return None
-        elif r.operator == "In" and there is not None:
+        elif r.operator == "In" and there is not None and not _names_no_node(r, place):
             requirements.append(msgspec.structs.replace(r, values=[*(r.values or ()), there]))
         elif r.operator == "NotIn" and len(r.values or ()) > 1:
             requirements.append(msgspec.structs.replace(r, values=[v for v in r.values or () if v != there]))
@@ -407,6 +532,12 @@ def _widen(term: NodeSelectorTerm, place: Place) -> NodeSelectorTerm | None:
     if not requirements and not fields:
         return None
     return NodeSelectorTerm(match_expressions=requirements or None, match_fields=fields or None)
+
+
+def _names_no_node(requirement: Requirement, place: Place) -> bool:
+    """Return whether a requirement selects nodes by hostname of which none exists."""
+    values = requirement.values or ()
+    return requirement.key == _HOSTNAME and not any(_is_in_use(value, _HOSTNAME, place.nodes) for value in values)
 
 
 def _format_term(term: NodeSelectorTerm) -> str:
@@ -429,23 +560,6 @@ def _raise_max_skew(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     return draft.with_change("set-max-skew", params, spec, {"topologySpreadConstraints": [entry]})
 
 
-def honor_taints(place: Place) -> Draft | None:
-    """Return the draft whose hard spread constraints leave out nodes with taints that the pod does not tolerate.
-
-    kube-scheduler counts such nodes by default, so a domain that the pod cannot use is the one with the fewest pods.
-    None if no such constraint has a topology key of its own.
-    """
-    draft = Draft(place.pod.pod.spec, {})
-    for constraint in _hard_constraints(place.pod.pod.spec):
-        if constraint.node_taints_policy == "Honor" or _constraint(draft.spec, constraint.topology_key) is None:
-            continue
-        spec = _with_constraint(draft.spec, constraint, msgspec.structs.replace(constraint, node_taints_policy="Honor"))
-        entry = {"topologyKey": constraint.topology_key, "nodeTaintsPolicy": "Honor"}
-        params = {"key": constraint.topology_key, "from": "Ignore", "to": "Honor"}
-        draft = draft.with_change("set-node-taints-policy", params, spec, {"topologySpreadConstraints": [entry]})
-    return draft if draft.changes else None
-
-
 def _spread_if_possible(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     constraint = _constraint(draft.spec, reason.params["key"])
     if constraint is None:
@@ -456,6 +570,27 @@ def _spread_if_possible(draft: Draft, reason: Reason, place: Place) -> Draft | N
     params = {"key": constraint.topology_key, "from": "DoNotSchedule", "to": "ScheduleAnyway"}
     spec = _with_constraint(draft.spec, constraint, soft)
     return draft.with_change("set-when-unsatisfiable", params, spec, {"topologySpreadConstraints": [entry]})
+
+
+def _honor_taints(draft: Draft, reason: Reason, place: Place) -> Draft | None:
+    """Return the draft that leaves nodes with taints that the pod does not tolerate out of the count of domains."""
+    constraint = _constraint(draft.spec, reason.params["key"])
+    if constraint is None or constraint.node_taints_policy == "Honor":
+        return None
+    spec = _with_constraint(draft.spec, constraint, msgspec.structs.replace(constraint, node_taints_policy="Honor"))
+    entry = {"topologyKey": constraint.topology_key, "nodeTaintsPolicy": "Honor"}
+    params = {"key": constraint.topology_key, "from": constraint.node_taints_policy or "Ignore", "to": "Honor"}
+    return draft.with_change("set-taints-policy", params, spec, {"topologySpreadConstraints": [entry]})
+
+
+def _remove_min_domains(draft: Draft, reason: Reason, place: Place) -> Draft | None:
+    constraint = _constraint(draft.spec, reason.params["key"])
+    if constraint is None or (constraint.min_domains or 1) <= 1:
+        return None
+    spec = _with_constraint(draft.spec, constraint, msgspec.structs.replace(constraint, min_domains=None))
+    entry = {"topologyKey": constraint.topology_key, "minDomains": None}
+    params = {"key": constraint.topology_key, "from": str(constraint.min_domains)}
+    return draft.with_change("remove-min-domains", params, spec, {"topologySpreadConstraints": [entry]})
 
 
 def _hard_constraints(spec: PodSpec) -> list[TopologySpreadConstraint]:
@@ -482,17 +617,24 @@ def _remove_pod_anti_affinity(draft: Draft, reason: Reason, place: Place) -> Dra
 
 
 def _remove_term(draft: Draft, field: str, name: str, code: str, reason: Reason) -> Draft | None:
-    """Return the draft without the required terms of a pod affinity; None unless there is exactly one.
+    """Return the draft without the required term of a pod affinity for the reason's key; None unless it is one term.
 
-    A patch can only replace the whole list, and the list of a pod differs from that of its template.
+    A strategic merge patch can only replace the whole list, and the list of a pod differs from that of its template.
+    So one of several terms is removed by its index, a parameter.
     """
     whole = draft.spec.affinity
     affinity: PodAffinity | None = getattr(whole, field, None)
-    if whole is None or affinity is None or len(affinity.required or ()) != 1:
+    terms = list((affinity.required if affinity else None) or ())
+    matching = [i for i, term in enumerate(terms) if term.topology_key == reason.params["key"]]
+    if whole is None or affinity is None or len(matching) != 1 or any(c.code == code for c in draft.changes):
         return None
-    changed = msgspec.structs.replace(whole, **{field: msgspec.structs.replace(affinity, required=None)})
+    rest = [term for i, term in enumerate(terms) if i != matching[0]] or None
+    changed = msgspec.structs.replace(whole, **{field: msgspec.structs.replace(affinity, required=rest)})
     spec = msgspec.structs.replace(draft.spec, affinity=changed)
-    return draft.with_change(code, {"key": reason.params["key"]}, spec, {"affinity": {name: {_REQUIRED: None}}})
+    params = {"key": reason.params["key"]}
+    if rest:
+        return draft.with_change(code, params | {"index": str(matching[0])}, spec)
+    return draft.with_change(code, params, spec, {"affinity": {name: {_REQUIRED: None}}})
 
 
 # --- specs and patches --------------------------------------------------------------------------------------------
@@ -543,14 +685,15 @@ def _without_null(value: Any) -> Any:
     return [_without_null(v) for v in value] if isinstance(value, list) else value
 
 
-_CHANGES: Final[Mapping[str, Callable[[Draft, Reason, Place], Draft | None]]] = {
-    "unschedulable": _uncordon,
-    "untolerated-taint": _tolerate,
-    "insufficient": _lower_request,
-    "ports": _remove_host_ports,
-    "node-affinity": _select_node,
-    "spread": _raise_max_skew,
-    "spread-label": _spread_if_possible,
-    "pod-affinity": _remove_pod_affinity,
-    "pod-anti-affinity": _remove_pod_anti_affinity,
+CHANGES_OF_NODES: Final = frozenset({"uncordon", "label-node", "remove-taint", "clear-taint"})
+_CHANGES: Final[Mapping[str, tuple[Callable[[Draft, Reason, Place], Draft | None], ...]]] = {
+    "unschedulable": (_uncordon,),
+    "untolerated-taint": (_tolerate, _remove_taint),
+    "insufficient": (_lower_request,),
+    "ports": (_remove_host_ports,),
+    "node-affinity": (_select_node,),
+    "spread": (_raise_max_skew, _honor_taints, _remove_min_domains, _spread_if_possible),
+    "spread-label": (_spread_if_possible,),
+    "pod-affinity": (_remove_pod_affinity,),
+    "pod-anti-affinity": (_remove_pod_anti_affinity,),
 }

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
-from scheduler.engine.columns import NodeColumns, RowSubset
+from scheduler.engine.columns import NodeColumns, RowCopy, RowSubset
 from scheduler.engine.framework.dry_run import FilterDryRun
 from scheduler.engine.framework.equivalence_cache import PluginDependencies
 from scheduler.engine.framework.interface import Filter
@@ -57,6 +57,24 @@ def find_rejections(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot
     if not rejections:
         return None
     return [] if slot in checked.unanswerable else [reason for each in rejections for reason in each.verdict.reasons]
+
+
+def fits_without(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, removed: Sequence[PodInfo]) -> bool:
+    """Return whether the pod passes all filters on the node in this slot after these pods have left it."""
+    state, trace, outcome = CycleState(), Trace.start(nodes), PreFilterOutcome()
+    try:
+        for plugin in framework.profile.pre_filter:
+            if not outcome.add(plugin.name, run_plugin_pre_filter(plugin, state, pod, nodes), trace):
+                break
+        if outcome.rejection is not None or (outcome.names is not None and nodes.names[slot] not in outcome.names):
+            return False
+        dry_run = FilterDryRun(framework.profile, outcome.skip, framework.extenders, framework.nominator, trace.notes)
+        copy = RowCopy(nodes, [slot])
+        row = copy.index[nodes.names[slot]]
+        dry_run.remove_pods(state, pod, [(row, other) for other in removed], copy)
+        return dry_run.find_first_failures(state, pod, copy).verdict_at(row).code is Code.SUCCESS
+    except (Exception, SystemExit):  # a plugin failed: nothing is known about this node
+        return False
 
 
 def check_slots(

@@ -27,15 +27,20 @@ from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.taints import UNSCHEDULABLE
 from scheduler.engine.suggestions.changes import (
+    CHANGES_OF_NODES,
     Draft,
     Place,
+    count_answers,
     count_unmet_requirements,
     find_change,
     has_change,
-    honor_taints,
+    is_daemon,
     label_node,
+    list_required_terms,
 )
-from scheduler.engine.suggestions.check import change_spec, find_rejections
+from scheduler.engine.suggestions.check import change_spec, find_rejections, fits_without
+from scheduler.engine.suggestions.departures import draft_departures, list_leaving_pods, list_places
+from scheduler.engine.suggestions.new_nodes import draft_new_nodes
 
 MAX_SUGGESTIONS: Final = 3  # an operator reads no more, and each is stored with the record
 MAX_NODES: Final = 8  # each costs a PreFilter and a Filter on one node: about a millisecond at 5,000 nodes
@@ -45,6 +50,31 @@ SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those
 BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searches or more at 5,000 nodes
 MAX_TEMPLATES: Final = 256
 
+# What a change costs whoever makes it, the cheapest first: changes of a node that somebody owes it anyway, changes of
+# the application that keep what it needs, those that take something from it, and new capacity.
+_RANKS: Final = {
+    "uncordon": 1.0,
+    "clear-taint": 1.5,
+    "remove-taint": 2.0,
+    "set-taints-policy": 2.0,
+    "set-rollout-strategy": 2.5,
+    "add-toleration": 3.0,
+    "remove-min-domains": 3.0,
+    "set-priority-class": 3.0,
+    "set-node-selector": 3.5,
+    "remove-node-selector": 3.5,
+    "set-node-affinity": 3.5,
+    "remove-node-affinity": 3.6,
+    "set-max-skew": 3.5,
+    "label-node": 4.0,
+    "set-when-unsatisfiable": 4.0,
+    "set-request": 4.5,
+    "remove-host-port": 4.5,
+    "remove-pod-affinity": 5.0,
+    "remove-pod-anti-affinity": 5.0,
+    "add-node": 6.0,
+    "add-node-of-kind": 6.0,
+}
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
     "unschedulable": 1.0,
     "untolerated-taint": 2.0,
@@ -56,8 +86,6 @@ _COSTS: Final = {  # how much a change asks of its reader: the smaller ones firs
     "pod-anti-affinity": 5.0,
     "pod-affinity": 5.0,
 }
-_CONTROL_PLANE_TAINTS: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-_CONTROL_PLANE_COST: Final = 9.0  # the last resort, and the right one where the cluster has no other nodes
 
 
 @dataclass(frozen=True)
@@ -128,7 +156,9 @@ def find_smallest_change(
     if not rejections or not all(map(has_change, rejections)):
         return None
     draft = _answer(framework, Place(pod, nodes, slot), Draft(pod.pod.spec, {}), rejections)
-    return _build(framework, _Found(nodes.names[slot], draft)) if draft is not None and draft.changes else None
+    if draft is None or not draft.changes or any(change.code in CHANGES_OF_NODES for change in draft.changes):
+        return None
+    return _build(framework, _Found(nodes.names[slot], draft))
 
 
 def _template(pod: PodInfo) -> Hashable:
@@ -144,20 +174,26 @@ def _build(framework: Framework, hit: _Found, *, is_checked: bool = True) -> Sug
 
 def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, remembered: Sequence[_Found]) -> bool:
     for hit in remembered:
+        if not hit.node:  # a node that does not exist yet
+            continue
         slot = nodes.index.get(hit.node)
-        if slot is None or not nodes.live[slot] or not _fits(framework, pod, nodes, slot, hit.draft):
+        if slot is None or not nodes.live[slot] or not _fits(framework, Place(pod, nodes, slot), hit.draft):
             return False
-    return bool(remembered)
+    return any(hit.node for hit in remembered)
 
 
-def _fits(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, draft: Draft) -> bool:
-    return find_rejections(framework, change_spec(pod, draft.spec), nodes, slot) is None
+def _fits(framework: Framework, place: Place, draft: Draft) -> bool:
+    """Return whether the pod with the changes of the draft fits on the node, or will when other pods have left it."""
+    changed, leaving = change_spec(place.pod, draft.spec), list_leaving_pods(place, draft)
+    if leaving:
+        return fits_without(framework, changed, place.nodes, place.slot, leaving)
+    return find_rejections(framework, changed, place.nodes, place.slot) is None
 
 
 def _search(
     framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult, has_time: Callable[[], bool]
 ) -> list[_Found]:
-    """Return the drafts that fit, at most one for each set of kinds of changes, the fewest changes first.
+    """Return the drafts that fit, at most one for each set of kinds of changes, the cheapest first.
 
     None is sought for a large pod, because each change and each check takes time by the size of its spec
     and the number of its terms.
@@ -167,27 +203,39 @@ def _search(
     if pod.is_large or pod.has_many_terms(nodes.slots):
         return []
     hits: dict[frozenset[str], _Found] = {}
-    for candidate in _list_candidates(pod, nodes, result.trace)[:MAX_NODES]:
-        if len(hits) >= MAX_SUGGESTIONS or not has_time():
-            break
-        place = Place(pod, nodes, candidate.slot)
-        for draft in _drafts(framework, place, candidate):
+
+    def add(place: Place, drafts: Sequence[Draft]) -> None:
+        for draft in drafts:
             kinds = frozenset(change.code for change in draft.changes)
             if draft.changes and not any(smaller <= kinds for smaller in hits):
-                hits[kinds] = _Found(nodes.names[candidate.slot], draft)
-    return list(hits.values())[:MAX_SUGGESTIONS]
+                hits[kinds] = _Found(nodes.names[place.slot], draft)
+
+    candidates = _list_candidates(pod, nodes, result.trace) or _list_other_nodes(pod, nodes)
+    for candidate in candidates[:MAX_NODES]:
+        if not has_time():
+            break
+        place = Place(pod, nodes, candidate.slot)
+        add(place, _drafts(framework, place, candidate))
+    for place in list_places(pod, nodes, result.trace):
+        if not has_time():
+            break
+        add(place, [draft for draft in draft_departures(place) if _fits(framework, place, draft)])
+    found = [hit for kinds, hit in hits.items() if not any(other < kinds for other in hits)]
+    found += [_Found("", draft) for draft in draft_new_nodes(pod, nodes)]
+    return sorted(found, key=_rank)[:MAX_SUGGESTIONS]
+
+
+def _rank(hit: _Found) -> tuple[float, int]:
+    return sum(_RANKS[change.code] for change in hit.draft.changes), len(hit.draft.changes)
 
 
 def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[Draft]:
     """Return the changes of the pod with which it fits on the node, and the labels of the node in their place."""
     drafts = []
-    if any(reason.code == "spread" for reason in candidate.reasons):
-        honoring = honor_taints(place)
-        if honoring is not None and _fits(framework, place.pod, place.nodes, place.slot, honoring):
-            drafts.append(honoring)
-    changed = _answer(framework, place, Draft(place.pod.pod.spec, {}), candidate.reasons)
-    if changed is not None:
-        drafts.append(changed)
+    for preferred in range(count_answers(candidate.reasons)):
+        changed = _answer(framework, place, Draft(place.pod.pod.spec, {}), candidate.reasons, preferred)
+        if changed is not None:
+            drafts.append(changed)
     if any(reason.code == "node-affinity" for reason in candidate.reasons):
         labelled = label_node(place)
         others = [reason for reason in candidate.reasons if reason.code != "node-affinity"]
@@ -197,12 +245,17 @@ def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[D
     return drafts
 
 
-def _answer(framework: Framework, place: Place, draft: Draft, reasons: Sequence[Reason]) -> Draft | None:
-    """Return the draft with changes that answer all reasons, and those that show then; None if some have no answer."""
+def _answer(
+    framework: Framework, place: Place, draft: Draft, reasons: Sequence[Reason], preferred: int = 0
+) -> Draft | None:
+    """Return the draft with changes that answer all reasons, and those that show then; None if some have no answer.
+
+    `preferred` is the index of the answer that is tried first for each reason.
+    """
     for _ in range(MAX_ROUNDS):
         before = draft
         for reason in reasons:
-            changed = find_change(draft, reason, place)
+            changed = find_change(draft, reason, place, preferred)
             if changed is None:
                 return None
             draft = changed
@@ -239,14 +292,22 @@ def _list_candidates(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[_Ca
             pod, nodes, slots, members[np.argsort(missing[members], kind="stable")][:MAX_COMPARED], missing
         )
         short = sum(3 * max(0.0, float(missing[member])) for reason in reasons if reason.code == "insufficient")
-        cost = sum(map(_cost, _without_cordon_taint(reasons))) + short
+        cost = sum(_COSTS[reason.code] for reason in _without_cordon_taint(reasons)) + short
         candidates.append(_Candidate(cost, int(slots[member]), reasons))
     return sorted(candidates, key=lambda c: (c.cost, natural_sort_key(nodes.names[c.slot])))
 
 
-def _cost(reason: Reason) -> float:
-    is_control_plane = reason.params.get("key") in _CONTROL_PLANE_TAINTS
-    return _CONTROL_PLANE_COST if is_control_plane else _COSTS[reason.code]
+def _list_other_nodes(pod: PodInfo, nodes: NodeColumns) -> list[_Candidate]:
+    """Return nodes with most free for a pod whose terms name only nodes that do not exist; [] for other pods."""
+    terms = list_required_terms(pod.pod.spec)
+    named = [value for term in terms for field in term.match_fields or () for value in field.values or ()]
+    all_name_nodes = bool(terms) and all(term.match_fields for term in terms)
+    if is_daemon(pod) or not all_name_nodes or any(name in nodes.index for name in named):
+        return []
+    missing = _missing_shares(pod, nodes)
+    slots = np.flatnonzero(nodes.live)
+    nearest = slots[np.argsort(missing[slots], kind="stable")][:MAX_NODES].tolist()
+    return [_Candidate(_COSTS["node-affinity"], slot, (Reason("node-affinity"),)) for slot in nearest]
 
 
 def _without_cordon_taint(reasons: Sequence[Reason]) -> list[Reason]:

@@ -161,7 +161,7 @@ def test_node_groups_of_a_pod_are_a_table_and_a_document(environ: dict[str, str]
     words = ("pod", "huge", "--local", "--node-groups", "--node-groups-file", str(file))
     screen = run(environ, *words).stdout
     assert "default/huge: 1 of 2 node groups fits: big." in screen
-    assert "suggestion: lower the cpu request of container app from 40 to 4" in screen
+    assert "fix: lower the cpu request of container app from 40 to 4" in screen
     document = json.loads(run(environ, *words, "-o", "json").stdout)
     verdicts = document["live"]["nodeGroups"]["pods"][0]["groups"]
     assert {verdict["group"]: verdict["verdict"] for verdict in verdicts} == {"big": "Fits", "small": "DoesNotFit"}

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from herodotus_record.model import Suggestion
+from herodotus_record.node_taints import NODE_TAINTS, NodeTaint, TaintKind
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import schedule
@@ -20,7 +21,11 @@ from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod, term
 from tests.support.clock import Clock
 
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+HOST, ZONE, CONTROL_PLANE = (
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "node-role.kubernetes.io/control-plane",
+)
 
 
 def default_framework() -> Framework:
@@ -124,7 +129,11 @@ CASES: dict[str, tuple[PodBuilder, list[NodeBuilder], list[PodBuilder], str, lis
         [
             (
                 "set-node-affinity",
-                {"from": f"disk=ssd, {ZONE}", "to": f"disk in (ssd,hdd), {ZONE}"},
+                {
+                    "from": f"disk=ssd, {ZONE}",
+                    "to": f"disk in (ssd,hdd), {ZONE}",
+                    "difference": "allow disk=hdd",
+                },
             )
         ],
         '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{'
@@ -155,6 +164,98 @@ CASES: dict[str, tuple[PodBuilder, list[NodeBuilder], list[PodBuilder], str, lis
         [("remove-pod-anti-affinity", {"key": HOST})],
         '{"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":null}}}',
     ),
+    "one of two terms to avoid": (
+        make_pod().label("app", "db").anti_affinity(ZONE, app="other").anti_affinity(HOST, app="db"),
+        [host("a").zone("z1")],
+        [running("w", "a").label("app", "db")],
+        "a",
+        [("remove-pod-anti-affinity", {"key": HOST, "index": "1"})],
+        "",
+    ),
+    "an empty label": (
+        make_pod().node_selector(role="true"),
+        [host("a").label("role", "")],
+        [],
+        "a",
+        [("set-node-selector", {"key": "role", "from": "true", "to": ""})],
+        '{"nodeSelector":{"role":""}}',
+    ),
+    "the name of a node that is gone": (
+        make_pod().node_selector(**{HOST: "gone"}),
+        [host("a")],
+        [],
+        "a",
+        [("remove-node-selector", {"key": HOST, "from": "gone"})],
+        f'{{"nodeSelector":{{"{HOST}":null}}}}',
+    ),
+    "terms that name a node that is gone": (
+        make_pod().required_terms(term(fields=[expression("metadata.name", "In", "gone")])),
+        [host("a")],
+        [],
+        "a",
+        [("remove-node-affinity", {"from": "metadata.name=gone"})],
+        '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":null}}}',
+    ),
+    "names of nodes that are gone, and another requirement": (
+        make_pod().required_terms(term(expression(HOST, "In", "x", "y"), expression("disk", "Exists"))),
+        [host("a").label("disk", "ssd")],
+        [],
+        "a",
+        [
+            (
+                "set-node-affinity",
+                {"from": f"{HOST} in (x,y), disk", "to": "disk", "difference": f"drop {HOST} in (x,y)"},
+            )
+        ],
+        '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{'
+        '"matchExpressions":[{"key":"disk","operator":"Exists"}]}]}}}}',
+    ),
+    "the nearer of two terms": (
+        make_pod().required_terms(
+            term(expression("pool", "In", "batch")), term(expression("disk", "In", "ssd"), expression(ZONE, "Exists"))
+        ),
+        [host("a").label("disk", "hdd").label(ZONE, "z1")],
+        [],
+        "a",
+        [
+            (
+                "set-node-affinity",
+                {
+                    "from": f"disk=ssd, {ZONE}",
+                    "to": f"disk in (ssd,hdd), {ZONE}",
+                    "difference": "allow disk=hdd",
+                },
+            )
+        ],
+        '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":['
+        '{"matchExpressions":[{"key":"pool","operator":"In","values":["batch"]}]},'
+        '{"matchExpressions":[{"key":"disk","operator":"In","values":["ssd","hdd"]},'
+        f'{{"key":"{ZONE}","operator":"Exists"}}]}}]}}}}}}}}',
+    ),
+    "a reserved node alone": (
+        make_pod(),
+        [host("a").taint(CONTROL_PLANE)],
+        [],
+        "a",
+        [("remove-taint", {"key": CONTROL_PLANE, "value": "", "effect": "NoSchedule"})],
+        "",
+    ),
+    "a node that starts": (
+        make_pod(),
+        [host("a").taint("node.cilium.io/agent-not-ready")],
+        [],
+        "a",
+        [("clear-taint", {"key": "node.cilium.io/agent-not-ready", "value": "", "effect": "NoSchedule"})],
+        "",
+    ),
+    "domains of nodes with taints": (
+        make_pod().label("app", "web").with_spec(**SPREAD),
+        [host("a"), host("cp").taint(CONTROL_PLANE)],
+        [running("w", "a").label("app", "web")],
+        "a",
+        [("set-taints-policy", {"key": HOST, "from": "Ignore", "to": "Honor"})],
+        f'{{"topologySpreadConstraints":[{{"topologyKey":"{HOST}","nodeTaintsPolicy":"Honor"}}]}}',
+    ),
     "two reasons on one node": (
         make_pod().container({"cpu": "6"}, name="app"),
         [host("a").cordoned()],
@@ -180,9 +281,9 @@ def test_a_label_is_suggested_only_where_some_node_has_the_value_and_the_pods_se
     pod = make_pod().node_selector(disk="nvme").info()
     used = [host("a"), host("b").label("disk", "nvme").cordoned().taint("node.kubernetes.io/not-ready")]
     codes = [[code for code, _ in changes(s)] for s in find(pod, columns_of(used))]
-    assert codes == [["set-node-selector"], ["label-node"]]
+    assert codes == [["remove-node-selector"], ["label-node"]]
     codes = [[code for code, _ in changes(s)] for s in find(pod, columns_of([host("a")]))]
-    assert codes == [["set-node-selector"]]
+    assert codes == [["remove-node-selector"]]
 
 
 def test_of_nodes_with_equal_reasons_the_one_that_needs_fewest_changes_is_taken() -> None:
@@ -200,15 +301,64 @@ def test_labels_that_state_what_a_node_is_are_not_suggested() -> None:
 @pytest.mark.parametrize(
     ("pod", "node", "why"),
     [
-        (make_pod(), host("a").taint("node.kubernetes.io/not-ready"), "a broken node is to be mended, not tolerated"),
-        (make_pod().request(cpu="100"), host("a"), "less than a tenth of the request would be left"),
+        (make_pod(), host("a").taint("karpenter.sh/disrupted"), "the node is being removed"),
+        (make_pod(), host("a").cordoned().taint("node.kubernetes.io/not-ready"), "the node is in maintenance"),
         (make_pod(), host("a").allocatable(pods="0"), "no change to the pod makes room for it"),
-        (make_pod().required_terms(term(fields=[expression("metadata.name", "In", "gone")])), host("a"), "narrowed"),
+        (
+            make_pod().owner("DaemonSet", "d").required_terms(term(fields=[expression("metadata.name", "In", "gone")])),
+            host("a"),
+            "the controller deletes it",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_nothing_is_suggested_that_would_not_help(pod: PodBuilder, node: NodeBuilder, why: str) -> None:
     assert find(pod.info(), columns_of([node])) == (), why
+
+
+@pytest.mark.parametrize("taint", NODE_TAINTS, ids=lambda taint: taint.key)
+def test_a_taint_of_the_system_is_never_tolerated_where_the_pod_may_select_another_node(taint: NodeTaint) -> None:
+    key = taint.key.replace("*", "any")
+    nodes = columns_of([host("a").taint(key), host("b").taint(key, "value", "NoExecute"), host("c").cordoned()])
+    suggested = [change for s in find(make_pod().info(), nodes) for change in s.changes]
+    assert suggested
+    assert {change.code for change in suggested} <= {"uncordon", "clear-taint", "remove-taint"}
+    assert not (taint.kind is not TaintKind.CLEARS and {c.code for c in suggested} != {"uncordon"})
+
+
+def test_no_other_operating_system_is_suggested_and_a_larger_node_is_beside_a_smaller_request() -> None:
+    node = host("a").label("kubernetes.io/os", "linux")
+    (only,) = find(make_pod().node_selector(**{"kubernetes.io/os": "windows"}).info(), columns_of([node]))
+    of_kind = {"key": "kubernetes.io/os", "value": "windows", "from": "linux"}
+    assert (only.node, changes(only), only.is_checked) == ("", [("add-node-of-kind", of_kind)], False)
+    smaller, larger = find(make_pod().request(cpu="6").info(), columns_of([node]))
+    assert (changes(smaller)[0][0], smaller.is_checked) == ("set-request", True)
+    assert (changes(larger), larger.is_checked) == ([("add-node", {"from": "4 cpu", "to": "6 cpu"})], False)
+
+
+@pytest.mark.parametrize(("priority", "codes"), [(0, ["set-priority-class"]), (2_000_001_000, [])])
+def test_a_daemon_sets_pod_gets_a_higher_priority_only_if_its_node_has_pods_below(
+    priority: int, codes: list[str]
+) -> None:
+    pod = make_pod().owner("DaemonSet", "agent").required_terms(term(fields=[expression("metadata.name", "In", "a")]))
+    nodes = columns_of([host("a").allocatable(pods="1"), host("b")], [running("w", "a").priority(priority)])
+    found = find(pod.info(), nodes)
+    assert [changes(s)[0][0] for s in found] == codes
+    assert [s.patch for s in found] == ['{"priorityClassName":"system-node-critical"}'] * len(codes)
+
+
+@pytest.mark.parametrize(("hash_", "codes"), [("1", {"set-rollout-strategy"}), ("2", set())])
+def test_a_rollout_whose_old_pods_hold_the_place_of_new_ones_deletes_old_ones_first(
+    hash_: str, codes: set[str]
+) -> None:
+    def revision(name: str, number: str) -> PodBuilder:
+        own = make_pod(name).label("app", "web").label("pod-template-hash", number).host_port(80)
+        return own.owner("ReplicaSet", f"web-{number}").anti_affinity(HOST, app="web")
+
+    nodes = columns_of([host("a")], [revision("old", hash_).node("a")])
+    found = find(revision("new", "2").info(), nodes)
+    assert {change.code for s in found for change in s.changes} == codes
+    assert all(s.is_checked for s in found)
 
 
 @pytest.mark.parametrize("limit", [20, 19])

@@ -339,7 +339,10 @@ class TestRejected:
         assert world.found == [("p", None, AGREE)]
         (decision,) = spools.of(Decision, world.spool)
         assert (decision.message, decision.path, decision.final) == (self.FULL, DecisionPath.NONE, True)
-        assert [(s.changes[0].code, s.is_checked) for s in decision.suggestions] == [("set-request", True)]
+        assert [(s.changes[0].code, s.is_checked) for s in decision.suggestions] == [
+            ("set-request", True),
+            ("add-node", False),
+        ]
         assert any(
             mark.startswith("the evaluation gives another message: 0/1 nodes")
             for mark in notes.format_decision_notes(decision)

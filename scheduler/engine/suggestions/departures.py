@@ -1,0 +1,84 @@
+"""Changes after which pods leave a node and make room: a higher priority, or another order of a rollout.
+
+Owns: for which pods the changes are considered, and which pods then leave. Does not own: whether the pod then fits
+(`check`), sentences and commands (`herodotus_answers.suggestions`). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from herodotus_answers.suggestions import find_deployment
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.trace import Trace
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.suggestions.changes import Draft, Place, find_controller, is_daemon
+
+MAX_SCANNED: Final = 500  # rejected nodes whose pods are read
+MAX_PLACES: Final = 4  # each is checked with a dry run
+_CRITICAL_CLASS: Final = "system-node-critical"  # every cluster has it
+_CRITICAL_PRIORITY: Final = 2_000_001_000
+
+
+def list_places(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Place]:
+    """Return the rejected nodes on which pods would leave after a change, the first `MAX_PLACES`."""
+    if not _can_raise_priority(pod) and not _find_deployment(pod):
+        return []
+    slots = np.flatnonzero(trace.evaluated & (trace.codes != 0) & nodes.live)[:MAX_SCANNED].tolist()
+    places = (Place(pod, nodes, slot) for slot in slots)
+    return [place for place, _ in zip((p for p in places if any(_list_drafts(p))), range(MAX_PLACES), strict=False)]
+
+
+def draft_departures(place: Place) -> list[Draft]:
+    """Return the drafts after which pods would leave the node. None of them is checked."""
+    return list(_list_drafts(place))
+
+
+def list_leaving_pods(place: Place, draft: Draft) -> Sequence[PodInfo]:
+    """Return the pods that leave the node because of a draft's changes; () if none do."""
+    codes = {change.code for change in draft.changes}
+    if "set-priority-class" in codes:
+        return _list_lower_pods(place)
+    return _list_earlier_pods(place) if "set-rollout-strategy" in codes else ()
+
+
+def _list_drafts(place: Place) -> Iterator[Draft]:
+    pod, spec = place.pod, place.pod.pod.spec
+    if _can_raise_priority(pod) and _list_lower_pods(place):
+        changed = msgspec.structs.replace(spec, priority=_CRITICAL_PRIORITY)
+        params = {"from": str(pod.priority), "to": _CRITICAL_CLASS}
+        patch = {"priorityClassName": _CRITICAL_CLASS}
+        yield Draft(spec, {}).with_change("set-priority-class", params, changed, patch)
+    if _find_deployment(pod) and _list_earlier_pods(place):
+        yield Draft(spec, {}).with_change("set-rollout-strategy", {}, spec)
+
+
+def _can_raise_priority(pod: PodInfo) -> bool:
+    """Return whether a higher priority may be suggested: for a DaemonSet's pod, which has no other node."""
+    return is_daemon(pod) and pod.priority < _CRITICAL_PRIORITY and pod.pod.spec.preemption_policy != "Never"
+
+
+def _list_lower_pods(place: Place) -> list[PodInfo]:
+    return [other for other in place.nodes.pods[place.slot].values() if other.priority < _CRITICAL_PRIORITY]
+
+
+def _list_earlier_pods(place: Place) -> list[PodInfo]:
+    """Return the node's pods of other revisions of the pod's Deployment."""
+    pod, deployment = place.pod, _find_deployment(place.pod)
+    return [
+        other
+        for other in place.nodes.pods[place.slot].values()
+        if other.namespace == pod.namespace
+        and _find_deployment(other) == deployment
+        and find_controller(other) != find_controller(pod)
+    ]
+
+
+def _find_deployment(pod: PodInfo) -> str:
+    """Return the name of the Deployment behind the pod's ReplicaSet, or "" if there is none."""
+    owner = find_controller(pod)
+    return find_deployment(owner.kind, owner.name, pod.labels) if owner else ""

@@ -1,0 +1,57 @@
+"""Suggestions of nodes that the cluster lacks: larger ones, or ones with another operating system or architecture.
+
+Owns: what no present node can hold or has. Does not own: node groups (`nodegroups`), whether the pod would fit there:
+a node that does not exist cannot be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from herodotus_record.units import format_quantity
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins.node_affinity import match_required_affinity
+from scheduler.engine.suggestions.changes import BUILT_FOR, Draft, is_daemon, list_required_terms
+
+
+def draft_new_nodes(pod: PodInfo, nodes: NodeColumns) -> list[Draft]:
+    """Return drafts for nodes that do not exist, and on which the pod might fit; [] for a DaemonSet's pod."""
+    if is_daemon(pod):
+        return []
+    return list(_draft_kinds(pod, nodes)) or list(_draft_sizes(pod, nodes))
+
+
+def _draft_kinds(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
+    """Yield the draft of a node with the operating system or architecture that the pod selects and no node has."""
+    spec, terms = pod.pod.spec, list_required_terms(pod.pod.spec)
+    wanted = {key: [value] for key, value in (spec.node_selector or {}).items()}
+    for term in terms if len(terms) == 1 else ():
+        wanted |= {r.key: list(r.values or ()) for r in term.match_expressions or () if r.operator == "In"}
+    for key in BUILT_FOR:
+        values = wanted.get(key)
+        if not values or key not in nodes.label_keys:
+            continue
+        labels = ((n.metadata.labels or {}).get(key) for n in nodes.nodes if n is not None)
+        present = sorted({label for label in labels if label})
+        if present and not set(values) & set(present):
+            params = {"key": key, "value": values[0], "from": ", ".join(present)}
+            yield Draft(spec, {}, is_exact=False).with_change("add-node-of-kind", params, spec)
+            return
+
+
+def _draft_sizes(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
+    """Yield the draft of a larger node if a request is larger than what any node that the pod selects can hold."""
+    selected = match_required_affinity(pod, nodes) & nodes.live
+    wanted = {resource: amount for resource, amount in pod.requests.items() if amount > 0}
+    known = wanted.keys() - set(nodes.list_unknown_resources(wanted))
+    largest = {resource: int(np.max(nodes.allocatable(resource)[selected], initial=0)) for resource in known}
+    short = [resource for resource in wanted if 0 < largest.get(resource, 0) < wanted[resource]]
+    if short:
+        to, there = (
+            " and ".join(f"{format_quantity(resource, amounts[resource])} {resource}" for resource in short)
+            for amounts in (wanted, largest)
+        )
+        yield Draft(pod.pod.spec, {}, is_exact=False).with_change("add-node", {"from": there, "to": to}, pod.pod.spec)
