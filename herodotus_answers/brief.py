@@ -27,7 +27,7 @@ from herodotus_record.model import API_VERSION, POD_GROUP_PHASE
 Answer = Mapping[str, Any]
 MAX_BYTES: Final = 2_000
 _ELLIPSIS: Final = "…"
-_MAX_PARAMETERS: Final = 8  # more than a reason of this version has
+_MAX_PARAMETERS: Final = 10  # more than a reason of this version has
 
 # Codes of what is no reason. None of them is a code of `reasons.CATALOGUE`.
 OUTCOMES: Final[Mapping[str, str]] = {
@@ -205,7 +205,11 @@ def _read_pod(answer: Answer) -> _Cause:
 
 
 def _find_rejection(answer: Answer) -> _Cause:
-    """Return the dominant reason of a pod without a node: of the plugin that was the first to reject the most nodes."""
+    """Return the dominant reason of a pod without a node, which its headline begins with.
+
+    It is that of the node of the first suggestion, or else of the plugin that was the first to reject most nodes. Nodes
+    that the pod's own spec leaves out do not count if there are others.
+    """
     if answer["preFilters"]:
         last = answer["preFilters"][-1]
         cause = _parse(last["reasons"][0]) if last["reasons"] else _parse_message(answer["message"])
@@ -213,6 +217,10 @@ def _find_rejection(answer: Answer) -> _Cause:
     groups = answer["rejections"]
     if not groups:
         return _parse_message(answer["message"])
+    suggested = next((s["node"] for s in answer["suggestions"]), None)
+    of_node = [g for g in groups if any(row["node"] == suggested for row in g["nodes"])]
+    eligible = [g for g in groups if not _is_left_out(g)]
+    groups = of_node or eligible or groups
     counts: dict[str, int] = {}
     for group in groups:
         counts[group["plugin"]] = counts.get(group["plugin"], 0) + group["count"]
@@ -229,6 +237,12 @@ def _find_rejection(answer: Answer) -> _Cause:
     details = group["nodes"][0]["reasons"] if group["nodes"] else []
     detail: Answer = next((d for d in details if (d["code"], d["params"]) == (reason["code"], reason["params"])), {})
     return {**found, "code": reason["code"], "params": reason["params"], "amounts": _read_amounts(detail)}
+
+
+def _is_left_out(group: Answer) -> bool:
+    """Return whether the pod's own spec leaves out the nodes of a group of rejections."""
+    codes = [reason["code"] for reason in group["reasons"]]
+    return bool(codes) and all(code in reasons.EXCLUDED_BY_POD for code in codes)
 
 
 def _read_amounts(detail: Answer) -> LackingAmounts | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple, TypedDict
 
-from herodotus_answers.wording import EXTENDED_CLAIM
 from herodotus_record.model import Decision, NodeTable, Reason
 from herodotus_record.units import natural_sort_key
 
@@ -65,20 +64,20 @@ def build_device_shortage(decision: Decision, table: NodeTable) -> DeviceShortag
     The request is the one that most nodes lack devices for. A node that an earlier filter rejects does not count.
     Devices that several nodes reach count on each of them.
     """
-    nodes_by_request: dict[tuple[str, str, int], list[_NodeDevices]] = {}
+    nodes_by_request: dict[tuple[str, str, str, int], list[_NodeDevices]] = {}
     for node, reason in _list_shortages(decision, table):
         params = reason.params
         if not {"claim", "request", "needed", "usable", "devices"} <= params.keys():
             continue  # one of too many different explanations, of which only the code is kept
-        key = (params["claim"], params["request"], int(params["needed"]))
+        key = (params["claim"], params["request"], params.get("extendedResource", ""), int(params["needed"]))
         nodes_by_request.setdefault(key, []).append(_NodeDevices(node, int(params["usable"]), int(params["devices"])))
     if not nodes_by_request or decision.chosen is not None:
         return None
-    claim, request, needed = max(nodes_by_request, key=lambda key: (len(nodes_by_request[key]), key))
-    nodes = nodes_by_request[claim, request, needed]
+    most_nodes = max(nodes_by_request, key=lambda key: (len(nodes_by_request[key]), key))
+    nodes, (claim, request, resource, needed) = nodes_by_request[most_nodes], most_nodes
     usable = sorted((n for n in nodes if n.usable), key=lambda n: (-n.usable, natural_sort_key(n.node)))
     total, most = sum(n.usable for n in nodes), max(n.usable for n in nodes)
-    what = "The extended resource" if claim == EXTENDED_CLAIM else f"{claim}/{request}"
+    what = resource or f"{claim}/{request}"
     text = f"{what} needs {_count(needed)} on one node; {total} usable on {len(usable)} of {len(nodes)} nodes"
     if usable:
         text += f", at most {most} on one: {', '.join(f'{n.node} {n.usable}' for n in usable[:MAX_NODES])}"

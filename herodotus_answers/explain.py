@@ -18,14 +18,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, repeat
-from typing import Annotated, TypedDict, TypeVar
+from typing import Annotated, Final, NamedTuple, TypedDict, TypeVar
 
 from herodotus_answers.node_results import (
     ReasonDetail,
     build_reason_detail,
+    describe_capacity,
     describe_reason,
     find_resource,
     format_request,
+    list_obstacles,
     list_possible_node_changes,
     list_rejections,
     rate_effort,
@@ -47,6 +49,20 @@ from herodotus_record.model import (
 from herodotus_record.units import natural_sort_key
 
 Answer = TypeVar("Answer")
+MAX_KINDS: Final = 3  # kinds of rejections that a headline tells
+MAX_NAMED_BY_KIND: Final = 3  # nodes of a kind that a headline names; of more, only the nearest
+# Parameters that tell apart kinds of a reason; all of them where the code is not listed.
+_KIND_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ports": ("ports",),
+    "spread": ("key",),
+    "pod-anti-affinity": ("key",),
+    "existing-anti-affinity": ("key",),
+    "claim-in-use": ("claims",),
+    "disk-conflict": ("disk",),
+    "volume-limit": ("driver",),
+    "volume-affinity": ("volume",),
+    "cannot-allocate": ("claim", "request"),
+}
 Shares = tuple[tuple[str, int], ...]  # plugin and its weighted points, largest first; plugins without points are absent
 
 
@@ -85,6 +101,19 @@ class RejectionGroup(TypedDict):
     alsoRejectedBy: Annotated[dict[str, int], "Number of the nodes that further filters rejected, by filter."]
     nodes: Annotated[list[RejectedNode], "Some of the nodes, the nearest to holding the pod first."]
     nodesOmitted: Annotated[int, "Number of the nodes that are not listed."]
+
+
+class RejectionKind(NamedTuple):
+    """Nodes that one filter rejected first for reasons of one kind, such as too little of a resource.
+
+    `position` is the filter's index, and `nodes` the number of nodes. `named` has the slots of the nearest ones, that
+    of the first suggestion before the others. `reasons` are the different reasons of all.
+    """
+
+    position: int
+    nodes: int
+    named: tuple[int, ...]
+    reasons: tuple[Reason, ...]
 
 
 @dataclass(frozen=True)
@@ -213,14 +242,17 @@ def _find_least_effort(decision: Decision, table: NodeTable) -> int | None:
     effort = [(rate_effort(decision, slots[0]), slots) for _, _, slots in _group_by_verdicts(decision)]
     least = min((needed for needed, _ in effort), default=(False, 0))
     rejected = [slot for needed, slots in effort if needed == least for slot in slots]
+    unoffered = [s for s in rejected if any(r.params.get("capacity") for r in list_obstacles(decision, s))]
+    rejected = unoffered or rejected
     return next(iter(select_nearest(decision, table, rejected, 1)), None)
 
 
 def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> list[int]:
     """Return the slots of the rejected nodes that a pruned record must keep so that its explanation stays the same.
 
-    They are the node that needs the fewest changes, and the nearest node of each of the `most` filters that rejected
-    most nodes. `format_headline` and `list_possible_changes` give the same result for these nodes alone as for all.
+    They are the node that needs the fewest changes, the nearest node of each of the `most` filters that rejected most
+    nodes, and those that the headline names. `format_headline` and `list_possible_changes` give the same result for
+    these nodes alone as for all, but for sentences about all nodes of the cluster.
     """
     by_filter: dict[int, list[int]] = {}
     for (position, _), slots in find_first_rejections(decision).items():
@@ -230,7 +262,61 @@ def select_nearest_rejected(decision: Decision, table: NodeTable, most: int) -> 
     nearest = [] if least is None else [least]
     for _, slots in largest:
         nearest += select_nearest(decision, table, slots, 1)
+    suggested = find_suggested_slot(decision, table)
+    nearest += [] if suggested is None else [suggested]
+    for kind in group_by_kind(decision, table)[:MAX_KINDS]:
+        nearest += kind.named
     return list(dict.fromkeys(nearest))
+
+
+def find_suggested_slot(decision: Decision, table: NodeTable) -> int | None:
+    """Return the slot of the node on which the pod fits with the first suggestion; None if that node was not rejected.
+
+    A pruned record of an earlier version may lack the node.
+    """
+    slot = table.find_slot(decision.suggestions[0].node) if decision.suggestions else None
+    rejected = slot is not None and slot < len(decision.evaluation) and list_rejections(decision, slot)
+    return slot if rejected else None
+
+
+def group_by_kind(decision: Decision, table: NodeTable) -> list[RejectionKind]:
+    """Return the rejected nodes by the kind of their first rejection, in the order in which people ask about them.
+
+    The kind of the node of the first suggestion is first, then nodes with devices that they do not offer. The others
+    follow by their number of nodes, but nodes that the pod's own selectors exclude are last: people ask what stops the
+    nodes that the pod may use.
+    """
+    suggested, slots_of = find_suggested_slot(decision, table), find_first_rejections(decision)
+    rejections: dict[tuple[int, frozenset[tuple[str, ...]]], list[FirstRejection]] = {}
+    for rejection in count_first_rejections(decision):
+        reasons_given = decision.filters[rejection.filter].verdicts[rejection.verdict].reasons
+        rejections.setdefault((rejection.filter, frozenset(map(_find_kind, reasons_given))), []).append(rejection)
+    kinds = list[RejectionKind]()
+    for (position, _), group in rejections.items():
+        slots = [slot for r in group for slot in slots_of.get((r.filter, r.verdict), ())]
+        nodes = sum(r.nodes for r in group)
+        most = MAX_NAMED_BY_KIND if nodes <= MAX_NAMED_BY_KIND else 1  # of many, one is an example
+        named = select_nearest(decision, table, slots, most)
+        if suggested in slots and suggested is not None:
+            named = [suggested, *(slot for slot in named if slot != suggested)][:most]
+        verdicts = [decision.filters[r.filter].verdicts[r.verdict] for r in group]
+        reasons_given = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
+        kinds.append(RejectionKind(position, nodes, tuple(named), reasons_given))
+
+    def order(kind: RejectionKind) -> tuple[bool, bool, bool, int, int, str]:
+        excluded = all(reason.code in reasons.EXCLUDED_BY_POD for reason in kind.reasons) and bool(kind.reasons)
+        unoffered = any(reason.params.get("capacity") for reason in kind.reasons)
+        return excluded, suggested not in kind.named, not unoffered, -kind.nodes, kind.position, str(kind.reasons)
+
+    return sorted(kinds, key=order)
+
+
+def _find_kind(reason: Reason) -> tuple[str, ...]:
+    """Return what two reasons must have in common to be told in one sentence: the code and some parameters."""
+    if reason.code == "insufficient":  # devices that a node has and does not offer are another matter than none
+        return (reason.code, "capacity") if reason.params.get("capacity") else (reason.code,)
+    names = _KIND_PARAMETERS.get(reason.code)
+    return (reason.code, *(reason.params.get(name, "") for name in (sorted(reason.params) if names is None else names)))
 
 
 def group_rejections(decision: Decision, table: NodeTable, *, named: int | None = None) -> list[RejectionGroup]:
@@ -383,7 +469,9 @@ def _group_reason(decision: Decision, reason: Reason) -> GroupReason:
         "code": reason.code,
         "sentence": reasons.format_reason(reason, version),
         "params": dict(reason.params),
-        "text": format_request(resource, requested) if resource else describe_reason(reason, version),
+        "text": format_request(resource, requested, reason) + describe_capacity(reason)
+        if resource
+        else describe_reason(reason, version),
         "resource": resource or None,
     }
 

@@ -1,33 +1,23 @@
 """Format what happened in one sentence: for a decision, and for one node in it.
 
-Owns: the sentences. Does not own: the ranks, margins and rejections that they report (`explain`, `node_results`). Pure.
+Owns: the sentences. Does not own: the ranks, margins and rejections that they report (`explain`, `node_results`), the
+sentences on rejected nodes (`rejection_sentences`). Pure.
 
 Invariant: a sentence says only what follows from the record, and names what the record does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from herodotus_answers.explain import (
     compare_scores,
     compute_margin,
     count_rejected_by_filter,
     count_tied,
-    find_first_rejections,
     format_shares,
     rank_slots,
-    select_nearest,
 )
-from herodotus_answers.node_results import (
-    ReasonDetail,
-    build_reason_detail,
-    explain_not_evaluated,
-    find_resource,
-    list_rejections,
-    list_verdicts,
-    pluralize,
-)
+from herodotus_answers.node_results import explain_not_evaluated, list_rejections, list_verdicts, pluralize
+from herodotus_answers.rejection_sentences import format_rejections
 from herodotus_answers.wording import CAUSES
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import find_wording_version
@@ -144,9 +134,6 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
             for reason in v.verdict.reasons
         )
         return f"No node fits: {v.plugin} rejected the pod before any node was evaluated: {why}."
-    by_filter: dict[int, list[int]] = {}
-    for (position, _), slots in find_first_rejections(decision).items():
-        by_filter.setdefault(position, []).extend(slots)
     counts = count_rejected_by_filter(decision)
     if decision.key.source is Source.LOGGED:
         known, total = sum(counts.values()), decision.nodes_total
@@ -154,40 +141,8 @@ def _unplaced(decision: Decision, table: NodeTable) -> str:
     if not counts:
         if decision.restricted_by:
             plugins = ", ".join(decision.restricted_by)
-            return f"No node fits: {plugins} restricts the pod to nodes that are not in the cluster."
+            only = ", ".join(decision.restricted_to)
+            where = only and f"{only}, which {'are' if ',' in only else 'is'} not in the cluster"
+            return f"No node fits: {plugins} restricts the pod to {where or 'nodes that are not in the cluster'}."
         return f"No node fits: none of {decision.nodes_total} nodes was evaluated."
-    position, nodes = max(counts.items(), key=lambda item: (item[1], -item[0]))
-    plugin, looked, slots = decision.filters[position].plugin, decision.nodes_evaluated, by_filter.get(position, [])
-    who = "the only node" if looked == 1 else f"{nodes} of {looked} nodes"
-    text = f"No node fits: {who} {'is' if nodes == 1 else 'are'} rejected first by {plugin}"
-    if not slots:
-        return f"{text}."
-    (nearest,) = select_nearest(decision, table, slots, 1)
-    verdict = decision.filters[position].verdicts[decision.filters[position].ids[nearest]]
-    details = [build_reason_detail(decision, table, nearest, reason) for reason in verdict.reasons]
-    words = ", ".join(d["text"] for d in details) or "it gave no reason"  # an extender may reject without a reason
-    location = f" on {table.names[nearest]}{', the nearest' if nodes > 1 else ''}" if _numeric(details) else ""
-    narrowed = f" Only {looked} of {decision.nodes_total} are eligible ({', '.join(decision.restricted_by)})."
-    scarce = _list_scarce_resources(decision, position)
-    if scarce:
-        text = f"No node fits: {who} {'has' if nodes == 1 else 'have'} too little {' or '.join(scarce)}"
-        text += f" ({words})." if looked == 1 else f". Closest: {table.names[nearest]} ({words})."
-    else:
-        text = f"{text}: {words}{location}."
-    return text + (narrowed if decision.restricted_by else "")
-
-
-def _list_scarce_resources(decision: Decision, position: int) -> list[str]:
-    """Return the resources of which the nodes that a filter rejected first have too little; [] if it has other reasons.
-
-    `position` is the filter's index.
-    """
-    verdicts = [number for first, number in find_first_rejections(decision) if first == position]
-    reasons = [reason for number in verdicts for reason in decision.filters[position].verdicts[number].reasons]
-    scarce = list(dict.fromkeys(find_resource(reason) for reason in reasons if reason.code == "insufficient"))
-    return scarce if all(reason.code == "insufficient" for reason in reasons) else []
-
-
-def _numeric(details: Sequence[ReasonDetail]) -> bool:
-    """Return whether any of the reasons has amounts of a single node, so that the sentence must name the node."""
-    return any(d.get("allocatable") for d in details)
+    return format_rejections(decision, table)

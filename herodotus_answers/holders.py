@@ -14,11 +14,11 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from herodotus_answers.live_objects import read_owner
-from herodotus_record.units import natural_sort_key
+from herodotus_record.units import format_quantity, natural_sort_key
 
 Json = dict[str, Any]
 
-_MAX_NODES: Final = 3  # of a group of rejected nodes
+MAX_NAMED: Final = 5  # holders that a screen lists
 _RESOURCE, _PORTS, _POD, _DISK = "resource", "ports", "pod", "claims"
 _QUANTITY: Final = re.compile(r"([+-]?[\d.]+)(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -29,26 +29,29 @@ class HeldObject(NamedTuple):
     """What a pod lacks on a node: a resource, host ports, a place away from another pod, or a volume claim.
 
     `kind` says which; `names` are the resource, the ports, the pods or the claims. `missing` is the amount of the
-    resource that would have to become free, in base units.
+    resource that would have to become free, in base units. `others` says in words what else stands against the node,
+    and `unknown` names the filters that did not run there.
     """
 
     node: str
     kind: str
     names: tuple[str, ...]
     missing: int = 0
+    others: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Holder(NamedTuple):
     """A pod that holds something on a node, and how much of it: 0 where it is no amount.
 
-    `note` says that it is terminating, or that its resize is pending; "" for any other pod.
+    `state` says what is unusual about it: that it is terminating, or that its resize is pending.
     """
 
     pod: str
     amount: int
     priority: int
     owner: str
-    note: str = ""
+    state: str = ""
 
 
 class Holders(NamedTuple):
@@ -59,25 +62,47 @@ class Holders(NamedTuple):
     enough: int
 
 
-def list_held(answer: Json) -> list[HeldObject]:
+def find_held(answer: Json) -> HeldObject | None:
     """Return what the pod of a PodExplanation lacks on the closest node, or on the node that the answer is about.
 
-    Host ports may be held by another pod on each node: those of the first nodes are listed. The result is empty for a
-    placed pod, where the reason is nothing that other pods hold, and where the node has other reasons beside it.
+    The result is None for a placed pod, and where the reason is nothing that other pods hold.
     """
     if answer.get("kind") != "PodExplanation" or answer["outcome"]["node"] is not None:
-        return []
-    held = [(node, [_parse_reason(node, reason) for reason in reasons]) for node, reasons in _rejections(answer)]
-    alone = [each[0] for _, each in held if len(each) == 1 and each[0] is not None]
-    ports = [each for each in alone if each.kind == _PORTS]
-    return ports[:_MAX_NODES] if ports and alone[0].kind == _PORTS else alone[:1]
+        return None
+    for node, reasons in _rejections(answer):
+        for reason in reasons:
+            held = _parse_reason(node, reason)
+            if held is not None:
+                return _add_other_obstacles(held, answer, reason)
+    return None
+
+
+def _add_other_obstacles(held: HeldObject, answer: Json, reason: Json) -> HeldObject:
+    """Return the held object with what else stands against its node, as far as the answer says."""
+    others, unknown = list[str](), list[str]()
+    row = next((each for each in answer.get("perNode", ()) if each["node"] == held.node), None)
+    if row is not None:
+        others = [r["text"] for verdict in row["rejectedBy"] for r in verdict["reasons"] if r != reason]
+        ran = {*row["passed"], *row["skipped"], *(verdict["plugin"] for verdict in row["rejectedBy"])}
+        unknown = [f["plugin"] for f in answer["filters"] if f["plugin"] not in ran]
+    else:
+        rows = (each for group in answer["rejections"] for each in group["nodes"] if each["node"] == held.node)
+        for each in rows:
+            others = [r["text"] for r in each["reasons"] if r != reason] + list(each["alsoRejectedBy"])
+        ran_everywhere = answer["nodes"]["evaluated"]
+        unknown = [
+            f["plugin"]
+            for f in answer["filters"]
+            if not f["skipped"] and f["passed"] + f["rejected"] != ran_everywhere and f["plugin"] not in others
+        ]
+    return held._replace(others=tuple(others), unknown=tuple(unknown))
 
 
 def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     """Return which of the pods, those on the node, hold it."""
     amounts = ((pod, _held(held, pod)) for pod in pods)
     holders = [
-        Holder(_full_name(pod), amount, _priority(pod), read_owner(pod) or "", _describe_change(pod))
+        Holder(_full_name(pod), amount, _priority(pod), read_owner(pod) or "", _describe_state(held, pod))
         for pod, amount in amounts
         if amount
     ]
@@ -92,12 +117,102 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     return Holders(held, tuple(holders), 0)
 
 
+def describe_holders(holders: Holders) -> list[str]:
+    """Return sentences on what would be enough, what else stands against the node, and which holders are unusual."""
+    held = holders.held
+    sentences = [_describe_enough(holders)]
+    if held.others:
+        sentences.append(f"{held.node} also rejects the pod for another reason: {'; '.join(held.others)}.")
+    if held.unknown:
+        verb = "was" if len(held.unknown) == 1 else "were"
+        sentences.append(f"{', '.join(held.unknown)} {verb} not evaluated on {held.node}.")
+    sentences += [f"{h.pod}: {h.state}." for h in holders.pods[:MAX_NAMED] if h.state]
+    return sentences
+
+
+def _describe_enough(holders: Holders) -> str:
+    """Return which holders would have to go; that the pod then fits is said only if nothing else stands against it."""
+    held, is_all = holders.held, not holders.held.others and not holders.held.unknown
+    if held.kind != _RESOURCE:
+        what = "this pod" if len(holders.pods) == 1 else "these pods"
+        if held.kind == _POD:
+            return "Other pods may keep this pod away from the node too: one is named."
+        fits = f"fits {held.node}" if is_all else f"could use {', '.join(held.names)} on {held.node}"
+        return f"The pod {fits} without {what}."
+    missing = format_quantity(held.names[0], held.missing, up=True)
+    pods = "1 pod" if held.missing == 1 else f"{held.missing} pods"
+    wanted = f"{missing} {held.names[0]}" if held.names[0] != "pods" else f"room for {pods}"
+    if not holders.enough:
+        return f"All of them together hold less than the missing {wanted}."
+    missed = f"{pods} would have to leave" if held.names[0] == "pods" else f"{wanted} would have to become free"
+    would = "would be enough" if is_all else f"would free enough {held.names[0]}"
+    alone = [h for h in holders.pods if h.amount >= held.missing]
+    if alone:
+        smallest = min(alone, key=lambda h: (h.priority, h.amount))
+        return f"{missed}: {smallest.pod} alone {would}."
+    first = holders.pods[: holders.enough]
+    names = ", ".join(h.pod for h in first) if len(first) <= MAX_NAMED else f"the {len(first)} largest"
+    return f"{missed}: {names} together {would}."
+
+
+def _describe_state(held: HeldObject, pod: Json) -> str:
+    """Return what is unusual about a holder: whether it is terminating, and a resize that its kubelet has not made."""
+    states, meta = [], pod["metadata"]
+    if meta.get("deletionTimestamp"):
+        finalizers = ", ".join(meta.get("finalizers") or ())
+        waits = f" and its finalizers ({finalizers}) are removed" if finalizers else ""
+        states.append(
+            f"terminating since {meta['deletionTimestamp']}, gone once the kubelet of {held.node} has ended it{waits}"
+        )
+    resize = _find_resize(pod)
+    if resize:
+        states.append(f"its resize is {resize}{_describe_resized_amounts(held, pod)}")
+    return "; ".join(states)
+
+
+def _find_resize(pod: Json) -> str:
+    """Return the state of the pod's in-place resize in words, "" if there is none."""
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodResizePending" and condition.get("status") != "False":
+            return f"pending ({condition.get('reason') or 'waiting'})"
+        if condition.get("type") == "PodResizeInProgress" and condition.get("status") != "False":
+            return "in progress"
+    return {"Proposed": "pending", "Deferred": "pending (Deferred)", "Infeasible": "pending (Infeasible)"}.get(
+        str(status.get("resize") or ""), "in progress" if status.get("resize") == "InProgress" else ""
+    )
+
+
+def _describe_resized_amounts(held: HeldObject, pod: Json) -> str:
+    if held.kind != _RESOURCE or held.names[0] == "pods":
+        return ""
+    resource, scale = held.names[0], 1000 if held.names[0] == "cpu" else 1
+    allocated = sum(
+        (parse_quantity(each["allocatedResources"][resource]) for each in _list_statuses(pod, resource)), Fraction(0)
+    )
+    if not allocated:
+        return ""
+    wants = format_quantity(resource, _request(pod["spec"], resource))
+    return f": it has {format_quantity(resource, int(allocated * scale))} {resource} and asks for {wants}"
+
+
+def _list_statuses(pod: Json, resource: str) -> list[Json]:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return [each for each in statuses if resource in (each.get("allocatedResources") or {})]
+
+
 def _rejections(answer: Json) -> Iterable[tuple[str, Sequence[Json]]]:
-    """Yield the rejected nodes with their reasons: the closest node of each group, or the one node asked about."""
+    """Yield the rejected nodes with their reasons: that of the first suggestion, then the closest node of each group.
+
+    If the answer is about one node, only that is yielded.
+    """
     nodes = answer.get("perNode", [])
     if answer["rejections"] and len(nodes) != 1:
+        suggested = next((suggestion["node"] for suggestion in answer.get("suggestions") or ()), None)
+        rows = [row for group in answer["rejections"] for row in group["nodes"] if row["node"] == suggested]
+        yield from ((row["node"], row["reasons"]) for row in rows)
         for group in answer["rejections"]:
-            yield from ((row["node"], row["reasons"]) for row in group["nodes"][:_MAX_NODES])
+            yield from ((row["node"], row["reasons"]) for row in group["nodes"][:1])
         return
     for row in nodes:
         yield from ((row["node"], verdict["reasons"]) for verdict in row["rejectedBy"])
@@ -113,7 +228,7 @@ def _parse_reason(node: str, reason: Json) -> HeldObject | None:
         case "pod-anti-affinity" | "existing-anti-affinity" if params.get("pod"):
             return HeldObject(node, _POD, (params["pod"],))
         case "claim-in-use" if params.get("claims"):
-            return HeldObject(node, _DISK, tuple(params["claims"].split(", ")))
+            return HeldObject(params.get("podNode") or node, _DISK, tuple(params["claims"].split(", ")))
         case _:
             return None
 
@@ -128,12 +243,6 @@ def _held(held: HeldObject, pod: Json) -> int:
         return int(_full_name(pod) in held.names)
     claims = (v.get("persistentVolumeClaim") for v in pod["spec"].get("volumes") or ())
     return int(any(f"{pod['metadata']['namespace']}/{c['claimName']}" in held.names for c in claims if c))
-
-
-def _conflicts(port: str, other: str) -> bool:
-    """Return whether two host ports, as [ADDRESS:]PORT/PROTOCOL, are the same one of a node: no address means all."""
-    (address, _, number), (other_address, _, other_number) = port.rpartition(":"), other.rpartition(":")
-    return number == other_number and ("" in (address, other_address) or address == other_address)
 
 
 def _request(spec: Json, resource: str) -> int:
@@ -177,15 +286,10 @@ def _host_ports(spec: Json) -> Iterable[str]:
             yield f"{address}{port.get('hostPort')}/{port.get('protocol') or 'TCP'}"
 
 
-def _describe_change(pod: Json) -> str:
-    """Return what is about to change what the pod holds, or "" if nothing is known to."""
-    if pod["metadata"].get("deletionTimestamp"):
-        return "terminating"
-    status = pod.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodResizePending" and condition.get("status") == "True":
-            return f"resize pending ({condition.get('reason')})"
-    return ""
+def _conflicts(port: str, other: str) -> bool:
+    """Return whether two host ports exclude each other: without an address, a port is taken on all addresses."""
+    (address, _, number), (other_address, _, other_number) = port.rpartition(":"), other.rpartition(":")
+    return number == other_number and (not address or not other_address or address == other_address)
 
 
 def _full_name(pod: Json) -> str:

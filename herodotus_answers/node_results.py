@@ -10,6 +10,7 @@ applied. A filter that stops at its first reason may then find another.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from herodotus_answers import wording
@@ -22,6 +23,7 @@ from herodotus_record.units import format_quantity
 
 _HOSTNAMES = re.compile(r"kubernetes\.io/hostname(?:=([^ ,]+)| in \(([^ )]+)\))")  # as `format_requirement` writes
 _IDENTITY_LABEL = re.compile(r"\b(kubernetes|k8s)\.io/")  # labels that state what a node is
+_UNOFFERED = "unhealthy, or their device plugin has stopped"
 _CORDON_TAINT = "node.kubernetes.io/unschedulable:NoSchedule"
 
 
@@ -70,8 +72,8 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
         requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
         free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
         detail |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
-        free_text = f"free {format_quantity(resource, free)} of {format_quantity(resource, allocatable)}"
-        detail["text"] = f"{format_request(resource, requested)}; {free_text if allocatable else 'the node has none'}"
+        offer = _describe_offer(reason, resource, free, allocatable)
+        detail["text"] = f"{format_request(resource, requested, reason)}; {offer}"
     else:
         detail["text"] = describe_reason(reason, version)
     return detail
@@ -138,9 +140,26 @@ def find_resource(reason: Reason) -> str:
     return "pods" if reason.code == "too-many-pods" else reason.params.get("resource", "")
 
 
-def format_request(resource: str, requested: int) -> str:
-    """Return the pod's request for a resource as text, such as `cpu: requests 500m`."""
-    return f"{resource}: requests {format_quantity(resource, requested)}"
+def format_request(resource: str, requested: int, reason: Reason) -> str:
+    """Return the pod's request for a resource as text, with what makes it up: `cpu: requests 6 (init container x)`."""
+    parts = reason.params.get("parts")
+    return f"{resource}: requests {format_quantity(resource, requested)}" + (f" ({parts})" if parts else "")
+
+
+def describe_capacity(reason: Reason) -> str:
+    """Return a clause on devices that a node has but does not offer, "" if the reason tells of none."""
+    capacity = reason.params.get("capacity")
+    return f"; capacity {capacity}, but not all allocatable: {_UNOFFERED}" if capacity else ""
+
+
+def _describe_offer(reason: Reason, resource: str, free: int, allocatable: int) -> str:
+    """Return how much of a resource a node has free, of how much, and devices that it has but does not offer."""
+    capacity = int(reason.params.get("capacity") or 0)
+    if capacity > allocatable:
+        kept = f"{capacity - allocatable} of {capacity} are not allocatable: {_UNOFFERED}"
+        return f"free {free} of {allocatable}; {kept}" if allocatable else kept
+    amounts = f"free {format_quantity(resource, free)} of {format_quantity(resource, allocatable)}"
+    return amounts if allocatable else "the node has none"
 
 
 def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) -> str:
@@ -148,19 +167,15 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
     p = reason.params
     match reason.code:
         case "untolerated-taint":
-            taints = _taints(p)
-            return f"taint{'s' if len(taints) > 1 else ''} {', '.join(taints)} not tolerated"
+            return f"{describe_taints(p)} not tolerated"
         case "unschedulable":
             return "cordoned (spec.unschedulable)"
         case "node-affinity" if p.get("wants"):
             return f"does not match {wording.shorten_lists(p['wants'])}"
         case "ports" if p.get("ports"):
-            return f"host port {p['ports']} is taken"
+            return f"host port {p['ports']} is taken" + (f" by {p['pod']}" if p.get("pod") else "")
         case "spread":
-            return (
-                f"{p.get('key')}: {pluralize(int(p.get('pods', 0)), 'matching pod')} here with this one,"
-                f" {p.get('fewest')} where fewest, at most {p.get('maxSkew')} apart allowed"
-            )
+            return _describe_spread(p)
         case "spread-label":
             return f"has no label {p.get('key')} to spread over"
         case "pod-affinity" if p.get("lacks") == "label":
@@ -173,6 +188,43 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
             return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
         case _:
             return wording.describe_reason(reason, version)
+
+
+def _describe_spread(p: Mapping[str, str]) -> str:
+    """Return why a topology domain has too many matching pods, from the parameters of a reason."""
+    here = pluralize(int(p.get("pods", 0)), "matching pod")
+    counted = {"true": " with this one", "false": ", this one does not match"}.get(p.get("matches", "true"), "")
+    domains = [domain for domain in p.get("domains", "").split(", ") if "=" in domain]
+    where = [value for value, _, pods in (d.rpartition("=") for d in domains) if pods == p.get("fewest")]
+    fewest = f"{p.get('fewest')} where fewest"
+    if p.get("minDomains"):
+        fewest += f" (fewer domains than minDomains {p['minDomains']})"
+    elif where:
+        fewest += f" ({', '.join(where[:2])}{', …' if len(where) > 2 else ''})"
+    return f"{p.get('key')}: {here} here{counted}, {fewest}, at most {p.get('maxSkew')} apart allowed"
+
+
+def describe_taints(p: Mapping[str, str]) -> str:
+    """Return the untolerated taints in a reason's parameters `p` as text: `taint dedicated=gpu:NoSchedule`."""
+    taints = _taints(p)
+    return f"taint{'s' if len(taints) > 1 else ''} {', '.join(taints)}"
+
+
+def list_similar_resources(table: NodeTable, resource: str) -> list[tuple[int, str]]:
+    """Return slots and names of other resources of the same vendor on nodes that have none of the resource.
+
+    Device plugins offer slices and shares of a device under names of their own, and huge pages have several sizes.
+    """
+    prefix = "hugepages-" if resource.startswith("hugepages-") else resource.partition("/")[0] + "/"
+    if prefix == f"{resource}/":  # neither an extended resource nor a huge page
+        return []
+    return [
+        (slot, other)
+        for slot, amounts in enumerate(table.allocatable)
+        if not amounts.get(resource)
+        for other, amount in amounts.items()
+        if other != resource and other.startswith(prefix) and amount > 0
+    ]
 
 
 def _taints(p: Any) -> list[str]:
@@ -234,14 +286,20 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
     is_daemon = owner is not None and owner.kind == "DaemonSet" and requested <= allocatable
     if resource == "pods":
         variant = "too-many-pods/daemon" if is_daemon else "too-many-pods"
+    elif requested > allocatable and reason.params.get("capacity"):
+        variant = "insufficient/unoffered"
     elif requested <= allocatable:
         variant = "insufficient/daemon" if is_daemon else "insufficient"
     elif free > 0:
         variant = "insufficient/crowded"
     else:
         variant = "insufficient/full" if allocatable else "insufficient/absent"
+    owner = decision.pod.owner
+    if owner is not None and owner.kind == "DaemonSet" and variant in ("too-many-pods", "insufficient"):
+        variant += "/daemon"  # its pods have one node each, so others have to give way
     amounts = {"requested": requested, "free": free, "allocatable": allocatable}
     derived = {name: format_quantity(resource, amount) for name, amount in amounts.items()}
     derived["owner"] = f"{owner.kind}/{owner.name}" if owner else ""
+    derived["priority"] = str(decision.pod.priority)
     derived["missing"] = format_quantity(resource, requested - free, up=True)
     return wording.describe_remedy(reason, table.names[slot], derived, variant)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
@@ -26,7 +26,6 @@ OVERDUE_AFTER_US: Final = 60_000_000  # a busy scheduler retries late, an idle o
 _BINDING_FAILED: Final = "a node was chosen, but the pod could not be bound to it"
 _GROUP_NOT_PLACED: Final = "fits, but other pods of its group do not"
 _LEAD: Final = re.compile(r"0/\d+ nodes are available: ")
-_RESTRICTED: Final = "node(s) didn't satisfy plugin(s)"
 _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 
 
@@ -35,7 +34,8 @@ class PendingPod:
     """A pod without a node, as its last scheduling attempt left it.
 
     `is_undone` is whether a node was chosen and the placement undone with the pod's group. `created_us` and `retry` are
-    None if the record of the attempt was not read.
+    None if the record of the attempt was not read. `restricted_to` names the only nodes that the pod may use, if they
+    are few.
     """
 
     namespace: str
@@ -52,6 +52,7 @@ class PendingPod:
     is_undone: bool = False
     created_us: int | None = None
     retry: Retry | None = None
+    restricted_to: tuple[str, ...] = ()
 
 
 class ListedPendingPod(TypedDict):
@@ -64,7 +65,7 @@ class ListedPendingPod(TypedDict):
     profile: Annotated[str, "Scheduler name (spec.schedulerName) of the pod."]
     state: Annotated[str, "State of the last attempt; Gated or Untried if no attempt is recorded."]
     podGroup: Annotated[str | None, "PodGroup of the pod."]
-    reason: Annotated[str, "Reason of most nodes, or why no attempt is recorded."]
+    reason: Annotated[str, "Reason of most nodes that the pod may use, or why no attempt is recorded."]
     attempt: Annotated[int, "Number of the last attempt; 0 if none is recorded."]
     id: Annotated[str | None, "ID of the decision; null if no attempt is recorded."]
     createdAt: Annotated[str | None, "Time at which the pod was created; null if it is not known."]
@@ -74,13 +75,14 @@ class ListedPendingPod(TypedDict):
     latest: Annotated[str | None, "Time at which the pod is tried even if nothing changes; null if there is none."]
     overdue: Annotated[bool, "Whether the scheduler should have tried the pod again by now."]
     message: Annotated[str, "Message of the pod's FailedScheduling event; empty if there is none."]
+    restrictedTo: NotRequired[Annotated[list[str], "The only nodes that the pod may use, if there are few of them."]]
 
 
 class PendingGroup(TypedDict):
     """Pending pods of one PodGroup, or with one reason."""
 
     podGroup: Annotated[str | None, "PodGroup of the pods as NAMESPACE/NAME; null for pods without one."]
-    reason: Annotated[str, "Reason of most nodes; of a PodGroup, that of most pods which block it."]
+    reason: Annotated[str, "Reason of most nodes that they may use; of a PodGroup, that of most pods which block it."]
     code: Annotated[str, "Stable code of the reason."]
     overdue: Annotated[bool, "Whether the retries of the pods are overdue."]
     count: Annotated[int, "Number of the pods."]
@@ -137,8 +139,7 @@ def apply_live(document: PendingPods) -> PendingPods:
     if live is None:
         return document
     gone = {pod["uid"] for pod in live["gone"] or ()}
-    node_of = {pod["uid"]: pod["node"] for pod in live.get("pinned") or ()}
-    left = [_name_node(pod, node_of) for pod in document["pods"] if pod["uid"] not in gone]
+    left = [pod for pod in document["pods"] if pod["uid"] not in gone]
     untried = [_untried(pod) for pod in live["untried"]]
     by_reason: dict[str, list[ListedPendingPod]] = {}
     for pod in untried:
@@ -147,17 +148,11 @@ def apply_live(document: PendingPods) -> PendingPods:
         "count": len(left) + len(untried),
         "overdue": sum(pod["overdue"] for pod in left),
         "groups": [
-            *(_groups(left) if gone or node_of else document["groups"]),
+            *(_groups(left) if gone else document["groups"]),
             *(_group(reason, False, members) for reason, members in by_reason.items()),
         ],
         "pods": [*left, *untried],
     }
-
-
-def _name_node(pod: ListedPendingPod, node_of: Mapping[str, str]) -> ListedPendingPod:
-    """Return the pod with the node that it is pinned to in its reason."""
-    node = node_of.get(pod["uid"])
-    return pod if node is None else pod | {"reason": f"{pod['reason']} (its only node: {node})"}
 
 
 def _groups(pods: Sequence[ListedPendingPod]) -> list[PendingGroup]:
@@ -182,22 +177,22 @@ def _group_reason(members: Sequence[ListedPendingPod]) -> str:
 def find_dominant_reason(message: str) -> str:
     """Return the reason that the most nodes gave in a FailedScheduling message.
 
-    Nodes to which the pod is not restricted count only if there are no others. If the message counts no nodes, its
-    first sentence is returned.
+    Nodes that the pod's own spec leaves out count only if there are no others: the reason is what stops the nodes that
+    the pod may use. If the message counts no nodes, its first sentence is returned.
     """
     sentences = _LEAD.sub("", message, count=1)
     counts = [(int(n), words) for n, words in _COUNTED.findall(sentences.partition(". ")[0])]
     if not counts or not _LEAD.match(message):
         return sentences.partition(". ")[0].rstrip(".") or "no reason given"
-    among = [each for each in counts if not each[1].startswith(_RESTRICTED)] or counts  # nodes that the pod may use
-    _, words = max(among, key=lambda c: c[0])
+    eligible = [c for c in counts if reasons.parse_reason(c[1].rstrip(".")).code not in reasons.EXCLUDED_BY_POD]
+    _, words = max(eligible or counts, key=lambda c: c[0])
     return str(words).rstrip(".")
 
 
 def _pod(pod: PendingPod, now_us: int) -> ListedPendingPod:
     retry = pod.retry
     latest = None if retry is None else retry.not_before_us if retry.latest_us is None else retry.latest_us
-    return {
+    listed: ListedPendingPod = {
         "namespace": pod.namespace,
         "pod": pod.pod,
         "uid": pod.uid,
@@ -216,6 +211,9 @@ def _pod(pod: PendingPod, now_us: int) -> ListedPendingPod:
         "overdue": latest is not None and now_us > latest + OVERDUE_AFTER_US,
         "message": pod.message,
     }
+    if pod.restricted_to:
+        listed["restrictedTo"] = list(pod.restricted_to)
+    return listed
 
 
 def _reason(pod: PendingPod) -> str:

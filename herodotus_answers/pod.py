@@ -51,6 +51,7 @@ from herodotus_answers.node_results import (
 )
 from herodotus_answers.preemptions import PreemptionEntry
 from herodotus_answers.pruned import Pruned, build_pruned, describe_kept, find_slot
+from herodotus_answers.spread import SpreadDomains, build_spread_domains
 from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record import notes, reasons
 from herodotus_record.kubernetes_version import find_wording_version
@@ -342,6 +343,7 @@ class PodExplanation(Document):
             " evaluation says so.",
         ]
     ]
+    spread: NotRequired[Annotated[list[SpreadDomains], "Domains of the spread constraints that rejected nodes."]]
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on a pending pod."]]
     live: NotRequired[Annotated[LivePod, "What the API server knows now; only the plugin adds it."]]
     columns: NotRequired[Annotated[NodeColumns, "All nodes as columns, if the request sets `columns`."]]
@@ -403,6 +405,9 @@ def build_pod_explanation(
         "pruned": build_pruned(decision),
         "reconstruction": build_part(decision.reconstruction),
     }
+    spread = build_spread_domains(decision, table)
+    if spread:
+        answer["spread"] = spread
     recorded = find_node_groups(outcomes)
     if recorded is not None:
         answer["nodeGroups"] = recorded
@@ -550,7 +555,7 @@ def _preemption(decision: Decision) -> PreemptionResult | None:
 
     return {
         "nominatedNode": preemption.nominated_node or None,
-        "evicted": preemption.evicted and decision.key.source is not Source.EVALUATED,
+        "evicted": preemption.evicted and decision.key.source is not Source.EVALUATED,  # nobody acts on an evaluation
         "candidates": [_candidate(c) for c in sorted(preemption.candidates, key=nearest)[:MAX_NAMED]],
         "candidatesOmitted": max(0, len(preemption.candidates) - MAX_NAMED),
     }

@@ -35,8 +35,6 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
         *finder.find_devices(),
         *finder.find_resources(),
         *finder.find_nodes(),
-        *finder.find_spread(),
-        *finder.find_sums(),
     ]
 
 

@@ -14,13 +14,12 @@ from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_record.model import Cause, Reason
 
-EXTENDED_CLAIM: Final = "<extended-resources>"  # stands for the claim that the scheduler would create
-_MAX_VALUES: Final = 3
-_VALUES: Final = re.compile(r"\(((?:[^(), ]+,){5,}[^(), ]+)\)")
+_MAX_VALUES: Final = 4  # of a list in a node affinity
 NO_VALUES: Final[Mapping[str, str]] = {}
 TEXTS: Final[Mapping[str, str]] = {
     "disk-conflict": "{disk} is mounted by another pod on the node",
-    "claim-in-use": "only one pod at a time may use {claims}",
+    "claim-in-use/used": "only one pod at a time may use {claims} (ReadWriteOncePod): {pod} on {podNode} uses it",
+    "claim-in-use": "only one pod at a time may use {claims} (ReadWriteOncePod)",
     "volume-limit": "{driver}: {attached} of {limit} volumes attached, the pod brings {new}",
     "volume-affinity": "volume {volume} can only be reached from {wants}",
     "no-volume/elsewhere": "claim {claim} is being provisioned on node {selected}",
@@ -29,7 +28,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "claim-volume-missing": "claim {claim} is bound to volume {volume}, which does not exist",
     "volume-zone": "the pod's volumes are in {wants}",
     "features": "the node does not declare {features}",
-    "cannot-allocate/extended": "extended resource by devices: {usable} of {devices} devices usable, {needed} needed"
+    "cannot-allocate/extended": "{extendedResource}: requests {needed}; {usable} of {devices} devices (DRA) usable"
     " ({stoppers})",
     "cannot-allocate": "{claim}/{request}: {usable} of {devices} devices usable, {needed} needed ({stoppers})",
 }
@@ -56,11 +55,13 @@ REMEDIES: Final[Mapping[str, str]] = {
     "node-affinity/identity": "change what the pod selects, or add a node that matches {wants}",
     "ports": "free host port {ports} on {node}",
     "too-many-pods": "remove a pod from {node}: its limit of {allocatable} pods is reached",
-    "too-many-pods/daemon": "give {owner} a priority class above those of the pods on {node}, or remove one of them:"
-    " its limit of {allocatable} pods is reached",
-    "insufficient/daemon": "give {owner} a priority class above those of the pods on {node}, or free {missing}"
-    " {resource} there",
+    "too-many-pods/daemon": "give {owner} a PriorityClass above that of a pod on {node}, which it then preempts (its"
+    " priority is {priority}), or remove a pod from {node}: its limit of {allocatable} pods is reached",
+    "insufficient/daemon": "give {owner} a PriorityClass above that of pods on {node}, which it then preempts (its"
+    " priority is {priority}), or free {missing} {resource} on {node}",
     "insufficient": "free {missing} {resource} on {node}",
+    "insufficient/unoffered": "find out why {node} offers {allocatable} of its {capacity} {resource}: its device plugin"
+    " reports the others as unhealthy, or has stopped",
     "insufficient/crowded": "request at most {free} {resource} (free now; {node} has {allocatable} in all), or add a"
     " larger node",
     "insufficient/full": "add a node with {requested} {resource} free",
@@ -72,6 +73,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "pod-anti-affinity": "move {pod} out of the {key} of {node}",
     "existing-anti-affinity": "move {pod} out of the {key} of {node}",
     "disk-conflict": "free {disk} on {node}: another pod mounts it",
+    "claim-in-use/used": "end {pod} on {podNode}, which uses {claims}; in a rollout, strategy Recreate does",
     "claim-in-use": "delete the pod that uses {claims}",
     "volume-limit": "detach a volume of {driver} from {node}",
     "csi-driver-missing": "install the CSI driver {driver} on {node}, or wait until it has registered there",
@@ -84,7 +86,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "claim-volume-missing": "restore volume {volume}, or make claim {claim} anew",
     "volume-zone": "run the pod in a zone of its volumes ({wants}), not on {node}",
     "features": "turn on {features} on {node}",
-    "cannot-allocate/extended": "free or add devices on {node}: {stoppers}",
+    "cannot-allocate/extended": "free or add devices for {extendedResource} on {node}: {stoppers}",
     "cannot-allocate": "free or add devices on {node} for request {request} of claim {claim}: {stoppers}",
 }
 
@@ -105,14 +107,16 @@ def describe_remedy(reason: Reason, node: str, derived: Mapping[str, str] = NO_V
     )
 
 
-def shorten_lists(text: str) -> str:
-    """Return the text with long lists of values, such as `in (a,b,c,…)`, cut after the first of them."""
-    return _VALUES.sub(_shorten, text)
+def shorten_lists(wants: str) -> str:
+    """Return a node affinity as text whose long lists of values end after the first few, so that lines can wrap."""
 
+    def shorten(match: re.Match[str]) -> str:
+        values = match[1].split(",")
+        shown = values[:_MAX_VALUES] if len(values) > _MAX_VALUES + 1 else values
+        more = f", … {len(values) - len(shown)} more" if len(shown) < len(values) else ""
+        return f"({', '.join(shown)}{more})" if more else match[0]
 
-def _shorten(match: re.Match[str]) -> str:
-    values = match[1].split(",")
-    return f"({','.join(values[:_MAX_VALUES])},… {len(values) - _MAX_VALUES} more)"
+    return re.sub(r"\(([^()]*,[^()]*)\)", shorten, wants)
 
 
 def list_remedies(code: str) -> list[str]:
@@ -121,7 +125,9 @@ def list_remedies(code: str) -> list[str]:
 
 
 def _find_key(reason: Reason) -> str:
-    if reason.params.get("claim") == EXTENDED_CLAIM:
+    if reason.code == "claim-in-use" and reason.params.get("pod"):  # "" if the reader may not see it
+        return "claim-in-use/used"
+    if "extendedResource" in reason.params:
         return f"{reason.code}/extended"
     return f"{reason.code}/elsewhere" if "selected" in reason.params else reason.code
 

@@ -48,12 +48,15 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
         ("pods", "fewest", "maxSkew", "limit", "attached", "new", "count", "total", "named", "victims"), _N
     ),
     **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
+    **dict.fromkeys(("domains", "matches", "nodeTaintsPolicy", "minDomains", "capacity", "extendedResource"), _N),
+    "emptiest": Discloses.NODES,
+    "podNode": Discloses.NODES,
     **dict.fromkeys(("request", "device_class", "needed", "devices", "usable", "stoppers"), _N),
     **dict.fromkeys(("plugin", "plugins", "scheduler", "extender", "verb", "kind", "api", "purpose", "field"), _N),
     **dict.fromkeys(("change", "rules", "version", "source"), _N),
     "node": Discloses.NODES,
     # of the pod itself, in suggestions
-    **dict.fromkeys(("container", "group", "from", "to", "difference"), Discloses.THIS_POD),
+    **dict.fromkeys(("container", "group", "from", "to", "difference", "parts"), Discloses.THIS_POD),
     **dict.fromkeys(("templateCount", "index"), _N),
     # of other pods
     "pod": Discloses.POD,

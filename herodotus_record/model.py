@@ -772,6 +772,12 @@ class Decision:
         "Scheduling cycle of the pod's group in which it was decided; null if the pod was decided alone.",
         default=None,
     )
+    restricted_to: tuple[str, ...] = declare(
+        Discloses.NODES,
+        "spec.restrictedTo",
+        "Names of the only nodes that the spec of a pod without a node allows; empty if they are many or all.",
+        default=(),
+    )
 
     @cached_property
     def ties(self) -> tuple[int, ...]:

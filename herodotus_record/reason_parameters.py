@@ -43,13 +43,25 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "others": ReasonParameter("Further such taints, as KEY=VALUE:EFFECT, separated by commas."),
     },
     "node-affinity": {"wants": ReasonParameter("What the pod's node selector and required node affinity ask for.")},
-    "ports": {"ports": ReasonParameter("Host ports that are taken, separated by commas.")},
-    "insufficient": {"resource": _RESOURCE},
+    "ports": {
+        "ports": ReasonParameter("Host ports that are taken, separated by commas."),
+        "pod": ReasonParameter("A pod that uses one of them, as NAMESPACE/NAME; empty if it is not known or hidden."),
+    },
+    "insufficient": {
+        "resource": _RESOURCE,
+        "parts": ReasonParameter("What makes up the pod's request, such as `main 8 + sidecar side 8`."),
+        "capacity": ReasonParameter("The node's capacity, where it exceeds the allocatable amount.", "base units"),
+    },
     "spread": {
         "key": _TOPOLOGY,
         "pods": ReasonParameter("Matching pods in the node's domain, with this one.", "pods"),
         "fewest": ReasonParameter("Matching pods in the domain with the fewest.", "pods"),
         "maxSkew": ReasonParameter("Largest difference that the constraint allows.", "pods"),
+        "domains": ReasonParameter("Domains that count, as VALUE=PODS, those with the fewest matching pods first."),
+        "emptiest": ReasonParameter("Nodes of the domains with the fewest matching pods, separated by commas."),
+        "matches": ReasonParameter("`true` if the pod itself matches the constraint's selector, else `false`."),
+        "nodeTaintsPolicy": ReasonParameter("The constraint's nodeTaintsPolicy: Honor or Ignore."),
+        "minDomains": ReasonParameter("The constraint's minDomains, if there are fewer domains.", "domains"),
     },
     "spread-label": {"key": _TOPOLOGY},
     "pod-affinity": {
@@ -61,7 +73,9 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
     "existing-anti-affinity": {"key": _TOPOLOGY, "pod": _OTHER_POD},
     "disk-conflict": {"disk": ReasonParameter("Kind and name of the disk.")},
     "claim-in-use": {
-        "claims": ReasonParameter("The pod's ReadWriteOncePod claims that are in use, separated by commas.")
+        "claims": ReasonParameter("The pod's ReadWriteOncePod claims that are in use, separated by commas."),
+        "pod": ReasonParameter("A pod that uses one of them, as NAMESPACE/NAME; empty if it is not known or hidden."),
+        "podNode": ReasonParameter("The node of that pod."),
     },
     "volume-limit": {
         "driver": _DRIVER,
@@ -93,6 +107,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
     "cannot-allocate": {
         "claim": _DEVICE_CLAIM,
         "request": _REQUEST,
+        "extendedResource": ReasonParameter("The extended resource that devices serve, in place of claim and request."),
         "needed": ReasonParameter("Devices that the request needs.", "devices"),
         "devices": ReasonParameter("Devices that the node has.", "devices"),
         "usable": ReasonParameter("Devices that the request could use.", "devices"),

@@ -140,6 +140,10 @@ CATALOGUE: Final[dict[str, str]] = {
     # the error of a plugin, or the text of an out-of-tree plugin
     "text": "{text}",
 }
+# Reasons against nodes that the pod's own spec leaves out. Who asks about the pod asks what stops the other nodes.
+EXCLUDED_BY_POD: Final = frozenset(
+    ("node-affinity", "enforced-node-affinity", "node-name", "narrowed", "narrowed-empty", "narrowed-disjoint")
+)
 # Changes that a record suggests, as imperatives without a full stop (`herodotus_answers.suggestions` completes them).
 CHANGES: Final[dict[str, str]] = {
     "uncordon": "uncordon {node}",

@@ -97,10 +97,11 @@ class SortField(click.ParamType[str]):
 def pending(ctx: click.Context, /, **_given: object) -> None:
     """List pending pods by reason, and when each is tried again.
 
-    The reason is that of most nodes in the pod's last attempt. Pods that were not tried again in time are marked as
-    overdue: the scheduler is not running. The API server adds pods without a recorded attempt, such as those that wait
-    for scheduling gates, and deleted pods are left out; -o json has both under `live`. With --endpoint or --cluster the
-    API server is not contacted, so deleted pods are listed as overdue.
+    The reason is that of most nodes in the pod's last attempt; nodes that its own selectors exclude count only if there
+    are no others. Pods that were not tried again in time are marked as overdue: the scheduler is not running. The API
+    server adds pods without a recorded attempt, such as those that wait for scheduling gates, and deleted pods are left
+    out; -o json has both under `live`. With --endpoint or --cluster the API server is not contacted, so deleted pods
+    are listed as overdue.
 
     \b
     kubectl herodotus pending -A

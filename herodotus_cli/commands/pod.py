@@ -415,19 +415,19 @@ def read_live_sections(answer: Json, transport: KubectlTransport) -> list[list[B
     """
     from contextlib import ExitStack  # here and below, because most pods are placed
 
-    from herodotus_answers.holders import list_held
+    from herodotus_answers.holders import find_held
     from herodotus_cli.render import suggestions
 
-    held = list_held(answer)
+    held = find_held(answer)
     needed = [right for suggestion in answer.get("suggestions") or () for right in suggestion["rights"]]
-    if answer.get("kind") != "PodExplanation" or not (held or needed):
+    if answer.get("kind") != "PodExplanation" or (held is None and not needed):
         return []
     with ExitStack() as running:
         rights = running.enter_context(transport.rights(answer["metadata"]["namespace"])) if needed else None
-        queries = [(each, running.enter_context(transport.pods_on_node(each.node))) for each in held]
+        pods = running.enter_context(transport.pods_on_node(held.node)) if held else None
         missing = suggestions.build_missing_rights(rights.find_missing(needed)) if rights else []
-        holders = [_read_holders(each, pods) for each, pods in queries]
-    return [section for section in (missing, *holders) if section]
+        holders = _read_holders(held, pods) if held and pods else []
+    return [section for section in (missing, holders) if section]
 
 
 def _read_holders(held: HeldObject, query: NodePodsQuery) -> list[Block]:

@@ -77,9 +77,7 @@ def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:
 
 
 def _evaluated_pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
-    rows = [
-        [f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", p["reason"]] for p in pods
-    ]
+    rows = [[f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", _reason(p)] for p in pods]
     return build_table(("POD", "AGE", "REASON"), rows)
 
 
@@ -90,10 +88,16 @@ def _pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
         since, tried = format_age_or_time(p["createdAt"], view) or "–", format_age_or_time(p["startedAt"], view) or "–"
         cells = [f"{p['namespace']}/{p['pod']}", since, tried, str(p["attempt"])]
         cells += [] if narrow else [p["queue"] or "–"]
-        rows.append([*cells, next_try(p, view), *([p["reason"]] if view.piped or view.wide else [])])
+        rows.append([*cells, next_try(p, view), *([_reason(p)] if view.piped or view.wide else [])])
     queue = [] if narrow else ["QUEUE"]
     header = ["POD", "AGE", "TRIED", "ATTEMPT", *queue, "NEXT TRY", *(["REASON"] if view.piped or view.wide else [])]
     return build_table(header, rows, right=(3,))
+
+
+def _reason(pod: ListedPendingPod) -> str:
+    """Return the pod's reason, with the only nodes that it may use: a DaemonSet's pod has one."""
+    only = ", ".join(pod.get("restrictedTo", ()))
+    return f"{pod['reason']} ({only}, the only {'nodes' if ',' in only else 'node'} for it)" if only else pod["reason"]
 
 
 def next_try(pod: ListedPendingPod, view: ViewOptions) -> str:

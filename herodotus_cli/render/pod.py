@@ -213,6 +213,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
         ("PREFILTER", _prefilter_nodes(answer)),
+        *(("SPREAD", each["text"]) for each in answer.get("spread") or ()),
         *(
             ("NOT EVALUATED", f"{format_count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
@@ -295,9 +296,9 @@ def _preemption(answer: Json) -> list[str]:
         victims = join_limited(best["victims"], _VICTIMS_NAMED, "-o json")
         refused = sum(bool(c.get("rejectedBy")) for c in preemption["candidates"])
         others = len(preemption["candidates"]) - refused + preemption["candidatesOmitted"] - 1
-        is_evaluated = answer["attempt"]["source"] == "evaluated"
-        would = "would evict" if is_evaluated else "dry run, nothing evicted; preemption would evict"
-        verb = "evicted" if preemption["evicted"] else would
+        verb = "evicted" if preemption["evicted"] else "dry run, nothing evicted; preemption would evict"
+        if answer["attempt"]["source"] == "evaluated":  # nobody has acted on it
+            verb = "the scheduler would evict"
         return [
             f"{verb} {victims} from {best['node']}"
             + (f", against {format_count(best['pdbViolations'], 'disruption budget')}" if best["pdbViolations"] else "")

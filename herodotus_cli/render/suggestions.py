@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from herodotus_answers.holders import Holders
 
 Json = dict[str, Any]
-_INDENT = " " * 5  # less than the label of a fix, because commands are long
+_INDENT = " " * 5  # less than the label SUGGESTION, because commands are long
 _NOT_CHECKED = "not checked"
-_COSTS = {"application": "changes the application", "node": "changes a node", "capacity": "needs capacity"}
-_MAX_HOLDERS = 5
 
 
 def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
@@ -33,10 +31,10 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
     suggestions = answer.get("suggestions") or []
     if not suggestions:
         steps = " and ".join(answer["possibleChanges"])
-        return _sentence("FIX", f"{steps} ({_NOT_CHECKED})") if steps else []
+        return _sentence("SUGGESTION", f"{steps} ({_NOT_CHECKED})") if steps else []
     blocks: list[Block] = []
     for number, suggestion in enumerate(suggestions):
-        blocks += _sentence("or" if number else "FIX", _describe(suggestion, with_commands=with_commands))
+        blocks += _sentence("or" if number else "SUGGESTION", _describe(suggestion, with_commands=with_commands))
         if with_commands and suggestion["command"]:
             blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", command=True))
     return blocks
@@ -57,20 +55,18 @@ def _sentence(label: str, text: str) -> list[Block]:
 
 def _describe(suggestion: Json, *, with_commands: bool) -> str:
     """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
-    is_of_node = suggestion["object"].partition("/")[0] == "Node"
-    notes = [_COSTS[cost] for cost in suggestion["costs"]]
-    if with_commands:
-        notes += [f"rolls out {', '.join(suggestion['rollsOut'])}"] if suggestion["rollsOut"] else []
-        notes += [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] else []
-        if not is_of_node and not suggestion["command"]:
-            notes.append(f"no command known for {suggestion['object']}")
+    notes = [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] and with_commands else []
+    if with_commands and not suggestion["command"]:
+        notes.append(f"no command known for {suggestion['object']}")
     notes += [] if suggestion["checked"] else [_NOT_CHECKED]
-    fits = "" if is_of_node else f": fits {suggestion['node']}"
+    fits = "" if suggestion["object"] == f"Node/{suggestion['node']}" else f": fits {suggestion['node']}"
     return f"{suggestion['text']}{fits}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def build_holders(holders: Holders) -> list[Block]:
-    """Return the table of the holders, largest first, and a line that says which of them would be enough."""
+    """Return the table of the holders, largest first, and a line on which of them would be enough and their state."""
+    from herodotus_answers.holders import MAX_NAMED, describe_holders  # here, because most pods are placed
+
     held = holders.held
     if not holders.pods:
         return []
@@ -84,29 +80,10 @@ def build_holders(holders: Holders) -> list[Block]:
             str(holder.priority),
             holder.owner or "–",
         )
-        for holder in holders.pods[:_MAX_HOLDERS]
+        for holder in holders.pods[:MAX_NAMED]
     ]
     header = (title, *(["REQUEST"] if has_amount else []), "PRIORITY", "OWNER")
     omitted = len(holders.pods) - len(rows)
     table = build_table(header, rows, right=range(1, len(header) - 1))
     more = f"… and {format_count(omitted, 'other pod')}. " if omitted else ""
-    return [table, TextLine(more + _describe_enough(holders), "dim")]
-
-
-def _describe_enough(holders: Holders) -> str:
-    held = holders.held
-    if held.kind != "resource":
-        return (
-            f"The pod fits there without {'this pod' if len(holders.pods) == 1 else 'these pods'}, as far as is known."
-        )
-    missing = format_quantity(held.names[0], held.missing, up=True)
-    wanted = f"{missing} {held.names[0]}" if held.names[0] != "pods" else format_count(held.missing, "pod")
-    if not holders.enough:
-        return f"All of them together hold less than the missing {wanted}."
-    first = holders.pods[: holders.enough]
-    alone = [h.pod for h in holders.pods if h.amount >= held.missing]
-    if alone:
-        smallest = min((h for h in holders.pods if h.amount >= held.missing), key=lambda h: (h.priority, h.amount))
-        return f"{wanted} would have to become free: {smallest.pod} alone would be enough."
-    names = ", ".join(h.pod for h in first) if len(first) <= _MAX_HOLDERS else f"the {len(first)} largest"
-    return f"{wanted} would have to become free: {names} together would be enough."
+    return [table, TextLine(more + " ".join(describe_holders(holders)), "dim")]

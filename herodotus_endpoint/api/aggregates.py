@@ -406,6 +406,7 @@ def _build_pending_pod(uid: str, row: Row, wait: PodWait | None) -> PendingPod:
         is_undone=row.state == "Unschedulable" and row.node is not None,
         created_us=wait.created_us if wait else None,
         retry=wait.retry if wait else None,
+        restricted_to=wait.restricted_to if wait else (),
     )
 
 

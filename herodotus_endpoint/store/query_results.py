@@ -106,11 +106,13 @@ class AttemptOrigin(NamedTuple):
 class PodWait(NamedTuple):
     """When a pod was created, in microseconds since the epoch, and when its next attempt is due.
 
-    `retry` is None if the record does not say when.
+    `retry` is None if the record does not say when. `restricted_to` names the only nodes that the pod may use, if they
+    are few.
     """
 
     created_us: int
     retry: Retry | None
+    restricted_to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ class Reader:
         with self._snapshot() as connection:
             rows = intact_decisions(connection.execute(statement))
             read = ((row.id, load_decision(connection, row)) for row in rows)
-            return {row_id: PodWait(d.times.created_us, d.retry) for row_id, d in read}
+            return {row_id: PodWait(d.times.created_us, d.retry, d.restricted_to) for row_id, d in read}
 
     def similar_pods(self, namespace: str, pod: str, *, cluster: str = "") -> list[str]:
         """Return up to MAX_SIMILAR pod names of a namespace that are similar to `pod`.

@@ -17,12 +17,13 @@ import random
 from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import reasons
-from herodotus_record.model import Code, DecisionPath, Evaluation, Reason
+from herodotus_record.model import Code, DecisionPath, Evaluation, Reason, Verdict
 from scheduler.engine.columns import Snapshot
 from scheduler.engine.framework.extender import ExtenderError
 from scheduler.engine.framework.plugin_results import PluginError, join_reasons
@@ -34,6 +35,8 @@ from scheduler.engine.framework.trace import FilterRun, Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.version_rules import NARROWED_NODES_COUNTED
+
+MAX_RESTRICTED_TO: Final = 4  # nodes of a pod that may only run on few, which its record names
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,9 @@ def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
     except (PluginError, ExtenderError) as e:
         cycle.start = start
         result = cycle.finish(DecisionPath.ERROR, message=reasons.format_error(str(e), cycle.rules.version))
+    if result.path is DecisionPath.NONE:
+        cycle.note_eligible_nodes()
+        cycle.framework.explain_rejections(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
     cycle.framework.gather_inputs(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
     return result
 
@@ -169,6 +175,8 @@ class _Cycle:
             order = order[inside]
         if outcome.names is None:
             return order
+        if len(outcome.names) <= MAX_RESTRICTED_TO:
+            self.trace.restricted_to = tuple(sorted(outcome.names))
         left = np.array([self.nodes.names[slot] in outcome.names for slot in order], np.bool_)
         self.trace.mark(order[~left], Evaluation.RESTRICTED)
         return order[left]
@@ -226,6 +234,18 @@ class _Cycle:
             pending=_filters(trace, first[trace.codes == Code.PENDING]),
         )
 
+    def note_eligible_nodes(self) -> None:
+        """Name the nodes that the pod's own spec leaves, in the trace, if they are few and fewer than all evaluated."""
+        trace = self.trace
+        left = trace.evaluated.copy()
+        for run in trace.filters:
+            numbers = [i for i, verdict in enumerate(run.verdicts.table) if _leaves_out(verdict)]
+            if numbers and run.verdicts.ids is not None:
+                left &= ~np.isin(run.verdicts.ids, numbers)
+        count = np.count_nonzero(left)
+        if 0 < count <= MAX_RESTRICTED_TO and count < np.count_nonzero(trace.evaluated):
+            trace.restricted_to = tuple(sorted(self.nodes.names[slot] for slot in np.flatnonzero(left)))
+
     def _count_nodes(self) -> int:
         """Return the number of nodes, of those in the placement if there is one."""
         live = self.nodes.live
@@ -259,6 +279,11 @@ def _histogram(trace: Trace, rules: Rules, outside: int) -> Counter[str]:
         plugins = f"[{' '.join(trace.restricted_by)}]"
         counts[reasons.format_reason(Reason("narrowed", {"plugins": plugins}))] += narrowed
     return counts
+
+
+def _leaves_out(verdict: Verdict) -> bool:
+    """Return whether a verdict rejects nodes because the pod's own spec leaves them out."""
+    return bool(verdict.reasons) and all(reason.code in reasons.EXCLUDED_BY_POD for reason in verdict.reasons)
 
 
 def _choose(best_slots: NDArray[np.intp], seed: int) -> int:

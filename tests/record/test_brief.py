@@ -25,7 +25,10 @@ from tests.support.what_if_documents import review, review_with_victims, several
 
 CONDITION_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")  # the API server's pattern
 CODES = (*reasons.CATALOGUE, *OUTCOMES)
-HEADLINE = "No node fits: 8 of 12 nodes have too little cpu. Closest: worker-1 (cpu: requests 2; free 1700m of 8)."
+HEADLINE = (
+    "No node fits: 8 of 12 nodes have too little cpu, 4 have the untolerated taint dedicated=gpu:NoSchedule"
+    " (worker-9, …). Closest: worker-1 (cpu: requests 2; free 1700m of 8)."
+)
 
 
 def test_codes_are_unique_as_reasons_of_conditions() -> None:

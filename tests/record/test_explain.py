@@ -23,6 +23,7 @@ from herodotus_record.model import (
     PluginVerdict,
     Preemption,
     Reason,
+    Suggestion,
     Verdict,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
@@ -42,6 +43,13 @@ PENDING = a_decision(
         "worker-3": {"NodeUnschedulable": CORDONED},
     }
 )
+HOST = "kubernetes.io/hostname"
+
+
+def a_verdict(code: str, **params: str) -> Verdict:
+    return Verdict(Code.UNSCHEDULABLE, (Reason(code, params),))
+
+
 NO = PluginVerdict("DynamicResources", Verdict(Code.UNSCHEDULABLE, (Reason("text", {"text": "no claims"}),)))
 
 
@@ -197,10 +205,100 @@ def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
             "No node fits: the only node has too little cpu (cpu: requests 500m; free 400m of 8).",
             id="one node, full",
         ),
+        pytest.param(
+            PENDING,
+            "No node fits: 1 of 3 nodes is cordoned (worker-3), 1 has the untolerated taint dedicated=gpu:NoSchedule"
+            " (worker-2), 1 has too little cpu (worker-1: cpu: requests 500m; free 400m of 8).",
+            id="each reason with its own nodes",
+        ),
+        pytest.param(
+            replace(PENDING, suggestions=(Suggestion("worker-2", (Reason("uncordon"),)),)),
+            "No node fits: 1 of 3 nodes has the untolerated taint dedicated=gpu:NoSchedule (worker-2), 1 is cordoned"
+            " (worker-3), 1 has too little cpu (worker-1: cpu: requests 500m; free 400m of 8). worker-2 also has too"
+            " little cpu.",
+            id="the node of the first suggestion is told first and whole",
+        ),
+        pytest.param(
+            a_decision(
+                rejected={n: {"NodeAffinity": a_verdict("node-affinity", wants="disk=ssd")} for n in NODES[:2]}
+                | {NODES[2]: {"NodeResourcesFit": INSUFFICIENT_CPU}}
+            ),
+            "No node fits: 1 of 3 nodes has too little cpu (worker-3: cpu: requests 500m; free 8 of 8), 2 do not match"
+            " disk=ssd (worker-1, worker-2).",
+            id="nodes that the pod leaves out are told last",
+        ),
+        pytest.param(
+            replace(
+                a_decision(nodes=NODES[:1], rejected={NODES[0]: {"NodeResourcesFit": a_verdict("too-many-pods")}}),
+                restricted_by=("NodeAffinity",),
+                nodes_total=9,
+            ),
+            "No node fits: only worker-1 is eligible (NodeAffinity), and it has no room for another pod (pods: requests"
+            " 1; free 107 of 110).",
+            id="the only node that the pod may use",
+        ),
+        pytest.param(
+            a_decision(
+                rejected={
+                    n: {"NodeAffinity": a_verdict("existing-anti-affinity", key="zone", pod=f"db/guard-{n[-1]}")}
+                    for n in NODES
+                }
+            ),
+            "No node fits: 3 of 3 nodes have a pod in the same zone whose anti-affinity keeps this pod away (worker-1:"
+            " db/guard-1, worker-2: db/guard-2, worker-3: db/guard-3).",
+            id="the pods that stand against each node",
+        ),
+        pytest.param(
+            a_decision(
+                rejected={n: {"NodeAffinity": a_verdict("node-affinity", wants=f"{HOST}=worker-9")} for n in NODES}
+            ),
+            f"No node fits: 3 of 3 nodes do not match {HOST}=worker-9. Node worker-9 is not in the cluster.",
+            id="a node that is gone",
+        ),
     ],
 )
 def test_the_headline_of_a_decision(decision: Decision, words: str) -> None:
     assert headlines.format_headline(decision, TABLE) == words
+
+
+def test_resources_under_other_names_are_told() -> None:
+    table = a_table(NODES)
+    table.allocatable[1]["nvidia.com/mig-1g.10gb"] = 7  # type: ignore[index]
+    table.allocatable[2]["amd.com/gpu"] = 1  # type: ignore[index]
+    lacking = {n: {"NodeResourcesFit": a_verdict("insufficient", resource="nvidia.com/gpu")} for n in NODES}
+    decision = a_decision(rejected=lacking, requests={"nvidia.com/gpu": 1})
+    assert headlines.format_headline(decision, table) == (
+        "No node fits: 3 of 3 nodes have too little nvidia.com/gpu. Closest: worker-1 (nvidia.com/gpu: requests 1; the"
+        " node has none). Offered instead: nvidia.com/mig-1g.10gb (worker-2)."
+    )
+
+
+def test_spread_domains_are_told_with_what_stops_the_emptiest() -> None:
+    domains = {"domains": "z3=0, z1=1, z2=1", "emptiest": "worker-3", "matches": "true", "nodeTaintsPolicy": "Ignore"}
+    full = a_verdict("spread", key="zone", pods="2", fewest="0", maxSkew="1", **domains)
+    rejected = {n: {"NodeAffinity": full} for n in NODES[:2]} | {NODES[2]: {"TaintToleration": TAINTED}}
+    answer = build_pod_explanation(a_decision(rejected=rejected), (), TABLE)
+    assert [each["text"] for each in answer["spread"]] == [
+        "zone, maxSkew 1: matching pods in the domains that count: z3 0, z1 1, z2 1. worker-3 counts as emptiest, but"
+        " has the untolerated taint dedicated=gpu:NoSchedule. nodeTaintsPolicy Ignore counts tainted nodes; Honor would"
+        " leave out those with taints that the pod does not tolerate."
+    ]
+    assert "spread" not in build_pod_explanation(PENDING, (), TABLE)
+
+
+def test_devices_that_a_node_does_not_offer_are_told() -> None:
+    table = a_table(NODES)
+    broken = a_verdict("insufficient", resource="x.example/npu", capacity="8")
+    none = a_verdict("insufficient", resource="x.example/npu")
+    rejected = {n: {"NodeResourcesFit": none} for n in NODES[:2]} | {NODES[2]: {"NodeResourcesFit": broken}}
+    decision = a_decision(rejected=rejected, requests={"x.example/npu": 1})
+    assert "worker-3: x.example/npu: requests 1; 8 of 8 are not allocatable" in headlines.format_headline(
+        decision, table
+    )
+    assert explain.list_possible_changes(decision, table) == [
+        "find out why worker-3 offers 0 of its 8 x.example/npu: its device plugin reports the others as unhealthy, or"
+        " has stopped"
+    ]
 
 
 def test_the_summary_of_a_pending_pod_is_its_events_message() -> None:

@@ -55,10 +55,22 @@ def recorded(**given: Any) -> SurveyedDecision:
             "node(s) didn't match pod topology spread constraints (missing required label)",
         ),
         ('0/3 nodes are available: persistentvolumeclaim "data" not found.', 'persistentvolumeclaim "data" not found'),
+        (
+            "0/9 nodes are available: 1 Too many pods, 8 node(s) didn't satisfy plugin(s) [NodeAffinity].",
+            "Too many pods",
+        ),
+        (
+            "0/9 nodes are available: 2 Insufficient cpu, 7 node(s) didn't match Pod's node affinity/selector.",
+            "Insufficient cpu",
+        ),
+        (
+            "0/9 nodes are available: 9 node(s) didn't match Pod's node affinity/selector.",
+            "node(s) didn't match Pod's node affinity/selector",
+        ),
         ("no nodes available to schedule pods", "no nodes available to schedule pods"),
         ("", "no reason given"),
     ],
-    ids=["most", "with-preemption", "brackets", "prefilter", "no-nodes", "none"],
+    ids=["most", "with-preemption", "brackets", "prefilter", "restricted", "selected", "excluded", "no-nodes", "none"],
 )
 def test_the_dominant_reason_is_that_of_most_nodes(message: str, reason: str) -> None:
     assert find_dominant_reason(message) == reason

@@ -16,7 +16,6 @@ def params_of(template: str) -> dict[str, str]:
 @pytest.mark.parametrize("code", wording.TEXTS)
 def test_texts_and_remedies_use_the_same_parameters(code: str) -> None:
     params = params_of(wording.TEXTS[code]) | params_of(wording.REMEDIES[code])
-    params |= {"claim": wording.EXTENDED_CLAIM} if code.endswith("/extended") else {}
     reason = Reason(code.partition("/")[0], params)
     assert reason.code in reasons.CATALOGUE
     assert wording.describe_reason(reason) == wording.TEXTS[code].format_map(params)

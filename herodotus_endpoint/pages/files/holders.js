@@ -8,23 +8,42 @@ const BINARY = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 };
 const QUANTITY = /^([+-]?[\d.]+)(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)$/;
 const NAMED = 5;
 
-/** What the pod lacks on the closest node: `{node, kind, names, missing}`; null where no other pod holds it. */
+/**
+ * What the pod lacks on the node of the first suggestion or on the closest one: `{node, kind, names, missing, others, unknown}`;
+ * null where no other pod holds it. `others` says what else stands against the node, `unknown` which filters did not run there.
+ */
 export function findHeld(answer) {
   if (answer.outcome.node !== null) return null;
-  for (const group of answer.rejections) {
-    for (const reason of group.nodes[0]?.reasons ?? []) {
-      const held = parse(group.nodes[0].node, reason);
-      if (held) return held;
+  const suggested = answer.suggestions?.[0]?.node;
+  const rows = [...answer.rejections.flatMap((group) => group.nodes.filter((row) => row.node === suggested)), ...answer.rejections.flatMap((group) => group.nodes.slice(0, 1))];
+  for (const row of rows) {
+    for (const reason of row.reasons) {
+      const held = parse(row.node, reason);
+      if (held) return { ...held, ...findOthers(answer, held.node, reason) };
     }
   }
   return null;
+}
+
+function findOthers(answer, node, reason) {
+  const same = JSON.stringify(reason);
+  const row = (answer.perNode ?? []).find((one) => one.node === node);
+  if (row) {
+    const others = row.rejectedBy.flatMap((verdict) => verdict.reasons).filter((one) => JSON.stringify(one) !== same).map((one) => one.text);
+    const ran = [...row.passed, ...row.skipped, ...row.rejectedBy.map((verdict) => verdict.plugin)];
+    return { others, unknown: answer.filters.map((one) => one.plugin).filter((plugin) => !ran.includes(plugin)) };
+  }
+  const listed = answer.rejections.flatMap((group) => group.nodes).find((one) => one.node === node);
+  const others = listed ? [...listed.reasons.filter((one) => JSON.stringify(one) !== same).map((one) => one.text), ...listed.alsoRejectedBy] : [];
+  const partly = answer.filters.filter((one) => !one.skipped && one.passed + one.rejected !== answer.nodes.evaluated);
+  return { others, unknown: partly.map((one) => one.plugin).filter((plugin) => !others.includes(plugin)) };
 }
 
 function parse(node, { code, params, requested, allocatable, free, resource }) {
   if (["insufficient", "too-many-pods"].includes(code) && requested <= allocatable) return { node, kind: "resource", names: [resource], missing: requested - free };
   if (code === "ports" && params.ports) return { node, kind: "ports", names: params.ports.split(", "), missing: 0 };
   if (["pod-anti-affinity", "existing-anti-affinity"].includes(code) && params.pod) return { node, kind: "pod", names: [params.pod], missing: 0 };
-  if (code === "claim-in-use" && params.claims) return { node, kind: "claims", names: params.claims.split(", "), missing: 0 };
+  if (code === "claim-in-use" && params.claims) return { node: params.podNode ?? node, kind: "claims", names: params.claims.split(", "), missing: 0 };
   return null;
 }
 
@@ -32,7 +51,7 @@ function parse(node, { code, params, requested, allocatable, free, resource }) {
 export function findHolders(held, pods) {
   const found = pods.map((pod) => ({
     namespace: pod.metadata.namespace, name: pod.metadata.name, amount: amount(held, pod),
-    priority: pod.spec.priority ?? 0, owner: owner(pod),
+    priority: pod.spec.priority ?? 0, owner: owner(pod), state: state(held, pod),
   })).filter((one) => one.amount > 0);
   found.sort((a, b) => b.amount - a.amount || a.priority - b.priority || byName(`${a.namespace}/${a.name}`, `${b.namespace}/${b.name}`));
   if (held.kind !== "resource") return { held, pods: found, enough: found.length };
@@ -41,16 +60,46 @@ export function findHolders(held, pods) {
   return { held, pods: found, enough: last + 1 };
 }
 
-/** Which of them would have to go, in a sentence: a list of texts and of the pods that it names. */
-export function describeEnough({ held, pods, enough }) {
-  if (held.kind !== "resource") return [`The pod fits there without ${pods.length === 1 ? "this pod" : "these pods"}, as far as is known.`];
-  const wanted = held.names[0] === "pods" ? count(held.missing, "pod") : `${format(held.names[0], held.missing, true)} ${held.names[0]}`;
-  if (!enough) return [`All of them together hold less than the missing ${wanted}.`];
+/** What would be enough, what else stands against the node, and unusual holders: a list of texts and of the pods that it names. */
+export function describeEnough(found) {
+  const { held, pods } = found;
+  const parts = enough(found);
+  if (held.others.length) parts.push(` ${held.node} also rejects the pod for another reason: ${held.others.join("; ")}.`);
+  if (held.unknown.length) parts.push(` ${held.unknown.join(", ")} ${held.unknown.length === 1 ? "was" : "were"} not evaluated on ${held.node}.`);
+  for (const one of pods.slice(0, NAMED)) if (one.state) parts.push(" ", one, `: ${one.state}.`);
+  return parts;
+}
+
+/** That the pod then fits is said only if nothing else stands against the node. */
+function enough({ held, pods, enough: first }) {
+  const isAll = !held.others.length && !held.unknown.length;
+  if (held.kind === "pod") return ["Other pods may keep this pod away from the node too: one is named."];
+  if (held.kind !== "resource") {
+    const fits = isAll ? `fits ${held.node}` : `could use ${held.names.join(", ")} on ${held.node}`;
+    return [`The pod ${fits} without ${pods.length === 1 ? "this pod" : "these pods"}.`];
+  }
+  const isPods = held.names[0] === "pods";
+  const wanted = isPods ? `room for ${count(held.missing, "pod")}` : `${format(held.names[0], held.missing, true)} ${held.names[0]}`;
+  if (!first) return [`All of them together hold less than the missing ${wanted}.`];
   const alone = pods.filter((one) => one.amount >= held.missing).sort((a, b) => a.priority - b.priority || a.amount - b.amount)[0];
-  const free = `${wanted} would have to become free: `;
-  if (alone) return [free, alone, " alone would be enough."];
-  const names = enough <= NAMED ? pods.slice(0, enough).flatMap((one, i) => (i ? [", ", one] : [one])) : [`the ${enough} largest`];
-  return [free, ...names, " together would be enough."];
+  const free = isPods ? `${count(held.missing, "pod")} would have to leave: ` : `${wanted} would have to become free: `;
+  const would = isAll ? "would be enough." : `would free enough ${held.names[0]}.`;
+  if (alone) return [free, alone, ` alone ${would}`];
+  const names = first <= NAMED ? pods.slice(0, first).flatMap((one, i) => (i ? [", ", one] : [one])) : [`the ${first} largest`];
+  return [free, ...names, ` together ${would}`];
+}
+
+/** What is unusual about a holder: that it is terminating, or that its kubelet has not made its resize; "" for most. */
+function state(held, pod) {
+  const states = [];
+  const { deletionTimestamp, finalizers } = pod.metadata;
+  const removed = finalizers?.length ? ` and its finalizers (${finalizers.join(", ")}) are removed` : "";
+  if (deletionTimestamp) states.push(`terminating since ${deletionTimestamp}, gone once the kubelet of ${held.node} has ended it${removed}`);
+  const conditions = (pod.status?.conditions ?? []).filter((one) => one.status !== "False");
+  const pending = conditions.find((one) => one.type === "PodResizePending");
+  if (pending) states.push(`its resize is pending (${pending.reason || "waiting"})`);
+  else if (conditions.some((one) => one.type === "PodResizeInProgress")) states.push("its resize is in progress");
+  return states.join("; ");
 }
 
 /** An amount in base units as kubectl writes it; bytes are rounded down, or with `up` up. */
@@ -63,7 +112,7 @@ export function format(resource, value, up = false) {
 
 function amount(held, pod) {
   if (held.kind === "resource") return held.names[0] === "pods" ? 1 : request(pod.spec, held.names[0]);
-  if (held.kind === "ports") return Number(ports(pod.spec).some((port) => held.names.includes(port)));
+  if (held.kind === "ports") return Number(ports(pod.spec).some((port) => held.names.some((name) => conflicts(port, name))));
   if (held.kind === "pod") return Number(held.names.includes(`${pod.metadata.namespace}/${pod.metadata.name}`));
   return Number((pod.spec.volumes ?? []).some((one) => one.persistentVolumeClaim && held.names.includes(`${pod.metadata.namespace}/${one.persistentVolumeClaim.claimName}`)));
 }
@@ -94,6 +143,12 @@ function ports(spec) {
     const address = ["", "0.0.0.0", undefined].includes(port.hostIP) ? "" : `${port.hostIP}:`;
     return `${address}${port.hostPort}/${port.protocol ?? "TCP"}`;
   }));
+}
+
+/** Whether two host ports exclude each other: without an address, a port is taken on all addresses. */
+function conflicts(port, other) {
+  const [a, b] = [port, other].map((text) => [text.slice(0, Math.max(text.lastIndexOf(":"), 0)), text.slice(text.lastIndexOf(":") + 1)]);
+  return a[1] === b[1] && (!a[0] || !b[0] || a[0] === b[0]);
 }
 
 function owner(pod) {

@@ -48,6 +48,10 @@ class VolumeColumns:
         """Return whether a pod on any node uses the claim (NAMESPACE/NAME)."""
         return claim in self._claims
 
+    def slots_in_use(self, claim: str) -> Iterable[int]:
+        """Return the slots of the nodes where a pod uses the claim (NAMESPACE/NAME)."""
+        return self._claims.get(claim, {}).keys()
+
     def slots_with_conflicting_disk(self, wanted: Disk) -> Iterable[int]:
         """Return the slots of the nodes where a pod mounts a disk that conflicts with `wanted`."""
         mounted = self._disks.get((wanted.kind, wanted.name), {})

@@ -246,6 +246,21 @@ class InputReporter(Plugin, Protocol):
 
 
 @runtime_checkable
+class RejectionReporter(Plugin, Protocol):
+    """A Filter plugin that adds to its reasons what only their readers need, such as the pods that use a host port.
+
+    It is not an extension point of kube-scheduler.
+    """
+
+    def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
+        """Return this plugin's verdicts with further parameters in their reasons; codes and slots stay the same.
+
+        The framework calls this once, after a cycle in which no node was feasible, so that scheduling need not wait for
+        it. The parameters do not affect the decision.
+        """
+
+
+@runtime_checkable
 class Reserve(Plugin, Protocol):
     """A plugin that reserves something for the pod on the chosen node, such as volumes."""
 

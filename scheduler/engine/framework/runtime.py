@@ -22,7 +22,15 @@ from scheduler.engine.framework.equivalence_cache import EquivalenceCache, Plugi
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.filtering import FilterPhase, FilterRunner, find_first_failures
-from scheduler.engine.framework.interface import DeviceReporter, Mask, PreFilter, Prepare, PreparePod, PreScore
+from scheduler.engine.framework.interface import (
+    DeviceReporter,
+    Mask,
+    PreFilter,
+    Prepare,
+    PreparePod,
+    PreScore,
+    RejectionReporter,
+)
 from scheduler.engine.framework.nominated import NO_NOMINATIONS, Nominator
 from scheduler.engine.framework.plugin_results import (
     PluginError,
@@ -73,6 +81,7 @@ class Framework(ReserveAndBindPlugins):
         self._discarding = [plugin for plugin in plugins if getattr(plugin, "discards_cache_for", ())]
         self._cache_revision = 0
         self._input_reporters = find_input_reporters(profile)
+        self._rejection_reporters = {p.name: p for p in profile.filter if isinstance(p, RejectionReporter)}
         self._device_reporters = [plugin for plugin in profile.reserve if isinstance(plugin, DeviceReporter)]
 
     def without_caches(self, profile: Profile, *, extenders: bool) -> Framework:
@@ -272,6 +281,22 @@ class Framework(ReserveAndBindPlugins):
         gather_inputs(self._input_reporters, state, pod, nodes, trace)
         for plugin in self._device_reporters:
             trace.list_devices = partial(plugin.list_devices, state, pod)
+
+    def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
+        """Let the filters add to their reasons what only readers need. A filter that fails leaves them as they are."""
+        runs = list(trace.filters)
+        for position, run in enumerate(runs):
+            reporter = self._rejection_reporters.get(run.plugin)
+            if reporter is None or run.skipped or run.verdicts.ids is None:
+                continue
+            try:
+                explained = reporter.explain_rejections(state, pod, nodes, run.verdicts)
+            except (Exception, SystemExit) as e:
+                trace.notes.append(Reason("plugin-inputs", {"plugin": run.plugin, "error": str(e)}))
+                continue
+            if explained is not run.verdicts:
+                runs[position] = FilterRun(run.plugin, False, explained)
+        trace.filters = runs
 
     # --- no node left ---------------------------------------------------------------------------------------------
 

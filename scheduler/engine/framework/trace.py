@@ -67,6 +67,7 @@ class Trace:
     complete: bool = False  # every node is evaluated
     pre_filters: list[PluginVerdict] = field(default_factory=list)  # verdicts other than Success and Skip
     restricted_by: tuple[str, ...] = ()
+    restricted_to: tuple[str, ...] = ()  # the names of the nodes that are left, also of absent ones, if they are few
     filters: list[FilterRun] = field(default_factory=list)
     # The columns without nominated pods; the same list as `filters` if nominated pods changed no verdict.
     filters_without_nominated: list[FilterRun] = field(default_factory=list)

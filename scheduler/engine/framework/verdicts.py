@@ -9,7 +9,7 @@ Invariant: in a `Verdicts`, `table[0]` is Success, and `ids` is None if every no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -134,6 +134,20 @@ class Verdicts:
             ids = self.ids if self.ids is not None else other.ids
             return np.flatnonzero(np.zeros(0) if ids is None else ids)
         return np.flatnonzero(self.ids != other.ids)
+
+    def with_parameters(self, explain: Callable[[Reason], Mapping[str, str]]) -> Verdicts:
+        """Return a copy whose reasons have the parameters that `explain` returns too; itself if there are none."""
+
+        def extend(reason: Reason) -> Reason:
+            more = explain(reason)
+            return Reason(reason.code, {**reason.params, **more}) if more else reason
+
+        table = tuple(
+            replace(verdict, reasons=tuple(map(extend, verdict.reasons))) if verdict.reasons else verdict
+            for verdict in self.table
+        )
+        # equal verdicts would get two numbers, which a column must not have
+        return Verdicts(table, self.ids) if table != self.table and len(set(table)) == len(table) else self
 
     def with_verdicts(self, verdicts: Mapping[int, Verdict], slots: int) -> Verdicts:
         """Return a copy in which `verdicts`, given by node slot (row index), replace the verdicts on these nodes.

@@ -258,6 +258,12 @@ def _at_pod_level(pod: Pod, parse: Parse, resize: Resize) -> Sums:
     return {resource: largest.get(resource, zero) for resource in names}
 
 
+def is_at_pod_level(pod: Pod, resource: str) -> bool:
+    """Return whether spec.resources has a request for the resource, which replaces what the containers request."""
+    requested = (pod.spec.resources.requests if pod.spec.resources else None) or {}
+    return resource in requested and _may_be_at_pod_level(resource)
+
+
 def _may_be_at_pod_level(resource: str) -> bool:
     return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
 

@@ -439,6 +439,7 @@ class NodeStatus(Struct, frozen=True):
     """The status of a node."""
 
     allocatable: Amounts | None = None
+    capacity: Amounts | None = None
     images: list[ContainerImage] | None = None
     declared_features: list[str] | None = None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
 
-from herodotus_record.model import Reason
+from herodotus_record.model import Reason, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.events import ActionType, ClusterEventWithHint, EventResource
 from scheduler.engine.framework.plugin import BasePlugin, PluginInput
@@ -13,6 +13,8 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.update_events import occupies_node
 from scheduler.engine.framework.verdicts import PASS, SKIPPED, PreFilterResult, Verdicts, unschedulable
 from scheduler.engine.objects.pod import HostPort, PodInfo
+
+_MAX_NAMED_NODES: Final = 8  # with more nodes, names of pods would only fill the record
 
 
 class NodePorts(BasePlugin):
@@ -42,6 +44,24 @@ class NodePorts(BasePlugin):
         ports_at = {slot: ", ".join(dict.fromkeys(ports)) for slot, ports in taken.items()}
         verdicts = {text: unschedulable(Reason("ports", {"ports": text})) for text in set(ports_at.values())}
         return PASS.with_verdicts({slot: verdicts[text] for slot, text in ports_at.items()}, nodes.slots)
+
+    def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
+        """Add a pod that uses one of the ports on each node, if there are few such nodes."""
+        wanted = self._host_ports(pod)
+        slots = sorted({slot for port in wanted for slot in nodes.slots_with_port(port)})
+        if len(slots) > _MAX_NAMED_NODES:
+            return verdicts
+        explained: dict[int, Verdict] = {}
+        for slot in slots:
+            verdict = verdicts.verdict_at(slot)
+            user = next((other for other in nodes.pods[slot].values() if self._conflicts(wanted, other)), None)
+            if user is not None and verdict.reasons:
+                (reason,) = verdict.reasons
+                explained[slot] = unschedulable(Reason("ports", {**reason.params, "pod": user.full_name}))
+        return verdicts.with_verdicts(explained, nodes.slots)
+
+    def _conflicts(self, wanted: Sequence[HostPort], other: PodInfo) -> bool:
+        return any(port.conflicts(used) for used in self._host_ports(other) for port in wanted)
 
     def _is_schedulable_after_pod_deletion(self, pod: PodInfo, old: PodInfo, new: None) -> bool:
         ports, freed = self._host_ports(pod), self._host_ports(old)

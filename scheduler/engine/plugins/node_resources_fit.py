@@ -28,6 +28,7 @@ from scheduler.engine.framework.verdicts import PASS, Verdicts
 from scheduler.engine.objects.names import validate_label_key
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.problems import Problem, forbidden, invalid, not_supported, required
+from scheduler.engine.objects.request_parts import describe_parts
 from scheduler.engine.objects.requests import CPU, MEMORY, PODS, STORAGE, compute_allocatable, is_extended, is_scalar
 from scheduler.engine.objects.resource_api import DeviceClass
 from scheduler.engine.objects.types import Node
@@ -54,6 +55,7 @@ DEFAULT_RESOURCES = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
 
 LEAST, MOST, RATIO = "LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"
+_MAX_UNOFFERED: Final = 64  # nodes whose reason has the capacity; each may be a verdict of its own
 _AT_ONCE: Final = 40  # resources that are compared in one matrix; with the number of the group they fill an int64
 
 
@@ -170,6 +172,22 @@ class NodeResourcesFit(BasePlugin):
 
         return Verdicts.from_ids(np.where(nodes.live, groups + 1, 0), len(shortages) + 1, verdict)
 
+    def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
+        """Add which containers make up the request, and devices that a node has but does not offer."""
+        scarce = {r.params["resource"] for v in verdicts.table for r in v.reasons if r.code == "insufficient"}
+        parts = {resource: describe_parts(pod.pod, resource) for resource in scarce}
+        explained = verdicts.with_parameters(
+            lambda reason: {"parts": text} if (text := parts.get(reason.params.get("resource", ""), "")) else {}
+        )
+        unoffered: dict[int, Verdict] = {}
+        for resource in sorted(filter(is_extended, scarce)):
+            for slot, capacity in _find_unoffered(resource, nodes).items():
+                verdict = unoffered.get(slot) or explained.verdict_at(slot)
+                reasons = tuple(_with_capacity(reason, resource, capacity) for reason in verdict.reasons)
+                if reasons != verdict.reasons and (len(unoffered) < _MAX_UNOFFERED or slot in unoffered):
+                    unoffered[slot] = Verdict(verdict.code, reasons)
+        return explained.with_verdicts(unoffered, nodes.slots)
+
     def depends_only_on_spec(self, pod: PodInfo) -> bool:
         return not any(may_be_backed(name) for name in pod.requests)
 
@@ -234,6 +252,27 @@ class NodeResourcesFit(BasePlugin):
             return False
         args: NodeResourcesFitArgs = self.args
         return resource in args.ignored_resources or resource.split("/")[0] in args.ignored_resource_groups
+
+
+def _find_unoffered(resource: str, nodes: NodeColumns) -> Mapping[int, str]:
+    """Return the slots of the nodes whose capacity of an extended resource exceeds their allocatable, with it."""
+
+    def find() -> dict[int, str]:
+        found = {}
+        for slot, node in enumerate(nodes.nodes):
+            text = (node.status.capacity or {}).get(resource) if node is not None else None
+            if node is not None and text and text != (node.status.allocatable or {}).get(resource, "0"):
+                has = compute_allocatable({resource: text}).get(resource, 0)
+                if has > compute_allocatable(node.status.allocatable).get(resource, 0):
+                    found[slot] = str(has)
+        return found
+
+    return nodes.cached(("unoffered", resource), find)
+
+
+def _with_capacity(reason: Reason, resource: str, capacity: str) -> Reason:
+    is_about = reason.code == "insufficient" and reason.params["resource"] == resource
+    return Reason(reason.code, {**reason.params, "capacity": capacity}) if is_about else reason
 
 
 def _order_requests(pod: PodInfo) -> list[tuple[str, int]]:

@@ -111,6 +111,11 @@ class DomainCounts:
         """The number of pods in each domain, in no particular order."""
         return self.by_value[self._present]
 
+    def list_present(self) -> list[tuple[str, int]]:
+        """Return the domains by their label values, each with its number of pods."""
+        numbers = np.flatnonzero(self._present).tolist()
+        return [(self.values[number] or "", int(self.by_value[number])) for number in numbers]
+
     def per_slot(self, nodes: NodeColumns) -> Counts:
         """Return, for each node slot, the number of pods in its domain; 0 if the node is in no known domain."""
         return self.map_to_slots(self.by_value, nodes)

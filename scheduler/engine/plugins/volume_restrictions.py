@@ -92,6 +92,22 @@ class VolumeRestrictions(BasePlugin):
                 taken.setdefault(slot, conflict)
         return verdicts.with_verdicts(taken, nodes.slots)
 
+    def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
+        """Add the first pod that uses one of the claims, and its node."""
+        claims = {f"{pod.namespace}/{name}" for name in state.read(_Exclusive).claims}
+        users = (
+            (other.full_name, nodes.names[slot])
+            for claim in sorted(claims)
+            for slot in sorted(nodes.volumes.slots_in_use(claim))
+            for other in nodes.pods[slot].values()
+            if claim in other.claims and other.uid != pod.uid
+        )
+        first = next(users, None)
+        if first is None:
+            return verdicts
+        found = dict(zip(("pod", "podNode"), first, strict=True))
+        return verdicts.with_parameters(lambda reason: found if reason.code == "claim-in-use" else {})
+
 
 def _count(note: _Exclusive, pod: PodInfo, sign: int) -> None:
     claims = (v.persistent_volume_claim for v in pod.pod.spec.volumes or ())

@@ -231,6 +231,7 @@ def decision(
         suggestions=attempt.suggestions,
         devices=() if result.chosen is None else trace.list_devices(attempt.snapshot.columns.names[result.chosen]),
         group_cycle=attempt.group_cycle,
+        restricted_to=trace.restricted_to if result.chosen is None else (),
     )
 
 

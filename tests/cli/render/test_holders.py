@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.holders import HeldObject, Holder, find_holders, list_held
+from herodotus_answers.holders import HeldObject, Holder, find_held, find_holders
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_cli.render.suggestions import build_holders
+from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision
 from tests.cli.scenes import NOW, a_pending, a_placed, explained
 
 Json = dict[str, Any]
@@ -23,14 +24,15 @@ def pod(name: str, cpu: str = "0", priority: int = 0, **spec: Any) -> Json:
 
 
 def test_the_closest_node_of_the_most_frequent_reason_is_looked_at() -> None:
-    assert list_held(explained(a_pending())) == [HeldObject("worker-1", "resource", ("cpu",), 300)]
-    assert list_held(explained(a_placed())) == []
+    assert find_held(explained(a_pending())) == HeldObject("worker-1", "resource", ("cpu",), 300)
+    assert find_held(explained(a_placed())) is None
 
 
 def test_the_node_that_the_answer_is_about_is_looked_at() -> None:
     decision = a_pending()
     answer = explained(decision, node="worker-2")
-    (found,) = list_held(answer)
+    found = find_held(answer)
+    assert found is not None
     assert found.node == "worker-2"
 
 
@@ -74,6 +76,52 @@ CLAIM: Json = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": 
 def test_what_is_no_amount_is_held_too(held: HeldObject, holder: Json) -> None:
     others = [pod("other")] if held.names != ("pods",) else []
     assert [h.pod for h in find_holders(held, [*others, holder]).pods] == ["shop/web"]
+
+
+def test_a_port_without_an_address_is_taken_on_every_address() -> None:
+    one = pod("one", containers=[{"name": "a", "ports": [{"hostPort": 443, "hostIP": "10.0.0.1"}]}])
+    two = pod("two", containers=[{"name": "a", "ports": [{"hostPort": 443, "hostIP": "10.0.0.2"}]}])
+    assert [h.pod for h in find_holders(HeldObject("n", "ports", ("443/TCP",)), [one, two]).pods] == [
+        "shop/one",
+        "shop/two",
+    ]
+    held = HeldObject("n", "ports", ("10.0.0.1:443/TCP",))
+    assert [h.pod for h in find_holders(held, [one, two]).pods] == ["shop/one"]
+
+
+def test_holders_that_end_or_are_resized_are_told() -> None:
+    held = HeldObject("n1", "resource", ("cpu",), 300)
+    ending = pod("old", "1")
+    ending["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:00Z", "finalizers": ["x.example/backup"]}
+    resized = pod("cache", "12")
+    resized["status"] = {
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
+        "containerStatuses": [{"name": "app", "allocatedResources": {"cpu": "1"}}],
+    }
+    screen = drawn(held, ending, resized)
+    assert "shop/cache: its resize is pending (Deferred): it has 1 cpu and asks for 12." in screen
+    assert (
+        "shop/old: terminating since 2026-03-01T12:00:00Z, gone once the kubelet of n1 has ended it and its finalizers"
+        " (x.example/backup) are removed." in screen
+    )
+
+
+def test_holders_are_enough_only_if_nothing_else_stands_against_the_node() -> None:
+    held = HeldObject("n1", "resource", ("cpu",), 300, ("taint gpu:NoSchedule not tolerated",), ("DynamicResources",))
+    assert drawn(held, pod("web", "4")).splitlines()[-1] == (
+        "300m cpu would have to become free: shop/web alone would free enough cpu. n1 also rejects the pod for another"
+        " reason: taint gpu:NoSchedule not tolerated. DynamicResources was not evaluated on n1."
+    )
+
+
+def test_what_else_stands_against_the_node_is_read_from_the_answer() -> None:
+    rejected = {
+        "worker-1": {"NodeResourcesFit": INSUFFICIENT_CPU, "TaintToleration": TAINTED},
+        "worker-2": {"NodeUnschedulable": CORDONED},
+    }
+    found = find_held(explained(a_decision(nodes=("worker-1", "worker-2"), rejected=rejected), node="worker-1"))
+    assert found is not None
+    assert found.others == ("taint dedicated=gpu:NoSchedule not tolerated",)
 
 
 def drawn(held: HeldObject, *pods: Json) -> str:

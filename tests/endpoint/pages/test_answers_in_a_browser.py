@@ -155,7 +155,8 @@ def test_pod_begins_with_state_reason_and_suggestion_above_the_fold(scene: Scene
         r"StatefulSet/payments · Pending for \S+, last tried \S+ ago", page.locator(".stateline").inner_text()
     )
     assert scene.answer() == (
-        "✗ No node fits: 2 of 3 nodes have too little cpu. Closest: worker-1 (cpu: requests 7900m; free 7700m of 8)."
+        "✗ No node fits: 2 of 3 nodes have too little cpu (worker-1, worker-2), 1 is cordoned (worker-10). Closest:"
+        " worker-1 (cpu: requests 7900m; free 7700m of 8)."
     )
     first, second = page.locator(".one-suggestion").all()
     assert "lower the cpu request of container app from 2 to 1700m: fits worker-1" in first.inner_text()

@@ -351,6 +351,10 @@ class DynamicResources(BasePlugin):
             "usable": str(shortage.usable),
             "stoppers": shortage.stoppers,
         }
+        if extended is not None and claim is not None and claim is attempt.claims[-1]:
+            # the claim does not exist: the scheduler makes it for the pod's extended resources
+            resources = [m.resource for m in extended.mappings if m.request == shortage.request.partition("/")[0]]
+            params |= {"claim": "", "request": "", "extendedResource": ", ".join(dict.fromkeys(resources))}
         holders = {"holders": ", ".join(shortage.holders)} if shortage.holders else {}
         return unresolvable(Reason("cannot-allocate", params | holders))
 

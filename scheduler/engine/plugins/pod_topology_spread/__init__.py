@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread v1.36 (filtering.go, s
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from herodotus_record.lru import Lru
 from herodotus_record.model import SUCCESS, Reason, Verdict
+from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.equivalence_cache import union_rows
 from scheduler.engine.framework.events import QUEUE, QUEUE_SKIP, ActionType, ClusterEventWithHint, EventResource
@@ -54,6 +56,7 @@ SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
 )
 MAX_CONSTRAINTS: Final = 2048  # of parsed pods, about a kilobyte each; users write them, and a pod may have 8,000
+_MAX_DOMAINS: Final = 6  # domains that a reason names, and nodes of the emptiest ones
 _NO_DOMAINS: Final = (1 << 31) - 1  # the smallest count if there are no domains
 _OPEN: Final = np.iinfo(np.int64).min  # stands for a domain that the pod may join; no number of pods
 
@@ -229,6 +232,16 @@ class PodTopologySpread(BasePlugin):
                 rejections.reject_by_number(words, domains.map_to_slots(np.searchsorted(counts, closed), nodes))
         return rejections.verdicts()
 
+    def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
+        """Add which domains count and how many pods each has, the nodes of the emptiest, and whether the pod counts."""
+        note, known = state.read(_PreFilterState), dict[str, dict[str, str]]()
+        for constraint, domains, matches in zip(note.constraints, note.domains, note.matches_itself, strict=True):
+            known[constraint.key] = _describe_domains(constraint, domains, note.keys, pod, nodes)
+            known[constraint.key]["matches"] = "true" if matches else "false"
+        return verdicts.with_parameters(
+            lambda reason: known.get(reason.params["key"], {}) if reason.code == "spread" else {}
+        )
+
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
         state.read(_PreFilterState).update_counts(pod, added, nodes, slot, +1)
 
@@ -309,6 +322,33 @@ def _count_smallest_domain(constraint: Constraint, domains: DomainCounts) -> int
 def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
     numbers = {"pods": str(with_pod), "fewest": str(fewest), "maxSkew": str(constraint.max_skew)}
     return unschedulable(Reason("spread", {"key": constraint.key, **numbers}))
+
+
+def _describe_domains(
+    constraint: Constraint, domains: DomainCounts, keys: Keys, pod: PodInfo, nodes: NodeColumns
+) -> dict[str, str]:
+    """Return the parameters of a reason that say which domains a constraint counts, those with the fewest pods first.
+
+    Few domains and few nodes are named, so that the record stays small.
+    """
+    present = domains.list_present()
+    first = heapq.nsmallest(_MAX_DOMAINS, present, key=lambda domain: (domain[1], domain[0]))
+    named = [f"{value}={count}" for value, count in sorted(first, key=lambda d: (d[1], natural_sort_key(d[0])))]
+    if len(present) > len(named):
+        named.append(f"{len(present) - len(named)} more up to {max(count for _, count in present)}")
+    fewest = min((count for _, count in present), default=0)
+    emptiest = {value for value, count in present if count == fewest}
+    counted = spread.find_counted_nodes(constraint, keys, pod, nodes)
+    slots = np.flatnonzero(counted & nodes.label(constraint.key).among(nodes.slots, tuple(emptiest)))
+    names = sorted(heapq.nsmallest(_MAX_DOMAINS, (nodes.names[s] for s in slots.tolist())), key=natural_sort_key)
+    described = {
+        "domains": ", ".join(named),
+        "emptiest": ", ".join(names),
+        "nodeTaintsPolicy": spread.HONOR if constraint.honor_taints else "Ignore",
+    }
+    if len(present) < constraint.min_domains:
+        described["minDomains"] = str(constraint.min_domains)
+    return described
 
 
 def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> DomainCounts:

@@ -377,3 +377,60 @@ class TestPorts:
 
     def test_a_pods_own_containers_never_conflict(self) -> None:
         assert said(columns_of([make_node()]), make_pod().host_port(80).host_port(80)) == [[]]
+
+
+# --- parameters that only readers need --------------------------------------------------------------------------------
+
+
+def params_by_node(columns: NodeColumns, pod: PodBuilder) -> dict[str, dict[str, str]]:
+    """Return by node the parameters of the reasons of its first rejection."""
+    trace, found = decide(columns, pod).trace, {}
+    for slot in np.flatnonzero(trace.evaluated).tolist():
+        verdicts = (run.verdicts.verdict_at(slot) for run in trace.filters)
+        first = next(verdict for verdict in verdicts if verdict.code)
+        found[columns.names[slot]] = {name: text for r in first.reasons for name, text in r.params.items()}
+    return found
+
+
+PARTS = {
+    "the only container": (make_pod().request(cpu="6"), None),
+    "an init container alone": (make_pod().request(cpu="1").container({"cpu": "6"}, name="migrate", init=True), "init"),
+    "a sidecar beside the container": (
+        make_pod().container({"cpu": "3"}, name="main").container({"cpu": "3"}, name="side", sidecar=True),
+        "sidecar side 3 + main 3",
+    ),
+    "overhead": (
+        make_pod().container({"cpu": "3900m"}, name="main").overhead(cpu="250m"),
+        "main 3900m + overhead of the runtime class 250m",
+    ),
+    "the whole pod": (make_pod().request(cpu="1").pod_level(cpu="6"), "spec.resources of the pod"),
+    "one of two containers": (make_pod().container({"cpu": "6"}, name="big").container(name="idle"), "container big"),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_a_shortage_tells_what_makes_up_the_request(case: str) -> None:
+    pod, parts = PARTS[case]
+    parts = "init container migrate" if parts == "init" else parts
+    found = params_by_node(columns_of([make_node("n").allocatable(cpu="4")]), pod)
+    assert found == {"n": {"resource": "cpu"} | ({"parts": parts} if parts else {})}
+
+
+def test_a_shortage_tells_the_capacity_that_is_not_allocatable() -> None:
+    sick = make_node("sick").allocatable({"x.example/npu": "0"})
+    sick.json["status"]["capacity"] = {"x.example/npu": "8", "cpu": "64"}
+    found = params_by_node(columns_of([sick, make_node("none")]), make_pod().request({"x.example/npu": 1}))
+    assert found == {"sick": {"resource": "x.example/npu", "capacity": "8"}, "none": {"resource": "x.example/npu"}}
+
+
+def test_a_taken_port_tells_the_pod_that_uses_it() -> None:
+    running = [make_pod("a").host_port(80, ip="10.0.0.1").node("n1"), make_pod("b").host_port(80).node("n2")]
+    found = params_by_node(columns_of([make_node("n1"), make_node("n2")], running), make_pod().host_port(80))
+    assert found == {"n1": {"ports": "80/TCP", "pod": "default/a"}, "n2": {"ports": "80/TCP", "pod": "default/b"}}
+
+
+def test_the_only_nodes_that_a_pod_may_use_are_told() -> None:
+    columns = columns_of([make_node(f"n{i}").label("disk", "ssd" if i == 2 else "hdd") for i in range(9)])
+    assert decide(columns, make_pod().request(cpu="99").node_selector(disk="ssd")).trace.restricted_to == ("n2",)
+    assert decide(columns, make_pod().request(cpu="99").node_selector(disk="hdd")).trace.restricted_to == ()
+    assert decide(columns, make_pod().request(cpu="99").required_terms(named("n5"))).trace.restricted_to == ("n5",)

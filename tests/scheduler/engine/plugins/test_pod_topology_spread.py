@@ -566,3 +566,22 @@ def test_a_pod_tried_on_or_off_a_node_equals_counting_anew(
     for p in removed:
         by.add_pod(trial, info, p.info(), before, before.index[p.spec["nodeName"]])
     assert filter_verdicts(by, trial, info, before) == filter_verdicts(by, state, info, before)
+
+
+def test_a_rejection_tells_the_domains_and_the_nodes_of_the_emptiest() -> None:
+    nodes = columns_of([*ZONES, node("t", "z3").taint("dedicated")], pods(a=1, x=1))
+    state, new, filters = CycleState(), newcomer(spread(ZONE, minDomains=4)).info(), plugin()
+    filters.pre_filter(state, new, nodes)
+    explained = filters.explain_rejections(state, new, nodes, filters.filter(state, new, nodes))
+    params = explained.verdict_at(nodes.index["a"]).reasons[0].params
+    assert dict(params) == {
+        "key": ZONE,
+        "pods": "2",
+        "fewest": "0",
+        "maxSkew": "1",
+        "domains": "z3=0, z1=1, z2=1",
+        "emptiest": "t",
+        "matches": "true",
+        "nodeTaintsPolicy": "Ignore",
+        "minDomains": "4",
+    }

@@ -1,0 +1,227 @@
+"""Say in a sentence why the filters rejected nodes: each kind of reason with its nodes, and the amounts of the closest.
+
+Owns: the sentences. Does not own: kinds of rejections and their order (`explain`), the reason of one node
+(`node_results`). Pure.
+
+Invariant: no node's reason is told of other nodes. The sentences of a pruned record are those of the whole one, but for
+those about all nodes of the cluster, which a pruned record does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from herodotus_answers.explain import MAX_KINDS, RejectionKind, find_suggested_slot, group_by_kind
+from herodotus_answers.node_results import (
+    build_reason_detail,
+    describe_reason,
+    describe_taints,
+    find_resource,
+    list_obstacles,
+    list_rejections,
+    list_similar_resources,
+)
+from herodotus_record.kubernetes_version import find_wording_version
+from herodotus_record.model import Decision, NodeTable, Reason
+from herodotus_record.units import natural_sort_key
+
+_NUMERIC: Final = ("spread", "cannot-allocate", "volume-limit")  # besides resources: amounts differ by node
+_WITH_PODS: Final = ("pod-anti-affinity", "existing-anti-affinity", "ports")
+_MAX_WANTS: Final = 60  # characters of an affinity in a headline; the table of rejected nodes has it whole
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_BY_NAME: Final = f"{_HOSTNAME}="
+_MAX_OTHER_NAMES: Final = 3
+
+
+def format_rejections(decision: Decision, table: NodeTable) -> str:
+    """Return the sentence on a pod that the filters rejected everywhere: the kinds of reasons, each with its nodes."""
+    looked, kinds = decision.nodes_evaluated, group_by_kind(decision, table)
+    shown, others = kinds[:MAX_KINDS], sum(kind.nodes for kind in kinds[MAX_KINDS:])
+    if looked == 1:
+        kind = shown[0]
+        is_restricted = bool(decision.restricted_by) and bool(kind.named)
+        who = f"only {table.names[kind.named[0]]} is eligible ({', '.join(decision.restricted_by)}), and it"
+        subject = who if is_restricted else "the only node"
+        text = f"No node fits: {subject} {_describe_kind(decision, kind, 1)}{_format_details(decision, table, kind)}."
+        return text + _describe_further(decision, table, kind) + _list_other_names(decision, table)
+    parts, closest = list[str](), _find_closest(shown)
+    for number, kind in enumerate(shown):
+        subject = f"{kind.nodes} of {looked} nodes" if not number else str(kind.nodes)
+        nodes = _name_nodes(decision, table, kind, is_closest=kind is closest)
+        parts.append(f"{subject} {_describe_kind(decision, kind, kind.nodes)}{nodes}")
+    text = f"No node fits: {', '.join(parts)}" + (f", {others} for other reasons." if others else ".")
+    narrowed = f" Only {looked} of {decision.nodes_total} are eligible ({', '.join(decision.restricted_by)})."
+    return (
+        text
+        + _describe_closest(decision, table, closest)
+        + _describe_further(decision, table, shown[0])
+        + _list_other_names(decision, table)
+        + _find_absent_node(decision, table, shown)
+        + (narrowed if decision.restricted_by else "")
+    )
+
+
+def _find_absent_node(decision: Decision, table: NodeTable, kinds: Sequence[RejectionKind]) -> str:
+    """Return a sentence on a node that the pod's selector asks for by name and that does not exist; "" if none."""
+    if decision.summary:
+        return ""
+    wants = [r.params.get("wants", "") for kind in kinds for r in kind.reasons if r.code == "node-affinity"]
+    name = wants[0].removeprefix(_BY_NAME) if len(wants) == 1 and wants[0].startswith(_BY_NAME) else ""
+    is_name = bool(name) and not set(name) & set(" ,()=")
+    return f" Node {name} is not in the cluster." if is_name and table.find_slot(name) is None else ""
+
+
+def _name_nodes(decision: Decision, table: NodeTable, kind: RejectionKind, *, is_closest: bool) -> str:
+    """Return the nodes of a kind in parentheses, of many nodes one as an example; "" if it is all nodes.
+
+    With `is_closest`, a sentence names the closest of the nodes, so that many need no example.
+    """
+    is_all, is_many = kind.nodes == decision.nodes_evaluated, kind.nodes > len(kind.named)
+    if not kind.named or (is_all and not _tells_pods(kind)) or (is_many and is_closest):
+        return ""
+    if kind.nodes == 1 and _is_numeric(kind):
+        return _format_details(decision, table, kind, names=True)
+    slots = sorted(kind.named, key=lambda slot: natural_sort_key(table.names[slot]))
+    names = [_with_pod(decision, table, kind, slot) for slot in slots]
+    return f" ({', '.join(names)}{', …' if is_many else ''})"
+
+
+def _with_pod(decision: Decision, table: NodeTable, kind: RejectionKind, slot: int) -> str:
+    """Return a node's name, with the pod that its reason names."""
+    reasons_given = decision.filters[kind.position].verdicts[decision.filters[kind.position].ids[slot]].reasons
+    pods = [reason.params["pod"] for reason in reasons_given if reason.params.get("pod")]
+    return f"{table.names[slot]}: {', '.join(pods)}" if pods and _tells_pods(kind) else table.names[slot]
+
+
+def _tells_pods(kind: RejectionKind) -> bool:
+    return any(reason.code in _WITH_PODS and reason.params.get("pod") for reason in kind.reasons)
+
+
+def _is_numeric(kind: RejectionKind) -> bool:
+    """Return whether the reasons have amounts that differ by node."""
+    return any(find_resource(reason) or reason.code in _NUMERIC for reason in kind.reasons)
+
+
+def _format_details(decision: Decision, table: NodeTable, kind: RejectionKind, *, names: bool = False) -> str:
+    """Return what the reasons have on the nearest node, in parentheses: its amounts, or the pod that stands against."""
+    if not kind.named:
+        return ""
+    if not _is_numeric(kind):
+        pods = dict.fromkeys(reason.params["pod"] for reason in kind.reasons if reason.params.get("pod"))
+        return f" ({', '.join(pods)})" if pods and _tells_pods(kind) else ""
+    words = _describe_on_node(decision, table, kind, kind.named[0])
+    return f" ({table.names[kind.named[0]]}: {words})" if names else f" ({words})"
+
+
+def _describe_on_node(decision: Decision, table: NodeTable, kind: RejectionKind, slot: int) -> str:
+    column = decision.filters[kind.position]
+    reasons_given = column.verdicts[column.ids[slot]].reasons
+    return ", ".join(build_reason_detail(decision, table, slot, reason)["text"] for reason in reasons_given)
+
+
+def _find_closest(kinds: Sequence[RejectionKind]) -> RejectionKind | None:
+    """Return the first kind of several nodes with amounts that differ by node, or None."""
+    return next((kind for kind in kinds if _is_numeric(kind) and kind.named and kind.nodes > 1), None)
+
+
+def _describe_closest(decision: Decision, table: NodeTable, kind: RejectionKind | None) -> str:
+    """Return a sentence with the amounts of the closest of several nodes; "" if there are none."""
+    if kind is None:
+        return ""
+    slot = kind.named[0]
+    return f" Closest: {table.names[slot]} ({_describe_on_node(decision, table, kind, slot)})."
+
+
+def _describe_further(decision: Decision, table: NodeTable, kind: RejectionKind) -> str:
+    """Return a sentence on further filters that reject the node of the first suggestion; "" if none does."""
+    slot = find_suggested_slot(decision, table)
+    if slot is None or slot not in kind.named:
+        return ""
+    further = [
+        describe_rejection(decision, plugin, verdict.reasons, 1)
+        for plugin, verdict in list_rejections(decision, slot)[1:]
+        if any(reason in list_obstacles(decision, slot) for reason in verdict.reasons)
+    ]
+    return f" {table.names[slot]} also {' and '.join(further)}." if further else ""
+
+
+def _describe_kind(decision: Decision, kind: RejectionKind, nodes: int) -> str:
+    return describe_rejection(decision, decision.filters[kind.position].plugin, kind.reasons, nodes)
+
+
+def describe_rejection(decision: Decision, plugin: str, given: Sequence[Reason], nodes: int) -> str:
+    """Return what `nodes` nodes are or lack, as the predicate of a sentence: `has too little cpu`."""
+    scarce = list(dict.fromkeys(find_resource(reason) for reason in given if reason.code == "insufficient"))
+    one, rest = nodes == 1, [reason for reason in given if reason.code != "insufficient"]
+    has, is_ = ("has", "is") if one else ("have", "are")
+    is_unoffered = any(reason.params.get("capacity") for reason in given)
+    parts = [f"{has} too little {'allocatable ' if is_unoffered else ''}{' or '.join(scarce)}"] if scarce else []
+    parts += dict.fromkeys(_describe_predicate(reason, has, is_) for reason in rest)
+    if not all(parts) or not parts:
+        version = find_wording_version(decision.scheduler.rules)
+        words = ", ".join(dict.fromkeys(describe_reason(reason, version) for reason in given))
+        return f"{is_} rejected by {plugin}: {words or 'it gave no reason'}"  # an extender may give none
+    return " and ".join(parts)
+
+
+def _describe_predicate(reason: Reason, has: str, is_: str) -> str:
+    """Return what a reason says of a node as a predicate; "" if there are only its own words."""
+    p, one = reason.params, is_ == "is"
+    match reason.code:
+        case "too-many-pods":
+            return f"{has} no room for another pod"
+        case "unschedulable":
+            return f"{is_} cordoned"
+        case "untolerated-taint":
+            return f"{has} the untolerated {describe_taints(p)}"
+        case "node-affinity" | "enforced-node-affinity":
+            wants = p.get("wants", "")
+            short = wants if 0 < len(wants) <= _MAX_WANTS else "the pod's node selector or affinity"
+            return f"{'does' if one else 'do'} not match {short}"
+        case "ports" if p.get("ports"):
+            return f"{has} host port {p['ports']} taken"
+        case "spread":
+            return f"would have too many matching pods{_name_domain(p, 'in its' if one else 'in their')}"
+        case "spread-label":
+            return f"{has} no label {p.get('key')} to spread over"
+        case "pod-affinity" if p.get("lacks") == "label":
+            return f"{has} no label {p.get('key')}, which the pod affinity needs"
+        case "pod-affinity" if p.get("wants"):
+            return f"{has} no pod that matches {p['wants']}{_name_domain(p)}"
+        case "cannot-allocate" if p.get("needed"):
+            what = p.get("extendedResource") or f"{p.get('claim')}/{p.get('request')}"
+            return f"{has} too few usable devices for {what}"
+        case "claim-in-use" if p.get("claims"):
+            user = f": {p['pod']} on {p.get('podNode')} uses it" if p.get("pod") else ""
+            return f"{is_} rejected because only one pod at a time may use {p['claims']} (ReadWriteOncePod){user}"
+        case "pod-anti-affinity":
+            return f"{has} a pod{_name_domain(p)} that the pod's anti-affinity excludes"
+        case "existing-anti-affinity":
+            return f"{has} a pod{_name_domain(p)} whose anti-affinity keeps this pod away"
+        case _:
+            return ""
+
+
+def _name_domain(p: Mapping[str, str], where: str = "in the same") -> str:
+    """Return the topology domain that a reason is about, "" if it is the node alone."""
+    return "" if p.get("key") == _HOSTNAME else f" {where} {p.get('key')}"
+
+
+def _list_other_names(decision: Decision, table: NodeTable) -> str:
+    """Return a sentence on resources that nodes have in place of one that they lack, such as slices of a GPU."""
+    if decision.summary:
+        return ""
+    lacking = [
+        find_resource(reason)
+        for kind in group_by_kind(decision, table)[:MAX_KINDS]
+        for reason in kind.reasons
+        if reason.code == "insufficient"
+    ]
+    found: dict[str, list[str]] = {}
+    for resource in dict.fromkeys(lacking):
+        for slot, other in list_similar_resources(table, resource):
+            found.setdefault(other, []).append(table.names[slot])
+    named = [f"{other} ({', '.join(nodes[:2])}{', …' if len(nodes) > 2 else ''})" for other, nodes in found.items()]
+    more = f" and {len(named) - _MAX_OTHER_NAMES} more" if len(named) > _MAX_OTHER_NAMES else ""
+    return f" Offered instead: {', '.join(named[:_MAX_OTHER_NAMES])}{more}." if named else ""
