@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -105,7 +105,7 @@ def run_decided_cluster(nodes: int, directory: Path) -> Iterator[dict[str, str]]
     """Run a cluster with one decision over `nodes` nodes; yield the environment for kubectl."""
     with ExitStack() as running:
         kubeconfig = directory / "kubeconfig"
-        command = python("herodotus_sim", "--port", "0", "--write-kubeconfig", str(kubeconfig))
+        command = python("herodotus_sim", "--port", "0", "--run-pods", "--write-kubeconfig", str(kubeconfig))
         sim = Process("sim", command, directory / "sim.log")
         running.callback(sim.stop)
         url = sim.wait_for(r"http://127\.0\.0\.1:\d+")[0]
@@ -118,10 +118,18 @@ def run_decided_cluster(nodes: int, directory: Path) -> Iterator[dict[str, str]]
         herodotus = Herodotus(cluster, directory)
         running.callback(herodotus.stop)
         _publish(cluster, herodotus.endpoint_url)
-        cluster.create_all(f"/api/v1/namespaces/{NAMESPACE}/pods", [pod(POD), pod(BARE)])
+        pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        cluster.create_all(pods, [pod(POD), pod(BARE)])
         eventually(lambda: len(herodotus.decisions(NAMESPACE)) == 2, "the decisions", 120)
+        # of a pod that does not run well, the plugin reads more
+        eventually(lambda: all(map(_is_ready, cluster.get(pods)["items"])), "pods that run", 120)
         _use_namespace(kubeconfig)
         yield _environment(kubeconfig, directory)
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _publish(cluster: Cluster, endpoint_url: str) -> None:

@@ -79,7 +79,9 @@ class Brief(Document):
     of: Annotated[str, "Kind of the answer that it shortens."]
     about: Annotated[str, "Kind of the object that `metadata` names, such as Pod; Cluster for the whole cluster."]
     headline: Annotated[str, "The answer in one sentence."]
-    code: Annotated[str | None, "Code of the dominant reason or of the outcome; null if the answer has neither."]
+    code: Annotated[
+        str | None, "Code of the dominant reason, of the outcome, or of the state's first cause; null if there is none."
+    ]
     conditionReason: Annotated[str | None, "The code as Kubernetes spells reasons of conditions."]
     params: Annotated[dict[str, str], "Parameters of the reason by name, as far as the answer has them."]
     plugin: Annotated[str | None, "Plugin that returned the reason; null if the answer does not name it."]
@@ -100,8 +102,8 @@ class _Cause(TypedDict, total=False):
     headline: str
     code: str
     params: Mapping[str, str]
-    plugin: str
-    nodes: int
+    plugin: str | None
+    nodes: int | None
     amounts: LackingAmounts | None
     since: str | None
     scheduler: str | None
@@ -116,7 +118,7 @@ def shorten(answer: Answer) -> Brief:
     """
     kind = str(answer.get("kind", ""))
     try:
-        cause = _apply_state(_READERS.get(kind, _read_headline)(answer), answer)
+        cause = _READERS.get(kind, _read_headline)(answer)
         metadata = answer["metadata"]
     except (KeyError, IndexError):
         raise ValueError(f"a document of kind {kind or 'unknown'} has no short form") from None
@@ -156,31 +158,11 @@ def shorten(answer: Answer) -> Brief:
 # --- what each kind of answer contributes -----------------------------------------------------------------------------
 
 
-def _apply_state(cause: _Cause, answer: Answer) -> _Cause:
-    """Return the cause with what the state of the pod or workload says, if the answer has one: it is newer."""
-    state = (answer.get("live") or {}).get("state")
-    if state is None:
-        return cause
-    first: Answer = state["causes"][0] if state["causes"] else {}
-    remedy = next(iter(first.get("remedies") or ()), None)
-    fix = _read_remedy(remedy) if remedy is not None else None
-    is_checked = bool(cause.get("fix") and cause["fix"] and cause["fix"]["checked"])
-    return {
-        "about": cause["about"],
-        "headline": state["headline"],
-        "code": first.get("code") or state["code"],
-        "since": first.get("at") or cause.get("since"),
-        "scheduler": cause.get("scheduler"),
-        "fix": cause["fix"] if is_checked else fix,
-        "decision": cause.get("decision"),
-    }
-
-
-def _read_remedy(remedy: Answer) -> Fix:
-    return {"text": remedy["text"], "command": remedy["command"], "checked": False}
-
-
 def _read_pod(answer: Answer) -> _Cause:
+    return {**_read_decided_pod(answer), **_read_state(answer)}
+
+
+def _read_decided_pod(answer: Answer) -> _Cause:
     attempt, outcome = answer["attempt"], answer["outcome"]
     cause: _Cause = {
         "about": "Pod",
@@ -259,8 +241,8 @@ def _read_amounts(detail: Answer) -> LackingAmounts | None:
     }
 
 
-def _read_live_pod(answer: Answer) -> _Cause:
-    """Return what a document says about a pod that no record mentions: GatedPod or UnrecordedPod."""
+def _read_undecided_pod(answer: Answer) -> _Cause:
+    """Return what a document says about a pod without a decision."""
     gates = answer.get("schedulingGates")
     return {
         "about": "Pod",
@@ -270,7 +252,30 @@ def _read_live_pod(answer: Answer) -> _Cause:
         "since": answer["createdAt"],
         "scheduler": answer["schedulerName"],
         "fix": _find_fix([], answer.get("possibleChanges") or []),
+        **_read_state(answer),
     }
+
+
+def _read_state(answer: Answer) -> _Cause:
+    """Return what `live` says of the state that the pod is really in: its first cause, which the decision lacks."""
+    state = (answer.get("live") or {}).get("state")
+    if state is None:
+        return {}
+    cause: _Cause = {"headline": state["headline"], "plugin": None, "nodes": None, "amounts": None, "fix": None}
+    if state["code"] != "pod-gated":  # a reason of the catalogue with its parameters
+        cause |= {"code": state["code"], "params": {}}
+    if not state["causes"]:
+        return cause
+    first = state["causes"][0]
+    if state["code"] != "pod-gated":
+        cause["code"] = first["code"]
+    remedies = [remedy for each in state["causes"] for remedy in each["remedies"]]
+    if remedies:
+        best = remedies[0]
+        cause["fix"] = {"text": best["text"], "command": best["command"], "checked": False}
+    if first["at"]:
+        cause["since"] = first["at"]
+    return cause
 
 
 def _read_pending(answer: Answer) -> _Cause:
@@ -404,10 +409,10 @@ def _read_headline(answer: Answer) -> _Cause:
 
 _READERS: Final[Mapping[str, Callable[[Answer], _Cause]]] = {
     "PodExplanation": _read_pod,
-    "GatedPod": _read_live_pod,
-    "UnrecordedPod": _read_live_pod,
+    "UndecidedPod": _read_undecided_pod,
     "PendingPods": _read_pending,
-    "WorkloadPlacement": _read_workload,
+    "WorkloadPlacement": lambda answer: {**_read_workload(answer), **_read_state(answer)},
+    "WorkloadState": lambda answer: {**_read_headline(answer), **_read_state(answer)},
     "PodGroupPlacement": _read_group,
     "PlacementReview": _read_placement_review,
     "PodHistory": _read_pod_history,

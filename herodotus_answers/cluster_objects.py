@@ -117,19 +117,20 @@ class ClusterObjects:
         more = (document.get("metadata") or {}).get("continue") if not missing else None
         return ObjectList(items, "" if missing == "NotFound" else missing, missing in ("", "NotFound") and not more)
 
-    def list_events(self, kind: str, name: str, namespace: str = "", uid: str = "") -> list[Json]:
+    def list_events(self, involved: Json) -> list[Json]:
         """Return the Events about an object, oldest first; [] if none can be read.
 
-        With `uid`, events that name another UID are left out: they are about an earlier object of that name. Events
-        about objects without a namespace are in the namespace `default`.
+        Its kind and name select them. An event with the UID of an earlier object of the same name does not count,
+        unless `involved` has no UID.
         """
-        selector = f"involvedObject.name={name}"
-        events = self.list_objects("Event", namespace or "default", fields=selector).items
-        about = [(event, event.get("involvedObject") or {}) for event in events]
-        matching = [
-            event for event, of in about if of.get("kind") == kind and (not uid or of.get("uid") in (None, "", uid))
-        ]
-        return sorted(matching, key=read_event_time)
+        meta = involved["metadata"]
+        selector = f"involvedObject.name={meta['name']}"
+        if involved.get("kind"):
+            selector += f",involvedObject.kind={involved['kind']}"
+        listed = self.list_objects("Event", meta.get("namespace") or "default", fields=selector).items
+        uids = (None, "", meta.get("uid"))
+        events = [e for e in listed if not meta.get("uid") or (e.get("involvedObject") or {}).get("uid") in uids]
+        return sorted(events, key=read_event_time)
 
     def _read(self, path: str) -> tuple[int, Json]:
         if path not in self._responses:
@@ -158,7 +159,7 @@ def read_event_time(event: Json) -> str:
         event.get("lastTimestamp"),
         event.get("eventTime"),
         event.get("firstTimestamp"),
-        event["metadata"].get("creationTimestamp"),
+        (event.get("metadata") or {}).get("creationTimestamp"),
     )
     return next((str(time) for time in times if time), "")
 

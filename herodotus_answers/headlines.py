@@ -26,12 +26,21 @@ from herodotus_record.model import Cause, Decision, DecisionPath, Evaluation, No
 
 def format_headline(decision: Decision, table: NodeTable) -> str:
     """Return one sentence about what the decision means for the pod: on which node it is and why, or why on none."""
-    total, feasible = decision.nodes_total, decision.nodes_feasible
-    out_of = f"{decision.nodes_evaluated} evaluated" if "snapshot.nodes" in decision.unknown else str(total)
     if decision.reconstruction is not None and decision.reconstruction.cause is not None:
         return _disagreement(decision, decision.reconstruction.cause, table)
     if decision.chosen is None:
         return _unplaced(decision, table)
+    text = _placed(decision, table)
+    if decision.key.source is Source.EVALUATED and decision.reconstruction is not None:  # the pod is there already
+        return text.replace(": ", ". Evaluated now: ", 1)
+    return text
+
+
+def _placed(decision: Decision, table: NodeTable) -> str:
+    """Return the sentence about a node that was chosen: which it is and why."""
+    assert decision.chosen is not None
+    total, feasible = decision.nodes_total, decision.nodes_feasible
+    out_of = f"{decision.nodes_evaluated} evaluated" if "snapshot.nodes" in decision.unknown else str(total)
     node = table.names[decision.chosen]
     if decision.key.source is Source.LOGGED and not decision.scores:
         return _unscored(decision, node)

@@ -79,6 +79,7 @@ class LiveCause(TypedDict):
     source: Annotated[str, "Where it was read: a field such as status.conditions, or Event REASON."]
     at: Annotated[str | None, "Time since when it is so, or of the event; null if unknown."]
     remedies: Annotated[list[Remedy], "What to do about it, the best first."]
+    inspect: NotRequired[Annotated[str, "Shell command that shows more of the cause, such as a container's output."]]
 
 
 class TimelineEntry(TypedDict):
@@ -96,7 +97,11 @@ class LiveState(TypedDict):
     headline: Annotated[str, "The state in one sentence."]
     actor: Annotated[str | None, "Who has to act: a component such as kubelet, or the user; null if nobody."]
     causes: Annotated[list[LiveCause], "Why it is in this state, the cause to act on first; empty if nothing is wrong."]
-    timeline: Annotated[list[TimelineEntry], "What happened, oldest first."]
+    timeline: NotRequired[
+        Annotated[
+            list[TimelineEntry], "What happened, oldest first, at most 100 entries, the last ones; if it is asked for."
+        ]
+    ]
     unread: Annotated[list[str], "Kinds of objects that could not be read, so that a cause may be missing."]
 
 
@@ -110,8 +115,8 @@ class LivePod(Live):
     state: NotRequired[Annotated[LiveState, "State of the pod, and why; absent if it is the one of the decision."]]
     replacedBy: NotRequired[
         Annotated[
-            UndecidedPod,
-            "The pod that has the name now, a GatedPod or UnrecordedPod, if it is known why no scheduler decided it.",
+            PodWithoutDecision,
+            "The pod that has the name now; `state` and `queue` are about it.",
         ]
     ]
     queue: NotRequired[
@@ -120,34 +125,24 @@ class LivePod(Live):
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on the pod, evaluated now."]]
 
 
-class UndecidedPod(Document):
-    """A pod without a decision, from its object alone."""
+class PodWithoutDecision(Document):
+    """A pod without a decision or an evaluation, from its object alone. Only the plugin makes this document."""
 
+    kind: Literal["UndecidedPod"]
     createdAt: Annotated[str, "Time at which the pod was created."]
     owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
     schedulerName: Annotated[str, "The pod's spec.schedulerName."]
-    headline: Annotated[str, "Why there is no decision, in one sentence."]
-
-
-class GatedPod(UndecidedPod):
-    """A pod that waits for its scheduling gates. Only the plugin makes this document."""
-
-    kind: Literal["GatedPod"]
-    schedulingGates: Annotated[list[str], "Names of the gates."]
-    live: NotRequired[Annotated[LivePod, "What else the API server knows, such as the queue of the pod."]]
-
-
-class UnrecordedPod(UndecidedPod):
-    """A pod that no scheduler decided, whose scheduler is not recorded, or that local mode could not evaluate.
-
-    Only the plugin makes this document.
-    """
-
-    kind: Literal["UnrecordedPod"]
     node: Annotated[str | None, "Node of the pod."]
-    cause: Annotated[Literal["NodeName", "SchedulerNotRecorded", "NotEvaluated"], "Why there is no decision."]
+    schedulingGates: Annotated[list[str], "Names of its scheduling gates, which keep every scheduler from trying it."]
+    headline: Annotated[str, "What the pod's object says, in one sentence."]
+    notes: Annotated[list[str], "Why there is no decision or evaluation, as far as it is known."]
     possibleChanges: Annotated[list[str], "What to do to get an explanation."]
-    live: NotRequired[Annotated[LivePod, "What else the API server knows, such as the queue of the pod."]]
+
+
+class UndecidedPod(PodWithoutDecision):
+    """A pod that no recorded scheduler decided and that was not evaluated. Only the plugin makes this document."""
+
+    live: NotRequired[Annotated[LivePod, "What the API server knows about the pod: its state, and why."]]
 
 
 class GonePod(TypedDict):

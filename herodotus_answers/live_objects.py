@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         LiveState,
         LiveWorkload,
         PodOfWorkload,
+        PodWithoutDecision,
         Remedy,
-        UndecidedPod,
         UntriedPod,
         WorkloadState,
     )
@@ -34,6 +34,7 @@ Json = dict[str, Any]
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 FATES_WITHOUT_POD: Final = ("deleted", "replaced")  # of a pod that no longer exists
+_CONDITIONS_TO_EXPLAIN: Final = frozenset({"PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
 LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 
 
@@ -67,10 +68,10 @@ def build_live_pod(
     fate: Fate | None,
     *,
     was_read: bool = True,
-    replaced_by: UndecidedPod | None = None,
+    state: LiveState | None = None,
+    replaced_by: PodWithoutDecision | None = None,
     queue: BatchQueue | None = None,
     node_groups: PodNodeGroups | None = None,
-    state: LiveState | None = None,
 ) -> LivePod | None:
     """Return what is known now about a pod, or None if nothing is. `was_read` is whether the API server answered."""
     if not was_read and node_groups is None:
@@ -85,18 +86,6 @@ def build_live_pod(
     if node_groups is not None:
         live["nodeGroups"] = node_groups
     return live
-
-
-def runs_well(pod: Json) -> bool:
-    """Return whether the pod runs and is ready, so that its state needs no explanation."""
-    status = pod.get("status") or {}
-    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
-    is_resizing = status.get("resize") or conditions.get("PodResizePending") == "True"
-    return (
-        status.get("phase") == "Running"
-        and conditions.get("Ready", "True") == "True"
-        and not (is_resizing or pod["metadata"].get("deletionTimestamp"))
-    )
 
 
 def get_fate(answer: Mapping[str, Any]) -> str:
@@ -223,6 +212,36 @@ def read_owner(pod: Json) -> str | None:
     """Return the controller of a Pod object as KIND/NAME, or None if it has none."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((f"{owner['kind']}/{owner['name']}" for owner in owners if owner.get("controller")), None)
+
+
+def was_created_with_node(pod: Json) -> bool:
+    """Return whether the pod had spec.nodeName from the start, so that no scheduler decides it.
+
+    Binding sets the condition PodScheduled and leaves no trace of spec.nodeName among the managed fields.
+    """
+    if not pod["spec"].get("nodeName"):
+        return False
+    fields = [entry.get("fieldsV1") or {} for entry in pod["metadata"].get("managedFields") or ()]
+    if any("f:nodeName" in (field.get("f:spec") or {}) for field in fields):
+        return True
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return not any(condition.get("type") == "PodScheduled" for condition in conditions)
+
+
+def is_running_well(pod: Json) -> bool:
+    """Return whether the Pod object shows a pod that runs, is ready, stays, and was placed by a scheduler.
+
+    The decision says all about such a pod, so that nothing more is read.
+    """
+    status = pod.get("status") or {}
+    conditions = {each.get("type"): each.get("status") for each in status.get("conditions") or ()}
+    return (
+        status.get("phase") == "Running"
+        and conditions.get("Ready") == "True"
+        and not pod["metadata"].get("deletionTimestamp")
+        and not conditions.keys() & _CONDITIONS_TO_EXPLAIN
+        and not was_created_with_node(pod)
+    )
 
 
 # --- workloads ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Build the document `ReasonList`: the published vocabulary of reasons, for products that show them.
 
 Everything follows from one declaration of each fact: codes and sentences from `herodotus_record.reasons`, parameters
-from `reason_parameters`, remedies from `wording`, plugins from `plugin_reference`, outcomes from `brief`, states from
-`state_codes`.
+from `reason_parameters`, remedies from `wording`, plugins from `plugin_reference`, outcomes from `brief`, states and
+causes of `live` from `live_codes`.
 
 Owns: the document's shape, and the stage at which each reason excludes nodes. Pure.
 
@@ -18,8 +18,8 @@ from typing import Annotated, Final, Literal, TypedDict
 from herodotus_answers import wording
 from herodotus_answers.brief import OUTCOMES
 from herodotus_answers.declare import Page
+from herodotus_answers.live_codes import CAUSES, STATES
 from herodotus_answers.plugin_reference import PLUGINS
-from herodotus_answers.state_codes import CAUSES, STATES
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION
 from herodotus_record.reason_parameters import PARAMETERS
@@ -109,7 +109,7 @@ class PublishedReason(TypedDict):
 
 
 class PublishedOutcome(TypedDict):
-    """An outcome that a short answer has in place of a reason, a state, or a cause of one."""
+    """What an answer has in place of a reason: an outcome, a state, or the cause of a state."""
 
     code: Annotated[str, "Stable code of the outcome."]
     conditionReason: Annotated[str, "The code as Kubernetes spells reasons of conditions."]
@@ -130,9 +130,9 @@ class ReasonList(Page):
     version: Annotated[int, "Version of the vocabulary, which grows with every addition."]
     items: Annotated[list[PublishedReason], "All reasons."]
     outcomes: Annotated[list[PublishedOutcome], "Outcomes that are no reasons."]
+    states: Annotated[list[PublishedOutcome], "States of pods and workloads (`live.state.code`)."]
+    causes: Annotated[list[PublishedOutcome], "Causes of states (`live.state.causes[].code`)."]
     changes: Annotated[list[PublishedChange], "Kinds of changes that suggestions have."]
-    states: Annotated[list[PublishedOutcome], "States of pods and workloads, which `live.state` has."]
-    causes: Annotated[list[PublishedOutcome], "Causes of states."]
 
 
 def build_reason_list() -> ReasonList:
@@ -143,17 +143,17 @@ def build_reason_list() -> ReasonList:
         "metadata": {},
         "version": reasons.VERSION,
         "items": [_describe(code) for code in reasons.CATALOGUE],
-        "outcomes": _list_meanings(OUTCOMES),
+        "outcomes": _list_codes(OUTCOMES),
+        "states": _list_codes(STATES),
+        "causes": _list_codes(CAUSES),
         "changes": [{"code": code, "text": text} for code, text in reasons.CHANGES.items()],
-        "states": _list_meanings(STATES),
-        "causes": _list_meanings(CAUSES),
     }
 
 
-def _list_meanings(codes: Mapping[str, str]) -> list[PublishedOutcome]:
+def _list_codes(meanings: Mapping[str, str]) -> list[PublishedOutcome]:
     return [
         {"code": code, "conditionReason": reasons.format_condition_reason(code), "meaning": meaning}
-        for code, meaning in codes.items()
+        for code, meaning in meanings.items()
     ]
 
 

@@ -139,7 +139,7 @@ class _Finder:
                 claim, wanted, f"class {class_name} makes no volumes for claim {name} ({wanted})"
             )
             return
-        failure = self._find_provisioning_failure(name)
+        failure = self._find_provisioning_failure({**claim, "kind": "PersistentVolumeClaim"})
         if failure is not None:
             text = f"claim {name} ({wanted}, class {class_name}) gets no volume: {failure[0]}"
             yield build_cause(
@@ -206,9 +206,9 @@ class _Finder:
             "no-volume", f"{beginning}: {listed}", "spec", f"PersistentVolumeClaim/{name}", remedies=remedies
         )
 
-    def _find_provisioning_failure(self, name: str) -> tuple[str, str] | None:
+    def _find_provisioning_failure(self, claim: Json) -> tuple[str, str] | None:
         """Return the message of the newest ProvisioningFailed event of a claim and its time, or None if it has none."""
-        events = self._objects.list_events("PersistentVolumeClaim", name, self._namespace)
+        events = self._objects.list_events(claim)
         failed = [e for e in events if e.get("reason") in ("ProvisioningFailed", "FailedBinding")]
         if not failed:
             return None

@@ -21,7 +21,7 @@ from herodotus_answers.live_objects import build_cause
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import LiveCause, LiveState, TimelineEntry
+    from herodotus_answers.live import LiveCause, LiveState
 
 Json = dict[str, Any]
 
@@ -35,7 +35,6 @@ KINDS: Final = {
     "replicationcontroller": "ReplicationController",
 }
 _MAX_REFUSALS: Final = 3
-_MAX_TIMELINE: Final = 20
 
 
 def find_workload_state(kind: str, name: str, namespace: str, objects: ClusterObjects) -> LiveState | None:
@@ -263,14 +262,14 @@ class _Workload:
 
     def _list_messages(self) -> Iterator[tuple[str, str, str]]:
         """Yield the messages of refusals with their source and time, the newest event first."""
-        owners = [(self._kind, self._name)]
+        owners: list[tuple[str, Json]] = [(self._kind, self._meta)]
         if self._kind == "Deployment":
             sets = self._objects.list_objects("ReplicaSet", self._namespace).items
-            owners += [("ReplicaSet", str(s["metadata"]["name"])) for s in sets if _is_owned(s, self._name)]
+            owners += [("ReplicaSet", s["metadata"]) for s in sets if _is_owned(s, self._name)]
         events = [
-            (event, f"Event FailedCreate of {kind}/{name}")
-            for kind, name in owners
-            for event in self._objects.list_events(kind, name, self._namespace)
+            (event, f"Event FailedCreate of {kind}/{meta['name']}")
+            for kind, meta in owners
+            for event in self._objects.list_events({"kind": kind, "metadata": meta})
             if event.get("reason") == "FailedCreate"
         ]
         for event, source in sorted(events, key=lambda e: read_event_time(e[0]), reverse=True)[:1]:
@@ -326,21 +325,11 @@ class _Workload:
         return build_cause(code, text, source, self._about, at=at, remedies=[remedy] if remedy else [])
 
     def _build(self, code: str, headline: str, actor: str | None, causes: list[LiveCause]) -> LiveState:
-        events = self._objects.list_events(self._kind, self._name, self._namespace) if causes else []
-        timeline: list[TimelineEntry] = [
-            {
-                "at": read_event_time(event),
-                "source": f"Event {event.get('reason')}",
-                "text": " ".join(str(event.get("message") or "").split()),
-            }
-            for event in events[-_MAX_TIMELINE:]
-        ]
         return {
             "code": code,
             "headline": headline,
             "actor": actor,
             "causes": causes,
-            "timeline": timeline,
             "unread": sorted(self._objects.unread),
         }
 

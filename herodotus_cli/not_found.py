@@ -79,31 +79,77 @@ def pod_group_hints(error: ServerError) -> list[str]:
 def fetch_pod_answer(
     ask: Callable[[], Json],
     request: PodRequest,
-    answer_unrecorded: Callable[[Json, bool], Json | None] | None = None,
+    answer_undecided: Callable[[Json, CliError], Json] | None = None,
 ) -> Json:
     """Return the document about the pod of `request` that `ask` requests.
 
     For a pod just created, wait for its first decision.
 
-    `answer_unrecorded` builds the document for an existing pod without decisions, or returns None if it does not know
-    why there is none. Its arguments are the Pod object, and whether the service has records of any scheduler. Raises
-    ServerError with hints if there is no document.
+    `answer_undecided` builds the document about an existing pod without a decision, or about one that local mode cannot
+    evaluate. Its arguments are the Pod object, and why there is no decision. Raises CliError, with hints, if the pod
+    does not exist or cannot be read, or if the decisions service does not answer.
     """
     try:
         return ask()
-    except ServerError as e:
-        if not _is_without_decision(e):
-            raise e.with_hints([*similar_name_hints(e), *_attempt_hints(e)]) from None
-        absent = request._replace(name=str(e.details.get("name") or request.name))
-        lookup = _look_up_pod(absent)
-        if lookup.pod and _is_fresh(lookup.pod, request.environment.now()):
-            try:
-                return _wait_for_first_decision(ask)
-            except ServerError as later:
-                e = later
-        if lookup.pod and answer_unrecorded and (answer := answer_unrecorded(lookup.pod, not _no_records_hints(e))):
-            return answer
-        raise e.with_hints(_pod_hints(e, absent, lookup)) from None
+    except Exception as e:
+        if isinstance(e, ServerError) and is_without_decision(e):
+            return _answer_without_decision(e, ask, request, answer_undecided)
+        hints = [*similar_name_hints(e), *_attempt_hints(e)] if isinstance(e, ServerError) else []
+        failure = e.with_hints(hints) if isinstance(e, ServerError) else e
+        wants_traceback = not isinstance(e, CliError) and request.environment.environ.get("HERODOTUS_DEBUG") == "1"
+        if answer_undecided is None or wants_traceback or not _failed_to_evaluate(request):
+            raise failure from None
+        lookup = _look_up_pod(request)
+        if not lookup.pod:
+            raise failure from None
+        if not isinstance(e, CliError):
+            e = CliError("error: local mode cannot evaluate this cluster; HERODOTUS_DEBUG=1 shows why")
+        return answer_undecided(lookup.pod, e)
+
+
+def _answer_without_decision(
+    error: ServerError,
+    ask: Callable[[], Json],
+    request: PodRequest,
+    answer_undecided: Callable[[Json, CliError], Json] | None,
+) -> Json:
+    """Return the document about a pod without a decision. `error` says that it has none."""
+    absent = request._replace(name=str(error.details.get("name") or request.name))
+    lookup = _look_up_pod(absent)
+    if lookup.pod and _is_fresh(lookup.pod, request.environment.now()):
+        try:
+            return _wait_for_first_decision(ask)
+        except ServerError as later:
+            error = later
+    if lookup.pod and answer_undecided:
+        return answer_undecided(lookup.pod, error)
+    raise error.with_hints(_pod_hints(error, absent, lookup)) from None
+
+
+def _failed_to_evaluate(request: PodRequest) -> bool:
+    """Return whether local mode has read the cluster for this command, so that a failure is one of the evaluation."""
+    from herodotus_cli.transport import has_read_locally  # here, because most answers succeed
+
+    return has_read_locally(request.connection)
+
+
+def describe_missing_decision(error: CliError, pod: Json, request: PodRequest) -> list[str]:
+    """Return sentences on why an existing pod has no decision or evaluation. `error` is what the answer failed with."""
+    from herodotus_answers.live_objects import was_created_with_node
+
+    if not isinstance(error, ServerError):
+        return [f"not evaluated: {error.message.removeprefix('error: ')}"]
+    if pod["spec"].get("schedulingGates") or was_created_with_node(pod):  # the state says why there is no decision
+        return []
+    if is_without_decision(error):
+        if _failed_to_evaluate(request):  # local mode evaluates no pod that is being deleted
+            return []
+        return _no_records_hints(error)[:1] or [_explain_missing_record(pod)]
+    if error.reason == "Forbidden":
+        return [f"not evaluated, because you may not list what that needs, such as nodes: {error.words}"]
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):  # local mode evaluates none that has ended
+        return []
+    return [f"not evaluated: {error.words}"]
 
 
 def _no_records_hints(error: ServerError) -> list[str]:
@@ -111,7 +157,7 @@ def _no_records_hints(error: ServerError) -> list[str]:
     return _NO_RECORDS if error.details.get("noRecords") else []
 
 
-def _is_without_decision(error: ServerError) -> bool:
+def is_without_decision(error: ServerError) -> bool:
     """Return whether the error says that the service has no decision about the pod."""
     is_missing = error.reason == "NotFound" and error.words.startswith("no decision for pod")
     return is_missing and " with attempt" not in error.words
@@ -141,7 +187,9 @@ def _is_fresh(pod: Json, now: datetime) -> bool:
 
     A pod with scheduling gates or created with spec.nodeName is not, because no scheduler decides it.
     """
-    from herodotus_answers.unrecorded import was_created_with_node  # here and below, because most pods have a decision
+    from herodotus_answers.live_objects import (
+        was_created_with_node,
+    )  # here and below, because most pods have a decision
 
     created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
     undecided = pod["spec"].get("schedulingGates") or was_created_with_node(pod)
@@ -160,7 +208,7 @@ def _wait_for_first_decision(ask: Callable[[], Json]) -> Json:
         try:
             return ask()
         except ServerError as e:
-            if not _is_without_decision(e) or time.monotonic() > until:
+            if not is_without_decision(e) or time.monotonic() > until:
                 raise
 
 
@@ -192,8 +240,7 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
 
 def _explain_missing_record(pod: Json) -> str:
     """Return a sentence on why the existing pod has no record, as far as its Pod object shows it."""
-    from herodotus_answers.live_objects import read_scheduler
-    from herodotus_answers.unrecorded import was_created_with_node
+    from herodotus_answers.live_objects import read_scheduler, was_created_with_node
 
     spec = pod["spec"]
     scheduler, node = read_scheduler(pod), spec.get("nodeName")

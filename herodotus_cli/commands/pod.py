@@ -22,7 +22,7 @@ from herodotus_cli import (
 )
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
-from herodotus_cli.errors import CliError, NotEvaluatedError, print_to_stderr
+from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
 from herodotus_cli.transport.api_server_queries import LivePodQuery, PodLookup
@@ -42,18 +42,18 @@ _FATE_NOTES = {
     "deleted": "note: this pod no longer exists: it was deleted after this decision",
     "replaced": "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
 }
-_UNDECIDED = ("GatedPod", "UnrecordedPod")
 _LIST_LIMIT = 500  # the largest page that the service returns
 _EARLIER_NOTE = "note: an earlier pod of that name was decided (--attempts)"
+_NO_TIMELINE = "error: the timeline is read from the API server, where this pod does not exist or cannot be read"
 _NOT_WAITING = "error: --node-groups is about a pod that waits for a node, and this one does not"
 _OPTIONS_OF_ONE_POD = {
     "attempt": "--attempt",
     "history": "--attempts",
+    "timeline": "--timeline",
     "every_node": "--all",
     "node": "--node",
     "full": "--full",
     "node_groups": "--node-groups",
-    "timeline": "--timeline",
 }
 
 
@@ -84,6 +84,7 @@ class PodArguments(NamedTuple):
     "--attempt", type=parameter_types.WholeNumber(min=1), metavar="N", help="The pod's Nth attempt [the last one]."
 )
 @click.option("--attempts", "history", is_flag=True, help="All attempts, and what changed between them.")
+@click.option("--timeline", is_flag=True, help="What happened to the pod, from its owner's creation to its end.")
 @click.option("--all", "every_node", is_flag=True, help="All nodes with the verdict of every filter and every score.")
 @click.option(
     "--node",
@@ -93,7 +94,6 @@ class PodArguments(NamedTuple):
     shell_complete=completion_values.nodes,
     help="Why or why not this node, and what would have to change.",
 )
-@click.option("--timeline", is_flag=True, help="What happened to the pod, with time and source of each line.")
 @click.option("--node-groups", is_flag=True, help="For a pending pod: which node groups would take it, and why not.")
 @node_groups.node_group_options
 @options.watch_option
@@ -102,10 +102,11 @@ class PodArguments(NamedTuple):
 @options.connection_options
 @click.pass_context
 def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -> None:
-    """Explain why a pod is on its node, or why it is Pending.
+    """Explain why a pod is on its node, why it is Pending, or why it does not run.
 
-    POD is NAME or pod/NAME. Shows the last scheduling attempt: the node and what decided for it, the scores of the
-    best nodes, and why the others were rejected. Without POD, lists the newest decision about each pod.
+    POD is NAME or pod/NAME. Shows the state that the pod is in and who has to act, if it does not run well, then the
+    last scheduling attempt: the node and what decided for it, the scores of the best nodes, and why the others were
+    rejected. Without POD, lists the newest decision about each pod.
 
     \b
     kubectl herodotus pod -n shop -l app=checkout
@@ -226,65 +227,23 @@ def _once(
     screen = "attempts" if arguments.history else "pod_on_node" if arguments.node else "pod"
     undecided = PodLookup()
 
-    def answer_undecided(pod: Json, has_records: bool) -> Json | None:
+    def answer_undecided(pod: Json, error: CliError) -> Json:
         nonlocal undecided
+        if (arguments.history or arguments.attempt) and not isinstance(error, ServerError):
+            raise error  # past attempts are asked for, which local mode has none of
         undecided = PodLookup(True, pod)
-        return _answer_undecided(request, output, pod, has_records)
+        return _answer_undecided(request, output, pod, error)
 
     request = not_found.PodRequest(arguments.name, namespace, connection, environment)
     with _live_pod(arguments, connection, output, environment, namespace) as query:
         ask = partial(environment.fetch, connection, path, output, screen)
-        try:
-            answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
-        except NotEvaluatedError as e:
-            answer = _answer_unevaluated(e, query.lookup(), arguments)
+        answer = not_found.fetch_pod_answer(ask, request, answer_undecided)
         lookup = undecided if undecided.pod else query.lookup()
     if not arguments.full:
         from herodotus_answers.live_objects import add_live
 
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
-
-
-def _answer_unevaluated(error: NotEvaluatedError, lookup: PodLookup, arguments: PodArguments) -> Json:
-    """Return the answer about a pod that exists and that local mode could not evaluate.
-
-    Raises `error` if the pod is not known to exist, or if the user asked for more than its state.
-    """
-    is_plain = not (arguments.node or arguments.history or arguments.every_node or arguments.groups is not None)
-    if not lookup.pod or not is_plain:
-        raise error
-    from herodotus_answers.unrecorded import build_unevaluated
-
-    has_ended = (lookup.pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    why = "only pods that have not ended are" if has_ended else error.words.rstrip(".")
-    return dict(build_unevaluated(lookup.pod, why))
-
-
-def _read_state(
-    answer: Json,
-    pod: Json,
-    at: datetime,
-    connection: ConnectionSettings,
-    environment: Environment,
-    *,
-    needs_timeline: bool,
-) -> LiveState | None:
-    """Return the state that the pod is really in, or None if the decision about it says all."""
-    from herodotus_answers.live_objects import runs_well
-
-    if not (pod.get("status") or {}).get("phase"):
-        return None  # nothing has reported yet
-    is_decided = answer["kind"] == "PodExplanation" and not needs_timeline
-    if is_decided and runs_well(pod):
-        return None
-    from herodotus_answers import pod_state  # here, because most pods run well
-    from herodotus_cli.transport import open_objects
-
-    objects = open_objects(connection, environment.environ)
-    if not is_decided:
-        return pod_state.describe_without_decision(pod, objects, at)
-    return pod_state.find_state(pod, objects, at, was_tried=answer["attempt"]["source"] != "evaluated")
 
 
 def _read_live(
@@ -305,25 +264,68 @@ def _read_live(
     fate = live_objects.find_fate(answer["metadata"].get("uid"), lookup.pod) if lookup.known else None
     is_explanation = answer["kind"] == "PodExplanation"
     replaced_by = queue = groups = None
-    if fate == "replaced" and lookup.pod and is_explanation:
+    is_pod = lookup.pod is not None and lookup.pod.get("kind") == "Pod"
+    if fate == "replaced" and lookup.pod and is_pod and is_explanation:
         from herodotus_answers import unrecorded  # here, because few pods are replaced
 
-        replaced_by = unrecorded.build_undecided(lookup.pod, lambda _scheduler: True)
-    is_undecided = replaced_by is not None or answer["kind"] in _UNDECIDED
+        replaced_by = unrecorded.build_undecided(lookup.pod)
+    is_undecided = replaced_by is not None or answer["kind"] == "UndecidedPod"
+    state = None
     if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
+        is_enough = not arguments.timeline and not is_undecided and live_objects.is_running_well(lookup.pod)
+        if is_pod and not is_enough and (is_undecided or not arguments.node):  # --node is about the decision
+            explanation = {} if is_undecided else answer
+            state = _read_state(lookup.pod, explanation, at, arguments, connection, environment)
+    if arguments.timeline and state is None:
+        raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
         groups = _ask_about_groups(answer, arguments, connection, output, environment)
     elif arguments.groups is not None:
         raise CliError(_NOT_WAITING)
-    is_current = lookup.pod is not None and (is_undecided or fate not in live_objects.FATES_WITHOUT_POD)
-    state = None
-    if lookup.pod and is_current and not (arguments.history or arguments.node or arguments.attempt):
-        needs_timeline = arguments.timeline
-        state = _read_state(answer, lookup.pod, at, connection, environment, needs_timeline=needs_timeline)
     return live_objects.build_live_pod(
-        at, fate, was_read=lookup.known, replaced_by=replaced_by, queue=queue, node_groups=groups, state=state
+        at, fate, was_read=lookup.known, state=state, replaced_by=replaced_by, queue=queue, node_groups=groups
     )
+
+
+def _read_state(
+    pod: Json,
+    answer: Json,
+    now: datetime,
+    arguments: PodArguments,
+    connection: ConnectionSettings,
+    environment: Environment,
+) -> LiveState | None:
+    """Return the state that the pod is really in, or None if the decision that `answer` explains says as much.
+
+    With --timeline, return it always, with the timeline.
+    """
+    from herodotus_answers.pod_state import find_state, is_decision_enough  # here, because most pods run well
+    from herodotus_cli.transport import open_objects
+
+    objects = open_objects(connection, environment.environ)
+    state = find_state(pod, objects, now)
+    if arguments.timeline:
+        from herodotus_answers.pod_timeline import build_timeline  # here, because few answers have a timeline
+
+        meta = pod["metadata"]
+        attempts = _read_attempts(meta["namespace"], meta["name"], meta["uid"], connection, environment)
+        state["timeline"], state["unread"] = build_timeline(pod, objects, attempts), list(objects.unread)
+        return state
+    return None if answer and is_decision_enough(state, answer, now) else state
+
+
+def _read_attempts(
+    namespace: str, name: str, uid: str, connection: ConnectionSettings, environment: Environment
+) -> list[Json]:
+    """Return the recorded attempts at the pod with this UID; [] if there are none, as always in local mode."""
+    from herodotus_cli.transport import connect
+
+    try:
+        history = connect(connection, environment.environ).get(api_paths.pod_history(namespace, name))
+    except CliError:
+        return []
+    return list(history["attempts"]) if history["metadata"].get("uid") == uid else []
 
 
 def _read_queue(pod: Json, connection: ConnectionSettings, environment: Environment) -> BatchQueue | None:
@@ -476,42 +478,40 @@ def _show(
     environment.print_answer(answer, output, screen)
 
 
-def _answer_undecided(
-    request: not_found.PodRequest, output: OutputOptions, pod: Json, has_records: bool
-) -> Json | None:
-    """Return the answer about a pod without decisions from its Pod object, or None if the cause is unknown.
+def _answer_undecided(request: not_found.PodRequest, output: OutputOptions, pod: Json, error: CliError) -> Json:
+    """Return the document about a pod without a decision. `error` is what the request for an answer failed with."""
+    from herodotus_answers.live_objects import read_scheduler
+    from herodotus_answers.unrecorded import OBSERVE, build_undecided  # here, because few pods have no decision
 
-    `has_records` is whether the decisions service has records of any scheduler.
-    """
-    from herodotus_answers.unrecorded import build_undecided  # here, because few pods have no decision
+    notes, changes = not_found.describe_missing_decision(error, pod, request), list[str]()
+    if notes and isinstance(error, ServerError) and not_found.is_without_decision(error):
+        scheduler = read_scheduler(pod)
+        if not error.details.get("noRecords") and not _is_recorded(scheduler, request, output):
+            notes = [f"the pod belongs to {scheduler}, whose decisions are not recorded"]
+            changes.append(f"record its decisions from now on, with a read-only observer: {OBSERVE}")
+        if not pod["spec"].get("nodeName"):
+            changes.append("evaluate the pod now: the same command with --local")
+    return dict(build_undecided(pod, notes, changes))
+
+
+def _is_recorded(scheduler: str, request: not_found.PodRequest, output: OutputOptions) -> bool:
+    """Return whether the decisions service has decisions of a scheduler, or whether that is not known."""
     from herodotus_record.model import API_GROUP
 
-    def is_recorded(scheduler: str) -> bool:
-        selector = api_paths.DecisionSelector(labels=f"{API_GROUP}/profile={scheduler}")
-        path = api_paths.decisions(request.namespace, selector=selector, limit=1)
-        try:
-            decisions = request.environment.fetch(request.connection, path, output) if has_records else None
-            return decisions is None or bool(decisions["items"])
-        except CliError:  # not known
-            return True
-
-    document = build_undecided(pod, is_recorded)
-    return None if document is None else dict(document)
+    selector = api_paths.DecisionSelector(labels=f"{API_GROUP}/profile={scheduler}")
+    path = api_paths.decisions(request.namespace, selector=selector, limit=1)
+    try:
+        return bool(request.environment.fetch(request.connection, path, output)["items"])
+    except CliError:
+        return True
 
 
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
-    state = (answer.get("live") or {}).get("state")
-    if arguments.timeline:
-        if state is None:
-            raise CliError("error: the pod could not be read, so there is no timeline of it")
-        from herodotus_cli.render import state as state_screen
-
-        return state_screen.build_timeline_screen(answer, state, view)
-    if answer["kind"] in _UNDECIDED:
+    if answer["kind"] == "UndecidedPod":
         from herodotus_cli.render import pod as pod_screen
 
-        return pod_screen.build_unrecorded_screen(answer, view)
+        return pod_screen.build_undecided_screen(answer, view)
     if arguments.history:
         from herodotus_cli.render import attempts
 

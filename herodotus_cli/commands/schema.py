@@ -14,7 +14,7 @@ from herodotus_cli.environment import environment_of
 
 Json = dict[str, Any]
 KINDS = {
-    "pod": ("PodExplanation", "PodHistory", "Decision", "DecisionList", "GatedPod", "UnrecordedPod"),
+    "pod": ("PodExplanation", "PodHistory", "Decision", "DecisionList", "UndecidedPod"),
     "pending": ("PendingPods",),
     "compare": ("PodComparison", "NodeComparison"),
     "workload": ("WorkloadPlacement",),

@@ -70,8 +70,7 @@ _ROWS = {
 _POD_ROWS = ("PendingPods", "Agreements")
 _KINDS = {
     "PluginExplanation": "plugin",
-    "GatedPod": "pod",
-    "UnrecordedPod": "pod",
+    "UndecidedPod": "pod",
     "PodExplanation": "pod",
     "PodHistory": "pod",
     "PodComparison": "pod",

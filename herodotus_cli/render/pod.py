@@ -1,4 +1,4 @@
-"""The screen of `kubectl herodotus pod NAME`: PodExplanation, GatedPod or UnrecordedPod -> blocks.
+"""The screen of `kubectl herodotus pod NAME`: PodExplanation or UndecidedPod -> blocks.
 
 Owns: the content of the screen and its order: outcome, evidence, hints. Does not own: the tables
 (`scores`, `rejections`), the screen about one node (`pod_on_node`), drawing.
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_cli.render import formatting, inputs, rejections, scores, suggestions
+from herodotus_cli.render import state as pod_state
 from herodotus_cli.render.formatting import (
     NOT_EVALUATED,
     NOT_KEPT,
@@ -38,17 +39,8 @@ _VICTIMS_NAMED = 4  # a line's worth
 _DIFFERENCES_NAMED = 4
 _DEVICES_NAMED = 8
 _POD_GROUP = "PodGroup"  # phase that undoes a placement with the pod's group
-# States of a pod on which its scheduling decision has no part.
-_SAYS_ALL = (
-    "not-running",
-    "not-ready",
-    "terminating",
-    "node-gone",
-    "node-not-ready",
-    "failed",
-    "succeeded",
-    "gated",
-)
+_RUNNING = ("pod-running", "pod-resizing")  # states of pods whose place may be the question
+_WITHOUT_NODE = ("pod-gated", "pod-not-tried", "pod-waits-for-node", "pod-waits-for-victims")
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
@@ -57,31 +49,28 @@ def build_screen(
 ) -> list[Block]:
     """Return the blocks of the screen that explains a pod's attempt. With `every_node`, each node has a row.
 
-    `live` has the sections on what the API server says now.
+    `live` has the sections on what the API server says now. The state that the pod is really in comes first, if the
+    answer has one; then nothing but the headline explains the place of a pod that does not run.
     """
-    live_state = (answer.get("live") or {}).get("state")
+    now = (answer.get("live") or {}).get("state")
     evidence = build_evidence(answer, view, every_node=every_node)
     state, short = _state(answer, view), _state(answer, view, is_short=True)
     head: list[Block] = [SplitLine(describe_pod(answer), state, short=short)]
-    if live_state is not None:
-        from herodotus_cli.render import state as state_screen  # here, because most pods run well
-
-        head += state_screen.build_blocks(live_state, view, with_remedies=not answer.get("suggestions"))
-        if live_state["code"] in _SAYS_ALL and not (every_node or view.wide):
-            return join_sections([head, _decided_then(answer, view)])
-        head.append(Blank())
-    head += _headline(answer, view)
-    if live_state is None or answer.get("suggestions"):  # nothing unchecked beside what the state says
-        head += suggestions.build_blocks(answer)
-    return join_sections([head, *live, *evidence, _hints(answer, view, every_node=every_node)])
-
-
-def _decided_then(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return a line on the decision about a pod whose state has another cause."""
-    when = "Evaluated now" if answer["attempt"]["source"] == "evaluated" else "Decision"
-    lines: list[Block] = [TextLine(f"{when}: {answer['headline']}")] if when == "Decision" else []
-    hint = "more: --all (the decision on every node), --timeline (what happened)"
-    return [*lines, *([] if view.piped else [TextLine(hint, "dim")])]
+    fixes = suggestions.build_blocks(answer)
+    hints = _hints(answer, view, every_node=every_node)
+    if now is None:
+        return join_sections([[*head, *_headline(answer, view), *fixes], *live, *evidence, hints])
+    first: list[list[Block]] = [[*head, *pod_state.build_blocks(now, view)], pod_state.build_timeline(now, view)]
+    decided = _headline(answer, view, is_first=False)
+    if "timeline" in now:
+        return join_sections(first)
+    if now["code"] in _WITHOUT_NODE:
+        # a change for the scheduler's sake helps a pod that waits for something else as little as it helps others
+        decided += fixes if now["code"] == "pod-waits-for-node" else []
+    elif now["code"] not in _RUNNING and not every_node:
+        is_recorded = answer["attempt"]["source"] != "evaluated"  # an evaluation of now says nothing of such a pod
+        return join_sections([*first, decided if is_recorded else [], *live, hints])
+    return join_sections([*first, decided, *live, *evidence, hints])
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
@@ -149,8 +138,11 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
     return f"{state}, {formatting.attempt_label(attempt)}{repeated}{failed}"
 
 
-def _headline(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return a line that sums up the decision, or two lines if what became of the pod differs from it."""
+def _headline(answer: Json, view: ViewOptions, *, is_first: bool = True) -> list[Block]:
+    """Return a line that sums up the decision, or two lines if what became of the pod differs from it.
+
+    The line is not in colour unless it is the first of the screen, because the pod may be in another state.
+    """
     outcome, text = answer["outcome"], answer["headline"]
     node = outcome["node"]
     first = ""
@@ -171,13 +163,13 @@ def _headline(answer: Json, view: ViewOptions) -> list[Block]:
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
         if answer["attempt"]["source"] == "evaluated" and failed["phase"] != _POD_GROUP:
             return [
-                headline(f"The pod {answer['message']}.", None),
+                headline(f"The pod {answer['message']}.", None) if is_first else TextLine(f"It {answer['message']}."),
                 TextLine(text.replace(f"On {node}: ", f"It would go to {node}: ", 1)),
             ]
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:
         sign = "" if view.piped else "✓ " if node else "✗ "
-        return [headline(sign + text, node)]
+        return [headline(sign + text, node) if is_first else TextLine(text)]
     if outcome["state"] == "Unschedulable" and node:
         undone = outcome["phases"][-1]["message"] if outcome["phases"] else ""
         first = f"Fits {node}, but its pod group was not placed: {undone}".removesuffix(": ")
@@ -369,33 +361,28 @@ def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
     hints = [] if every_node else ["--all (every node)"]
     hints += ["--node NODE (why or why not)"]
     hints += ["--attempts (what changed)"] if (answer["attempt"].get("attempts") or 1) > 1 else []
+    hints += ["--timeline (what happened)"] if "state" in (answer.get("live") or {}) else []
     hints += ["-o wide (raw scores)"] if answer["scorePlugins"] and not view.wide else []
     return [TextLine(f"more: {', '.join(hints)}", "dim")]
 
 
-def build_unrecorded_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the blocks of the screen of a pod without a decision, a GatedPod or UnrecordedPod.
-
-    They are the pod's name and age, why it has no decision, and what to do.
-    """
-    meta = answer["metadata"]
+def build_undecided_screen(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen of a pod without a decision, an UndecidedPod: its state, and what to do."""
+    meta, live = answer["metadata"], answer.get("live") or {}
     name = "  ".join(part for part in (f"{meta['name']} ({meta['namespace']})", answer["owner"]) if part)
     created = f"created {format_ago(answer['createdAt'], view)}"
-    if answer["kind"] == "GatedPod":
-        created += ", never tried"
-    changes = [("FIX" if i == 0 else "", change) for i, change in enumerate(answer.get("possibleChanges", ()))]
-    live = answer.get("live") or {}
-    lines: list[Block] = [SplitLine(name, created)]
+    created += ", never tried" if answer["schedulingGates"] else ""
+    head: list[Block] = [SplitLine(name, created)]
+    timeline: list[Block] = []
     if "state" in live:
-        from herodotus_cli.render import state as state_screen
-
-        lines += state_screen.build_blocks(live["state"], view)
-        is_repeated = answer["kind"] == "GatedPod"
-        lines += [] if is_repeated else [Blank(), TextLine(answer["headline"])]
+        head += pod_state.build_blocks(live["state"], view)
+        timeline = pod_state.build_timeline(live["state"], view)
     else:
-        lines.append(TextLine(answer["headline"], "strong"))
-    lines += [labelled_rows(changes)] if changes else []
-    return [*lines, *build_queue(live["queue"])] if "queue" in live else lines
+        head.append(TextLine(answer["headline"], "strong"))
+    changes = [("FIX" if i == 0 else "", change) for i, change in enumerate(answer["possibleChanges"])]
+    head += [labelled_rows(changes)] if changes else []
+    notes: list[Block] = [TextLine(f"note: {note}", "dim") for note in answer["notes"]]
+    return join_sections([head, timeline, build_queue(live["queue"]) if "queue" in live else [], notes])
 
 
 def build_queue(queue: Json) -> list[Block]:

@@ -1,72 +1,67 @@
-"""The blocks that say what state a pod or a workload is really in, why, and what to do: LiveState -> blocks.
+"""The blocks about the state that a pod or a workload is really in: a LiveState -> headline, causes, fixes, timeline.
 
-Owns: their content and order. Does not own: the state (`herodotus_answers`), the rest of the screen.
+Owns: their layout. Does not own: states, causes and remedies (`herodotus_answers.live`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from herodotus_cli.render.formatting import format_age_or_time, format_ago
+from herodotus_cli.render.formatting import format_age_or_time, format_count
 from herodotus_cli.render.screen_elements import (
+    Blank,
     Block,
     Cell,
-    SplitLine,
     TextLine,
     ViewOptions,
     build_table,
-    headline,
-    join_sections,
     labelled_rows,
 )
 
 Json = dict[str, Any]
-GOOD: Final = ("running", "succeeded", "available", "complete")
-_INDENT: Final = " " * 5
-_CAUSES_NAMED: Final = 4
-_REMEDIES_NAMED: Final = 2
+_INDENT = " " * 5  # less than a label, because commands are long
+_MAX_CAUSES = 3
+_MAX_REMEDIES = 3
+_NOT_CHECKED = "not checked"
 
 
-def build_blocks(state: Json, view: ViewOptions, *, with_remedies: bool = True) -> list[Block]:
-    """Return the headline, what to do about the first cause, and the causes with their sources.
-
-    Without `with_remedies`, suggestions that the engine has checked follow, and these are left out.
-    """
-    is_good = state["code"] in GOOD
-    sign = "" if view.piped else "✓ " if is_good else "✗ "
-    blocks: list[Block] = [headline(sign + state["headline"], "there" if is_good else None)]
-    causes = state["causes"]
-    blocks += _remedies(causes[0]) if causes and with_remedies else []
-    rows = [_describe(cause, state["headline"], view) for cause in causes[:_CAUSES_NAMED]]
+def build_blocks(state: Json, view: ViewOptions) -> list[Block]:
+    """Return the headline of a state, its causes with their objects and sources, and the fixes for them."""
+    is_well = state["actor"] is None
+    sign = "" if view.piped else "✓ " if is_well else "✗ "
+    blocks: list[Block] = [TextLine(sign + state["headline"], "good" if is_well else "bad")]
+    causes = state["causes"][:_MAX_CAUSES]
+    rows = [row for cause in causes for row in _describe(cause, state["headline"])]
+    if omitted := len(state["causes"]) - len(causes):
+        rows.append(("", f"… {format_count(omitted, 'other cause')}: -o json"))
+    if state["unread"]:
+        rows.append(("UNREAD", f"you may not read, or could not: {', '.join(state['unread'])}"))
     blocks += [labelled_rows(rows)] if rows else []
-    if state["unread"] and not is_good:
-        blocks.append(TextLine(f"You may not read {', '.join(state['unread'])}, so a cause may be missing.", "dim"))
-    return blocks
+    return [*blocks, *_build_remedies(causes)]
 
 
-def build_timeline_screen(answer: Json, state: Json, view: ViewOptions) -> list[Block]:
-    """Return the blocks of `pod NAME --timeline`: the state, and a table of what happened, oldest first."""
-    meta = answer["metadata"]
-    head = [SplitLine(f"{meta['name']} ({meta['namespace']})", "timeline"), *build_blocks(state, view)]
-    rows = [(format_age_or_time(e["at"], view), e["text"], e["source"]) for e in state["timeline"]]
-    return join_sections([head, [build_table(("AGE", "EVENT", "SOURCE"), rows)] if rows else []])
+def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
+    """Return the table of what happened to the pod, oldest first; [] if the timeline was not asked for."""
+    entries = state.get("timeline")
+    if not entries:
+        return []
+    rows = [(format_age_or_time(each["at"], view), each["source"], each["text"]) for each in entries]
+    return [build_table(("TIME" if view.utc else "AGE", "SOURCE", "TIMELINE"), rows)]
 
 
-def _describe(cause: Json, above: str, view: ViewOptions) -> tuple[str, str]:
-    """Return the label and the text of a cause: only its source if the headline `above` has said it."""
-    source = ", ".join(part for part in (cause["object"], cause["source"], _ago(cause, view)) if part)
-    return ("SOURCE", source) if cause["text"] in above else ("CAUSE", f"{cause['text']} ({source})")
+def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
+    """Return the rows of a cause. Only the source and the object are left of what the headline says already."""
+    source = cause["source"] + (f" of {cause['object']}" if cause["object"] else "")
+    is_said = cause["text"] in headline
+    rows = [("SOURCE", source)] if is_said else [("CAUSE", f"{cause['text']} [{source}]")]
+    return [*rows, *([("SEE", cause["inspect"])] if "inspect" in cause else [])]
 
 
-def _ago(cause: Json, view: ViewOptions) -> str:
-    return format_ago(cause["at"], view) if cause["at"] else ""
-
-
-def _remedies(cause: Json) -> list[Block]:
+def _build_remedies(causes: list[Json]) -> list[Block]:
     blocks: list[Block] = []
-    for number, remedy in enumerate(cause["remedies"][:_REMEDIES_NAMED]):
-        label = Cell("or" if number else "FIX", "strong")
-        blocks.append(build_table((), [(label, Cell(f"{remedy['text']} (not checked)", "strong"))]))
+    for number, remedy in enumerate([remedy for cause in causes for remedy in cause["remedies"]][:_MAX_REMEDIES]):
+        label, text = "or" if number else "FIX", f"{remedy['text']} ({_NOT_CHECKED})"
+        blocks.append(build_table((), [(Cell(label, "strong"), Cell(text, "strong"))]))
         if remedy["command"]:
             blocks.append(TextLine(f"{_INDENT}{remedy['command']}", command=True))
-    return blocks
+    return [Blank(), *blocks] if blocks else []

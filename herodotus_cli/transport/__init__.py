@@ -86,6 +86,11 @@ def open_local(connection: ConnectionSettings, environ: Mapping[str, str], becau
     return _local[connection]
 
 
+def has_read_locally(connection: ConnectionSettings) -> bool:
+    """Return whether local mode has started to read the cluster of a connection for this command."""
+    return connection in _local and _local[connection].has_opened
+
+
 def open_objects(connection: ConnectionSettings, environ: Mapping[str, str]) -> ClusterObjects:
     """Return the cluster's objects as the user may read them now, through one `kubectl proxy` for the command.
 

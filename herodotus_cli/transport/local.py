@@ -79,6 +79,11 @@ class LocalTransport:
         self._opened: LocalService | None = None
         self._stack, self._progress = ExitStack(), ProgressLine()
 
+    @property
+    def has_opened(self) -> bool:
+        """Whether the cluster is being read or was read."""
+        return self._opened is not None
+
     def close(self) -> None:
         """Stop reading and delete the temporary database."""
         self._stack.close()

@@ -405,10 +405,6 @@ def record() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _meanings(codes: Sequence[PublishedOutcome]) -> list[tuple[str, str, str]]:
-    return [(f"`{each['code']}`", f"`{each['conditionReason']}`", each["meaning"]) for each in codes]
-
-
 def reasons() -> str:
     """Return docs/reasons.md with the tables of codes written anew."""
     document = build_reason_list()
@@ -417,25 +413,29 @@ def reasons() -> str:
     for reason in document["items"]:
         groups.setdefault(reason["plugin"] or "Any plugin", []).append(reason)
     header = ("code", "stage", "message of kube-scheduler", "parameters", "what would change it")
-    outcomes = _meanings(document["outcomes"])
     parts = ["## Codes of reasons", f"Version {document['version']} of the vocabulary."]
     for name, rows in groups.items():
         parts += [f"### {name}", _helps(helps.get(name, ())), _table(header, [*map(_reason, rows)])]
     parts += [
         "## Codes of outcomes",
         "What a short form has in place of a reason.",
-        _table(("code", "reason of a condition", "meaning"), outcomes),
+        _codes(document["outcomes"]),
         "## Codes of states",
-        "The plugin finds the state of a pod or a workload from its object (`live.state.code`).",
-        _table(("code", "reason of a condition", "meaning"), _meanings(document["states"])),
+        "What state a pod or a workload is really in (`live.state.code`), which the plugin reads from the API server.",
+        _codes(document["states"]),
         "## Codes of causes",
         "Why it is in that state (`live.state.causes[].code`).",
-        _table(("code", "reason of a condition", "meaning"), _meanings(document["causes"])),
+        _codes(document["causes"]),
         "## Codes of changes",
         "What suggestions change (`kind`).",
         _table(("code", "change"), [(f"`{c['code']}`", c["text"]) for c in document["changes"]]),
     ]
     return _replace_from((ROOT / "docs/reasons.md").read_text(), parts[0], "\n\n".join(filter(None, parts)))
+
+
+def _codes(codes: Sequence[PublishedOutcome]) -> str:
+    rows = [(f"`{code['code']}`", f"`{code['conditionReason']}`", code["meaning"]) for code in codes]
+    return _table(("code", "reason of a condition", "meaning"), rows)
 
 
 def _helps(suggestions: Sequence[str]) -> str:

@@ -246,10 +246,18 @@ GATED = {
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "says", "shown"),
     [
-        ({"schedulingGates": [{"name": "example.com/budget"}]}, "Waits for its scheduling gates (example.com/budget)"),
-        ({"nodeName": "worker-3"}, "On worker-3: the pod was created with spec.nodeName"),
+        (
+            {"schedulingGates": [{"name": "example.com/budget"}]},
+            "Waits for its scheduling gates (example.com/budget)",
+            "Waits for its scheduling gate example.com/budget",
+        ),
+        (
+            {"nodeName": "worker-3"},
+            "On worker-3: the pod was created with spec.nodeName",
+            "Bound to worker-3, not running: the pod was created with spec.nodeName",
+        ),
     ],
     ids=["gated", "node-name"],
 )
@@ -260,14 +268,15 @@ def test_recreated_pod_that_no_scheduler_decides_is_explained(
     capsys: pytest.CaptureFixture[str],
     spec: dict[str, Any],
     says: str,
+    shown: str,
 ) -> None:
     monkeypatch.setattr("herodotus_cli.transport.api_server_queries._TIMEOUT_S", 30.0)  # a loaded machine is no failure
     service.answer(EXPLANATION, placed())
     metadata = {"namespace": "shop", "name": POD, "uid": "another", "creationTimestamp": "2026-03-01T11:00:00Z"}
-    service.answer(f"/api/v1/namespaces/shop/pods/{POD}", {"metadata": metadata, "spec": spec})
+    service.answer(f"/api/v1/namespaces/shop/pods/{POD}", {"kind": "Pod", "metadata": metadata, "spec": spec})
     ran = command("pod", POD, environ=as_kubectl_sees_it)
     assert ran.code == 0
-    assert says in ran.out
+    assert shown in ran.out
     assert capsys.readouterr().err == "note: an earlier pod of that name was decided (--attempts)\n"
     document = json.loads(command("pod", POD, "-o", "json", environ=as_kubectl_sees_it).out)
     live = document.pop("live")
@@ -370,7 +379,8 @@ def test_real_kubectl_rejects_unknown_context(
     assert capsys.readouterr().err == expected
 
 
-WEB = {"kind": "Pod", "metadata": {"name": "web", "creationTimestamp": "2026-03-01T11:00:00Z"}}
+NAMED = {"name": "web", "namespace": "shop", "uid": "u1"}
+WEB = {"kind": "Pod", "metadata": {**NAMED, "creationTimestamp": "2026-03-01T11:00:00Z"}}
 NOT_DECIDED = 'Error from server (NotFound): no decision for pod "web" in namespace "shop"\n'
 EXPLAINED = f"{API}/namespaces/shop/podexplanations/web"
 LIVE = "/api/v1/namespaces/shop/pods/web"
@@ -404,55 +414,34 @@ PROFILE = f"{API}/namespaces/shop/decisions?labelSelector=herodotus.dev%2Fprofil
     ids=["placed", "pending"],
 )
 @pytest.mark.parametrize("decisions", [{"items": [{}]}, None], ids=["recorded scheduler", "unknown scheduler"])
-def test_pod_without_decision_for_unknown_cause_is_an_error(
-    service: Service,
-    as_kubectl_sees_it: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    spec: dict[str, Any],
-    why: str,
-    decisions: Any,
+def test_pod_without_decision_for_unknown_cause_has_its_state(
+    service: Service, as_kubectl_sees_it: dict[str, str], spec: dict[str, Any], why: str, decisions: Any
 ) -> None:
     undecided(service)
     if decisions:
         service.answer(PROFILE.format(spec["schedulerName"]), decisions)
-    service.answer(
-        LIVE,
-        WEB
-        | {
-            "spec": spec,
-            "status": {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2026-03-01T11:00:00Z"}]},
-        },
-    )
-    assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
-    assert capsys.readouterr().err == f"{NOT_DECIDED}  in other namespaces: ci\n  {why}\n"
+    service.answer(LIVE, WEB | {"spec": spec, "status": {"conditions": [{"type": "PodScheduled"}]}})
+    ran = command("pod", "web", environ=as_kubectl_sees_it)
+    state = "Bound to worker-1, not running" if spec.get("nodeName") else "Pending: waits for a node"
+    assert (ran.code, ran.out.splitlines()[1].startswith(state)) == (0, True)
+    assert ran.out.splitlines()[-1] == f"note: {why}"
 
 
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        ({"nodeName": "worker-1"}, "On worker-1. Why is not known:"),
-        ({}, "Pending. Why is not known:"),
-    ],
-    ids=["placed", "pending"],
-)
+@pytest.mark.parametrize("spec", [{"nodeName": "worker-1"}, {}], ids=["placed", "pending"])
 def test_answers_about_pod_of_a_scheduler_without_records(
-    service: Service, as_kubectl_sees_it: dict[str, str], spec: dict[str, Any], said: str
+    service: Service, as_kubectl_sees_it: dict[str, str], spec: dict[str, Any]
 ) -> None:
     undecided(service)
     service.answer(PROFILE.format("default-scheduler"), {"items": []})
     pod = WEB | {"metadata": {**GATED["metadata"], "name": "web"}, "spec": spec}
-    service.answer(
-        LIVE, pod | {"status": {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2026-03-01T11:00:00Z"}]}}
-    )
+    service.answer(LIVE, pod | {"status": {"conditions": [{"type": "PodScheduled"}]}})
     ran = command("pod", "web", environ=as_kubectl_sees_it)
-    first, headline, *fixes = ran.out.splitlines()
-    assert (ran.code, first) == (0, "web (shop)  Job/nightly  created 1h ago")
-    assert headline == f"{said} the pod belongs to default-scheduler, whose decisions are not recorded."
-    assert "kubectl apply -f deploy/observer.yaml" in fixes[0]
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "web (shop)  Job/nightly  created 1h ago")
+    assert ran.out.endswith("note: the pod belongs to default-scheduler, whose decisions are not recorded\n")
+    assert "kubectl apply -f deploy/observer.yaml" in ran.out
     assert ("--local" in ran.out) is (not spec)
-    assert json.loads(command("pod", "web", "-o", "json", environ=as_kubectl_sees_it).out)["cause"] == (
-        "SchedulerNotRecorded"
-    )
+    document = json.loads(command("pod", "web", "-o", "json", environ=as_kubectl_sees_it).out)
+    assert (document["kind"], document["node"]) == ("UndecidedPod", spec.get("nodeName"))
 
 
 OWNED: dict[str, Any] = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName": {}, "f:containers": {}}}}]}
@@ -460,7 +449,7 @@ OWNED: dict[str, Any] = {"managedFields": [{"fieldsV1": {"f:spec": {"f:nodeName"
 
 @pytest.mark.parametrize(
     ("metadata", "status"),
-    [({}, {}), (OWNED, {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2026-03-01T11:00:00Z"}]})],
+    [({}, {}), (OWNED, {"conditions": [{"type": "PodScheduled"}]})],
     ids=["no condition", "managed field"],
 )
 def test_answers_about_pod_created_with_node_without_waiting(
@@ -471,13 +460,9 @@ def test_answers_about_pod_created_with_node_without_waiting(
     fresh = GATED["metadata"] | {"name": "web", "creationTimestamp": NOW.isoformat(), **metadata}
     service.answer(LIVE, {"kind": "Pod", "metadata": fresh, "spec": {"nodeName": "worker-1"}, "status": status})
     ran = command("pod", "web", environ=as_kubectl_sees_it)
-    assert (ran.code, ran.out.splitlines()) == (
-        0,
-        [
-            "web (shop)  Job/nightly  created 0s ago",
-            "On worker-1: the pod was created with spec.nodeName, so no scheduler decided it.",
-        ],
-    )
+    first, headline, *_ = ran.out.splitlines()
+    assert (ran.code, first) == (0, "web (shop)  Job/nightly  created 0s ago")
+    assert headline.endswith("the pod was created with spec.nodeName worker-1, so no scheduler decided it.")
 
 
 def test_answers_about_gated_pod(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
@@ -486,13 +471,59 @@ def test_answers_about_gated_pod(service: Service, as_kubectl_sees_it: dict[str,
     service.answer(LIVE, held)
     ran = command("pod", "web", environ=as_kubectl_sees_it)
     assert ran.code == 0
-    assert ran.out.splitlines() == [
+    assert ran.out.splitlines()[:2] == [
         "web (shop)  Job/nightly  created 1h ago, never tried",
-        "Waits for its scheduling gates (example.com/budget): no scheduler tries it before they are removed.",
+        "Waits for its scheduling gate example.com/budget: no scheduler tries the pod before it is removed.",
     ]
     assert command("pod", "web", "-o", "name", environ=as_kubectl_sees_it).out == "pod/web\n"
     document = json.loads(command("pod", "web", "-o", "json", environ=as_kubectl_sees_it).out)
-    assert (document["kind"], document["schedulingGates"]) == ("GatedPod", ["example.com/budget"])
+    assert (document["kind"], document["schedulingGates"]) == ("UndecidedPod", ["example.com/budget"])
+
+
+RUNNING: dict[str, Any] = {
+    "phase": "Running",
+    "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
+}
+
+
+def test_timeline_has_the_recorded_attempts_at_this_pod(
+    service: Service, as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    uid = placed()["metadata"]["uid"]
+    meta = {"name": POD, "namespace": "shop", "uid": uid, "creationTimestamp": "2026-03-01T11:00:00Z"}
+    pod = {"kind": "Pod", "metadata": meta, "spec": {"nodeName": "worker-7", "containers": []}, "status": RUNNING}
+    attempt = {"startedAt": "2026-03-01T11:00:01Z", "number": 1, "state": "Bound", "node": "worker-7", "message": ""}
+    history = {"metadata": {"uid": uid}, "attempts": [attempt | {"profile": "p"}]}
+    service.answer(EXPLANATION, placed())
+    service.answer(f"/api/v1/namespaces/shop/pods/{POD}", pod)
+    service.answer("/api/v1/nodes/worker-7", {"kind": "Node", "metadata": {"name": "worker-7"}})
+    service.answer(f"{API}/namespaces/shop/podhistories/{POD}", history)
+    ran = command("pod", POD, "--timeline", environ=as_kubectl_sees_it)
+    assert (ran.code, "Runs on worker-7 and is ready" in ran.out) == (0, True)
+    assert [line.split()[0] for line in ran.out.splitlines()[-3:]] == ["AGE", "1h", "1h"]
+    assert ran.out.endswith("attempt 1: Bound on worker-7\n")
+    document = json.loads(command("pod", POD, "--timeline", "-o", "json", environ=as_kubectl_sees_it).out)
+    assert [entry["source"] for entry in document["live"]["state"]["timeline"]] == [
+        "metadata.creationTimestamp",
+        "record of p",
+    ]
+    service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
+    assert command("pod", POD, "--timeline", environ=as_kubectl_sees_it).code == 1
+    assert "--attempts" in capsys.readouterr().err
+
+
+def test_pod_that_runs_well_takes_no_further_request(service: Service, as_kubectl_sees_it: dict[str, str]) -> None:
+    meta = {"name": POD, "namespace": "shop", "uid": placed()["metadata"]["uid"]}
+    pod = {"kind": "Pod", "metadata": meta, "spec": {"nodeName": "worker-7", "containers": []}, "status": RUNNING}
+    service.answer(EXPLANATION, placed())
+    service.answer(f"/api/v1/namespaces/shop/pods/{POD}", pod)
+    assert "state" not in json.loads(command("pod", POD, "-o", "json", environ=as_kubectl_sees_it).out)["live"]
+    assert len(service.requests) == 2
+    waiting = {"phase": "Pending", "conditions": RUNNING["conditions"][:1]}
+    service.answer(f"/api/v1/namespaces/shop/pods/{POD}", pod | {"status": waiting})
+    service.answer("/api/v1/nodes/worker-7", {"kind": "Node", "metadata": {"name": "worker-7"}})
+    live = json.loads(command("pod", POD, "-o", "json", environ=as_kubectl_sees_it).out)["live"]
+    assert live["state"]["code"] == "pod-starting"
 
 
 def waits(name: str, uid: str, created_s: int) -> PendingPod:
@@ -609,7 +640,8 @@ def test_waits_for_first_decision_of_new_pod(
 ) -> None:
     monkeypatch.setattr(not_found, "RETRY_INTERVAL_S", 0.0)
     undecided(service)
-    fresh = {"name": "web", "creationTimestamp": (NOW - timedelta(seconds=2)).isoformat()}
+    uid = placed()["metadata"]["uid"]
+    fresh = {**NAMED, "uid": uid, "creationTimestamp": (NOW - timedelta(seconds=2)).isoformat()}
     service.answer(LIVE, WEB | {"metadata": fresh, "spec": {"schedulerName": "mine"}})
     is_fresh = not_found._is_fresh
 
@@ -631,12 +663,11 @@ def test_wait_for_first_decision_has_a_limit(
 ) -> None:
     monkeypatch.setattr(not_found, "FIRST_DECISION_TIMEOUT_S", 0.0)
     undecided(service)
-    fresh = {"name": "web", "creationTimestamp": NOW.isoformat()}
+    fresh = {**NAMED, "creationTimestamp": NOW.isoformat()}
     service.answer(LIVE, WEB | {"metadata": fresh, "spec": {"schedulerName": "mine"}})
-    assert command("pod", "web", environ=as_kubectl_sees_it).code == 1
-    assert capsys.readouterr().err.startswith(
-        WAITING + NOT_DECIDED + "  in other namespaces: ci\n  no decision of mine"
-    )
+    ran = command("pod", "web", environ=as_kubectl_sees_it)
+    assert (ran.code, "note: no decision of mine" in ran.out) == (0, True)
+    assert capsys.readouterr().err == WAITING
 
 
 def test_in_the_demo_the_hints_name_its_installer(

@@ -1,0 +1,390 @@
+"""Find why a pod ends or has ended: deletion, eviction, preemption, rejection by the kubelet, a lost node, exit codes.
+
+Owns: these states and causes. Does not own: pods that wait or start (`pod_state`, `kubelet_causes`). Pure.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.cluster_objects import read_event_time
+from herodotus_answers.pod_facts import (
+    clean,
+    find_owner,
+    format_ago,
+    format_seconds,
+    format_since,
+    kubectl,
+    list_containers,
+    make_cause,
+    make_remedy,
+    parse_time,
+    quote_patch,
+    read_conditions,
+)
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
+    from herodotus_answers.live import LiveCause, Remedy
+
+Json = dict[str, Any]
+# Reasons of the condition DisruptionTarget: the code of the cause, and who disrupts the pod.
+_DISRUPTIONS: Final = {
+    "EvictionByEvictionAPI": ("evicted-by-api", "evicted through the Eviction API"),
+    "PreemptionByScheduler": ("preempted-by-scheduler", "preempted by a scheduler for a pod of higher priority"),
+    "DeletionByTaintManager": ("deleted-by-taint-manager", "deleted because of a NoExecute taint of its node"),
+    "DeletionByPodGC": ("deleted-by-pod-gc", "deleted because its node no longer exists"),
+    "TerminationByKubelet": ("terminated-by-kubelet", "ended by the kubelet"),
+}
+# Reasons of a failed pod's status: the state, and the code of the cause.
+_STATUS_REASONS: Final = {
+    "Evicted": ("pod-evicted", "kubelet-eviction"),
+    "Preempting": ("pod-preempted", "kubelet-preemption"),
+    "NodeShutdown": ("pod-failed", "node-shutdown"),
+    "Shutdown": ("pod-failed", "node-shutdown"),
+    "Terminated": ("pod-failed", "node-shutdown"),
+    "DeadlineExceeded": ("pod-failed", "deadline-exceeded"),
+}
+_REJECTIONS: Final = (
+    "UnexpectedAdmissionError",
+    "NodeAffinity",
+    "NodeName",
+    "NodePorts",
+    "TaintToleration",
+    "TopologyAffinityError",
+    "PodOSNotSupported",
+    "PodOSSelectorNodeLabelDoesNotMatch",
+    "AppArmor",
+    "SysctlForbidden",
+    "PodFeatureUnsupported",
+)
+# Events of a pod's start, and of what was tried before it had a node: they say nothing about its end.
+_OF_START: Final = (
+    "Scheduled",
+    "Pulling",
+    "Pulled",
+    "Created",
+    "Started",
+    "SuccessfulAttachVolume",
+    "Killing",
+    "FailedScheduling",
+    "Nominated",
+    "TriggeredScaleUp",
+    "NotTriggerScaleUp",
+)
+_BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
+_UNREACHABLE: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+
+
+def find_disruption(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
+    """Return who disrupts or disrupted a pod, by its condition and by the last event that is not of its start."""
+    condition = read_conditions(pod).get("DisruptionTarget") or {}
+    if condition.get("status") != "True":
+        return []
+    reason = str(condition.get("reason") or "")
+    code, words = _DISRUPTIONS.get(reason, ("disrupted", "disrupted"))
+    message = clean(condition.get("message"))
+    text = f"{words} ({reason}{': ' + message if message else ''})"
+    node = pod["spec"].get("nodeName")
+    for about, where in ((_event_subject(pod), ""), (_node_subject(node), f"node {node}: ")):
+        event = _find_last_event(about, objects) if about else None
+        began, reported = parse_time(condition.get("lastTransitionTime")), parse_time(read_event_time(event or {}))
+        if began is not None and reported is not None and reported < began - _BEFORE:
+            continue
+        if event is not None and clean(event.get("message")) not in ("", message):
+            text += (
+                f"; {where}{clean(event['message'])} ({_name_event(event)}{format_ago(read_event_time(event), now)})"
+            )
+    if code != "preempted-by-scheduler" and (taints := _list_disrupting_taints(pod, objects)):
+        text += f"; node {node} has taint {taints}"
+    return [make_cause(code, text, "status.conditions[DisruptionTarget]", at=condition.get("lastTransitionTime"))]
+
+
+def find_termination_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
+    """Return what keeps a pod that is being deleted from being gone, the one that needs somebody to act first."""
+    meta, name = pod["metadata"], pod["metadata"]["name"]
+    over = now - (parse_time(meta["deletionTimestamp"]) or now)
+    node = pod["spec"].get("nodeName")
+    status = find_node_problem(pod, objects, now) if node else None
+    causes: list[LiveCause] = []
+    if status is not None:
+        force = make_remedy(
+            f"only if {node} is off for good: remove the pod from the API server by force",
+            kubectl(pod, f"delete pod {name}", "--force", "--grace-period=0"),
+        )
+        repair = [make_remedy(f"repair {node} or start its kubelet, which then ends the containers")]
+        status["remedies"] = [force] if status["code"] == "node-not-found" else [*repair, force]
+        causes.append(status)
+    for finalizer in meta.get("finalizers") or ():
+        position = meta["finalizers"].index(finalizer)
+        patch = [
+            {"op": "test", "path": f"/metadata/finalizers/{position}", "value": finalizer},
+            {"op": "remove", "path": f"/metadata/finalizers/{position}"},
+        ]
+        command = kubectl(pod, f"patch pod {name}", "--type=json", "-p", quote_patch(patch))
+        remedy = make_remedy(
+            f"let the controller of finalizer {finalizer} finish; only if it is gone, remove the finalizer, which skips"
+            " its cleanup",
+            command,
+        )
+        text = f"finalizer {finalizer} keeps the pod until its controller removes it"
+        causes.append(make_cause("finalizer", text, "metadata.finalizers", remedies=[remedy]))
+    if _has_running_container(pod) and status is None:
+        causes += _find_grace(pod, over, now)
+    return causes
+
+
+def describe_termination(pod: Json, now: datetime) -> str:
+    """Return since when a pod is terminating, and how long it has or had, such as `for 5m (grace period 30s)`."""
+    meta = pod["metadata"]
+    ends, grace = parse_time(meta["deletionTimestamp"]), meta.get("deletionGracePeriodSeconds")
+    if ends is None:
+        return ""
+    if grace is None:
+        return format_since(meta["deletionTimestamp"], now)
+    since = (now - ends).total_seconds() + int(grace)
+    left = -(now - ends).total_seconds()
+    period = f"{format_seconds(left)} of {grace}s left" if left > 0 else f"of {grace}s is over"
+    return f" for {format_seconds(since)} (grace period {period})" if int(grace) else f" for {format_seconds(since)}"
+
+
+def _find_grace(pod: Json, over: timedelta, now: datetime) -> list[LiveCause]:
+    """Return the cause for containers of a pod being deleted that have not ended."""
+    node = pod["spec"].get("nodeName")
+    names = ", ".join(each.name for each in list_containers(pod) if each.read_state("running")) or "the containers"
+    if over.total_seconds() < 0:
+        text = f"{names} may use the rest of the grace period, {format_seconds(-over.total_seconds())}"
+        return [make_cause("grace-period", text, "metadata.deletionTimestamp")]
+    if pod["metadata"].get("finalizers") and not any(e.read_state("running") for e in list_containers(pod)):
+        return []
+    text = f"the grace period ended{format_ago(pod['metadata']['deletionTimestamp'], now)}, and the kubelet of {node}"
+    return [make_cause("grace-period-exceeded", f"{text} has not reported that {names} ended", "status, metadata")]
+
+
+def _has_running_container(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Running", "Pending") and bool(pod["spec"].get("nodeName"))
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+def find_node_problem(pod: Json, objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return the cause if the pod's node does not exist or is not ready; None if it is ready or cannot be read."""
+    name = pod["spec"]["nodeName"]
+    lookup = objects.get("Node", name)
+    if lookup.is_absent:
+        text = f"node {name} does not exist: it was removed, or spec.nodeName is wrong"
+        return make_cause("node-not-found", text, "Node NotFound", of=f"Node/{name}")
+    if lookup.object is None:
+        return None
+    ready = read_conditions(lookup.object).get("Ready")
+    if ready is None or ready.get("status") == "True":
+        return None
+    since = ready.get("lastTransitionTime")
+    message = clean(ready.get("message") or ready.get("reason"))
+    state = "unreachable" if ready.get("status") == "Unknown" else "not ready"
+    text = f"node {name} is {state} (Ready={ready.get('status')}){format_since(since, now)}"
+    text += f": {message}" if message else ""
+    return make_cause("node-not-ready", text, "Node status.conditions[Ready]", of=f"Node/{name}", at=since)
+
+
+def describe_eviction_from(pod: Json, objects: ClusterObjects, now: datetime) -> str:
+    """Return when the pod is evicted from its node that is not ready, in a sentence without a full stop."""
+    node = objects.get("Node", pod["spec"]["nodeName"]).object or {}
+    taints = [
+        t
+        for t in (node.get("spec") or {}).get("taints") or ()
+        if t.get("key") in _UNREACHABLE and t.get("effect") == "NoExecute"
+    ]
+    if not taints:
+        return "its node has no NoExecute taint, so the pod is not evicted as long as that is so"
+    taint = taints[0]
+    tolerating = [t for t in pod["spec"].get("tolerations") or () if _tolerates(t, taint)]
+    if not tolerating:
+        return f"it does not tolerate {taint['key']}:NoExecute and is evicted at once"
+    limits = [t["tolerationSeconds"] for t in tolerating if t.get("tolerationSeconds") is not None]
+    if not limits:
+        return f"it tolerates {taint['key']}:NoExecute without a limit and is never evicted for it"
+    added, limit = parse_time(taint.get("timeAdded")), max(0, min(limits))
+    if added is None:
+        return f"it will be evicted {limit}s after its node got the taint {taint['key']}:NoExecute"
+    left = (added + timedelta(seconds=limit) - now).total_seconds()
+    when = f"in {format_seconds(left)}" if left > 0 else f"since {format_seconds(-left)}"
+    word = "will be evicted" if left > 0 else "should have been evicted"
+    return f"it {word} {when} (tolerates {taint['key']}:NoExecute for {limit}s)"
+
+
+def list_node_repairs(pod: Json, objects: ClusterObjects, cause: LiveCause) -> list[Remedy]:
+    """Return what to do about a pod whose node is gone or does not respond."""
+    node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
+    owner = find_owner(pod, objects)
+    follows = f"; {owner.label} then makes a new one" if owner else "; nothing makes a new one"
+    command = kubectl(pod, f"delete pod {name}", "--force", "--grace-period=0")
+    if cause["code"] == "node-not-found":
+        return [make_remedy(f"delete the pod{follows}", command)]
+    return [
+        make_remedy(f"start the kubelet of {node} again, or repair the node"),
+        make_remedy(f"only if {node} is off for good: delete the pod by force{follows}", command),
+    ]
+
+
+def _tolerates(toleration: Json, taint: Json) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    return toleration.get("key") == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _list_disrupting_taints(pod: Json, objects: ClusterObjects) -> str:
+    """Return the taints of the pod's node that the pod does not tolerate, as KEY:EFFECT; "" if none or unknown.
+
+    A scheduler placed the pod there, so they came later.
+    """
+    node, tolerations = pod["spec"].get("nodeName"), pod["spec"].get("tolerations") or ()
+    obj = (objects.get("Node", node).object if node else None) or {}
+    taints = (obj.get("spec") or {}).get("taints") or ()
+    return ", ".join(
+        f"{taint['key']}:{taint['effect']}"
+        for taint in taints
+        if taint.get("effect") in ("NoSchedule", "NoExecute") and not any(_tolerates(t, taint) for t in tolerations)
+    )
+
+
+# --- pods that have ended -------------------------------------------------------------------------------------------
+
+
+def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, list[LiveCause]]:
+    """Return the state of a pod that has ended, and why it ended."""
+    status, node = pod["status"], pod["spec"].get("nodeName")
+    if status.get("phase") == "Succeeded":
+        return "pod-succeeded", []
+    reason, message = str(status.get("reason") or ""), clean(status.get("message"))
+    disruption = find_disruption(pod, objects, now)
+    exits = _find_exits(pod, now)
+    if not reason:
+        return "pod-failed", [*disruption, *exits]
+    state, code = _STATUS_REASONS.get(reason, ("pod-failed", "pod-status-reason"))
+    if reason.startswith("OutOf") or reason in _REJECTIONS or (code == "pod-status-reason" and not exits):
+        state, code = "pod-rejected", "kubelet-rejection"
+    is_named = code in ("kubelet-eviction", "kubelet-preemption") and message  # the headline names the reason
+    text = message if is_named else f"{reason}{': ' + message if message else ''}"
+    event = _find_last_event(_event_subject(pod), objects, (reason,))
+    if event is not None and clean(event.get("message")) not in ("", message):
+        text += f"; {clean(event['message'])} ({_name_event(event)}{format_ago(read_event_time(event), now)})"
+    cause = make_cause(code, text, "status.reason, status.message", of=f"Node/{node}" if node else None)
+    cause["remedies"] = _list_end_remedies(pod, reason, message, objects)
+    # the condition of the kubelet's own termination repeats the status
+    others = [each for each in disruption if each["code"] != "terminated-by-kubelet"]
+    return state, [cause, *others, *exits]
+
+
+def describe_successor(pod: Json, objects: ClusterObjects) -> str:
+    """Return a sentence on the pods that the owner has made since, or on who has to make one."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    owner = next((each for each in owners if each.get("controller")), None)
+    if owner is None:
+        return "No controller owns the pod, so nothing replaces it."
+    listed = objects.list_objects("Pod", pod["metadata"]["namespace"])
+    later = [
+        each
+        for each in listed.items
+        if each["metadata"]["name"] != pod["metadata"]["name"]
+        and str(each["metadata"].get("creationTimestamp")) >= str(pod["metadata"].get("creationTimestamp"))
+        and any(
+            (o.get("kind"), o.get("name")) == (owner["kind"], owner["name"])
+            for o in each["metadata"].get("ownerReferences") or ()
+        )
+    ]
+    label = f"{owner['kind']}/{owner['name']}"
+    if later:
+        newest = max(later, key=lambda each: str(each["metadata"].get("creationTimestamp")))
+        where = newest["spec"].get("nodeName")
+        phase = (newest.get("status") or {}).get("phase") or "Pending"
+        return f"Its owner {label} also has {newest['metadata']['name']} ({phase}{' on ' + where if where else ''})."
+    return f"Its owner is {label}; no later pod of it is known." if listed.is_complete else f"Its owner is {label}."
+
+
+def _find_exits(pod: Json, now: datetime) -> list[LiveCause]:
+    causes = []
+    for container in list_containers(pod):
+        end = container.read_state("terminated")
+        if not end or end.get("exitCode") == 0:
+            continue
+        is_memory = end.get("reason") == "OOMKilled"
+        reason, message = end.get("reason"), clean(end.get("message"))
+        text = f"{container.label} ended with exit code {end.get('exitCode')}" + (f" ({reason})" if reason else "")
+        text += format_ago(end.get("finishedAt"), now) + (f": {message}" if message else "")
+        field = "initContainerStatuses" if container.is_init else "containerStatuses"
+        logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
+        code = "out-of-memory" if is_memory else "container-exit"
+        source = f"status.{field}[{container.name}]"
+        causes.append(make_cause(code, text, source, at=end.get("finishedAt"), inspect=logs))
+    return causes
+
+
+def _list_end_remedies(pod: Json, reason: str, message: str, objects: ClusterObjects) -> list[Remedy]:
+    """Return what keeps a pod that follows from the same end, and what to do with this one."""
+    name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
+    owner = find_owner(pod, objects)
+    remedies = []
+    if reason == "UnexpectedAdmissionError" and node:
+        text = f"keep new pods off {node} until its devices work again, and uncordon it then"
+        remedies.append(make_remedy(text, f"kubectl cordon {node}"))
+    resource = message.partition("low on resource: ")[2].partition(".")[0] if reason == "Evicted" else ""
+    lacking = [c.name for c in list_containers(pod) if resource and resource not in _read_requests(c.spec)]
+    if lacking and resource in ("ephemeral-storage", "memory"):
+        where = owner.label if owner else "its manifest"
+        text = (
+            f"request the {resource} that {', '.join(lacking)} needs in {where}: pods that use more than they request"
+        )
+        remedies.append(make_remedy(f"{text} are evicted first"))
+    if owner is None:
+        again = "create the pod anew: no controller replaces it, and this one never runs again"
+        return [*remedies, make_remedy(again)]
+    text = f"delete this pod, which never runs again; {owner.label} decides about new ones"
+    return [*remedies, make_remedy(text, kubectl(pod, f"delete pod {name}"))]
+
+
+def _read_requests(container: Json) -> Json:
+    """Return the requests of a container's spec."""
+    return (container.get("resources") or {}).get("requests") or {}
+
+
+# --- events ---------------------------------------------------------------------------------------------------------
+
+
+def _event_subject(pod: Json) -> Json:
+    return {**pod, "kind": "Pod"}
+
+
+def _node_subject(node: str | None) -> Json | None:
+    """Return what events about a node are selected by: without a UID, because the kubelet uses the name as UID."""
+    return {"kind": "Node", "metadata": {"name": node}} if node else None
+
+
+def _find_last_event(subject: Json, objects: ClusterObjects, reasons: tuple[str, ...] = ()) -> Json | None:
+    """Return the last event about an object, of these reasons, or without reasons the last that is not of a start."""
+    for event in reversed(objects.list_events(subject)):
+        reason = event.get("reason")
+        if reason in reasons if reasons else (reason not in _OF_START and _is_of_a_disruption(event)):
+            return event
+    return None
+
+
+def _is_of_a_disruption(event: Json) -> bool:
+    """Return whether the kubelet and the scheduler are not the reporters: they report on every pod."""
+    component = event.get("reportingComponent") or (event.get("source") or {}).get("component") or ""
+    return component not in ("kubelet", "node-controller", "kube-proxy") or event.get("reason") in (
+        "Preempting",
+        "Evicted",
+        "EvictionThresholdMet",
+        "NodeNotReady",
+        "DeletingNode",
+    )
+
+
+def _name_event(event: Json) -> str:
+    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    return f"Event {event.get('reason')}" + (f" of {component}" if component else "")

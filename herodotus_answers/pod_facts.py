@@ -1,0 +1,194 @@
+"""Facts about a Pod object that several parts of its state need: conditions, ages, containers, its owner.
+
+Owns: reading them, and the form of causes and remedies. Does not own: what they mean for the state (`pod_state`). Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
+    from herodotus_answers.live import LiveCause, Remedy
+
+Json = dict[str, Any]
+# Kinds whose pod template can be changed, so that new pods get it; the template of a Job is immutable.
+_WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+_SPANS: Final = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "m"), (0, 1, "s"))
+
+
+class Container(NamedTuple):
+    """A container of a pod: its spec, and its status, which is empty if the kubelet has not reported one."""
+
+    spec: Json
+    status: Json
+    is_init: bool
+
+    @property
+    def name(self) -> str:
+        return str(self.spec["name"])
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether it is an init container that runs as long as the pod."""
+        return self.is_init and self.spec.get("restartPolicy") == "Always"
+
+    @property
+    def label(self) -> str:
+        """The container's kind and name, for sentences."""
+        return f"{'sidecar' if self.is_sidecar else 'init container' if self.is_init else 'container'} {self.name}"
+
+    def read_state(self, state: str) -> Json:
+        """Return a state of the container, `waiting`, `running` or `terminated`, or {} if it is in another one."""
+        return (self.status.get("state") or {}).get(state) or {}
+
+    @property
+    def last_end(self) -> Json:
+        """How the container ended last, or {}."""
+        return self.read_state("terminated") or (self.status.get("lastState") or {}).get("terminated") or {}
+
+    @property
+    def restarts(self) -> int:
+        return int(self.status.get("restartCount") or 0)
+
+
+class Owner(NamedTuple):
+    """The object that makes the pod and its successors: of a ReplicaSet's pod the Deployment."""
+
+    kind: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def has_template(self) -> bool:
+        """Whether its pod template can be changed."""
+        return self.kind in _WITH_TEMPLATE
+
+
+def list_containers(pod: Json) -> list[Container]:
+    """Return the init containers and the containers of a pod, in the order in which they start."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    listed = []
+    for field, statuses, is_init in (
+        ("initContainers", "initContainerStatuses", True),
+        ("containers", "containerStatuses", False),
+    ):
+        by_name = {each.get("name"): each for each in status.get(statuses) or ()}
+        listed += [Container(each, by_name.get(each["name"]) or {}, is_init) for each in spec.get(field) or ()]
+    return listed
+
+
+def read_conditions(obj: Json) -> dict[str, Json]:
+    """Return the conditions of an object by type."""
+    return {str(each.get("type")): each for each in (obj.get("status") or {}).get("conditions") or ()}
+
+
+def describe_pod(pod: Json) -> str:
+    """Return Pod/NAME, the form of objects in causes."""
+    return f"Pod/{pod['metadata']['name']}"
+
+
+def parse_time(text: object) -> datetime | None:
+    """Return a timestamp of the API server, or None if there is none."""
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        return None
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration in its largest unit of which it has two, such as `90s` or `12m`."""
+    whole = max(0, int(seconds))
+    for least, size, unit in _SPANS:
+        if whole >= least:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def format_since(time: object, now: datetime) -> str:
+    """Return `for 12m`, with a space before it, or "" if the time is unknown."""
+    then = parse_time(time)
+    return "" if then is None else f" for {format_seconds((now - then).total_seconds())}"
+
+
+def format_ago(time: object, now: datetime) -> str:
+    """Return `12m ago`, with a space before it, or "" if the time is unknown."""
+    then = parse_time(time)
+    return "" if then is None else f" {format_seconds((now - then).total_seconds())} ago"
+
+
+def clean(message: object) -> str:
+    """Return a message of the cluster on one line, without a full stop at its end."""
+    return " ".join(str(message or "").split()).rstrip(".")
+
+
+def make_cause(
+    code: str,
+    text: str,
+    source: str,
+    *,
+    of: str | None = None,
+    at: object = None,
+    remedies: Sequence[Remedy] = (),
+    inspect: str = "",
+) -> LiveCause:
+    """Return a cause. `of` is the object that is the cause, as KIND/NAME, if it is not the pod."""
+    cause: LiveCause = {
+        "code": code,
+        "text": text,
+        "object": of,
+        "source": source,
+        "at": str(at) if at else None,
+        "remedies": list(remedies),
+    }
+    if inspect:
+        cause["inspect"] = inspect
+    return cause
+
+
+def make_remedy(text: str, command: str | None = None) -> Remedy:
+    """Return a remedy that no engine has checked."""
+    return {"text": text, "command": command}
+
+
+def kubectl(pod: Json, verb: str, *more: str) -> str:
+    """Return a kubectl command in the pod's namespace."""
+    return " ".join(("kubectl", *verb.split(), "-n", pod["metadata"]["namespace"], *more))
+
+
+def quote_patch(patch: object) -> str:
+    """Return a patch as an argument of a shell command."""
+    return "'" + json.dumps(patch, separators=(",", ":")).replace("'", "'\\''") + "'"
+
+
+def find_owner(pod: Json, objects: ClusterObjects) -> Owner | None:
+    """Return the object that makes the pod and its successors, or None if the pod has no controller."""
+    owner = _find_controller(pod)
+    if owner is None or owner.kind != "ReplicaSet":
+        return owner
+    replica_set = objects.get("ReplicaSet", owner.name, pod["metadata"]["namespace"]).object
+    return (_find_controller(replica_set) if replica_set else None) or owner
+
+
+def patch_template(pod: Json, owner: Owner, spec: Json) -> str:
+    """Return the command that changes the pod template of an owner that has one."""
+    patch = quote_patch({"spec": {"template": {"spec": spec}}})
+    return kubectl(pod, f"patch {owner.kind.lower()} {owner.name}", "-p", patch)
+
+
+def find_missing_objects(kind: str, names: Iterable[str], namespace: str, objects: ClusterObjects) -> Iterator[str]:
+    """Yield the names of which the API server says that no such object exists."""
+    for name in dict.fromkeys(names):
+        if objects.get(kind, name, namespace).is_absent:
+            yield name
+
+
+def _find_controller(obj: Json) -> Owner | None:
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((Owner(each["kind"], each["name"]) for each in owners if each.get("controller")), None)

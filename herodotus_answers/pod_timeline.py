@@ -1,0 +1,130 @@
+"""Build the timeline of a pod: from the creation of its owner to its end, each entry with its time and its source.
+
+Owns: which facts become entries, their order and number. Does not own: the state (`pod_state`), reading. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.cluster_objects import count_event, read_event_time
+from herodotus_answers.pod_facts import clean, list_containers, parse_time, read_conditions
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
+    from herodotus_answers.live import TimelineEntry
+
+Json = dict[str, Any]
+MAX_ENTRIES: Final = 100
+_MAX_OWNERS: Final = 4  # a CronJob's pod has two
+
+
+def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] = ()) -> list[TimelineEntry]:
+    """Return what happened to a pod, oldest first; of more than MAX_ENTRIES entries the last ones.
+
+    `attempts` are those of its PodHistory, if a service recorded any.
+    """
+    entries = [
+        *reversed([*_list_owners(pod, objects)]),  # of one second, the owner's owner comes first
+        *_list_object(pod),
+        *_list_containers(pod),
+        *_list_events({**pod, "kind": "Pod"}, objects),
+        *_list_node(pod, objects),
+        *map(_describe_attempt, attempts),
+    ]
+    timed = [(time, entry) for entry in entries if (time := parse_time(entry["at"])) is not None]
+    timed.sort(key=lambda item: item[0])
+    return [entry for _, entry in timed][-MAX_ENTRIES:]
+
+
+def _list_owners(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
+    """Yield the creation of each owner, and the owners' events about this pod or about pods that they cannot make."""
+    obj, namespace, name = pod, pod["metadata"]["namespace"], pod["metadata"]["name"]
+    for _ in range(_MAX_OWNERS):
+        owners = obj["metadata"].get("ownerReferences") or ()
+        owner = next((each for each in owners if each.get("controller")), None)
+        if owner is None:
+            return
+        try:
+            found = objects.get(owner["kind"], owner["name"], namespace).object
+        except KeyError:  # a kind that is not built in
+            return
+        if found is None:
+            return
+        label = f"{owner['kind']}/{owner['name']}"
+        yield _entry(found["metadata"].get("creationTimestamp"), label, f"{label} created")
+        for event in objects.list_events({**found, "kind": owner["kind"]}):
+            is_about_pod = f" {name}" in f" {event.get('message') or ''}"
+            if is_about_pod or event.get("type") == "Warning":
+                yield _describe_event(event, f"{label}: ")
+        obj = found
+
+
+def _list_object(pod: Json) -> Iterator[TimelineEntry]:
+    """Yield what the Pod object says: its creation, its conditions, its deletion."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    yield _entry(meta.get("creationTimestamp"), "metadata.creationTimestamp", "pod created")
+    node = pod["spec"].get("nodeName")
+    yield _entry(status.get("startTime"), "status.startTime", f"the kubelet of {node} acknowledged the pod")
+    for name, condition in read_conditions(pod).items():
+        why = ": ".join(filter(None, (condition.get("reason"), clean(condition.get("message")))))
+        text = f"{name} is {condition.get('status')}" + (f" ({why})" if why else "")
+        yield _entry(condition.get("lastTransitionTime"), f"status.conditions[{name}]", text)
+    ends = parse_time(meta.get("deletionTimestamp"))
+    if ends is not None:
+        grace = int(meta.get("deletionGracePeriodSeconds") or 0)
+        text = f"deletion asked for, with a grace period of {grace}s"
+        yield _entry((ends - timedelta(seconds=grace)).isoformat(), "metadata.deletionTimestamp", text)
+
+
+def _list_containers(pod: Json) -> Iterator[TimelineEntry]:
+    for container in list_containers(pod):
+        source = f"status.{'initContainerStatuses' if container.is_init else 'containerStatuses'}[{container.name}]"
+        states = [container.status.get("state") or {}, container.status.get("lastState") or {}]
+        for state in states:
+            run = state.get("running") or state.get("terminated") or {}
+            yield _entry(run.get("startedAt"), source, f"{container.label} started")
+            if end := state.get("terminated"):
+                reason = f" ({end['reason']})" if end.get("reason") else ""
+                text = f"{container.label} ended with exit code {end.get('exitCode')}{reason}"
+                yield _entry(end.get("finishedAt"), source, text)
+
+
+def _list_events(involved: Json, objects: ClusterObjects) -> Iterable[TimelineEntry]:
+    return [_describe_event(event) for event in objects.list_events(involved)]
+
+
+def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
+    """Yield since when the pod's node is not ready, and when it got the taints that evict."""
+    name = pod["spec"].get("nodeName")
+    node = objects.get("Node", name).object if name else None
+    if node is None:
+        return
+    ready = read_conditions(node).get("Ready") or {}
+    if ready.get("status") != "True":
+        text = f"node {name}: Ready is {ready.get('status')} ({clean(ready.get('message') or ready.get('reason'))})"
+        yield _entry(ready.get("lastTransitionTime"), f"Node/{name} status.conditions[Ready]", text)
+    for taint in (node.get("spec") or {}).get("taints") or ():
+        text = f"node {name} got taint {taint.get('key')}:{taint.get('effect')}"
+        yield _entry(taint.get("timeAdded"), f"Node/{name} spec.taints", text)
+
+
+def _describe_event(event: Json, before: str = "") -> TimelineEntry:
+    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    times, first = count_event(event), parse_time(event.get("firstTimestamp"))
+    often = f" ({times} times{f' since {first:%H:%M:%S}' if first else ''})" if times > 1 else ""
+    source = f"Event {event.get('reason')}" + (f" of {component}" if component else "")
+    return _entry(read_event_time(event), source, f"{before}{clean(event.get('message'))}{often}")
+
+
+def _describe_attempt(attempt: Json) -> TimelineEntry:
+    node = f" on {attempt['node']}" if attempt.get("node") else ""
+    message = clean(attempt.get("message"))
+    text = f"attempt {attempt.get('number')}: {attempt['state']}{node}" + (f": {message}" if message else "")
+    return _entry(attempt["startedAt"], f"record of {attempt['profile']}", text)
+
+
+def _entry(at: object, source: str, text: str) -> TimelineEntry:
+    return {"at": str(at or ""), "source": source, "text": text}

@@ -1,0 +1,399 @@
+"""The state that a pod is really in, from its object, its events and the objects that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from herodotus_answers.cluster_objects import ClusterObjects
+from herodotus_answers.live import LiveState
+from herodotus_answers.live_codes import CAUSES, STATES
+from herodotus_answers.live_objects import is_running_well
+from herodotus_answers.pod_state import find_state, is_decision_enough
+from herodotus_answers.pod_timeline import MAX_ENTRIES, build_timeline
+
+Json = dict[str, Any]
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
+OWNED = {"ownerReferences": [{"kind": "StatefulSet", "name": "web", "controller": True}]}
+SCHEDULED = {"type": "PodScheduled", "status": "True"}
+
+
+def at(minutes: float) -> str:
+    """Return the time that many minutes before NOW."""
+    return (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+
+
+def a_pod(*, node: str = "n1", phase: str = "Pending", metadata: Json | None = None, **parts: Any) -> Json:
+    """Return a Pod object; `parts` are fields of its spec, and of its status those with the prefix `status_`."""
+    status = {key.removeprefix("status_"): value for key, value in parts.items() if key.startswith("status_")}
+    spec = {key: value for key, value in parts.items() if not key.startswith("status_")}
+    spec.setdefault("containers", [{"name": "main", "image": "app:1"}])
+    status.setdefault("conditions", [SCHEDULED] if node else [])
+    meta = {"name": "web-0", "namespace": "shop", "uid": "u1", "creationTimestamp": at(30)} | (metadata or {})
+    named = {"nodeName": node} if node else {}
+    return {"kind": "Pod", "metadata": meta, "spec": spec | named, "status": status | {"phase": phase}}
+
+
+def waits(reason: str, message: str = "", **more: Any) -> list[Json]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return [{"name": "main", "ready": False, "restartCount": 4, "state": state, **more}]
+
+
+def runs(**more: Any) -> list[Json]:
+    state = {"running": {"startedAt": at(20)}}
+    return [{"name": "main", "ready": False, "started": True, "restartCount": 0, "state": state, **more}]
+
+
+def an_event(reason: str, message: str, component: str = "kubelet", **more: Any) -> Json:
+    about = {"kind": "Pod", "name": "web-0", "namespace": "shop", **more.pop("about", {})}
+    meta = {"name": f"e{hash(message)}", "namespace": "shop"}
+    return {
+        "kind": "Event",
+        "metadata": meta,
+        "involvedObject": about,
+        "reason": reason,
+        "message": message,
+        "type": "Warning",
+        "count": 5,
+        "lastTimestamp": at(1),
+        "reportingComponent": component,
+        **more,
+    }
+
+
+def a_node(name: str = "n1", ready: str = "True", **spec: Any) -> Json:
+    condition = {"type": "Ready", "status": ready, "lastTransitionTime": at(5), "message": "Kubelet stopped posting."}
+    return {"kind": "Node", "metadata": {"name": name}, "spec": spec, "status": {"conditions": [condition]}}
+
+
+def a_lease(name: str, renewed_minutes: float) -> Json:
+    spec = {"holderIdentity": "cp-0", "leaseDurationSeconds": 15, "renewTime": at(renewed_minutes)}
+    return {"kind": "Lease", "metadata": {"name": name, "namespace": "kube-system"}, "spec": spec}
+
+
+def a_cluster(*objects: Json, forbidden: Iterable[str] = ()) -> ClusterObjects:
+    """Return a cluster with a ready node n1 and these objects. The paths that end as in `forbidden` are refused."""
+    every = [*objects]
+    if not any(each["kind"] == "Node" for each in every):
+        every.append(a_node())
+
+    def fetch(path: str) -> tuple[int, Json]:
+        parts = urlsplit(path)
+        *_, plural, name = ["", *parts.path.split("/")]
+        kinds = {f"{each['kind'].lower()}s": each["kind"] for each in every} | {"storageclasses": "StorageClass"}
+        if any(parts.path.endswith(each) or f"/{each}/" in parts.path for each in forbidden):
+            return 403, {}
+        selectors = parse_qs(parts.query).get("fieldSelector", [""])[0].split(",")
+        if parts.query:
+            items = [each for each in every if each["kind"] == kinds.get(name) and _matches(each, selectors)]
+            return 200, {"items": items}
+        found = [e for e in every if e["kind"] == kinds.get(plural) and e["metadata"]["name"] == name]
+        return (200, found[0]) if found else (404, {})
+
+    return ClusterObjects(fetch)
+
+
+def _matches(obj: Json, selectors: list[str]) -> bool:
+    for selector in filter(None, selectors):
+        path, _, wanted = selector.partition("=")
+        value: Any = obj
+        for part in path.split("."):
+            value = (value or {}).get(part)
+        if value != wanted:
+            return False
+    return True
+
+
+def find(pod: Json, *objects: Json, forbidden: Iterable[str] = ()) -> LiveState:
+    """Return the state of a pod, and check that all its codes are published."""
+    state = find_state(pod, a_cluster(pod, *objects, forbidden=forbidden), NOW)
+    assert state["code"] in STATES
+    assert {cause["code"] for cause in state["causes"]} <= CAUSES.keys()
+    assert all(
+        f"-n {pod['metadata']['namespace']}" in c for c in list_commands(state) if not c.startswith("kubectl cordon")
+    )
+    return state
+
+
+def list_commands(state: LiveState) -> list[str]:
+    return [r["command"] for cause in state["causes"] for r in cause["remedies"] if r["command"]]
+
+
+SECRET_VOLUME = [{"name": "tls", "secret": {"secretName": "web-tls"}}]
+OPTIONAL_VOLUME = [{"name": "tls", "secret": {"secretName": "web-tls", "optional": True}}]
+CLAIM_VOLUME = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+PROBED = [{"name": "main", "image": "app:1", "readinessProbe": {"httpGet": {"path": "/ok", "port": 80}}}]
+MOUNT = an_event("FailedMount", "secret not found")
+SANDBOX = an_event("FailedCreatePodSandBox", "add cmd: no address left")
+OOM: Json = {"lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at(2)}}}
+WITH_INIT = [{"name": "migrate", "image": "app:1"}]
+INIT_WAITS = [{"name": "migrate", "restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]
+INIT_RUNS = [{"name": "migrate", "restartCount": 0, "state": {"running": {"startedAt": at(9)}}}]
+RESIZE = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "not enough cpu"}
+RESIZED = [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]
+READY = {"type": "Ready", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "objects", "state", "cause", "words"),
+    [
+        (a_pod(status_containerStatuses=waits("ErrImagePull", "denied")), [], "pod-starting", "image-pull", "app:1"),
+        (a_pod(status_containerStatuses=waits("ErrImageNeverPull")), [], "pod-starting", "image-never-pull", "Never"),
+        (a_pod(status_containerStatuses=waits("InvalidImageName")), [], "pod-starting", "image-invalid", "app:1"),
+        (
+            a_pod(status_containerStatuses=waits("ContainerCreating")),
+            [SANDBOX],
+            "pod-starting",
+            "sandbox-failed",
+            "no address",
+        ),
+        (a_pod(status_containerStatuses=waits("ContainerCreating")), [], "pod-starting", "kubelet-waits", "no event"),
+        (a_pod(volumes=SECRET_VOLUME), [MOUNT], "pod-starting", "secret-missing", "web-tls does not exist"),
+        (a_pod(volumes=OPTIONAL_VOLUME), [SANDBOX], "pod-starting", "sandbox-failed", "no address left"),
+        (a_pod(volumes=CLAIM_VOLUME), [], "pod-starting", "claim-missing", "PersistentVolumeClaim data"),
+        (
+            a_pod(status_containerStatuses=waits("CrashLoopBackOff", **OOM)),
+            [],
+            "pod-failing",
+            "out-of-memory",
+            "4 restarts",
+        ),
+        (
+            a_pod(
+                initContainers=WITH_INIT,
+                status_initContainerStatuses=INIT_WAITS,
+                status_containerStatuses=waits("PodInitializing"),
+            ),
+            [SANDBOX],
+            "pod-failing",
+            "container-crash-loop",
+            "init container migrate",
+        ),
+        (
+            a_pod(initContainers=WITH_INIT, status_initContainerStatuses=INIT_RUNS),
+            [],
+            "pod-starting",
+            "init-container-running",
+            "runs for 9m",
+        ),
+        (
+            a_pod(phase="Running", containers=PROBED, status_containerStatuses=runs()),
+            [an_event("Unhealthy", "Readiness probe failed: refused")],
+            "pod-not-ready",
+            "probe-readiness",
+            "(GET :80/ok): Readiness probe failed: refused (5 times, last 60s ago)",
+        ),
+        (
+            a_pod(phase="Running", containers=PROBED, status_containerStatuses=runs()),
+            [],
+            "pod-not-ready",
+            "container-not-ready",
+            "readiness probe",
+        ),
+        (
+            a_pod(
+                phase="Running", readinessGates=[{"conditionType": "lb/ok"}], status_containerStatuses=runs(ready=True)
+            ),
+            [],
+            "pod-not-ready",
+            "readiness-gate",
+            "lb/ok has not been set",
+        ),
+        (
+            a_pod(
+                phase="Running",
+                containers=RESIZED,
+                status_conditions=[SCHEDULED, READY, RESIZE],
+                status_containerStatuses=runs(ready=True, allocatedResources={"cpu": "1"}),
+            ),
+            [],
+            "pod-resizing",
+            "resize-deferred",
+            "wants 3 cpu (container main), has 1 (not enough cpu)",
+        ),
+        (a_pod(phase="Running"), [a_node("n2")], "pod-node-lost", "node-not-found", "node n1 does not exist"),
+        (
+            a_pod(phase="Failed", status_reason="Evicted", status_message="The node was low on resource: memory."),
+            [],
+            "pod-evicted",
+            "kubelet-eviction",
+            "nothing replaces it",
+        ),
+        (
+            a_pod(phase="Failed", status_reason="OutOfpods", status_message="no room", metadata=OWNED),
+            [],
+            "pod-rejected",
+            "kubelet-rejection",
+            "StatefulSet/web; no later pod",
+        ),
+        (a_pod(phase="Failed", status_reason="NodeShutdown"), [], "pod-failed", "node-shutdown", "NodeShutdown"),
+        (
+            a_pod(
+                phase="Failed", status_containerStatuses=[{"name": "main", "state": {"terminated": {"exitCode": 3}}}]
+            ),
+            [],
+            "pod-failed",
+            "container-exit",
+            "exit code 3",
+        ),
+        (
+            a_pod(node="", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]),
+            [],
+            "pod-gated",
+            "scheduling-gate",
+            "admission",
+        ),
+        (
+            a_pod(node=""),
+            [a_lease("kube-scheduler", 0.1)],
+            "pod-not-tried",
+            "scheduler-behind",
+            "30m since it was created",
+        ),
+        (a_pod(node=""), [a_lease("kube-scheduler", 9)], "pod-not-tried", "scheduler-silent", "seems not to run"),
+        (a_pod(node=""), [], "pod-not-tried", "scheduler-silent", "seems not to run"),
+        (a_pod(node="", schedulerName="volcan"), [], "pod-not-tried", "scheduler-unknown", "named volcan"),
+    ],
+)
+def test_state_and_first_cause(pod: Json, objects: list[Json], state: str, cause: str, words: str) -> None:
+    found = find(pod, *objects)
+    assert (found["code"], found["causes"][0]["code"]) == (state, cause)
+    assert words in found["headline"], found["headline"]
+    assert found["actor"] is not None
+
+
+def test_pod_that_runs_well_needs_no_state() -> None:
+    pod = a_pod(phase="Running", status_conditions=[SCHEDULED, READY])
+    assert is_running_well(pod)
+    assert find(pod)["actor"] is None
+    for change in (
+        {"metadata": pod["metadata"] | {"deletionTimestamp": at(0)}},
+        {"status": pod["status"] | {"conditions": [SCHEDULED, READY, RESIZE]}},
+        {"status": pod["status"] | {"conditions": [READY]}},  # created with spec.nodeName
+    ):
+        assert not is_running_well(pod | change)
+
+
+def test_nothing_is_concluded_from_what_may_not_be_read() -> None:
+    """An object that cannot be read is not missing, and a Lease that cannot be read is not gone."""
+    state = find(a_pod(volumes=SECRET_VOLUME), forbidden=["secrets", "nodes", "events"])
+    assert [cause["code"] for cause in state["causes"]] == ["kubelet-waits"]
+    assert {"Secret", "Node", "Event"} <= {*state["unread"]}
+    silent = find(a_pod(node=""), forbidden=["leases", "/api/v1/pods"])
+    assert "its Lease cannot be read" in silent["causes"][0]["text"]
+
+
+def test_claim_of_a_pod_created_with_node_waits_for_ever() -> None:
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"storageClassName": "local"}}
+    local = {"kind": "StorageClass", "metadata": {"name": "local"}, "volumeBindingMode": "WaitForFirstConsumer"}
+    pod = a_pod(volumes=CLAIM_VOLUME, metadata=OWNED)
+    state = find(pod, claim, local)
+    assert state["causes"][0]["code"] == "created-with-node"
+    assert list_commands(state) == [
+        "kubectl patch statefulset web -n shop -p"
+        ' \'{"spec":{"template":{"spec":{"nodeName":null,"nodeSelector":{"kubernetes.io/hostname":"n1"}}}}}\''
+    ]
+    chosen = claim | {"metadata": {"name": "data", "annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
+    assert find(pod, chosen, local)["causes"][0]["code"] == "claim-not-bound"  # a scheduler chose the node
+
+
+def test_preemptor_waits_for_a_victim_that_does_not_end() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available."}
+    pod = a_pod(node="", priority=10, status_nominatedNodeName="n1", status_conditions=[condition])
+    deleted = {"name": "low", "namespace": "batch", "deletionTimestamp": at(4.5), "deletionGracePeriodSeconds": 30}
+    victim = a_pod(phase="Running", metadata=deleted | {"finalizers": ["example.com/keep"]})
+    state = find_state(pod, a_cluster(pod, victim), NOW)
+    assert (state["code"], state["causes"][0]["object"]) == ("pod-waits-for-victims", "Pod/batch/low")
+    assert "terminating for 5m (grace period of 30s is over): finalizer" in state["causes"][0]["text"]
+    assert list_commands(state)[0].startswith("kubectl patch pod low -n batch --type=json")
+    equal = victim | {"spec": victim["spec"] | {"priority": 10}}
+    assert find_state(pod, a_cluster(pod, equal), NOW)["code"] == "pod-waits-for-node"
+
+
+@pytest.mark.parametrize(
+    ("toleration", "words"),
+    [
+        ({"operator": "Exists", "tolerationSeconds": 300}, "will be evicted in 3m"),
+        ({"operator": "Exists", "tolerationSeconds": 60}, "should have been evicted since 60s"),
+        ({"operator": "Exists"}, "never evicted"),
+        ({"operator": "Equal", "value": "x"}, "evicted at once"),
+    ],
+)
+def test_eviction_from_a_node_that_does_not_respond(toleration: Json, words: str) -> None:
+    key = "node.kubernetes.io/unreachable"
+    node = a_node(ready="Unknown", taints=[{"key": key, "effect": "NoExecute", "timeAdded": at(2)}])
+    state = find(a_pod(phase="Running", tolerations=[{"key": key, **toleration}]), node)
+    assert (state["code"], state["causes"][0]["code"]) == ("pod-node-lost", "node-not-ready")
+    assert "may still run" in state["headline"]
+    assert words in state["causes"][0]["text"]
+
+
+def test_terminating_pod_names_who_evicts_it_and_what_keeps_it() -> None:
+    deletion = {"deletionTimestamp": at(1), "deletionGracePeriodSeconds": 60, "finalizers": ["a.io/log"]}
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
+    pod = a_pod(phase="Running", metadata=deletion, status_conditions=[SCHEDULED, target])
+    state = find(pod, an_event("Evicted", "SpotInterrupted", "karpenter"), a_node(taints=[]))
+    assert [cause["code"] for cause in state["causes"]] == ["finalizer", "evicted-by-api"]
+    assert "SpotInterrupted (Event Evicted of karpenter 60s ago)" in state["causes"][-1]["text"]
+    assert '"op":"test","path":"/metadata/finalizers/0","value":"a.io/log"' in list_commands(state)[0]
+
+
+def test_event_about_an_earlier_pod_of_the_name_does_not_count() -> None:
+    earlier = an_event("FailedMount", "old", about={"uid": "u0"})
+    assert find(a_pod(), earlier)["causes"][0]["code"] == "kubelet-waits"
+
+
+def test_misspelled_scheduler_is_corrected_for_the_owner() -> None:
+    state = find(a_pod(node="", schedulerName="default-schedular", metadata=OWNED), a_lease("kube-scheduler", 0.1))
+    assert list_commands(state) == [
+        "kubectl patch statefulset web -n shop -p"
+        ' \'{"spec":{"template":{"spec":{"schedulerName":"default-scheduler"}}}}\''
+    ]
+
+
+def test_record_of_an_attempt_outweighs_a_pod_without_a_trace_of_it() -> None:
+    """A pod that is being bound has no condition yet, and one of a dry run never gets any."""
+    state = find(a_pod(node=""), a_lease("kube-scheduler", 0.1))
+    attempt = {"source": "scheduler", "podCreatedAt": at(30)}
+    answer = {"kind": "PodExplanation", "attempt": attempt, "outcome": {"node": "n1"}}
+    assert is_decision_enough(state, answer, NOW)
+    assert not is_decision_enough(state, answer | {"attempt": attempt | {"source": "evaluated"}}, NOW)
+
+
+def test_timeline_goes_from_the_owner_to_the_end_and_is_bounded() -> None:
+    owner = {"kind": "StatefulSet", "metadata": {"name": "web", "namespace": "shop", "creationTimestamp": at(90)}}
+    about = {"kind": "StatefulSet", "name": "web"}
+    events = [
+        an_event(
+            "SuccessfulCreate", "create Pod web-0 successful", "statefulset-controller", about=about, type="Normal"
+        ),
+        an_event(
+            "SuccessfulCreate", "create Pod web-1 successful", "statefulset-controller", about=about, type="Normal"
+        ),
+        an_event("BackOff", "back-off", lastTimestamp=at(3)),
+    ]
+    deletion = {"deletionTimestamp": at(0), "deletionGracePeriodSeconds": 30}
+    pod = a_pod(metadata=OWNED | deletion, status_containerStatuses=waits("CrashLoopBackOff", **OOM))
+    attempt = {
+        "startedAt": at(29),
+        "number": 1,
+        "state": "Unschedulable",
+        "node": None,
+        "message": "0/1",
+        "profile": "p",
+    }
+    entries = build_timeline(pod, a_cluster(pod, owner, *events), [attempt])
+    assert [entry["text"].partition(" (")[0] for entry in entries] == [
+        "StatefulSet/web created",
+        "pod created",
+        "attempt 1: Unschedulable: 0/1",
+        "back-off",
+        "container main ended with exit code 137",
+        "StatefulSet/web: create Pod web-0 successful",
+        "deletion asked for, with a grace period of 30s",
+    ]
+    assert len(build_timeline(pod, a_cluster(pod), [attempt] * 500)) == MAX_ENTRIES
