@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from herodotus_answers.holders import Holders
 
 Json = dict[str, Any]
-_INDENT = " " * 5  # less than the label SUGGESTION, because commands are long
+_INDENT = " " * 5  # less than the label of a fix, because commands are long
 _NOT_CHECKED = "not checked"
+_COSTS = {"application": "changes the application", "node": "changes a node", "capacity": "needs capacity"}
 
 
 def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
@@ -31,10 +32,10 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
     suggestions = answer.get("suggestions") or []
     if not suggestions:
         steps = " and ".join(answer["possibleChanges"])
-        return _sentence("SUGGESTION", f"{steps} ({_NOT_CHECKED})") if steps else []
+        return _sentence("FIX", f"{steps} ({_NOT_CHECKED})") if steps else []
     blocks: list[Block] = []
     for number, suggestion in enumerate(suggestions):
-        blocks += _sentence("or" if number else "SUGGESTION", _describe(suggestion, with_commands=with_commands))
+        blocks += _sentence("or" if number else "FIX", _describe(suggestion, with_commands=with_commands))
         if with_commands and suggestion["command"]:
             blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", command=True))
     return blocks
@@ -55,11 +56,15 @@ def _sentence(label: str, text: str) -> list[Block]:
 
 def _describe(suggestion: Json, *, with_commands: bool) -> str:
     """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
-    notes = [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] and with_commands else []
-    if with_commands and not suggestion["command"]:
-        notes.append(f"no command known for {suggestion['object']}")
+    is_of_node = suggestion["object"].partition("/")[0] == "Node"
+    notes = [_COSTS[cost] for cost in suggestion["costs"]]
+    if with_commands:
+        notes += [f"rolls out {', '.join(suggestion['rollsOut'])}"] if suggestion["rollsOut"] else []
+        notes += [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] else []
+        if not is_of_node and not suggestion["command"]:
+            notes.append(f"no command known for {suggestion['object']}")
     notes += [] if suggestion["checked"] else [_NOT_CHECKED]
-    fits = "" if suggestion["object"] == f"Node/{suggestion['node']}" else f": fits {suggestion['node']}"
+    fits = "" if is_of_node else f": fits {suggestion['node']}"
     return f"{suggestion['text']}{fits}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
