@@ -22,7 +22,7 @@ from herodotus_answers.declare import Document, Metadata
 from herodotus_answers.node_results import pluralize
 from herodotus_answers.pending import find_dominant_reason
 from herodotus_record import reasons
-from herodotus_record.model import API_VERSION, POD_GROUP_PHASE
+from herodotus_record.model import API_VERSION, EVALUATION, POD_GROUP_PHASE
 
 Answer = Mapping[str, Any]
 MAX_BYTES: Final = 2_000
@@ -173,7 +173,7 @@ def _read_decided_pod(answer: Answer) -> _Cause:
         "code": _STATES.get(outcome["state"], "unknown"),
     }
     last = outcome["phases"][-1] if outcome["phases"] else None
-    if outcome["state"] == "Failed" and last:
+    if outcome["state"] == "Failed" and last and last["phase"] != EVALUATION:
         return cause | {"headline": f"{last['phase']} failed on {outcome['node']}: {last['message']}"}
     if outcome["state"] != "Unschedulable":
         return cause

@@ -105,12 +105,24 @@ class LiveState(TypedDict):
     unread: Annotated[list[str], "Kinds of objects that could not be read, so that a cause may be missing."]
 
 
+class PodCondition(TypedDict):
+    """The pod's condition PodScheduled: what its scheduler reported last."""
+
+    status: Annotated[str, "Status of the condition: True, False or Unknown."]
+    reason: Annotated[str, "Reason of the status, such as Unschedulable; empty if none is given."]
+    message: Annotated[str, "The scheduler's message; empty if none is given."]
+    at: Annotated[str | None, "Time since when it has this status; null if unknown."]
+
+
 class LivePod(Live):
     """What the API server knows now about the pod of an answer."""
 
     fate: Annotated[
         Fate | None,
         "Whether the pod still exists, was deleted, or was replaced by another pod of its name; null if unknown.",
+    ]
+    condition: NotRequired[
+        Annotated[PodCondition, "Condition PodScheduled of a pod without a node; absent if it has none."]
     ]
     state: NotRequired[Annotated[LiveState, "State of the pod, and why; absent if it is the one of the decision."]]
     replacedBy: NotRequired[

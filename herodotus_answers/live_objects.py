@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LivePod,
         LiveState,
         LiveWorkload,
+        PodCondition,
         PodOfWorkload,
         PodWithoutDecision,
         Remedy,
@@ -68,15 +69,22 @@ def build_live_pod(
     fate: Fate | None,
     *,
     was_read: bool = True,
+    pod: Json | None = None,
     state: LiveState | None = None,
     replaced_by: PodWithoutDecision | None = None,
     queue: BatchQueue | None = None,
     node_groups: PodNodeGroups | None = None,
 ) -> LivePod | None:
-    """Return what is known now about a pod, or None if nothing is. `was_read` is whether the API server answered."""
+    """Return what is known now about a pod, or None if nothing is.
+
+    `was_read` is whether the API server answered, and `pod` the Pod object that it has under that name.
+    """
     if not was_read and node_groups is None:
         return None
     live: LivePod = {"source": "kube-apiserver" if was_read else "scheduler", "at": _format(at), "fate": fate}
+    condition = None if pod is None or (pod.get("spec") or {}).get("nodeName") else _read_scheduled(pod)
+    if condition is not None:
+        live["condition"] = condition
     if state is not None:
         live["state"] = state
     if replaced_by is not None:
@@ -86,6 +94,20 @@ def build_live_pod(
     if node_groups is not None:
         live["nodeGroups"] = node_groups
     return live
+
+
+def _read_scheduled(pod: Json) -> PodCondition | None:
+    """Return the condition PodScheduled of a Pod object, or None if no scheduler has set it."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    found = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
+    if found is None:
+        return None
+    return {
+        "status": str(found.get("status") or ""),
+        "reason": str(found.get("reason") or ""),
+        "message": str(found.get("message") or ""),
+        "at": found.get("lastTransitionTime"),
+    }
 
 
 def get_fate(answer: Mapping[str, Any]) -> str:

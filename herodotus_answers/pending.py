@@ -101,7 +101,12 @@ class PendingPods(Document):
     groups: Annotated[list[PendingGroup], "Pending pods, grouped by PodGroup or reason, most pods first."]
     pods: Annotated[list[ListedPendingPod], "Pending pods, oldest first."]
     podsOmitted: Annotated[int, "Number of pods that are not listed."]
-    source: NotRequired[Annotated[Literal["evaluated"], "Present if local mode evaluated the present cluster."]]
+    source: NotRequired[
+        Annotated[
+            Literal["evaluated", "conditions"],
+            "Present if local mode evaluated the present cluster, or read the pods' own conditions without evaluating.",
+        ]
+    ]
     noRecords: NotRequired[Annotated[bool, "Present and true if no scheduler has ever sent records."]]
     live: NotRequired[Annotated[LivePending, "What the API server knows now about the pods."]]
 

@@ -58,6 +58,7 @@ from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import (
     ADDITIONS,
     API_VERSION,
+    EVALUATION,
     NODE_GROUPS_PHASE,
     NOT_RUN,
     POD_GROUP_PHASE,
@@ -376,7 +377,7 @@ def build_pod_explanation(
         "pod": _pod(decision),
         "attempt": _attempt(decision, outcomes),
         "outcome": _outcome(decision, outcomes, table),
-        "headline": _describe_group_wait(decision, outcomes, table) or format_headline(decision, table),
+        "headline": _describe_wait(decision, outcomes, table) or format_headline(decision, table),
         "summary": format_summary(decision, table),
         "message": decision.message,
         "nodes": {
@@ -478,6 +479,15 @@ def _attempt(decision: Decision, outcomes: Sequence[Outcome]) -> Attempt:
         "podGroupCycle": build_part(decision.group_cycle),
         "repeats": build_repeats(outcomes),
     }
+
+
+def _describe_wait(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> str:
+    """Return a sentence about a pod for which a node was found and that is on none; "" for any other pod."""
+    if decision.chosen is not None and any(o.phase == EVALUATION for o in outcomes) and decision.message:
+        node = table.names[decision.chosen]
+        text = format_headline(decision, table).replace(f"On {node}: ", f"It would go to {node}: ", 1)
+        return f"The pod {decision.message}. {text}"
+    return _describe_group_wait(decision, outcomes, table)
 
 
 def _describe_group_wait(decision: Decision, outcomes: Sequence[Outcome], table: NodeTable) -> str:

@@ -19,7 +19,7 @@ from herodotus_client import api_paths
 
 Json = dict[str, Any]
 
-WAITING = "note: waiting for the scheduler's answer to this what-if"
+WAITING = "note: this what-if takes a moment to evaluate"
 MAX_TRIES = 10  # while other questions are answered
 RETRY_INTERVAL_S = 1.0
 # Reasons for which the service has no answer, although the cluster may be read with the user's own rights.

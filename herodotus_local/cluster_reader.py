@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from herodotus_kube.api_conventions import read_pages
-from herodotus_local.errors import ReadError
+from herodotus_local.errors import NodesForbiddenError, ReadError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import ALL_KINDS, DEVICE_TAINT_RULES, KINDS, WatchedKind
@@ -43,13 +43,26 @@ _STORAGE: Final = frozenset(
 # only the pods and their claims.
 _STORAGE_PLUGINS: Final = ("VolumeBinding", "VolumeZone", "NodeVolumeLimits")
 _CLAIMS: Final = "persistentvolumeclaims"
+# Kinds of which the objects of one namespace suffice for pods of it, where the other namespaces' pods are unknown too.
+_OF_ONE_NAMESPACE: Final = frozenset(
+    {
+        "services",
+        "replicationcontrollers",
+        "replicasets",
+        "statefulsets",
+        "poddisruptionbudgets",
+        "podgroups",
+        "persistentvolumeclaims",
+        "resourceclaimtemplates",
+    }
+)
 # DynamicResources cannot decide unless all of these are read.
 DEVICES: Final = frozenset({"resourceclaims", "deviceclasses", "resourceslices"})
 ALLOCATES: Final = "DynamicResources"
 _SPREADING: Final = "default spreading does not count the pods that they select"
 # What a decision lacks if these kinds cannot be read; kinds of storage have a text of their own.
 _EFFECTS: Final = {
-    "pods": "pods of other namespaces are not counted, and nodes seem to have more free than they have",
+    "pods": "pods of other namespaces do not count, so nodes may have less free",
     "namespaces": "affinity terms with a namespaceSelector match no namespace by its labels",
     "poddisruptionbudgets": "preemption and drains are evaluated as if there were none",
     "services": _SPREADING,
@@ -85,6 +98,11 @@ class ClusterListing:
     unread: list[UnreadKind] = field(default_factory=list)
     disabled: frozenset[str] = frozenset()
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether pods of other namespaces were not read, so that any evaluation may be wrong."""
+        return any(kind.plural == "pods" for kind in self.unread)
+
     def format_unread(self, plurals: Container[str]) -> list[str]:
         """Return a sentence for each effect on the answer of those unread kinds that are in `plurals`."""
         by_effect: dict[str, list[str]] = {}
@@ -102,11 +120,12 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         self._fetch = fetch
         self._report = report
         self._unread: list[UnreadKind] = []
+        self._is_partial = False  # whether only the pods of one namespace are read
         self._pool = ThreadPoolExecutor(_CONNECTIONS)
         self._nodes = self._pool.submit(self._list, "/api/v1/nodes", Node)
         self._pods = self._pool.submit(self._list, "/api/v1/pods", Pod, _RUNNING)
         self._classes = self._pool.submit(self._list_if_allowed, _PRIORITY_CLASSES, PriorityClass)
-        self._others = [self._submit(kind) for kind in ALL_KINDS if kind.name not in _STORAGE]
+        self._others = [(kind, self._submit(kind)) for kind in ALL_KINDS if kind.name not in _STORAGE]
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
         """Cancel what has not begun."""
@@ -115,15 +134,19 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
     def read(self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]) -> ClusterListing:
         """Return the objects of the cluster.
 
-        Where the user may not list the pods of all namespaces, only those of `namespace` are read. Kinds of storage are
-        read if `needs_storage`, which is called with all pods, returns True. Raises ReadError if the nodes or no pods
-        at all can be read.
+        Where the user may not list the pods of all namespaces, only those of `namespace` are read, and the
+        objects that matter to them. Kinds of storage are read if `needs_storage`, which is called with all pods,
+        returns True. Raises ReadError if the nodes or no pods at all can be read.
         """
-        listing = ClusterListing(nodes=self._read_nodes(), pods=self._read_pods(namespace))
+        listing = ClusterListing(nodes=self._read_nodes(), pods=self.read_pods(namespace))
         if needs_storage(listing.pods):
-            self._others += [self._submit(kind) for kind in KINDS if kind.name in _STORAGE]
+            self._others += [(kind, self._submit(kind)) for kind in KINDS if kind.name in _STORAGE]
         listing.priority_classes = self._classes.result()
-        for listed in self._others:
+        refused = [kind for kind, listed in self._others if listed.result() is None]
+        narrow = {kind for kind in refused if kind.name in _OF_ONE_NAMESPACE and namespace and self._is_partial}
+        self._unread = [each for each in self._unread if each.plural not in {kind.name for kind in narrow}]
+        again = [self._submit(kind, namespace) for kind in narrow]
+        for listed in (*(listed for _, listed in self._others), *again):
             listing.others += listed.result() or ()
         listing.unread = sorted(set(self._unread))
         unread = {kind.plural for kind in listing.unread}
@@ -134,6 +157,20 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         if unread & DEVICES:
             listing.disabled |= {ALLOCATES}
         return listing
+
+    def read_pods(self, namespace: str) -> list[Pod]:
+        """Return the pods that have not ended, of `namespace` alone where those of others may not be listed.
+
+        Raises ReadError if neither may be.
+        """
+        try:
+            return self._pods.result()
+        except ReadError as e:
+            if e.code != _FORBIDDEN or not namespace:
+                raise
+        self._is_partial = True
+        self._unread.append(UnreadKind("pods", _EFFECTS["pods"]))
+        return self._list(f"/api/v1/namespaces/{namespace}/pods", Pod, _RUNNING)
 
     def read_node_groups(self, pods: Iterable[str]) -> AutoscalingObjects:
         """Return the objects that describe node groups, and the autoscalers' events about the pods NAMESPACE/NAME.
@@ -149,23 +186,19 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         except ReadError as e:
             return e.code
 
-    def _submit(self, kind: WatchedKind) -> Future[list[Any] | None]:
-        return self._pool.submit(self._list_if_allowed, kind.path, kind.decode_as)
+    def _submit(self, kind: WatchedKind, namespace: str = "") -> Future[list[Any] | None]:
+        path = kind.path
+        if namespace:
+            group, _, plural = path.rpartition("/")
+            path = f"{group}/namespaces/{namespace}/{plural}"
+        return self._pool.submit(self._list_if_allowed, path, kind.decode_as)
 
     def _read_nodes(self) -> list[Node]:
         try:
             return self._nodes.result()
         except ReadError as e:
-            raise ReadError(e.code, f"nodes cannot be listed: {e.message}") from None
-
-    def _read_pods(self, namespace: str) -> list[Pod]:
-        try:
-            return self._pods.result()
-        except ReadError as e:
-            if e.code != _FORBIDDEN or not namespace:
-                raise
-        self._unread.append(UnreadKind("pods", _EFFECTS["pods"]))
-        return self._list(f"/api/v1/namespaces/{namespace}/pods", Pod, _RUNNING)
+            failure = NodesForbiddenError if e.code == _FORBIDDEN else ReadError
+            raise failure(e.code, f"nodes cannot be listed: {e.message}") from None
 
     def _list_if_allowed(self, path: str, decode_as: type[Any]) -> list[Any] | None:
         """Return the objects of a kind; if the user may not list it, add it to the unread kinds and return None.

@@ -1,7 +1,7 @@
 """Find the configuration with which the cluster's scheduler decides, as far as the user may read it.
 
 The sources, in this order: a file that the user names; the ConfigMap that kube-scheduler's pod mounts as its --config;
-the default profile. Where the pod or its file cannot be read, the default profile is used, and `origin` says so.
+the default profile. Where the pod or its file cannot be read, the default profile is assumed, and `origin` says so.
 Without a file of the user, the feature gates on kube-scheduler's command line apply. The rules are those of the version
 of Kubernetes that `scheduler.config.cluster_version` finds.
 """
@@ -27,6 +27,9 @@ from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature
 Json = Mapping[str, Any]
 
 _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps/"
+HEADER: Final = "evaluated now with kube-scheduler {version} rules; {origin}"  # of at most 80 columns
+_ASSUMED: Final = "default profile assumed"  # its configuration is not visible
+_MAX_ORIGIN: Final = 30  # characters
 _NAME: Final = "default-scheduler"  # of a profile that names no scheduler, as kube-scheduler has it
 _DEFAULT: Final = Configuration(profiles=(ProfileConfig(scheduler_name=_NAME),))
 
@@ -35,13 +38,14 @@ _DEFAULT: Final = Configuration(profiles=(ProfileConfig(scheduler_name=_NAME),))
 class FoundConfiguration:
     """A scheduler configuration, a phrase that says where it comes from, and sentences on what may differ.
 
-    `rules` says which version's rules apply and where the version comes from.
+    `rules` says which version's rules apply and where the version comes from, and `header` sums up rules and origin.
     """
 
     configuration: Configuration
     origin: str
     notes: tuple[str, ...] = ()
     rules: str = ""
+    header: str = ""
 
 
 def find_configuration(fetch: Fetch, file: str = "", version: str = "") -> FoundConfiguration:
@@ -59,11 +63,10 @@ def find_configuration(fetch: Fetch, file: str = "", version: str = "") -> Found
 
     found_version = find_version(read, _parse_version(version))
     if file:
-        return _with_rules(FoundConfiguration(read_configuration(file), f"configuration: {file}"), found_version)
+        return _with_rules(FoundConfiguration(read_configuration(file), _shorten(file)), found_version)
     pod = choose_pod(read)
     if pod is None:
-        origin = "default profile, as its configuration is not visible here"
-        return _with_rules(FoundConfiguration(_DEFAULT, origin), found_version)
+        return _with_rules(FoundConfiguration(_DEFAULT, _ASSUMED), found_version)
     pod_configuration = _with_rules(_find_pod_configuration(fetch, pod), found_version)
     try:
         gates = select_declared(parse_feature_gates(",".join(list_flag_values(pod, "--feature-gates"))))
@@ -86,8 +89,20 @@ def _with_rules(found: FoundConfiguration, version: FoundVersion) -> FoundConfig
         raise UnusableInputError(f"{found.origin}: {e}") from e
     rules = resolve_rules(changed)
     used = FoundVersion(rules.version, VersionSource(rules.source), rules.emulated)
+    applied = used.emulated.minor_version if used.emulated else used.version
     note = version.note() if used.source is version.source else ""
-    return replace(found, configuration=changed, notes=(*filter(None, [note]), *found.notes), rules=used.describe())
+    return replace(
+        found,
+        configuration=changed,
+        notes=(*filter(None, [note]), *found.notes),
+        rules=used.describe(),
+        header=HEADER.format(version=applied, origin=found.origin),
+    )
+
+
+def _shorten(file: str) -> str:
+    """Return the end of a file's path, such that the header is one line of a terminal."""
+    return file if len(file) <= _MAX_ORIGIN else f"…{file[1 - _MAX_ORIGIN :]}"
 
 
 def _parse_version(text: str) -> KubernetesVersion | None:
@@ -105,19 +120,18 @@ def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     """Return the configuration of a kube-scheduler's pod, or the default where it cannot be read."""
     path = next(iter(list_flag_values(pod, "--config")), "")
     if not path:
-        return FoundConfiguration(_DEFAULT, "kube-scheduler's default profile")
+        return FoundConfiguration(_DEFAULT, "its default profile")
     text = _read_mounted(fetch, pod, path)
     try:
         if text is not None:
             warnings: list[str] = []
             configuration = parse_config(text, default_name=_NAME, legacy=warnings.append)
-            return FoundConfiguration(configuration, f"kube-scheduler's configuration {path}", tuple(warnings))
+            return FoundConfiguration(configuration, "its configuration", tuple(warnings))
         why = "cannot be read from here"
     except ConfigError as e:
         why = f"cannot be used ({e})"
     return FoundConfiguration(
-        _DEFAULT,
-        f"default profile, because kube-scheduler's --config {path} {why}; name a copy: --config",
+        _DEFAULT, _ASSUMED, (f"note: kube-scheduler's --config {path} {why}; name a copy: --config",)
     )
 
 

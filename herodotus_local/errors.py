@@ -11,6 +11,10 @@ class ReadError(Exception):
         self.code, self.message = code, message
 
 
+class NodesForbiddenError(ReadError):
+    """The user may not list nodes, so that nothing can be evaluated."""
+
+
 class HistoryNeededError(Exception):
     """The question is about past decisions, of which local mode has none."""
 
@@ -19,8 +23,8 @@ class UnusableInputError(Exception):
     """An object of the cluster, or the scheduler's configuration, is invalid. The message is one line."""
 
 
-class NoPodError(Exception):
-    """There is no such pod, or it has ended. `similar` holds the names of similar pods."""
+class NoObjectError(Exception):
+    """There is no such pod or node, or the pod has ended. `similar` holds the names of similar objects."""
 
     def __init__(self, message: str, similar: tuple[str, ...] = ()) -> None:
         super().__init__(message)

@@ -73,6 +73,7 @@ IDENTITY: Final = "kubectl-herodotus"  # the scheduler's identity in records
 SUGGESTION_SHARE: Final = 0.5  # of the time, after the burst: a reader waits, and no scheduling does
 SUGGESTION_BURST_S: Final = 2.0  # some two hundred pods of different templates
 SEED: Final = 0  # which of equally good nodes a scheduler would draw is unknown
+UNREAD_PODS: Final = "pods of other namespaces were not read"
 UNKNOWN: Final = ("seed", "times.queueSeconds", "requeuedBy")
 
 
@@ -108,13 +109,13 @@ class ClusterEvaluation:
         cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
         cluster.nodes.count_pods_as(resolve_rules(config).pod_counting)  # before any snapshot of the nodes is taken
         self.nodes: NodeColumns = cluster.nodes
-        self._node_names = {node.metadata.name for node in found.nodes}
+        self.node_names = {node.metadata.name for node in found.nodes}
         self.pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in found.pods}
         self._objects, self._nominator = cluster.objects, cluster.nominator
         self._priority_classes = found.priority_classes
         self._config, self._registry = _without_plugins(config, found.disabled - {ALLOCATES}), registry
         self._config_without_devices = _without_plugins(config, found.disabled)
-        self._disabled = found.disabled
+        self._disabled, self._is_partial = found.disabled, found.is_partial
         self._frameworks: dict[tuple[int, bool], Framework] = {}
         self._index = {profile.scheduler_name: i for i, profile in enumerate(self._config.profiles)}
         self._unread = ""
@@ -232,7 +233,7 @@ class ClusterEvaluation:
 
     def has_node_of(self, pod: Pod) -> bool:
         """Return whether the pod has no node, or one that exists: pods of a node that is gone stay for minutes."""
-        return not pod.spec.node_name or pod.spec.node_name in self._node_names
+        return not pod.spec.node_name or pod.spec.node_name in self.node_names
 
     @property
     def scheduler_names(self) -> list[str]:
@@ -290,9 +291,7 @@ class ClusterEvaluation:
             result = with_outcome(result, slot, "")
             result.trace.list_devices = lambda _node: devices
         elif result.chosen is not None:
-            unknown = self._find_unknown(pod.pod)
-            limits = f" (whether {unknown} is unknown)" if unknown else ""
-            result = replace(result, message=f"fits now{limits}; {name} has not placed it yet")
+            result = replace(result, message=f"{self._describe_fit(pod.pod)}; {name} has not placed it yet")
         attempt = AttemptData(
             pod=pod,
             number=1,
@@ -313,11 +312,17 @@ class ClusterEvaluation:
         return _Evaluated(changed, decision, result)
 
     def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
-        """Return the suggestions for a pod; they are not checked if a part of the pod could not be evaluated."""
+        """Return the suggestions for a pod; they are not checked if a part of the pod or cluster is not known."""
         suggestions = self._suggester.suggest(framework, pod, self.nodes, result)
-        if self._find_unknown(pod.pod):
+        if self._is_partial or self._find_unknown(pod.pod):
             return tuple(replace(suggestion, is_checked=False) for suggestion in suggestions)
         return suggestions
+
+    def _describe_fit(self, pod: Pod) -> str:
+        """Return that a pod fits now, or may fit, with what is not known."""
+        unknown = self._find_unknown(pod)
+        limits = f" (whether {unknown} is unknown)" if unknown else ""
+        return f"may fit{limits}: {UNREAD_PODS}" if self._is_partial else f"fits now{limits}"
 
     def _find_unknown(self, pod: Pod) -> str:
         """Return what could not be evaluated for the pod, as a clause, or "" if everything was."""

@@ -43,6 +43,10 @@ class FileReader:
             self._note(f"skipped: {', '.join(sorted(skipped))}")
         return found
 
+    def read_pods(self, _namespace: str) -> list[Pod]:
+        """Return the pods of the files."""
+        return self.read("", lambda _: False).pods
+
     def read_node_groups(self, _pods: Iterable[str]) -> AutoscalingObjects:
         """Return nothing: `read` returns the objects of autoscalers that the files hold."""
         return AutoscalingObjects()

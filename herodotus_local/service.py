@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,8 +31,14 @@ from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
 from herodotus_local.cluster_reader import DEVICES, ClusterListing
-from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
-from herodotus_local.evaluation import ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
+from herodotus_local.conditions import build_from_conditions
+from herodotus_local.errors import (
+    HistoryNeededError,
+    NodesForbiddenError,
+    NoObjectError,
+    UnusableInputError,
+)
+from herodotus_local.evaluation import UNREAD_PODS, ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
@@ -67,6 +73,10 @@ class ReadsCluster(Protocol):
         """Return the cluster's objects, as `ClusterReader.read` does."""
         ...
 
+    def read_pods(self, namespace: str, /) -> list[Pod]:
+        """Return the pods that have not ended, as `ClusterReader.read_pods` does."""
+        ...
+
     def read_node_groups(self, pods: Iterable[str], /) -> AutoscalingObjects:
         """Return the objects and events that describe node groups, as `ClusterReader.read_node_groups` does."""
         ...
@@ -86,14 +96,21 @@ class LocalService(AbstractContextManager["LocalService"]):
     """
 
     def __init__(
-        self, reader: ReadsCluster, config: Configuration, note: Note, report: Report = lambda _done, _total: None
+        self,
+        reader: ReadsCluster,
+        config: Configuration,
+        note: Note,
+        report: Report = lambda _done, _total: None,
+        announce: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare without reading.
 
         `note` receives sentences for the user about what the answer lacks. `report` receives the numbers of pods that
-        were decided, and that are known, while a question about the whole cluster is answered.
+        were decided, and that are known, while a question about the whole cluster is answered. `announce` is called
+        once, before anything is evaluated.
         """
         self._reader, self._config, self._note, self._report = reader, config, note, report
+        self._announce = announce
         self._folder = tempfile.TemporaryDirectory(prefix="herodotus-local-")
         database = TemporarySqlite(Path(self._folder.name) / "records.db")
         database.prepare()
@@ -102,6 +119,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         self._store.reviews = self._reviews  # type: ignore[assignment]
         self._client = create_app(self._store, ServiceSettings()).test_client()
         self._evaluation: ClusterEvaluation | None = None
+        self._is_partial = False  # whether only the pods of one namespace were read
         self._decided: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -118,17 +136,32 @@ class LocalService(AbstractContextManager["LocalService"]):
     def get(self, path: str) -> LocalAnswer:
         """Answer a GET request for a path with its query string.
 
-        Raises HistoryNeededError if the question is about past decisions, NoPodError if it names a pod that does not
+        Raises HistoryNeededError if the question is about past decisions, NoObjectError if it names a pod that does not
         exist, ReadError if the cluster cannot be read, and UnusableInputError if an object of the cluster or the
         configuration is invalid.
         """
-        self._decide(path)
+        try:
+            self._decide(path)
+        except NodesForbiddenError:
+            question = _Question(path)
+            if not question.is_pending:
+                raise
+            waiting = question.choose(self._reader.read_pods(question.namespace))
+            self._note("you may not list nodes: nothing is evaluated; the reasons are those of the pods' conditions")
+            return LocalAnswer(200, dict(build_from_conditions(waiting, question.namespace)))
         answer = self._respond("GET", path)
         if answer.document.get("kind") == "PendingPods":
             answer.document["source"] = "evaluated"
             answer.document.pop("noRecords", None)  # no pod is pending, and nothing records
         elif answer.document.get("kind") == "NodeHistory":
             mark_as_evaluated(answer.document)
+        return self._qualify(answer)
+
+    def _qualify(self, answer: LocalAnswer) -> LocalAnswer:
+        """Add to the headline of an answer that other namespaces may make it wrong, unless it says so."""
+        document = answer.document if "headline" in answer.document else answer.document.get("status")
+        if self._is_partial and isinstance(document, dict) and UNREAD_PODS not in document.get("headline", UNREAD_PODS):
+            document["headline"] += f" But {UNREAD_PODS}, so nodes may have less free."
         return answer
 
     def post(self, path: str, document: Json) -> LocalAnswer:
@@ -141,10 +174,11 @@ class LocalService(AbstractContextManager["LocalService"]):
         asked = _REVIEWS.fullmatch(urlsplit(path).path)
         if asked is None:
             raise HistoryNeededError(path)
-        found, objects = self._read_for_review(unquote(asked["namespace"]))
-        self._note_unread(objects, is_review=True)
+        found, objects = self._read(unquote(asked["namespace"]), lambda _: True)
+        self._note_unread(objects)
         self._reviews.evaluation, self._evaluation = found, None  # a review changes the cluster
-        return self._respond("POST", path, {**document, "spec": self._with_scheduler(document["spec"])})
+        answer = self._respond("POST", path, {**document, "spec": self._with_scheduler(document["spec"])})
+        return self._qualify(answer)
 
     def _review_cluster(self, document: Json) -> LocalAnswer:
         try:
@@ -156,8 +190,8 @@ class LocalService(AbstractContextManager["LocalService"]):
         if keeps_cluster and self._evaluation is not None:
             evaluation = self._evaluation  # of the pod that the same command explains
         else:
-            evaluation, objects = self._read_for_review("")
-            self._note_unread(objects, is_review=True)
+            evaluation, objects = self._read("", lambda _: True)
+            self._note_unread(objects)
         if keeps_cluster:
             pods = spec.node_groups.pods if spec.node_groups is not None else ()
             evaluation.add_node_groups(self._reader.read_node_groups(pods))
@@ -188,8 +222,8 @@ class LocalService(AbstractContextManager["LocalService"]):
             self._evaluation, objects = self._read(
                 question.namespace, lambda pods: any(map(has_volumes, question.choose(pods)))
             )
-            self._note_unread(objects, is_review=False)
-        self._require_pods(question)
+            self._note_unread(objects, question.choose(objects.pods))
+        self._require_objects(question)
         pods = [
             pod
             for pod in question.choose(list(self._evaluation.pods.values()))
@@ -204,8 +238,8 @@ class LocalService(AbstractContextManager["LocalService"]):
         frames = ((frame, codec.encode(frame)) for frame in self._evaluation.decide(pods))
         self._store.writer.store(frames)
 
-    def _require_pods(self, question: _Question) -> None:
-        """Raise NoPodError for a pod that the question names and that is not in the cluster or has ended.
+    def _require_objects(self, question: _Question) -> None:
+        """Raise NoObjectError for a pod or node that the question names and that is not in the cluster, or has ended.
 
         A pod that waits for scheduling gates is in the cluster; the caller explains it from the Pod object.
         """
@@ -213,37 +247,77 @@ class LocalService(AbstractContextManager["LocalService"]):
         here = {name for namespace, name in self._evaluation.pods if namespace == question.namespace}
         for name in sorted(question.names - here):
             similar = tuple(get_close_matches(name, here, n=MAX_SIMILAR, cutoff=0.5))
-            raise NoPodError(f'pods "{name}" not found among the pods that have not ended', similar)
+            raise NoObjectError(f'pods "{name}" not found among the pods that have not ended', similar)
         for name in sorted(question.names):
             pod = self._evaluation.pods[question.namespace, name]
             if not self._evaluation.has_node_of(pod):
-                raise NoPodError(f'pods "{name}" is on node {pod.spec.node_name}, which does not exist')
+                raise NoObjectError(f'pods "{name}" is on node {pod.spec.node_name}, which does not exist')
+        for node in sorted(question.nodes - self._evaluation.node_names):
+            similar = tuple(get_close_matches(node, self._evaluation.node_names, n=MAX_SIMILAR, cutoff=0.5))
+            raise NoObjectError(f'nodes "{node}" not found{self._name_pods_of(node)}', similar)
 
-    def _read_for_review(self, namespace: str) -> tuple[ClusterEvaluation, ClusterListing]:
-        """Return the cluster with storage, for a review. Raises ReadError if it has no nodes to review."""
-        evaluation, listing = self._read(namespace, lambda _: True)
-        if not listing.nodes:
-            raise ReadError(404, "the cluster has no nodes")
-        return evaluation, listing
+    def _name_pods_of(self, node: str) -> str:
+        """Return a clause with the pods that name a node which does not exist; "" if none does."""
+        assert self._evaluation is not None
+        left = [f"{space}/{name}" for (space, name), p in self._evaluation.pods.items() if p.spec.node_name == node]
+        more = f" and {len(left) - MAX_SIMILAR} more" if len(left) > MAX_SIMILAR else ""
+        return f"; pods that name it: {', '.join(left[:MAX_SIMILAR])}{more}" if left else ""
 
     def _read(
         self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]
     ) -> tuple[ClusterEvaluation, ClusterListing]:
         listing = self._reader.read(namespace, needs_storage)
+        self._is_partial = listing.is_partial
+        self._announce()
+        self._announce = lambda: None
         try:
             return ClusterEvaluation(listing, self._config, IN_TREE), listing
         except (ManifestError, ConfigError) as e:
             raise UnusableInputError(str(e)) from e
 
-    def _note_unread(self, found: ClusterListing, *, is_review: bool) -> None:
-        """Pass to `note` what the answer lacks; a question about pods that exist needs only what these name."""
-        kinds = {kind.plural for kind in found.unread}
-        if not is_review:
+    def _note_unread(self, found: ClusterListing, pods: Sequence[Pod] | None = None) -> None:
+        """Pass to `note`, in at most two lines, what the answer lacks that concerns the pods in question.
+
+        Without `pods` the question is about pods that do not exist or about the whole cluster, which everything
+        concerns. That pods of other namespaces are unknown is in the headline.
+        """
+        kinds = {kind.plural for kind in found.unread} - {"pods"}
+        if pods is not None:
             kinds -= {"priorityclasses", "resourceclaimtemplates"}
-            if not any(pod.spec.resource_claims for pod in found.pods):
-                kinds -= {*DEVICES, DEVICE_TAINT_RULES.name}
-        for sentence in found.format_unread(kinds):
+            kinds -= {kind for kind, concerns in _CONCERNS.items() if not concerns(pods, found.pods)}
+        first, *others = found.format_unread(kinds) or [""]
+        for sentence in filter(None, (first, "; ".join(others))):
             self._note(sentence)
+
+
+def _has_claims(pods: Sequence[Pod], _all: Sequence[Pod]) -> bool:
+    return any(pod.spec.resource_claims for pod in pods)
+
+
+def _can_preempt(pods: Sequence[Pod], others: Sequence[Pod]) -> bool:
+    """Return whether any of the pods waits and has a higher priority than a pod on a node."""
+    lowest = min((pod.spec.priority or 0 for pod in others if pod.spec.node_name), default=0)
+    return any((pod.spec.priority or 0) > lowest for pod in pods if not pod.spec.node_name)
+
+
+def _are_scored(pods: Sequence[Pod], _all: Sequence[Pod]) -> bool:
+    """Return whether a score decides about any of the pods, which is on a node already."""
+    return any(pod.spec.node_name for pod in pods)
+
+
+def _select_namespaces(pods: Sequence[Pod], others: Sequence[Pod]) -> bool:
+    """Return whether an affinity term of the pods, or of those on nodes, selects namespaces by their labels."""
+    return any(b'"namespaceSelector":{' in msgspec.json.encode(pod.spec.affinity) for pod in (*pods, *others))
+
+
+# Whether a kind that was not read concerns a question, by the pods in question and all pods.
+_CONCERNS: Final[Mapping[str, Callable[[Sequence[Pod], Sequence[Pod]], bool]]] = {
+    **dict.fromkeys((*DEVICES, DEVICE_TAINT_RULES.name), _has_claims),
+    **dict.fromkeys(("services", "replicationcontrollers", "replicasets", "statefulsets"), _are_scored),
+    "poddisruptionbudgets": _can_preempt,
+    "namespaces": _select_namespaces,
+    "podgroups": lambda pods, _all: any(pod.spec.scheduling_group for pod in pods),
+}
 
 
 class _Question:
@@ -254,6 +328,7 @@ class _Question:
         url = urlsplit(path)
         query = parse_qs(url.query)
         self.names: frozenset[str] = frozenset()
+        self.nodes: frozenset[str] = frozenset()  # that have to exist
         self.node = self.pod_group = ""
         self.is_pending = False
         pending, node, named = (
@@ -267,8 +342,9 @@ class _Question:
             self.is_pending = True
         elif node:
             self.node = unquote(node["node"])
+            self.nodes = frozenset({self.node})
         elif named and named["resource"] in _ABOUT_ONE_POD and "attempt" not in query:
-            self.names = frozenset({unquote(named["name"])})
+            self.names, self.nodes = frozenset({unquote(named["name"])}), frozenset(query.get("node", ()))
         elif named and named["resource"] == "podgroupplacements":
             self.pod_group = unquote(named["name"])
         elif named and named["resource"] == "podcomparisons":

@@ -284,7 +284,14 @@ def _read_live(
     elif arguments.groups is not None:
         raise CliError(_NOT_WAITING)
     return live_objects.build_live_pod(
-        at, fate, was_read=lookup.known, state=state, replaced_by=replaced_by, queue=queue, node_groups=groups
+        at,
+        fate,
+        was_read=lookup.known,
+        pod=lookup.pod,
+        state=state,
+        replaced_by=replaced_by,
+        queue=queue,
+        node_groups=groups,
     )
 
 

@@ -44,11 +44,11 @@ def build_screen(answer: PendingPods, view: ViewOptions) -> list[Block]:
     pods = answer["pods"]
     shown = pods if view.piped or view.wide else pods[:_MAX_PODS]
     left_out = len(pods) - len(shown)
-    is_evaluated = answer.get("source") == "evaluated"
+    is_local = "source" in answer  # there are no attempts
     sections: list[list[Block]] = [
         [TextLine(sentence, "strong")],
         [] if view.piped or not view.headers else [_groups(answer["groups"], view)],
-        [(_evaluated_pods if is_evaluated else _pods)(shown, view)] if shown else [],
+        [(_pods_without_attempts if is_local else _pods)(shown, view)] if shown else [],
         [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
         [] if view.piped else [TextLine("more: kubectl herodotus pod NAME (why it is pending)", "dim")],
     ]
@@ -76,7 +76,7 @@ def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 
 
-def _evaluated_pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
+def _pods_without_attempts(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
     rows = [[f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", _reason(p)] for p in pods]
     return build_table(("POD", "AGE", "REASON"), rows)
 

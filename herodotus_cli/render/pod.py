@@ -162,10 +162,7 @@ def _headline(answer: Json, view: ViewOptions, *, is_first: bool = True) -> list
     elif outcome["state"] == "Failed":
         failed = next(p for p in reversed(outcome["phases"]) if p["status"] != "Success")
         if answer["attempt"]["source"] == "evaluated" and failed["phase"] != _POD_GROUP:
-            return [
-                headline(f"The pod {answer['message']}.", None) if is_first else TextLine(f"It {answer['message']}."),
-                TextLine(text.replace(f"On {node}: ", f"It would go to {node}: ", 1)),
-            ]
+            return [headline(text, None) if is_first else TextLine(text)]
         first = f"Decided for {node}, but {failed['phase']} failed: {failed['message'] or failed['status']}"
     if not first:
         sign = "" if view.piped else "✓ " if node else "✗ "
@@ -210,6 +207,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
             ("NOT EVALUATED", f"{format_count(n, 'node')}: {NOT_EVALUATED.get(why, why)}")
             for why, n in answer["nodes"]["notEvaluated"].items()
         ),
+        ("CONDITION", _condition(answer, view)),
         ("POD GROUP", _pod_group(answer)),
         *(("DEVICES", text) for text in _devices(answer)),
         *(("PREEMPTION", text) for text in _preemption(answer)),
@@ -220,6 +218,16 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         *(("NOTE", note) for note in answer["notes"]),
     ]
     return [(label, text) for label, text in labelled if text]
+
+
+def _condition(answer: Json, view: ViewOptions) -> str:
+    """Return what the pod's scheduler reported in the condition PodScheduled; "" if the screen says it elsewhere."""
+    live = answer.get("live") or {}
+    condition = live.get("condition")
+    if not condition or "state" in live or condition["message"] in ("", answer["message"]):
+        return ""
+    since = f" {format_ago(condition['at'], view)}" if condition["at"] else ""
+    return f"PodScheduled {condition['reason']}{since}: {condition['message']}"
 
 
 def _pod_group(answer: Json) -> str:

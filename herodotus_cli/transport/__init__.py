@@ -73,16 +73,15 @@ def connect(connection: ConnectionSettings, environ: Mapping[str, str]) -> Trans
     return ClusterTransport(transport, connection.cluster) if connection.cluster else transport
 
 
-def open_local(connection: ConnectionSettings, environ: Mapping[str, str], because: str = "") -> LocalTransport:
+def open_local(connection: ConnectionSettings, environ: Mapping[str, str]) -> LocalTransport:
     """Return the local transport of a connection: the same one for each call, so that the cluster is read once.
 
-    `because` is the right that the user lacks to reach a decisions service. Raises CliError if local mode is not
-    installed.
+    Raises CliError if local mode is not installed.
     """
     from herodotus_cli.transport.local import LocalTransport
 
     if connection not in _local:
-        _local[connection] = LocalTransport(connection, lambda: _open_proxy(connection, environ), because)
+        _local[connection] = LocalTransport(connection, lambda: _open_proxy(connection, environ))
     return _local[connection]
 
 

@@ -141,9 +141,8 @@ class KubectlTransport:
 
         if not local.is_installed():
             raise CliError(failure.message, [*failure.hints, local.describe_installation()])
-        because = "" if isinstance(failure, ServiceMissingError) else failure.hints[0]
         try:
-            return ask(open_local(self._connection, self._environ, because))
+            return ask(open_local(self._connection, self._environ))
         except ProxyStartError:
             raise failure from None
 

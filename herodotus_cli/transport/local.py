@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-HEADER = ("evaluated now with kube-scheduler {rules}", "nothing was recorded; {origin}")  # each within 80 columns
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
+_RIGHTS_HINT = "local mode needs to list nodes, and pods of all namespaces or of the one in question: -n NAMESPACE"
 _HISTORY_HINTS = (
     "record what your scheduler decides from now on, with a read-only observer:",
     f"  {OBSERVE}",
@@ -64,17 +64,13 @@ class LocalTransport:
     answered from what was read then.
     """
 
-    def __init__(
-        self, connection: ConnectionSettings, open_proxy: Callable[[], KubectlProxy], because: str = ""
-    ) -> None:
+    def __init__(self, connection: ConnectionSettings, open_proxy: Callable[[], KubectlProxy]) -> None:
         """Prepare without reading the cluster. Raises CliError if local mode is not installed.
 
-        `open_proxy` returns the command's proxy to the API server. `because` is the right that the user lacks to reach
-        a decisions service, or "".
+        `open_proxy` returns the command's proxy to the API server.
         """
         if not is_installed():
             raise CliError("error: local mode is not installed", [describe_installation()])
-        self._because = because
         self._connection, self._open_proxy = connection, open_proxy
         self._opened: LocalService | None = None
         self._stack, self._progress = ExitStack(), ProgressLine()
@@ -100,17 +96,17 @@ class LocalTransport:
         raise CliError(_HISTORY, _HISTORY_HINTS)
 
     def _answer(self, ask: Any) -> Json:
-        from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
+        from herodotus_local.errors import HistoryNeededError, NoObjectError, ReadError, UnusableInputError
 
         try:
             response: LocalAnswer = ask(self._service())
         except HistoryNeededError:
             raise NoHistoryError(_HISTORY, _HISTORY_HINTS) from None
-        except NoPodError as e:
+        except NoObjectError as e:
             raise NotEvaluatedError("NotFound", str(e), {"similar": list(e.similar)}) from None
         except ReadError as e:
             reason = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}.get(e.code, f"code {e.code}")
-            hints = ["local mode needs to list nodes and pods: kubectl auth can-i list nodes"] if e.code == 403 else []
+            hints = [_RIGHTS_HINT] if e.code == 403 else []
             raise NotEvaluatedError(reason, e.message, hints=hints) from None
         except (OSError, HTTPException) as e:
             raise CliError(f"error: kubectl proxy did not answer: {e}") from None
@@ -139,13 +135,9 @@ class LocalTransport:
         from herodotus_local.service import LocalService
 
         choice = find_configuration(fetch, self._connection.scheduler_config, self._connection.kubernetes_version)
-        if self._because:
-            print_to_stderr(
-                "you may not reach a decisions service in this cluster, if there is one", f"  {self._because}"
-            )
-        header = (line.format(rules=choice.rules, origin=choice.origin) for line in HEADER)
-        print_to_stderr(*header, *choice.notes)
-        return stack.enter_context(LocalService(reader, choice.configuration, _note, progress.report_decided))
+        announce = partial(print_to_stderr, choice.header, *choice.notes)
+        service = LocalService(reader, choice.configuration, _note, progress.report_decided, announce)
+        return stack.enter_context(service)
 
 
 def review_files(paths: Sequence[str], connection: ConnectionSettings, document: Json) -> Json:

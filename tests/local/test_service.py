@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from herodotus_local.cluster_reader import ClusterReader
 from herodotus_local.configuration import find_configuration
-from herodotus_local.errors import HistoryNeededError, NoPodError, ReadError, UnusableInputError
+from herodotus_local.errors import HistoryNeededError, NoObjectError, ReadError, UnusableInputError
 from herodotus_local.service import LocalService
 from scheduler.config import Configuration
 from tests.local.api_server import ApiServer, node, pod
@@ -151,7 +152,7 @@ def test_a_question_about_the_past_is_refused(local: Open, path: str) -> None:
 
 
 def test_an_unknown_pod_is_named_with_similar_ones(local: Open) -> None:
-    with pytest.raises(NoPodError, match='pods "wait" not found') as e:
+    with pytest.raises(NoObjectError, match='pods "wait" not found') as e:
         local(ApiServer(CLUSTER)).get(f"{API}/namespaces/shop/podexplanations/wait")
     assert e.value.similar == ("waits",)
 
@@ -195,18 +196,86 @@ def test_unreadable_storage_is_unknown_and_not_absent(local: Open, notes: list[s
     ]
 
 
-def test_where_only_one_namespace_may_be_read_its_pods_count(local: Open, notes: list[str]) -> None:
-    api = ApiServer([*CLUSTER, pod("theirs", cpu="7", on="worker-2", namespace="ml")], forbidden=["pods"])
-    found = document(local(api), "namespaces/shop/podexplanations/waits")
+UNREAD_IN_NAMESPACE = ["pods", "namespaces", "services", "replicasets", "poddisruptionbudgets", "podgroups"]
+
+
+def test_where_only_one_namespace_may_be_read_the_headline_says_so(local: Open, notes: list[str]) -> None:
+    api = ApiServer([*CLUSTER, pod("theirs", cpu="7", on="worker-2", namespace="ml")], forbidden=UNREAD_IN_NAMESPACE)
+    service = local(api)
+    found = document(service, "namespaces/shop/podexplanations/waits")
     assert found["outcome"]["node"] == "worker-2"  # which is full, but the user may not know
-    assert notes == [
-        "pods cannot be read: pods of other namespaces are not counted, and nodes seem to have more free than they have"
+    assert found["headline"].startswith(
+        "The pod may fit: pods of other namespaces were not read; default-scheduler has not placed it yet. It would go"
+        " to worker-2: "
+    )
+    huge = document(service, "namespaces/shop/podexplanations/huge")
+    assert huge["headline"].endswith("But pods of other namespaces were not read, so nodes may have less free.")
+    assert [each["checked"] for each in huge["suggestions"]] == [False] * len(huge["suggestions"])
+    assert notes == []  # nothing else that was not read concerns these pods
+
+
+def test_objects_of_the_one_readable_namespace_count(local: Open, notes: list[str]) -> None:
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}, "spec": {}}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    forbidden = ["pods", "persistentvolumeclaims", "namespaces", "resourceclaims"]
+    selects = {"topologyKey": "zone", "namespaceSelector": {}, "labelSelector": {}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selects]}}
+    mine = pod(
+        "mine", volumes=[volume], affinity=affinity, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]
+    )
+    api = ApiServer([*CLUSTER, claim, mine], forbidden=forbidden)
+    document(local(api), "namespaces/shop/podexplanations/mine")
+    assert any(path.startswith("/api/v1/namespaces/shop/persistentvolumeclaims") for path in api.requests)
+    assert len(notes) == 2  # at most, and none about the claims of volumes, which were read
+    assert not any("persistentvolumeclaims" in note for note in notes)
+
+
+def test_without_the_right_to_nodes_pending_pods_have_the_reason_of_their_condition(
+    local: Open, notes: list[str]
+) -> None:
+    tried, untried = pod("tried"), pod("untried", namespace="ml")
+    tried["status"]["conditions"] = [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/2 nodes are available: 2 Insufficient cpu.",
+        }
     ]
-
-
-def test_without_the_right_to_nodes_there_is_no_answer(local: Open) -> None:
+    service = local(ApiServer([node("worker-1"), tried, untried, pod("runs", on="worker-1")], forbidden=["nodes"]))
+    found = document(service, "pendingpods")
+    assert [(p["pod"], p["reason"], p["attempt"], p["id"]) for p in found["pods"]] == [
+        ("untried", "no scheduler has tried it: it has no condition PodScheduled", 0, None),
+        ("tried", "Insufficient cpu", 0, None),
+    ]
+    assert found["source"] == "conditions"
+    assert notes == ["you may not list nodes: nothing is evaluated; the reasons are those of the pods' conditions"]
     with pytest.raises(ReadError, match="nodes is forbidden"):
-        local(ApiServer(CLUSTER, forbidden=["nodes"])).get(f"{API}/pendingpods")
+        service.get(f"{API}/namespaces/shop/podexplanations/tried")
+
+
+# --- clusters without nodes, and nodes that are gone
+
+
+def test_a_cluster_without_nodes_has_answers(local: Open) -> None:
+    service = local(ApiServer([pod("waits")]))
+    assert document(service, "pendingpods")["pods"][0]["reason"] == "no nodes available to schedule pods"
+    question = {"spec": {"capacity": {"object": pod("new")}}}
+    status = service.post(f"{API}/clusterreviews", question).document["status"]
+    assert status["headline"] == "0 more pods fit. The next one: no nodes available to schedule pods"
+    groups = service.post(f"{API}/clusterreviews", {"spec": {"nodeGroups": {}}}).document["status"]
+    assert groups["headline"] == "No node group is known in this cluster."
+
+
+def test_a_node_that_is_gone_is_not_found_with_the_pods_that_name_it(local: Open) -> None:
+    service = local(ApiServer([*CLUSTER, pod("lost", on="worker-9"), pod("lost", on="worker-9", namespace="ml")]))
+    with pytest.raises(NoObjectError, match='nodes "worker-9" not found; pods that name it: shop/lost, ml/lost'):
+        service.get(f"{API}/nodehistories/worker-9")
+    with pytest.raises(NoObjectError, match='pods "lost" is on node worker-9, which does not exist'):
+        service.get(f"{API}/namespaces/shop/podexplanations/lost")
+    with pytest.raises(NoObjectError, match='nodes "worker-9" not found'):
+        service.get(f"{API}/namespaces/shop/podexplanations/waits?node=worker-9")
+    assert "lost" not in [p["pod"] for p in document(service, "pendingpods")["pods"]]
 
 
 def test_an_invalid_quantity_is_named(local: Open) -> None:
@@ -247,23 +316,33 @@ def test_the_configuration_of_kube_scheduler_is_read_from_its_config_map() -> No
     mounted = scheduler_pod("--config=/etc/scheduler/config.yaml", volume={"configMap": {"name": "scheduler"}})
     found = find_configuration(ApiServer([mounted, CONFIG_MAP]).fetch)
     assert names(found.configuration) == ["packs"]
-    assert found.origin == "kube-scheduler's configuration /etc/scheduler/config.yaml"
+    assert found.origin == "its configuration"
 
 
 @pytest.mark.parametrize(
-    ("objects", "origin"),
+    ("objects", "header", "notes"),
     [
-        ([], "default profile, as its configuration is not visible here"),
-        ([scheduler_pod()], "kube-scheduler's default profile"),
+        ([], "default profile assumed", ()),
+        ([scheduler_pod()], "its default profile", ()),
         (
             [scheduler_pod("--config", "/etc/x", volume={"hostPath": {}})],
-            "default profile, because kube-scheduler's --config /etc/x cannot be read from here; name a copy: --config",
+            "default profile assumed",
+            ("note: kube-scheduler's --config /etc/x cannot be read from here; name a copy: --config",),
         ),
     ],
 )
-def test_the_origin_of_the_configuration_is_stated(objects: list[Json], origin: str) -> None:
+def test_the_origin_of_the_configuration_is_stated(objects: list[Json], header: str, notes: tuple[str, ...]) -> None:
     found = find_configuration(ApiServer(objects).fetch)
-    assert (names(found.configuration), found.origin) == (["default-scheduler"], origin)
+    assert (names(found.configuration), found.notes) == (["default-scheduler"], notes)
+    assert found.header == f"evaluated now with kube-scheduler v1.36.2 rules; {header}"
+
+
+def test_the_header_is_one_line_of_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / ("long" * 10 + ".yaml")
+    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    found = find_configuration(ApiServer([]).fetch, file=str(file), version="1.34")
+    assert found.header.endswith("longlong.yaml")
+    assert len(found.header) <= 80
 
 
 def test_the_feature_gates_of_kube_scheduler_apply() -> None:

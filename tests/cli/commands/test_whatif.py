@@ -204,7 +204,7 @@ def test_long_wait_prints_a_note(
     environ = fake_kubectl(tmp_path, f"sleep 0.5\ncat {tmp_path}/answer")
     file = written(tmp_path, json.dumps(POD))
     assert command("whatif", "-f", file, "-n", "shop", environ=environ).code == 0
-    assert capsys.readouterr().err == "note: waiting for the scheduler's answer to this what-if\n"
+    assert capsys.readouterr().err == "note: this what-if takes a moment to evaluate\n"
 
 
 def test_unknown_scheduler_suggests_scheduler_option(

@@ -59,13 +59,13 @@ def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, env=environ, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
 
 
-HEADER = "evaluated now with kube-scheduler v1.36.0 rules (the API server's version)"
+HEADER = "evaluated now with kube-scheduler v1.36.0 rules; default profile assumed"
 
 
 def test_a_cluster_without_a_service_is_evaluated(environ: dict[str, str]) -> None:
     done = run(environ, "pending", "-A", "-o", "json")
     assert done.returncode == 0, done.stderr
-    assert HEADER in done.stderr.splitlines()
+    assert done.stderr.splitlines() == [HEADER]
     reasons = {pod["pod"]: pod["reason"] for pod in json.loads(done.stdout)["pods"]}
     assert reasons == {"fits": "fits now; default-scheduler has not placed it yet", "huge": "Insufficient cpu"}
 

@@ -1,0 +1,50 @@
+"""List pending pods by their own conditions, for users who may not list nodes.
+
+The condition PodScheduled has the message with which the pod's scheduler left its last attempt. Nothing is evaluated.
+
+Does not own: reading (`cluster_reader`), which pods are pending (`service`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from herodotus_answers.pending import PendingPod, PendingPods, build_pending_pods
+from scheduler.engine.objects.times import parse_microseconds
+from scheduler.engine.objects.types import Pod
+
+_SCHEDULED: Final = "PodScheduled"
+_NOT_TRIED: Final = "no scheduler has tried it: it has no condition PodScheduled"
+
+
+def build_from_conditions(pods: Sequence[Pod], namespace: str) -> PendingPods:
+    """Return the document about pods without a node; `namespace` is that of the question, or "" for all."""
+    document = build_pending_pods([_read(pod) for pod in pods], now_us=time.time_ns() // 1000, namespace=namespace)
+    document["source"] = "conditions"
+    for listed in document["pods"]:
+        listed["id"] = None  # no attempt is recorded
+    return document
+
+
+def _read(pod: Pod) -> PendingPod:
+    """Return a pod as its condition describes it."""
+    meta = pod.metadata
+    condition = next((each for each in pod.status.conditions or () if each.type == _SCHEDULED), None)
+    created_us = parse_microseconds(meta.creation_timestamp)
+    owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
+    return PendingPod(
+        namespace=meta.namespace,
+        pod=meta.name,
+        uid=meta.uid,
+        owner=None if owner is None else f"{owner.kind}/{owner.name}",
+        profile=pod.spec.scheduler_name,
+        state="Untried" if condition is None else condition.reason or "Unschedulable",
+        attempt=0,
+        started_us=created_us,
+        message=_NOT_TRIED if condition is None else condition.message,
+        decision_id="",
+        pod_group=(pod.spec.scheduling_group and pod.spec.scheduling_group.pod_group_name) or "",
+        created_us=created_us,
+    )
