@@ -18,6 +18,7 @@ from herodotus_record.units import natural_sort_key
 
 if TYPE_CHECKING:  # `cluster_review` builds documents with this module's sentences
     from herodotus_answers.cluster_review import (
+        BlockedPod,
         Capacity,
         ClusterReviewStatus,
         Consolidation,
@@ -31,6 +32,15 @@ HIDDEN_REASON: Final = "for a reason that you may not see"  # the service masks 
 NO_NODE_GROUP: Final = "No node group is known in this cluster."
 _CORDONED: Final = CATALOGUE["unschedulable"]
 _NAMED: Final = 4  # node groups that fit
+DRAINED: Final = "Drained"  # cause of the placement of a pod that a drain evicted
+NOT_DRAINED: Final = "NodeNotDrained"  # cause of a pod that could be evicted, on a node with one that cannot be
+_CAUSES: Final = 2  # that keep a node from being drained
+_NAMED_PODS: Final = 2
+_BLOCKING: Final = {  # by the cause of a blocked pod
+    "LocalStorage": "{pods} would lose local storage (--delete-emptydir-data)",
+    "NoController": "no controller replaces {pods} (--force)",
+    "DaemonSet": "a DaemonSet owns {pods} (--ignore-daemonsets)",
+}
 
 
 def format_cluster_headline(status: ClusterReviewStatus) -> str:
@@ -97,14 +107,37 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
         )
         finds, stays = "finds" if placed == 1 else "find", "stays" if pending == 1 else "stay"
         parts.append(f"{placed} of {pluralize(total, noun)} {finds} a node, {pending} {stays} Pending: {why}")
-    if blocked:
-        nodes = len({pod["node"] for pod in blocked})
-        parts.append(f"{pluralize(len(blocked), 'pod')} on {pluralize(nodes, 'node')} cannot be evicted")
     if status["deleted"]:
         parts.append(f"{pluralize(len(status['deleted']), 'pod')} would end without a replacement")
     if status["pending"]:
         parts.append(f"{pluralize(len(status['pending']), 'pending pod')} would get a node")
-    return "; ".join(parts) + "." if parts else "No pod moves, and none that is pending gets a node."
+    text = "; ".join(parts)
+    if blocked:
+        return f"Not drainable: {_describe_blocked(blocked)}." + f" {text}." * bool(text)
+    if any(pod["cause"] == DRAINED for pod in placements):
+        text = f"Drainable: {text[:1].lower()}{text[1:]}"
+    return f"{text}." if text else "No pod moves, and none that is pending gets a node."
+
+
+def _describe_blocked(blocked: Iterable[BlockedPod]) -> str:
+    """Return what keeps pods from being evicted: each budget, and each kind of pod that kubectl does not delete."""
+    causes: dict[str, list[str]] = {}
+    for pod in blocked:
+        budget = f"PodDisruptionBudget {pod['namespace']}/{pod['budget']}" if pod["budget"] else ""
+        cause = _BLOCKING.get(pod["cause"], pod["cause"])
+        if pod["cause"] == "Budget":
+            cause = f"{budget} allows no eviction of {{pods}}" if budget else "several budgets select {pods}"
+        if pod["cause"] != NOT_DRAINED:
+            causes.setdefault(cause, []).append(pod["name"])
+    shown = list(causes.items())[:_CAUSES]
+    texts = [cause.format(pods=_join_names(sorted(names, key=natural_sort_key))) for cause, names in shown]
+    more = len(causes) - len(shown)
+    return "; ".join([*texts, *([f"{more} more"] if more else [])])
+
+
+def _join_names(names: list[str]) -> str:
+    left = len(names) - _NAMED_PODS
+    return ", ".join(names[:_NAMED_PODS]) + (f" and {left} more" if left > 0 else "")
 
 
 def _find_reason(message: str) -> str:

@@ -22,7 +22,7 @@ class FileReader:
         self._paths, self._note = paths, note
 
     def read(self, _namespace: str, _needs_storage: Callable[[Sequence[Pod]], bool]) -> ClusterListing:
-        """Return all objects of the files that scheduling reads. Raises UnusableInputError for an invalid one."""
+        """Return all objects of the files that scheduling reads. Raises UnusableInputError for an invalid one, or without nodes."""
         found, skipped = ClusterListing(), set[str]()
         try:
             check_stdin(self._paths)
@@ -39,6 +39,8 @@ class FileReader:
                     found.others.append(obj)
         except ManifestError as e:
             raise UnusableInputError(str(e)) from e
+        if not found.nodes:
+            raise UnusableInputError("the files have no nodes")
         if skipped:
             self._note(f"skipped: {', '.join(sorted(skipped))}")
         return found

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, cut_first_sentence
+from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, cut_first_sentence
 from herodotus_cli.render import node_groups, upgrade
 from herodotus_cli.render.formatting import format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import (
@@ -74,7 +74,7 @@ def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Bloc
             lambda p: (p["fromNode"] or "–", cut_first_sentence(p["reason"])),
             every_row,
         ),
-        _table("BLOCKED", ("ON", "WHY"), status["blocked"], lambda p: (p["node"], p["message"]), every_row),
+        _blocked(status["blocked"], every_row),
         _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, every_row),
         _table("PENDING, GETS A NODE", ("TO", "DECIDED BY"), status["pending"], lambda p: _move(p)[1:], every_row),
         _table("ENDS", ("ON", "WHY"), status["deleted"], _end, every_row),
@@ -100,6 +100,25 @@ def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any,
     shown = pods if every_row else pods[:_ROWS]
     rows = [(f"{pod['namespace']}/{pod['name']}", *cells(pod)) for pod in shown]
     return [build_table((title, *columns), rows), *_more(len(pods) - len(shown), "pod")] if rows else []
+
+
+def _blocked(pods: Sequence[Json], every_row: bool) -> list[Block]:
+    """Return a table of the pods that keep a node from being drained, and a line about the others on such nodes."""
+    own = [pod for pod in pods if pod["cause"] != NOT_DRAINED]
+    table = _table("BLOCKED", ("ON", "WHY"), own, lambda p: (p["node"], _explain_blocked(p)), every_row)
+    others = len(pods) - len(own)
+    if not others:
+        return table
+    stay = "1 other pod stays" if others == 1 else f"{others} other pods stay"
+    why = "kubectl drain evicts no pod of a node with one that it cannot delete"
+    return [*table, TextLine(f"{stay} too: {why}.", "dim")]
+
+
+def _explain_blocked(pod: Json) -> str:
+    """Return kubectl's message, or what the API server says about the budget, without the sentence that all have."""
+    message = str(pod["message"])
+    _, end, about = message.partition("would violate the pod's disruption budget. ")
+    return about if end else message
 
 
 def _more(left: int, noun: str) -> list[Block]:

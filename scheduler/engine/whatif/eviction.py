@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from herodotus_answers.cluster_headlines import DRAINED, NOT_DRAINED
 from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.cluster_review import BlockedPod, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
@@ -64,7 +65,7 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
         else:
             evicted.append(pod)
     if refused:
-        refused += [(pod, ("NodeNotDrained", _NOT_DRAINED)) for pod in evicted]
+        refused += [(pod, (NOT_DRAINED, _NOT_DRAINED)) for pod in evicted]
         for pod, (cause, message) in refused:
             result.block(pod, _block(simulation, pod, node, cause, message))
         return
@@ -105,7 +106,7 @@ def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> boo
         simulation.budgets.delete(pod.pod)
     elif simulation.budgets.evict(pod.pod) is not None:
         return False
-    simulation.evict(pod, node, "Drained")
+    simulation.evict(pod, node, DRAINED)
     return True
 
 

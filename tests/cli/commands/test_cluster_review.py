@@ -167,9 +167,33 @@ def test_short_form_of_pods_that_stay_pending_has_their_reason() -> None:
 
 
 def test_short_form_of_pods_that_cannot_be_evicted() -> None:
-    blocked = [fill(BlockedPod, namespace="shop", name="web-0", node="n0", cause="Budget")]
+    blocked = [fill(BlockedPod, namespace="shop", name="web-0", node="n0", cause="Budget", budget="web")]
     brief = shorten(build_cluster_review(a_status(blocked=blocked)))
-    assert (brief["code"], brief["headline"]) == ("not-evicted", "1 pod on 1 node cannot be evicted.")
+    verdict = "Not drainable: PodDisruptionBudget shop/web allows no eviction of web-0."
+    assert (brief["code"], brief["headline"]) == ("not-evicted", verdict)
+
+
+@pytest.mark.parametrize(
+    ("blocked", "verdict"),
+    [
+        (
+            [("Budget", "web-10", "web"), ("Budget", "web-9", "web"), ("Budget", "web-11", "web")],
+            "PodDisruptionBudget shop/web allows no eviction of web-9, web-10 and 1 more.",
+        ),
+        ([("Budget", "web-0", "")], "several budgets select web-0."),
+        (
+            [("NoController", "bare", ""), ("NodeNotDrained", "web-0", ""), ("LocalStorage", "cache", "")],
+            "no controller replaces bare (--force); cache would lose local storage (--delete-emptydir-data).",
+        ),
+    ],
+    ids=["budget", "several-budgets", "refused"],
+)
+def test_verdict_on_a_drain_names_each_cause_once(blocked: list[tuple[str, str, str]], verdict: str) -> None:
+    pods = [
+        fill(BlockedPod, namespace="shop", name=name, node="n0", cause=cause, budget=budget)
+        for cause, name, budget in blocked
+    ]
+    assert build_cluster_review(a_status(blocked=pods))["status"]["headline"] == f"Not drainable: {verdict}"
 
 
 def test_headline_of_an_answer_that_is_not_complete_has_its_progress() -> None:
@@ -268,7 +292,7 @@ def test_a_cluster_without_node_groups_is_one_line_and_no_error(cluster: Path) -
 def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.yaml").write_text("kind: Pod\nmetadata: {name: x}\n")
     assert command("whatif", "drain", "n0", "--cluster-file", str(tmp_path / "x.yaml")).code == 1
-    assert "the cluster has no nodes" in capsys.readouterr().err
+    assert "the files have no nodes" in capsys.readouterr().err
 
 
 def test_a_group_that_does_not_fit_says_where_it_stops() -> None:
