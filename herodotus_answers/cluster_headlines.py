@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # `cluster_review` builds documents with this module's senten
         ReviewedPlacement,
         UpgradeReview,
     )
-    from herodotus_answers.node_groups import NodeGroupReview, PodVerdicts, ScaleDown
+    from herodotus_answers.node_groups import NodeGroupCondition, NodeGroupReview, PodVerdicts, ScaleDown
 
 GROUP_UNSCHEDULABLE: Final = CATALOGUE["group-unschedulable"]  # of a pod that fits, but whose group does not
 HIDDEN_REASON: Final = "for a reason that you may not see"  # the service masks the message
@@ -36,6 +36,17 @@ DRAINED: Final = "Drained"  # cause of the placement of a pod that a drain evict
 NOT_DRAINED: Final = "NodeNotDrained"  # cause of a pod that could be evicted, on a node with one that cannot be
 _CAUSES: Final = 2  # that keep a node from being drained
 _NAMED_PODS: Final = 2
+# Types of conditions that are none of an object's own.
+EVENT: Final = "Event"
+PHASE: Final = "Phase"
+_HINDERS: Final = {  # how a condition that hinders a group is worded, by the kind of its object and its type
+    ("NodePool", "Ready"): "is not ready",
+    ("NodeClaim", "Launched"): "is not launched",
+    ("NodeClaim", "Registered"): "is launched, its node has not joined",
+    ("NodeClaim", "Initialized"): "has a node that is not initialized",
+    ("node group", "ScaleUp"): "is in backoff after a failed scale-up",
+    ("node group", "Health"): "is unhealthy",
+}
 _BLOCKING: Final = {  # by the cause of a blocked pod
     "LocalStorage": "{pods} would lose local storage (--delete-emptydir-data)",
     "NoController": "no controller replaces {pods} (--force)",
@@ -70,6 +81,26 @@ def cut_first_sentence(message: str) -> str:
     """Return kube-scheduler's message about a pod without the sentences on claims and preemption."""
     sentence, end, _ = message.partition(". ")
     return sentence + end.strip()
+
+
+def find_problems(conditions: Iterable[NodeGroupCondition]) -> list[tuple[NodeGroupCondition, str]]:
+    """Return those conditions that keep a group from getting a node, each with a clause such as `is not launched`.
+
+    Of an object the first counts, because the others follow from it.
+    """
+    problems: dict[str, tuple[NodeGroupCondition, str]] = {}
+    for condition in conditions:
+        kind = "node group" if condition["object"].startswith("node group ") else condition["object"].partition("/")[0]
+        clause = _HINDERS.get((kind, condition["type"]), "")
+        if condition["type"] == EVENT:
+            clause = condition["reason"]
+        elif condition["type"] == PHASE:
+            clause = f"is {condition['status']}, its node has not joined"
+        elif condition["status"] not in ("False", "Unknown", "Backoff", "Unhealthy"):
+            clause = ""
+        if clause:
+            problems.setdefault(condition["object"], (condition, clause))
+    return list(problems.values())
 
 
 def format_verdicts(pod: PodVerdicts, hint: str = "") -> str:

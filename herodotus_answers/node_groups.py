@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypedDict
 
+from herodotus_answers.cluster_headlines import find_problems
 from herodotus_answers.declare import NotRequired
 from herodotus_record.discloses import Discloses
 
@@ -27,6 +28,7 @@ SHAPE_UNKNOWN: Final = "ShapeUnknown"
 # What a record has room for. 64 verdicts with two rejections each take 20 kB, which the spool compresses on delivery.
 MAX_RECORDED: Final = 64  # groups
 MAX_REPORTS: Final = 5  # events of autoscalers
+MAX_PROBLEMS: Final = 3  # conditions of a group
 MAX_RECORDED_BYTES: Final = 64 << 10
 
 # What is known of a group's nodes.
@@ -55,13 +57,16 @@ class NodeTemplate(TypedDict):
 
 
 class NodeGroupCondition(TypedDict):
-    """A condition of a NodePool or of one of its NodeClaims, or what cluster-autoscaler reports about a group."""
+    """What an autoscaler's object reports: a condition, the phase of a machine, an event, or a group's status."""
 
     object: Annotated[str, "What the condition is about, such as NodePool/default.", Discloses.NODES]
-    type: Annotated[str, "Type of the condition.", Discloses.NOTHING]
-    status: Annotated[str, "Status of the condition.", Discloses.NOTHING]
-    reason: Annotated[str, "Reason of the status; empty if none is given.", Discloses.NOTHING]
+    type: Annotated[str, "Type of the condition, or Phase of a machine, or Event.", Discloses.NOTHING]
+    status: Annotated[str, "Status of the condition, or the phase; empty for an event.", Discloses.NOTHING]
+    reason: Annotated[str, "Reason of the status or the event; empty if none is given.", Discloses.NOTHING]
     message: Annotated[str, "Message of the autoscaler.", Discloses.TEXT]
+    since: Annotated[
+        str, "Time since when it is so, or of the event's last occurrence; empty if unknown.", Discloses.NOTHING
+    ]
 
 
 class NodeGroup(TypedDict):
@@ -82,6 +87,7 @@ class NodeGroup(TypedDict):
     used: Annotated[dict[str, str], "What the nodes use of these limits.", Discloses.NOTHING]
     atLimit: Annotated[str, "Why no node can be added; empty if nothing known prevents it.", Discloses.NOTHING]
     weight: Annotated[int | None, "Weight of a NodePool; null if it has none.", Discloses.NOTHING]
+    taints: NotRequired[Annotated[list[str], "Taints of its nodes, written KEY[=VALUE]:EFFECT.", Discloses.NODES]]
     startupTaints: Annotated[list[str], "Taints that a new node loses by itself.", Discloses.NODES]
     disruptionBudgets: Annotated[list[str], "Disruption budgets of a NodePool.", Discloses.NOTHING]
     templates: Annotated[list[NodeTemplate], "Nodes that the group would add.", Discloses.PARTS]
@@ -182,7 +188,13 @@ def bound_node_groups(review: NodeGroupReview, notes: list[str]) -> RecordedNode
         names = {verdict["group"] for verdict in recorded}
         pods.append({**pod, "groups": recorded, "reports": pod["reports"][:MAX_REPORTS]})
     groups: list[NodeGroup] = [
-        {**group, "templates": [], "conditions": []} for group in review["groups"] if group["name"] in names
+        {
+            **group,
+            "templates": [],
+            "conditions": [condition for condition, _ in find_problems(group["conditions"])[:MAX_PROBLEMS]],
+        }
+        for group in review["groups"]
+        if group["name"] in names
     ]
     bounded: NodeGroupReview = {**review, "groups": groups, "pods": pods, "estimates": [], "conditions": []}
     return {"review": bounded, "omitted": len(review["groups"]) - len(groups), "notes": notes}

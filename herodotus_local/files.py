@@ -22,7 +22,10 @@ class FileReader:
         self._paths, self._note = paths, note
 
     def read(self, _namespace: str, _needs_storage: Callable[[Sequence[Pod]], bool]) -> ClusterListing:
-        """Return all objects of the files that scheduling reads. Raises UnusableInputError for an invalid one, or without nodes."""
+        """Return all objects of the files that scheduling reads.
+
+        Raises UnusableInputError for an invalid object, or if there are no nodes.
+        """
         found, skipped = ClusterListing(), set[str]()
         try:
             check_stdin(self._paths)

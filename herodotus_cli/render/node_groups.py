@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from herodotus_answers.cluster_headlines import NO_NODE_GROUP, format_node_group_count, format_verdicts
-from herodotus_cli.render.formatting import format_ago, format_count, natural_sort_key
+from herodotus_answers.cluster_headlines import (
+    EVENT,
+    NO_NODE_GROUP,
+    find_problems,
+    format_node_group_count,
+    format_verdicts,
+)
+from herodotus_cli.render.formatting import format_age_or_time, format_ago, format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
 
 if TYPE_CHECKING:
@@ -20,6 +26,8 @@ Json = Mapping[str, Any]
 ROWS = 20  # of each table: a screen's worth
 _SUMMARY_GROUPS = 6  # in the section of a pending pod's answer
 _REPORTS = 3
+_SUMMARY_REPORTS = 2
+_SUMMARY_PROBLEMS = 3
 _VERDICTS = {
     "Fits": "fits",
     "FitsAtLimit": "fits, but at its limit",
@@ -85,9 +93,45 @@ def build_summary(found: Json, view: ViewOptions) -> list[Block]:
     parts += [f"{more} more"] if more else []
     made = f"as of {format_ago(found['recordedAt'], view)}; now: " if "recordedAt" in found else ""
     rows = [("NODE GROUPS", f"{' · '.join(parts)} ({made}--node-groups)")] if found["groups"] else []
-    reports = found["pods"][0]["reports"]
-    rows += [("AUTOSCALER", f"{r['component']}: {r['reason']}: {r['message']}") for r in reports[:1]]
+    texts = [*_summarize_reports(found["pods"][0]["reports"]), *_summarize_problems(found, view)]
+    rows += [("AUTOSCALER" if number == 0 else "", text) for number, text in enumerate(texts)]
     return [labelled_rows(rows)] if rows else []
+
+
+def _summarize_reports(reports: Sequence[Json]) -> list[str]:
+    """Return the newest event of each kind about the pod, in the autoscalers' words."""
+    newest: dict[tuple[str, str], Json] = {}
+    for report in reports:
+        newest.setdefault((report["component"], report["reason"]), report)
+    shown = list(newest.values())[:_SUMMARY_REPORTS]
+    return [f"{report['component']}: {report['reason']}: {report['message']}" for report in shown]
+
+
+def _summarize_problems(found: Json, view: ViewOptions) -> list[str]:
+    """Return what keeps groups from getting nodes: failed launches, nodes that do not join, backoff.
+
+    Of each group the first counts. Groups that reject the pod come last.
+    """
+    rejecting = {v["group"] for v in found["pods"][0]["groups"] if v["verdict"] == "DoesNotFit"}
+    by_group = [
+        [f"{group['name']}: {_format_problem(*problem, view)}" for problem in find_problems(group["conditions"])]
+        for group in sorted(found["groups"], key=lambda group: group["name"] in rejecting)
+    ]
+    first = [texts[0] for texts in by_group if texts]
+    first += [_format_problem(*problem, view) for problem in find_problems(found["conditions"])]
+    left = sum(max(0, len(texts) - 1) for texts in by_group) + max(0, len(first) - _SUMMARY_PROBLEMS)
+    return [*first[:_SUMMARY_PROBLEMS], *([f"{left} more: nodegroups"] if left else [])]
+
+
+def _format_problem(condition: Json, clause: str, view: ViewOptions) -> str:
+    since = condition.get("since")  # records of earlier versions lack it
+    if condition["type"] == EVENT:
+        ago = f" {format_ago(since, view)}" if since else ""
+        return f"{condition['object']}: {clause}{ago}: {condition['message']}"
+    lasts = f" {'since' if view.utc else 'for'} {format_age_or_time(since, view)}" if since else ""
+    why = ": ".join(filter(None, (condition["reason"], condition["message"])))
+    subject = "" if condition["object"].startswith("node group ") else f"{condition['object']} "
+    return f"{subject}{clause}{lasts}{': ' if why else ''}{why}"
 
 
 def build_sections(found: Json, view: ViewOptions, *, whole: bool) -> list[list[Block]]:
@@ -151,11 +195,23 @@ def _where(rejection: Json) -> str:
 
 
 def _brief(verdict: Json, group: Json | None) -> str:
+    """Return in parentheses what matters most of a verdict: why not, or the group's size, weight and problem."""
     if verdict["verdict"] == "DoesNotFit":
-        return f" ({', '.join(r['plugin'] for r in verdict['rejections'])})"
+        return f" ({', '.join(_name_rejection(r, group) for r in verdict['rejections'])})"
     if verdict["atLimit"]:
         return f" ({verdict['atLimit']})"
-    return f" ({_size(group)} nodes)" if group and verdict["verdict"] == "Fits" else ""
+    if group is None or verdict["verdict"] != "Fits":
+        return ""
+    weight = f", weight {group['weight']}" if group.get("weight") is not None else ""
+    stuck = ", but see AUTOSCALER" if find_problems(group["conditions"]) else ""
+    return f" ({_size(group)} nodes{weight}{stuck})"
+
+
+def _name_rejection(rejection: Json, group: Json | None) -> str:
+    """Return the filter that rejects the pod, with the taints of the group if they are the reason."""
+    if group is not None and rejection["plugin"] == "TaintToleration" and group.get("taints"):
+        return f"taint {', '.join(group['taints'])}"
+    return str(rejection["plugin"])
 
 
 def _size(group: Json | None) -> str:
@@ -185,11 +241,20 @@ def _groups(found: NodeGroupReview, view: ViewOptions, every_row: bool) -> list[
     conditions = [*found["conditions"], *(c for group in groups for c in group["conditions"])]
     told = [c for c in conditions if every_row or c["status"] not in ("True", "Healthy", "NoActivity", "NoCandidates")]
     if told:
-        rows = [[c["object"], c["type"], c["status"] or "–", _join(c["reason"], c["message"])] for c in told]
+        rows = [
+            [
+                c["object"],
+                c["type"],
+                c["status"] or "–",
+                format_age_or_time(c.get("since"), view) or "–",
+                _join(c["reason"], c["message"]),
+            ]
+            for c in told
+        ]
         cut = rows if every_row else rows[:ROWS]
         sections.append(
             [
-                build_table(("AUTOSCALER", "CONDITION", "STATUS", "MESSAGE"), cut),
+                build_table(("AUTOSCALER", "CONDITION", "STATUS", "SINCE", "MESSAGE"), cut),
                 *_more(len(rows) - len(cut), "condition"),
             ]
         )
@@ -230,8 +295,7 @@ def _number(value: int | None) -> str:
 
 
 def _taints(group: Json) -> str:
-    taints = dict.fromkeys(taint for template in group["templates"] for taint in template["taints"])
-    return ", ".join(taints) or "–"
+    return ", ".join(group.get("taints", ())) or "–"
 
 
 def _daemons(group: Json) -> str:

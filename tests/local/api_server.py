@@ -18,7 +18,9 @@ COLLECTIONS = {
     "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "NodePool": "/apis/karpenter.sh/v1/nodepools",
-    "MachineDeployment": "/apis/cluster.x-k8s.io/v1beta1/machinedeployments",
+    "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
+    "MachineDeployment": "/apis/cluster.x-k8s.io/v1beta2/machinedeployments",
+    "Machine": "/apis/cluster.x-k8s.io/v1beta2/machines",
     "Event": "/api/v1/events",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
@@ -62,8 +64,8 @@ class ApiServer:
             return json.dumps(named[0]).encode()
         query = parse_qs(url.query)
         if collection == COLLECTIONS["Event"]:
-            of = query["fieldSelector"][0].rpartition("involvedObject.name=")[2]
-            found = [o for o in found if o["involvedObject"]["name"] == of]
+            fields = [each.split("=") for each in query["fieldSelector"][0].replace("involvedObject.", "").split(",")]
+            found = [o for o in found if all(o["involvedObject"].get(key) == value for key, value in fields)]
         wanted = query.get("labelSelector", [""])[0]
         if wanted:
             key, _, value = wanted.partition("=")

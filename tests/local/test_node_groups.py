@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from herodotus_answers.cluster_headlines import find_problems
 from herodotus_local.cluster_reader import ClusterReader
 from herodotus_local.errors import UnusableInputError
 from herodotus_local.service import LocalService
@@ -14,7 +15,7 @@ from tests.local.api_server import ApiServer, node, pod
 
 Json = dict[str, Any]
 API = "/apis/herodotus.dev/v1alpha1"
-KARPENTER, CLUSTER_API = ("nodepools", "nodeclaims"), ("machinedeployments", "machinesets")
+KARPENTER, CLUSTER_API = ("nodepools", "nodeclaims"), ("machinedeployments", "machinesets", "machines")
 
 
 def labelled(name: str, group: str) -> Json:
@@ -62,6 +63,74 @@ def test_groups_events_and_verdicts_are_read_with_the_users_rights() -> None:
     assert verdicts(status) == {"small": "Fits", "spot": "DoesNotFit"}
     assert [report["reason"] for report in status["nodeGroups"]["pods"][0]["reports"]] == ["NotTriggerScaleUp"]
     assert status["notes"] == []
+
+
+def test_what_keeps_groups_from_getting_nodes_is_read() -> None:
+    claim = {
+        "kind": "NodeClaim",
+        "metadata": {"name": "spot-a1", "labels": {"karpenter.sh/nodepool": "spot"}},
+        "status": {
+            "conditions": [
+                {"type": "Launched", "status": "True"},
+                {
+                    "type": "Registered",
+                    "status": "Unknown",
+                    "reason": "NodeNotFound",
+                    "message": "Node not registered with cluster",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                },
+                {"type": "Initialized", "status": "Unknown"},
+            ]
+        },
+    }
+    failed = {
+        "kind": "Event",
+        "metadata": {"name": "f", "namespace": "default"},
+        "involvedObject": {"kind": "NodeClaim", "name": "spot-b2"},
+        "reason": "InsufficientCapacityError",
+        "message": "all requested instance types were unavailable during launch",
+        "lastTimestamp": "2026-01-01T00:05:00Z",
+        "source": {"component": "karpenter"},
+    }
+    scale_up = EVENT | {
+        "metadata": {"name": "g", "namespace": "shop"},
+        "reason": "FailedScaleUp",
+        "message": "out of IPs",
+    }
+    deployment = {"kind": "MachineDeployment", "metadata": {"name": "md", "namespace": "capi"}, "spec": {"replicas": 2}}
+    machines = [
+        {
+            "kind": "Machine",
+            "metadata": {
+                "name": f"md-{phase}",
+                "namespace": "capi",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"cluster.x-k8s.io/deployment-name": "md"},
+            },
+            "status": {"phase": phase} | ({"nodeRef": {"name": "n0"}} if phase == "Running" else {}),
+        }
+        for phase in ("Provisioned", "Running")
+    ]
+    found = ask(ApiServer([*CLUSTER, claim, failed, scale_up, deployment, *machines]))["nodeGroups"]
+    problems = {
+        group["name"]: [(c["object"], clause, c["since"]) for c, clause in find_problems(group["conditions"])]
+        for group in found["groups"]
+    }
+    assert problems == {
+        "small": [],
+        "spot": [
+            ("NodeClaim/spot-a1", "is launched, its node has not joined", "2026-01-01T00:00:00Z"),
+            ("NodeClaim/spot-b2", "InsufficientCapacityError", "2026-01-01T00:05:00Z"),
+        ],
+        "md": [("Machine/md-Provisioned", "is Provisioned, its node has not joined", "2026-01-01T00:00:00Z")],
+    }
+    assert [r["reason"] for r in found["pods"][0]["reports"]] == ["NotTriggerScaleUp", "FailedScaleUp"]
+
+
+def test_events_of_autoscalers_are_read_only_where_they_have_objects() -> None:
+    api = ApiServer([each for each in CLUSTER if each is not POOL])
+    ask(api)
+    assert [path for path in api.requests if "/events" in path and "/namespaces/shop/" not in path] == []
 
 
 def test_apis_that_are_not_served_are_no_error() -> None:

@@ -34,7 +34,13 @@ from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.nodegroups.discovery import FoundGroups, NodeGroupError, find_groups
 from scheduler.engine.nodegroups.estimate import Estimator
 from scheduler.engine.nodegroups.limits import find_limit
-from scheduler.engine.nodegroups.reports import AutoscalerStatus, list_pool_conditions, list_reports
+from scheduler.engine.nodegroups.reports import (
+    AutoscalerStatus,
+    format_pool_source,
+    list_autoscaler_events,
+    list_group_conditions,
+    list_reports,
+)
 from scheduler.engine.nodegroups.scale_down import find_blockers
 from scheduler.engine.nodegroups.shapes import FoundGroup, format_taint
 from scheduler.engine.nodegroups.templates import TemplateNode, TemplateNodes
@@ -77,8 +83,8 @@ class NodeGroupAnswers:
 
     def describe(self) -> NodeGroupReview:
         """Return the groups and the autoscalers' conditions, without verdicts."""
-        by_pool = list_pool_conditions(self._objects)
-        groups = [self._describe_group(group, by_pool) for group in self.found.groups]
+        by_source = list_group_conditions(self._objects)
+        groups = [self._describe_group(group, by_source) for group in self.found.groups]
         matched = {name for group in self.found.groups for name in (group.name, group.source.replace(" ", "/"))}
         others = [r.conditions for name, r in self._status.groups.items() if name not in matched]
         return {
@@ -86,14 +92,20 @@ class NodeGroupAnswers:
             "pods": [],
             "estimates": [],
             "ungrouped": self.found.ungrouped,
-            "conditions": [*self._status.conditions, *(condition for each in others for condition in each)],
+            "conditions": [
+                *self._status.conditions,
+                *(condition for each in others for condition in each),
+                *list_autoscaler_events(self._objects),
+            ],
         }
 
-    def _describe_group(self, group: FoundGroup, by_pool: Mapping[str, list[NodeGroupCondition]]) -> NodeGroup:
+    def _describe_group(self, group: FoundGroup, by_source: Mapping[str, list[NodeGroupCondition]]) -> NodeGroup:
         templates = self._evaluator.known_templates(group)
         partly = group.requirements is not None or any(shape.labels or shape.taints for shape in group.shapes)
         reported = self._status.groups.get(group.name) or self._status.groups.get(group.source.replace(" ", "/"))
-        conditions = by_pool.get(group.name, []) if group.requirements is not None else []
+        is_pool = group.requirements is not None
+        taints = (*group.own_taints, *(taint for shape in group.shapes for taint in shape.taints))
+        conditions = by_source.get(format_pool_source(group.name) if is_pool else group.source, [])
         limits = [find_limit(group, template.shape.allocatable) for template in templates] or [find_limit(group)]
         return {
             "name": group.name,
@@ -107,6 +119,7 @@ class NodeGroupAnswers:
             "used": format_quantities({r: amount for r, amount in group.used.items() if r in group.limits}),
             "atLimit": limits[0] if all(limits) else "",
             "weight": group.weight,
+            "taints": list(dict.fromkeys(map(format_taint, taints))),
             "startupTaints": [format_taint(taint) for taint in group.startup_taints],
             "disruptionBudgets": group.budgets,
             "templates": [_describe_template(template) for template in templates],

@@ -23,11 +23,14 @@ from scheduler.engine.objects.autoscaling import (
     STATUS_KIND,
     STATUS_NAMESPACE,
     AutoscalingKind,
+    ConfigMap,
+    NodePool,
 )
 from scheduler.engine.objects.types import Object
 
 PAGE: Final = 500
 MAX_EVENTS: Final = 500  # about one pod
+_CLUSTER_EVENTS: Final = "default"  # namespace of the events about objects without one
 _NOT_FOUND: Final = 404
 _INVALID: Final = -1  # in place of a status code: an object that cannot be decoded
 _FORBIDDEN: Final = (401, 403)
@@ -56,15 +59,23 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 
 
 def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObjects:
-    """Return the objects that describe node groups, and the events about the pods NAMESPACE/NAME."""
+    """Return the objects that describe node groups, and the events about the pods NAMESPACE/NAME.
+
+    Events about NodeClaims are read where there is a NodePool, and cluster-autoscaler's own where it has a status.
+    """
     objects, unread = AutoscalingObjects(), dict[str, list[str]]()
     for kind in AUTOSCALING_KINDS:
         _add(objects, unread, kind, _list(get, kind, kind.paths))
     status = get(f"/api/v1/namespaces/{STATUS_NAMESPACE}/configmaps/{STATUS_CONFIG_MAP}")
     _add(objects, unread, STATUS_KIND, status if isinstance(status, int) else _decode_status(status))
-    for pod in pods:
-        namespace, _, name = pod.partition("/")
-        query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={name}"})
+    involved = [(*pod.split("/", 1), "Pod") for pod in pods]
+    if any(isinstance(obj, NodePool) for obj in objects.objects):
+        involved.append((_CLUSTER_EVENTS, "", "NodeClaim"))
+    if any(isinstance(obj, ConfigMap) for obj in objects.objects):
+        involved.append((STATUS_NAMESPACE, STATUS_CONFIG_MAP, "ConfigMap"))
+    for namespace, name, of in involved:
+        selector = f"involvedObject.kind={of}" + (f",involvedObject.name={name}" if name else "")
+        query = urlencode({"fieldSelector": selector})
         _add(objects, unread, EVENT_KIND, _list(get, EVENT_KIND, [f"/api/v1/namespaces/{namespace}/events?{query}"]))
     parts = [f"{', '.join(names)} cannot be read: {missing}" for missing, names in unread.items()]
     objects.note = "; ".join(parts)

@@ -8,28 +8,35 @@ The ConfigMap is YAML since cluster-autoscaler 1.30; the text of earlier version
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from herodotus_answers.cluster_headlines import EVENT, PHASE
 from herodotus_answers.node_groups import AutoscalerReport, NodeGroupCondition
 from scheduler.engine.objects.autoscaling import (
+    MACHINE_DEPLOYMENT_LABEL,
+    MACHINE_SET_LABEL,
     NODE_POOL_LABEL,
     STATUS_CONFIG_MAP,
     STATUS_NAMESPACE,
     ConfigMap,
     Event,
+    Machine,
     NodeClaim,
     NodePool,
+    ReportedCondition,
 )
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.kubernetes_yaml import YamlError, load_documents
 
 MAX_REPORTS: Final = 20  # about one pod, the newest; autoscalers repeat themselves
-MAX_CLAIM_CONDITIONS: Final = 20  # of one NodePool
+MAX_OF_GROUP: Final = 20  # conditions of the NodeClaims or Machines of one group
 MAX_TEXT: Final = 2000  # characters of a status that is no YAML
 _OF_PODS: Final = frozenset({"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "Nominated"})
+_LAUNCH_FAILURES: Final = frozenset({"InsufficientCapacityError", "NodeClassNotReady"})  # of Karpenter
+_SCALE_UP_FAILURES: Final = frozenset({"FailedToScaleUpGroup", "ScaleUpTimedOut", "FailedToCreateNodeGroup"})
 _FAILED: Final = "FailedScheduling"  # kube-scheduler has an event of this reason too
 _KARPENTER: Final = "karpenter"
 _CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
@@ -55,33 +62,103 @@ def _is_of_autoscaler(event: Event) -> bool:
     return event.reason in _OF_PODS or (event.reason == _FAILED and _KARPENTER in event.component.lower())
 
 
-def list_pool_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCondition]]:
-    """Return by NodePool its conditions, and those conditions of its NodeClaims that are not True."""
+def list_group_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCondition]]:
+    """Return by the source of a group what its objects report.
+
+    They are a NodePool's conditions, those conditions of its NodeClaims that are not True, failed launches, and
+    machines whose node has not joined, at most MAX_OF_GROUP of these.
+    """
     conditions: dict[str, list[NodeGroupCondition]] = defaultdict(list)
+    counts: Counter[str] = Counter()
+
+    def add(source: str, condition: NodeGroupCondition) -> None:
+        counts[source] += 1
+        if counts[source] <= MAX_OF_GROUP:
+            conditions[source].append(condition)
+
     for pool in objects.all(NodePool):
-        for condition in pool.status.conditions or ():
-            conditions[pool.metadata.name].append(_describe(f"NodePool/{pool.metadata.name}", condition))
-    counts: dict[str, int] = defaultdict(int)
+        source = format_pool_source(pool.metadata.name)
+        conditions[source] += [
+            _describe(f"NodePool/{pool.metadata.name}", condition) for condition in pool.status.conditions or ()
+        ]
     for claim in sorted(objects.all(NodeClaim), key=lambda claim: claim.metadata.name):
         pool_name = (claim.metadata.labels or {}).get(NODE_POOL_LABEL, "")
-        for condition in claim.status.conditions or ():
-            if condition.status != "True" and condition.type in _MUST_BE_TRUE:
-                counts[pool_name] += 1
-                if counts[pool_name] <= MAX_CLAIM_CONDITIONS:
-                    conditions[pool_name].append(_describe(f"NodeClaim/{claim.metadata.name}", condition))
+        by_type = {condition.type: condition for condition in claim.status.conditions or ()}
+        for condition in (by_type[name] for name in _STEPS if name in by_type):
+            if condition.status != "True":
+                add(format_pool_source(pool_name), _describe(f"NodeClaim/{claim.metadata.name}", condition))
+    for event in sorted(objects.all(Event), key=lambda event: event.last_seen, reverse=True):
+        if event.involved_object.kind == "NodeClaim" and event.reason in _LAUNCH_FAILURES:
+            name = event.involved_object.name  # a claim that cannot be launched is deleted soon
+            add(format_pool_source(name.rpartition("-")[0]), _describe_event(f"NodeClaim/{name}", event))
+    for machine in sorted(objects.all(Machine), key=lambda machine: machine.metadata.name):
+        if machine.status.node_ref is None or machine.status.phase == "Failed":
+            add(_find_machine_source(machine), _describe_machine(machine))
     return conditions
 
 
-_MUST_BE_TRUE: Final = ("Launched", "Registered", "Initialized", "Ready")
+# The steps of a NodeClaim, in their order: where it stands is the first that is not True.
+_STEPS: Final = ("Launched", "Registered", "Initialized", "Ready")
 
 
-def _describe(name: str, condition: Any) -> NodeGroupCondition:
+def format_pool_source(name: str) -> str:
+    """Return the key of a NodePool's conditions, which no other group has."""
+    return f"NodePool {name}"
+
+
+def list_autoscaler_events(objects: ClusterObjects) -> list[NodeGroupCondition]:
+    """Return the failures that cluster-autoscaler reports about its own status, the newest first."""
+    events = [
+        event
+        for event in objects.in_namespace(Event, STATUS_NAMESPACE)
+        if event.involved_object.name == STATUS_CONFIG_MAP and event.reason in _SCALE_UP_FAILURES
+    ]
+    events.sort(key=lambda event: event.last_seen, reverse=True)
+    return [_describe_event(_CLUSTER_AUTOSCALER, event) for event in events[:MAX_OF_GROUP]]
+
+
+def _describe(name: str, condition: ReportedCondition) -> NodeGroupCondition:
     return {
         "object": name,
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
+        "since": condition.last_transition_time,
+    }
+
+
+def _describe_event(name: str, event: Event) -> NodeGroupCondition:
+    return {
+        "object": name,
+        "type": EVENT,
+        "status": "",
+        "reason": event.reason,
+        "message": event.message,
+        "since": event.last_seen,
+    }
+
+
+def _find_machine_source(machine: Machine) -> str:
+    """Return the source of the group of a machine: its MachineDeployment, or its MachineSet."""
+    labels, namespace = machine.metadata.labels or {}, machine.metadata.namespace
+    deployment = labels.get(MACHINE_DEPLOYMENT_LABEL)
+    if deployment:
+        return f"MachineDeployment {namespace}/{deployment}"
+    return f"MachineSet {namespace}/{labels.get(MACHINE_SET_LABEL, '')}"
+
+
+def _describe_machine(machine: Machine) -> NodeGroupCondition:
+    """Return the phase of a machine, with what failed or the first condition that is False."""
+    status = machine.status
+    failed = next((each for each in status.conditions or () if each.status == "False"), None)
+    return {
+        "object": f"Machine/{machine.metadata.name}",
+        "type": PHASE,
+        "status": status.phase or "Pending",
+        "reason": status.failure_reason or (failed.reason if failed else ""),
+        "message": status.failure_message or (failed.message if failed else ""),
+        "since": (failed.last_transition_time if failed else "") or machine.metadata.creation_timestamp or "",
     }
 
 
@@ -126,6 +203,7 @@ class AutoscalerStatus:
                 "status": "",
                 "reason": "",
                 "message": first,
+                "since": "",
             }
             return cls([told])
         parsed = cls(list(_list_conditions(_CLUSTER_AUTOSCALER, status.get("clusterWide"))))
@@ -165,4 +243,5 @@ def _list_conditions(name: str, status: object) -> Iterator[NodeGroupCondition]:
                 "status": str(part["status"]),
                 "reason": str(backoff.get("errorCode") or ""),
                 "message": str(backoff.get("errorMessage") or ""),
+                "since": str(part.get("lastTransitionTime") or ""),
             }

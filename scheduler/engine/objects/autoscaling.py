@@ -38,6 +38,12 @@ NODE_ANNOTATIONS: Final = frozenset({SCALE_DOWN_DISABLED, DO_NOT_DISRUPT, OWNER_
 _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 
 
+class ReportedCondition(Condition, frozen=True):
+    """A condition of an autoscaler's object, with the time since when it has its status."""
+
+    last_transition_time: str = ""
+
+
 # --- DaemonSets ---------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +142,28 @@ class MachineSet(MachineGroup, frozen=True):
     """A MachineSet of cluster.x-k8s.io."""
 
 
+class NodeReference(Struct, frozen=True):
+    """The status.nodeRef of a Machine."""
+
+    name: str = ""
+
+
+class MachineStatus(Struct, frozen=True):
+    """The status of a Machine: its node once it has joined, its phase, and what failed."""
+
+    phase: str = ""
+    node_ref: NodeReference | None = None
+    failure_reason: str = ""
+    failure_message: str = ""
+    conditions: list[ReportedCondition] | None = None
+
+
+class Machine(Object, frozen=True):
+    """A Machine of cluster.x-k8s.io."""
+
+    status: MachineStatus = MachineStatus()
+
+
 # --- Karpenter ----------------------------------------------------------------------------------------------------
 
 
@@ -185,7 +213,7 @@ class NodePoolStatus(Struct, frozen=True):
     """The status of a NodePool: the sum of its nodes' capacities, and its conditions."""
 
     resources: Amounts | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ReportedCondition] | None = None
 
 
 class NodePool(Object, frozen=True):
@@ -207,7 +235,7 @@ class NodeClaimStatus(Struct, frozen=True):
 
     node_name: str = ""
     allocatable: Amounts | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ReportedCondition] | None = None
 
 
 class NodeClaim(Object, frozen=True):
@@ -308,6 +336,9 @@ class AutoscalingKind(NamedTuple):
         return tuple("/".join(path.split("/")[2:-1]) for path in self.paths)
 
 
+MACHINE_DEPLOYMENT_LABEL: Final = "cluster.x-k8s.io/deployment-name"
+MACHINE_SET_LABEL: Final = "cluster.x-k8s.io/set-name"
+
 _GROUPS: Final = "node groups are known by the labels of their nodes alone"
 
 # What a question about node groups reads besides what scheduling watches. RBAC, snapshots and docs follow the table.
@@ -334,13 +365,19 @@ AUTOSCALING_KINDS: Final = (
         _GROUPS,
     ),
     AutoscalingKind(
+        Machine,
+        ("/apis/cluster.x-k8s.io/v1beta2/machines", "/apis/cluster.x-k8s.io/v1beta1/machines"),
+        True,
+        "machines whose node does not join are not shown",
+    ),
+    AutoscalingKind(
         DaemonSet,
         ("/apis/apps/v1/daemonsets",),
         True,
         "the overhead of DaemonSets follows from the pods that they have now",
     ),
 )
-# Read for the pods of a question alone.
+# Read for the pods of a question, for objects of Karpenter and for the status of cluster-autoscaler.
 EVENT_KIND: Final = AutoscalingKind(Event, ("/api/v1/events",), True, "the autoscaler's events are not shown")
 # Read by its name alone.
 STATUS_KIND: Final = AutoscalingKind(
