@@ -78,7 +78,7 @@ rules:
   resources: [nodepools, nodeclaims]
   verbs: [list]
 - apiGroups: [cluster.x-k8s.io]
-  resources: [machinedeployments, machinesets]
+  resources: [machinedeployments, machinesets, machines]
   verbs: [list]
 - apiGroups: [apps]
   resources: [daemonsets]
