@@ -48,15 +48,15 @@ class QueueQuota(TypedDict):
 
 
 class BatchQueue(TypedDict):
-    """The queue of Kueue or Volcano in which a pod waits, as their objects describe it."""
+    """The queue or group in which a pod waits, as objects of Kueue, Volcano or coscheduling describe it."""
 
-    by: Annotated[Literal["Kueue", "Volcano"], "Whose objects they are."]
+    by: Annotated[Literal["Kueue", "Volcano", "Coscheduling"], "Whose objects they are."]
     object: Annotated[str | None, "The pod's Workload or PodGroup, as KIND/NAME; null if it is not known."]
     localQueue: Annotated[str | None, "Kueue's LocalQueue."]
     queue: Annotated[str | None, "Kueue's ClusterQueue, or Volcano's Queue."]
     state: Annotated[str | None, "State of the object."]
-    message: Annotated[str | None, "Message of the condition that says so."]
-    minMember: Annotated[int | None, "Number of pods that Volcano's PodGroup needs."]
+    message: Annotated[str | None, "Message of the condition that says so, or how many pods of the group exist."]
+    minMember: Annotated[int | None, "Number of pods that a PodGroup needs."]
     position: Annotated[int | None, "Position in the LocalQueue, from 1."]
     waiting: Annotated[int | None, "Number of Workloads or PodGroups that wait in the queue."]
     quota: Annotated[list[QueueQuota], "Quota of the queue."]
@@ -132,7 +132,10 @@ class LivePod(Live):
         ]
     ]
     queue: NotRequired[
-        Annotated[BatchQueue, "Queue of Kueue or Volcano in which the pod waits; absent for other pods."]
+        Annotated[
+            BatchQueue,
+            "Queue or group in which the pod waits, of Kueue, Volcano or coscheduling; absent for other pods.",
+        ]
     ]
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on the pod, evaluated now."]]
 

@@ -49,6 +49,7 @@ from herodotus_answers.node_results import (
     list_possible_node_changes,
     list_verdicts,
 )
+from herodotus_answers.pod_group import FEW_MEMBERS
 from herodotus_answers.preemptions import PreemptionEntry
 from herodotus_answers.pruned import Pruned, build_pruned, describe_kept, find_slot
 from herodotus_answers.spread import SpreadDomains, build_spread_domains
@@ -498,8 +499,8 @@ def _describe_group_wait(decision: Decision, outcomes: Sequence[Outcome], table:
         return ""
     alone = f"It alone would fit {table.names[decision.chosen]}."
     if cycle.scheduled + cycle.pods < cycle.min_count:
-        exist = f"{cycle.scheduled + cycle.pods} of the {cycle.min_count} pods that its group needs exist"
-        return f"Pending with its pod group: only {exist}. {alone}"
+        few = FEW_MEMBERS.format(known=cycle.scheduled + cycle.pods, needed=cycle.min_count)
+        return f"Pending with its pod group: {few}. {alone}"
     why = notes.format_outcome_message(undone[-1]).rstrip(".")
     return f"Pending with its pod group, which was not placed as a whole: {why}. {alone}"
 

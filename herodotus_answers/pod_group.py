@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
-from herodotus_answers.declare import Document
+from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import select_nearest_rejected
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.node_results import build_reason_detail, list_rejections, pluralize
@@ -28,6 +28,8 @@ from herodotus_record.units import format_quantities, format_timestamp
 GroupState = Literal["Scheduled", "PartlyScheduled", "Fits", "WaitingForPreemption", "Unschedulable", "Error"]
 
 MAX_REASONS: Final = 8  # different reasons of blocked members; the other members are counted
+# Pods with scheduling gates exist, but cannot be tried.
+FEW_MEMBERS: Final = "only {known} of the {needed} pods that the group needs have a node or can be tried"
 PLACED: Final = ("Bound", "Binding", "DryRun")
 FITS: Final = "Fits"
 
@@ -179,6 +181,13 @@ class GroupPod(TypedDict):
     id: Annotated[str, "ID of the decision."]
 
 
+class OtherMember(TypedDict):
+    """A pod of the group that no scheduler tries."""
+
+    pod: Annotated[str, "Name of the pod."]
+    reason: Annotated[str, "Why no scheduler tries it."]
+
+
 class PodGroupPlacement(Document, MemberCounts):
     """How the pods of a PodGroup were placed together, or which of them block it."""
 
@@ -195,6 +204,9 @@ class PodGroupPlacement(Document, MemberCounts):
     reasonsOmitted: Annotated[int, "Number of reasons that are not listed."]
     nodes: Annotated[list[GroupNode], "Nodes that were chosen for pods of the group."]
     pods: Annotated[list[GroupPod], "Pods of the group, in the order of the cycle."]
+    otherMembers: NotRequired[
+        Annotated[list[OtherMember], "Pods of the group that no scheduler tries; present if local mode has read them."]
+    ]
 
 
 def group_by_reason(members: Sequence[GroupMember]) -> list[list[GroupMember]]:
@@ -227,7 +239,11 @@ def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
         "headline": "",
         "message": records.group_message,
         "minCount": cycle.min_count if cycle else None,
-        **counts,
+        "members": counts["members"],
+        "placed": counts["placed"],
+        "provisional": counts["provisional"],
+        "blocked": counts["blocked"],
+        "notRecorded": counts["notRecorded"],
         "missing": missing,
         "cycle": _cycle(records),
         "shortage": _shortage(records, blocked, missing, counts),
@@ -375,12 +391,11 @@ def _headline(records: GroupRecords, answer: PodGroupPlacement) -> str:
             f"{answer['placed']} of {pluralize(members, 'pod')} placed{need}; {answer['blocked']} found no node:"
             f" {answer['reasons'][0]['reason']}."
         )
+    known = members + answer["notRecorded"]
+    if known < (answer["minCount"] or 0):
+        return f"The group is not placed: {FEW_MEMBERS.format(known=known, needed=answer['minCount'])}."
     if not answer["reasons"]:
         return f"The group is not placed{need}: {answer['message'] or 'its members fit, but it needs more of them'}."
-    missing = (answer["minCount"] or 0) - members - answer["notRecorded"]
-    if missing > 0:
-        exist = f"only {members + answer['notRecorded']} of the {answer['minCount']} pods that the group needs exist"
-        return f"The group is not placed: {exist}."
     fits, first = answer["placed"] + answer["provisional"], answer["reasons"][0]
     lead = {"WaitingForPreemption": "The group waits for preemption", "Error": "The group's cycle ended in an error"}
     state = lead.get(answer["state"], "The group does not fit")

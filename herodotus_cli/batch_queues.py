@@ -1,7 +1,8 @@
-"""Pods that wait for Kueue or Volcano: what their own objects say, read with the user's rights.
+"""Pods that wait for Kueue, Volcano or coscheduling: what their own objects say, read with the user's rights.
 
-Kueue keeps a pod behind a scheduling gate until its Workload is admitted. Volcano schedules the pods of its own
-PodGroups. Neither is this project's scheduler, so no record explains such a pod.
+Kueue keeps a pod behind a scheduling gate until its Workload is admitted. Volcano, and the plugin Coscheduling of
+scheduler-plugins, schedule the pods of their own PodGroups. None is this project's scheduler, so no record explains
+such a pod.
 
 Owns: which objects belong to a pod, and what they say. Does not own: the answer's type (`herodotus_answers.live`),
 requests (`transport`), layout (`render.pod`).
@@ -9,13 +10,15 @@ requests (`transport`), layout (`render.pod`).
 Invariant: only values of these objects are passed on. An object that is not served or may not be read is named in
 `notes`, and nothing is guessed in its place.
 
-Source: the APIs kueue.x-k8s.io/v1beta1 and v1beta2, visibility.kueue.x-k8s.io/v1beta1, scheduling.volcano.sh/v1beta1.
+Source: the APIs kueue.x-k8s.io/v1beta1 and v1beta2, visibility.kueue.x-k8s.io/v1beta1, scheduling.volcano.sh/v1beta1,
+and scheduling.x-k8s.io/v1alpha1 with earlier names in scheduler-plugins pkg/coscheduling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
 
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
@@ -31,11 +34,18 @@ _KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"  # label: the name of the Workloa
 _VOLCANO_GROUP = "scheduling.k8s.io/group-name"  # annotation: the name of Volcano's PodGroup
 _KUEUE_API, _VISIBILITY_API = "/apis/kueue.x-k8s.io", "/apis/visibility.kueue.x-k8s.io/v1beta1"
 _VOLCANO_API = "/apis/scheduling.volcano.sh/v1beta1"
+# Labels of scheduler-plugins' coscheduling with the name of a PodGroup, and the API that has it; None: labels have all.
+_COSCHEDULING = {
+    "scheduling.x-k8s.io/pod-group": "/apis/scheduling.x-k8s.io/v1alpha1",
+    "pod-group.scheduling.sigs.k8s.io": "/apis/scheduling.sigs.k8s.io/v1alpha1",
+    "pod-group.scheduling.sigs.k8s.io/name": None,
+}
+_MIN_AVAILABLE = "pod-group.scheduling.sigs.k8s.io/min-available"
 _NEWEST_KNOWN = ("v1beta2", "v1beta1")
 
 
 def read_queue(pod: Json, get: Get) -> BatchQueue | None:
-    """Return the queue of a pod without a node that waits for Kueue or Volcano, else None."""
+    """Return the queue or group of a pod without a node that waits for Kueue, Volcano or coscheduling, else None."""
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     if spec.get("nodeName"):
         return None
@@ -43,7 +53,10 @@ def read_queue(pod: Json, get: Get) -> BatchQueue | None:
     group = (metadata.get("annotations") or {}).get(_VOLCANO_GROUP)
     if any(gate in _KUEUE_GATES for gate in gates):
         return _read_kueue(pod, _Reader(get))
-    return _read_volcano(metadata["namespace"], group, _Reader(get)) if group else None
+    if group:
+        return _read_volcano(metadata["namespace"], group, _Reader(get))
+    label = next((label for label in _COSCHEDULING if (metadata.get("labels") or {}).get(label)), None)
+    return None if label is None else _read_coscheduling(pod, label, _Reader(get))
 
 
 class _Reader:
@@ -77,7 +90,7 @@ class _Reader:
         return document
 
 
-def _describe(by: Literal["Kueue", "Volcano"], name: str, reader: _Reader) -> BatchQueue:
+def _describe(by: Literal["Kueue", "Volcano", "Coscheduling"], name: str, reader: _Reader) -> BatchQueue:
     """Return the answer about an object, of which nothing else is known yet. `name` is KIND/NAME, or "" if unknown."""
     return {
         "by": by,
@@ -225,6 +238,45 @@ def _read_volcano(namespace: str, group: str, reader: _Reader) -> BatchQueue:
             for name, limit in sorted(limits.items())
         ]
     return answer
+
+
+# --- coscheduling of scheduler-plugins -----------------------------------------------------------------------------
+
+
+def _read_coscheduling(pod: Json, label: str, reader: _Reader) -> BatchQueue:
+    namespace, labels = pod["metadata"]["namespace"], pod["metadata"]["labels"]
+    name, root = str(labels[label]), _COSCHEDULING[label]
+    answer = _describe("Coscheduling", f"PodGroup/{name}", reader)
+    answer["state"] = "Pending"
+    if root is None:
+        minimum = str(labels.get(_MIN_AVAILABLE) or "")
+        answer["minMember"] = int(minimum) if minimum.isdecimal() else None
+    elif group := reader.find(
+        api_paths.namespaced(root, namespace, "podgroups", name), f"PodGroup {name} ({root[6:]})"
+    ):
+        answer["minMember"] = (group.get("spec") or {}).get("minMember")
+        answer["state"] = (group.get("status") or {}).get("phase") or "Pending"
+    selector = urlencode({"labelSelector": f"{label}={name}"})
+    pods = reader.list(f"{api_paths.namespaced('/api/v1', namespace, 'pods')}?{selector}", "pods of the group")
+    if pods is not None:
+        answer["message"] = _count_members(pods, answer["minMember"])
+    return answer
+
+
+def _count_members(pods: list[Json], minimum: int | None) -> str:
+    """Return how many pods of a group exist, of those that it needs, and how many have a node."""
+    present = [
+        pod
+        for pod in pods
+        if not pod["metadata"].get("deletionTimestamp")
+        and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+    ]
+    placed = sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in present)
+    nodes = f"{placed} of them {'has' if placed == 1 else 'have'} a node"
+    if minimum is None:
+        return f"{len(present)} pods of the group exist; {nodes}"
+    only = "only " if len(present) < minimum else ""
+    return f"{only}{len(present)} of the {minimum} pods that the group needs exist; {nodes}"
 
 
 def _text(value: Any) -> str | None:

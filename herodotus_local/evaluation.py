@@ -152,6 +152,18 @@ class ClusterEvaluation:
         key = None if pod.spec.node_name else PodInfo(pod).pod_group
         return [pod] if key is None else [member.pod for member in self._list_waiting(key)]
 
+    def list_other_members(self, namespace: str, group: str) -> list[tuple[str, str]]:
+        """Return the pods of a group that have no node and that no scheduler tries, each with the reason."""
+        key, others = PodGroupKey(namespace, group), list[tuple[str, str]]()
+        for pod in self.pods.values():
+            if PodInfo(pod).pod_group != key or pod.spec.node_name or is_waiting(pod):
+                continue
+            gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates or ())
+            others.append(
+                (pod.metadata.name, f"waits for its scheduling gates ({gates})" if gates else "is being deleted")
+            )
+        return sorted(others)
+
     def _list_waiting(self, key: PodGroupKey) -> list[PodInfo]:
         """Return the pods of a group that wait for a node, in the order in which they are decided."""
         waiting_pods = map(PodInfo, filter(is_waiting, self.pods.values()))

@@ -24,6 +24,7 @@ import msgspec
 from herodotus_answers.cluster_questions import ClusterQuestionDocument
 from herodotus_answers.cluster_review import build_cluster_review
 from herodotus_answers.node import mark_as_evaluated
+from herodotus_answers.pod_group import FEW_MEMBERS
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
@@ -155,7 +156,22 @@ class LocalService(AbstractContextManager["LocalService"]):
             answer.document.pop("noRecords", None)  # no pod is pending, and nothing records
         elif answer.document.get("kind") == "NodeHistory":
             mark_as_evaluated(answer.document)
+        self._name_other_members(answer.document)
         return self._qualify(answer)
+
+    def _name_other_members(self, document: Json) -> None:
+        """Name in an answer about a pod group, or a pod of one, the pods of the group that no scheduler tries."""
+        name = document["metadata"]["name"] if document.get("kind") == "PodGroupPlacement" else ""
+        if document.get("kind") == "PodExplanation":
+            name = document["pod"]["podGroup"] or ""
+        if not name or self._evaluation is None:
+            return
+        others = self._evaluation.list_other_members(document["metadata"]["namespace"], name)
+        if document["kind"] == "PodGroupPlacement":
+            document["otherMembers"] = [{"pod": pod, "reason": reason} for pod, reason in others]
+        if FEW_MEMBERS.partition("pods")[2] in document["headline"]:
+            which = "; ".join(f"{pod} {reason}" for pod, reason in others[:MAX_SIMILAR])
+            document["headline"] += f" {which}." if which else " No other pod of the group exists."
 
     def _qualify(self, answer: LocalAnswer) -> LocalAnswer:
         """Add to the headline of an answer that other namespaces may make it wrong, unless it says so."""

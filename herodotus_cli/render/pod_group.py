@@ -78,7 +78,12 @@ def _notes(answer: PodGroupPlacement) -> list[tuple[str, str]]:
             rows.append(("ENOUGH", f"minCount {short['enoughMinCount']} would have been enough"))
     full = [node for node in answer["nodes"] if node["full"]]
     if full:
-        rows.append(("FULL", f"{len(full)} of {format_count(len(answer['nodes']), 'node')} with pods of the group"))
+        chosen = format_count(len(answer["nodes"]), "node")
+        rows.append(("FULL", f"{len(full)} of {chosen} chosen for pods of the group"))
+    others = answer.get("otherMembers") or ()
+    rows += [("NOT TRIED", f"{other['pod']} {other['reason']}") for other in others[:_NAMED]]
+    if len(others) > _NAMED:
+        rows.append(("", f"{len(others) - _NAMED} more: -o json"))
     if answer["notRecorded"]:
         rows.append(("NOT RECORDED", format_count(answer["notRecorded"], "pod")))
     return rows
@@ -92,9 +97,8 @@ def _groups(answer: PodGroupPlacement) -> Block:
     rows = []
     for (status, reason), pods in groups.items():
         nodes = sorted({p["node"] for p in pods if p["node"]}, key=natural_sort_key)
-        node_or_reason = reason or (
-            f"{format_count(len(nodes), 'node')}: {join_limited(nodes, _NAMED)}" if nodes else ""
-        )
+        found = f"{format_count(len(nodes), 'node')}: {join_limited(nodes, _NAMED)}" if nodes else ""
+        node_or_reason = reason or (f"would fit {found}" if pods[0]["provisional"] and found else found)
         names = join_limited([p["pod"] for p in pods], 1 if len(pods) > _NAMED else _NAMED)
         style: Style = "" if status in ("placed", "fits") else "bad"
         rows.append((str(len(pods)), _ranges(p["position"] for p in pods), Cell(status, style), names, node_or_reason))
@@ -121,10 +125,14 @@ def _status(pod: GroupPod) -> str:
     )
 
 
+def _node(pod: GroupPod) -> str:
+    """Return the node of a pod, in parentheses if the pod is not placed on it."""
+    return "–" if pod["node"] is None else f"({pod['node']})" if pod["provisional"] else pod["node"]
+
+
 def _pods(pods: Sequence[GroupPod]) -> Block:
     rows = [
-        (str(p["position"] or "–"), p["pod"], _status(p), p["node"] or "–", str(p["attempt"]), p["reason"] or "–")
-        for p in pods
+        (str(p["position"] or "–"), p["pod"], _status(p), _node(p), str(p["attempt"]), p["reason"] or "–") for p in pods
     ]
     return build_table(("POSITION", "POD", "STATUS", "NODE", "ATTEMPT", "REASON"), rows, right=(0, 4))
 

@@ -119,6 +119,53 @@ def test_volcano_says_why_a_group_waits() -> None:
     assert found["quota"] == [{"flavor": None, "resource": "cpu", "used": "6", "limit": "8"}]
 
 
+@pytest.mark.parametrize(
+    ("labels", "selector", "groups"),
+    [
+        (
+            {"scheduling.x-k8s.io/pod-group": "train"},
+            "scheduling.x-k8s.io%2Fpod-group%3Dtrain",
+            "/apis/scheduling.x-k8s.io/v1alpha1",
+        ),
+        (
+            {"pod-group.scheduling.sigs.k8s.io": "train"},
+            "pod-group.scheduling.sigs.k8s.io%3Dtrain",
+            "/apis/scheduling.sigs.k8s.io/v1alpha1",
+        ),
+        (
+            {
+                "pod-group.scheduling.sigs.k8s.io/name": "train",
+                "pod-group.scheduling.sigs.k8s.io/min-available": "4",
+            },
+            "pod-group.scheduling.sigs.k8s.io%2Fname%3Dtrain",
+            "",
+        ),
+    ],
+    ids=["pod-group", "earlier-label", "labels-alone"],
+)
+def test_a_group_of_coscheduling_says_how_many_of_its_pods_exist(
+    labels: dict[str, str], selector: str, groups: str
+) -> None:
+    members: list[Json] = [pod(""), pod(""), pod("", deletionTimestamp="2026-01-01T00:00:00Z"), pod("")]
+    members[0]["spec"]["nodeName"] = "n0"
+    members[3]["status"] = {"phase": "Failed"}
+    objects: dict[str, Json] = {f"/api/v1/namespaces/ml/pods?labelSelector={selector}": {"items": members}}
+    if groups:
+        objects[f"{groups}/namespaces/ml/podgroups/train"] = {
+            "spec": {"minMember": 4},
+            "status": {"phase": "Pending"},
+        }
+    found = as_json(read_queue(pod("", labels=labels), Objects(objects).get))
+    assert (found["by"], found["object"], found["state"], found["minMember"]) == (
+        "Coscheduling",
+        "PodGroup/train",
+        "Pending",
+        4,
+    )
+    assert found["message"] == "only 2 of the 4 pods that the group needs exist; 1 of them has a node"
+    assert found["notes"] == []
+
+
 def test_other_pods_cost_no_request() -> None:
     objects = Objects({})
     assert read_queue(pod("example.com/gate"), objects.get) is None

@@ -76,6 +76,23 @@ def test_a_group_that_is_not_tried_says_why(objects: list[Json], said: str) -> N
     assert said in found["message"]
 
 
+def test_members_that_do_not_exist_or_are_not_tried_are_named() -> None:
+    members = [member(f"train-{i}") for i in range(2)]
+    gated = member("train-2", schedulingGates=[{"name": "quota"}])
+    few = "only 2 of the 3 pods that the group needs have a node or can be tried."
+    for others, named in (
+        ([], "No other pod of the group exists."),
+        ([gated], "train-2 waits for its scheduling gates (quota)."),
+    ):
+        paths = ("podgroupplacements/train", "podexplanations/train-0")
+        found, pod_answer = get(ApiServer([*NODES, group("train", 3), *members, *others]), *paths)
+        assert found["headline"] == f"The group is not placed: {few} {named}"
+        assert pod_answer["headline"] == f"Pending with its pod group: {few} It alone would fit n1. {named}"
+        assert [other["pod"] for other in found["otherMembers"]] == [each["metadata"]["name"] for each in others]
+    alone = explain(ApiServer([*NODES, group("train", 3), *members, gated, pod("alone", "3")]), "alone")
+    assert "group" not in alone[0]["headline"]
+
+
 def test_groups_of_a_version_that_is_not_built_are_named_and_not_called_absent() -> None:
     api = ApiServer([*NODES, group("train", 1), member("train-0")])
     (found,) = get(api, "podexplanations/train-0", version="v1.37")
