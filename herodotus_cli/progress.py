@@ -25,13 +25,14 @@ class ProgressLine:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._counts: dict[str, int] = {}
+        self._is_over = False  # threads may read on after the answer
         self._lock = threading.Lock()
         self._written = 0.0
 
     def report(self, plural: str, count: int) -> None:
         with self._lock:
             self._counts[plural] = count
-            if _can_erase() and time.monotonic() - self._began > _AFTER_S:
+            if not self._is_over and _can_erase() and time.monotonic() - self._began > _AFTER_S:
                 read = ", ".join(f"{self._counts[kind]:,} {kind}" for kind in ("nodes", "pods") if kind in self._counts)
                 self._write(f"reading the cluster: {read}")
 
@@ -48,7 +49,9 @@ class ProgressLine:
             self._write(f"deciding pods: {done:,} of {total:,}")
 
     def clear(self) -> None:
-        """Remove the progress line."""
+        """Remove the progress line, and show none about reading any more."""
+        with self._lock:
+            self._is_over = True
         with errors.stderr_lock:
             errors.remove_progress()
 

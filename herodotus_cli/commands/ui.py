@@ -16,8 +16,11 @@ import click
 from herodotus_cli import option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
-from herodotus_cli.errors import CliError, print_to_stderr
+from herodotus_cli.errors import CliError, ServerError, ServiceMissingError, print_to_stderr
 from herodotus_client import api_paths
+
+_NO_PAGES = "error: the web pages come from a decisions service, and {why}"
+_WITHOUT_PAGES = ("without one, other commands evaluate the cluster: kubectl herodotus pending -A",)
 
 
 @click.command(short_help="Serve the web pages with your own credentials.")
@@ -50,6 +53,8 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
     """Print the link to the web pages and serve them until interrupted. With --endpoint, only print the link."""
     if connection.cluster:
         raise CliError("error: the web pages show the service's own cluster only: leave out --cluster")
+    if connection.local:
+        raise CliError(_NO_PAGES.format(why="--local uses none"), _WITHOUT_PAGES)
     if connection.endpoint:
         _print_link(f"{connection.endpoint}{api_paths.web_pages()}", opens, environment)
         return
@@ -58,7 +63,12 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
     from herodotus_cli.transport.loopback_proxy import ForwardingRules, LoopbackProxy
 
     transport = KubectlTransport(connection, environment.environ)
-    transport.get(api_paths.service_version())  # finds the route, or raises what is wrong with it
+    try:
+        transport.get(api_paths.service_version())  # finds the route, or raises what is wrong with it
+    except ServiceMissingError as e:
+        raise CliError(_NO_PAGES.format(why="none is found in this cluster"), [*_WITHOUT_PAGES, *e.hints]) from None
+    except ServerError as e:  # a hint at --local would lead here again
+        raise ServerError(e.reason, e.words, e.details, [hint for hint in e.hints if "--local" not in hint]) from None
     with KubectlProxy(transport.service_proxy) as kubectl:
         socket = kubectl.wait_for_socket()
         try:

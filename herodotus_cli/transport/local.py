@@ -32,6 +32,8 @@ Json = dict[str, Any]
 
 _HISTORY = "error: this question needs past decisions, and nothing records them in this cluster"
 _RIGHTS_HINT = "local mode needs to list nodes, and pods of all namespaces or of the one in question: -n NAMESPACE"
+_LOCAL_HISTORY = "error: this question needs past decisions, and local mode has none"
+_LEAVE_OUT_LOCAL = "where a decisions service runs: leave out --local"
 _HISTORY_HINTS = (
     "record what your scheduler decides from now on, with a read-only observer:",
     f"  {OBSERVE}",
@@ -93,7 +95,15 @@ class LocalTransport:
         return self._answer(lambda service: service.post(path, document))
 
     def stream(self, path: str) -> Generator[Json, None, None]:
-        raise CliError(_HISTORY, _HISTORY_HINTS)
+        raise self._explain_missing_history()
+
+    def _explain_missing_history(self) -> NoHistoryError:
+        """Return the error for a question about the past; with --local there may be a service that has records."""
+        if self._connection.local:
+            return NoHistoryError(
+                _LOCAL_HISTORY, ["where a decisions service runs: leave out --local", *_HISTORY_HINTS]
+            )
+        return NoHistoryError(_HISTORY, _HISTORY_HINTS)
 
     def _answer(self, ask: Any) -> Json:
         from herodotus_local.errors import HistoryNeededError, NoObjectError, ReadError, UnusableInputError
@@ -101,7 +111,7 @@ class LocalTransport:
         try:
             response: LocalAnswer = ask(self._service())
         except HistoryNeededError:
-            raise NoHistoryError(_HISTORY, _HISTORY_HINTS) from None
+            raise self._explain_missing_history() from None
         except NoObjectError as e:
             raise NotEvaluatedError("NotFound", str(e), {"similar": list(e.similar)}) from None
         except ReadError as e:

@@ -33,6 +33,7 @@ def test_a_message_removes_the_progress_line_before_it(monkeypatch: pytest.Monke
     errors.print_to_stderr("evaluated now")
     assert terminal.getvalue() == "\r\x1b[Kreading the cluster: 12 nodes\r\x1b[Kevaluated now\n"
     line.clear()
+    line.report("pods", 3)  # by a thread that reads on after the answer
     assert terminal.getvalue().endswith("evaluated now\n")
 
 

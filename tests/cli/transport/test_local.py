@@ -98,6 +98,16 @@ def test_the_past_needs_an_observer(environ: dict[str, str]) -> None:
     assert "error: this question needs past decisions, and nothing records them in this cluster" in done.stderr
 
 
+def test_web_pages_have_no_local_mode_and_no_error_names_it_as_the_way(environ: dict[str, str]) -> None:
+    for words, why in ((("ui", "--local"), "--local uses none"), (("ui",), "none is found in this cluster")):
+        done = run(environ, *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"error: the web pages come from a decisions service, and {why}\n")
+        assert "rights: --local" not in done.stderr
+    past = run(environ, "pod", "huge", "--attempts", "--local").stderr
+    assert past.startswith("error: this question needs past decisions, and local mode has none\n")
+
+
 def test_nothing_is_left_behind(environ: dict[str, str]) -> None:
     run(environ, "pending", "-A")
     run(environ, "pod", "hug", "--local")
