@@ -62,6 +62,9 @@ def run(
         answer = review_files(options.cluster_files, connection, _build_document(spec))
     else:
         answer = ask(connect(connection, environment.environ), spec)
+        from herodotus_cli.admission_notes import list_notes  # here, because most commands create no pods
+
+        answer["status"]["notes"] += list_notes(spec, answer["status"], connection, environment.environ)
     from herodotus_cli.render import cluster_review as screen
 
     environment.print_answer(

@@ -10,6 +10,7 @@ import pytest
 
 from herodotus_answers.brief import shorten
 from herodotus_answers.cluster_headlines import HIDDEN_REASON
+from herodotus_answers.cluster_objects import ClusterObjects
 from herodotus_answers.cluster_review import (
     BlockedPod,
     Capacity,
@@ -19,8 +20,9 @@ from herodotus_answers.cluster_review import (
     build_cluster_review,
 )
 from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
+from herodotus_cli import admission_notes, progress
 from herodotus_cli import cluster_review as cluster_question
-from herodotus_cli import progress
+from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.render import cluster_review, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.disclosure import mask_answer
@@ -287,6 +289,30 @@ def test_a_cluster_without_node_groups_is_one_line_and_no_error(cluster: Path) -
     assert "no node group is known here" in status["notes"][0]
     screen = command("nodegroups", "--cluster-file", str(cluster)).out
     assert len([line for line in screen.splitlines() if "node group" in line and "note:" not in line]) == 2
+
+
+def test_new_pods_that_a_quota_refuses_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    quota = {"metadata": {"name": "team"}, "status": {"hard": {"pods": "3"}, "used": {"pods": "2"}}}
+    paths: list[str] = []
+
+    def fetch(path: str) -> tuple[int, Json]:
+        paths.append(path.partition("?")[0])
+        return (200, {"items": [quota]}) if "resourcequotas" in path else (403, {})
+
+    monkeypatch.setattr(admission_notes, "open_objects", lambda *_: ClusterObjects(fetch))
+    template = {"spec": {"containers": [{"name": "app"}]}}
+    spec: Json = {"replicas": 2, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    scale = {"kind": "Scale", "namespace": "shop", "replicas": 4, "object": web}
+    settings = ConnectionSettings()
+    notes = admission_notes.list_notes({"changes": [scale]}, {}, settings, {})
+    assert notes == ["ResourceQuota team allows 1 of 2 new pods: pods 2 of 3 used"]
+    assert paths == [f"/api/v1/namespaces/shop/{plural}" for plural in ("resourcequotas", "limitranges")]
+    asked = {"capacity": {"namespace": "shop", "object": web}}
+    assert admission_notes.list_notes(asked, {"capacity": {"fits": 1}}, settings, {}) == []
+    paths.clear()
+    drain = {"changes": [{"kind": "Drain", "nodes": ["n0"]}]}
+    assert (admission_notes.list_notes(drain, {}, settings, {}), paths) == ([], [])
 
 
 def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

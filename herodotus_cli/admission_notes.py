@@ -1,0 +1,56 @@
+"""Notes of a what-if about quotas and LimitRanges that would refuse the pods which it creates.
+
+Owns: which pods of the question are new, and reading the objects with the user's rights. Does not own: what the objects
+mean (`herodotus_answers.admission`).
+
+Invariant: objects that cannot be read leave their notes out; no answer fails for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from herodotus_answers.admission import describe_refusals
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.transport import open_objects
+from herodotus_record.templates import PodTemplateError, parse_pod_template
+
+Json = dict[str, Any]
+
+
+class _NewPods(NamedTuple):
+    spec: Json
+    namespace: str
+    replicas: int
+
+
+def list_notes(spec: Json, status: Json, connection: ConnectionSettings, environ: Mapping[str, str]) -> list[str]:
+    """Return the notes for the question `spec` of a ClusterReview and the status of its answer."""
+    groups = [pods for pods in _list_new_pods(spec, status) if pods.replicas > 0]
+    if not groups or not connection.reaches_cluster:
+        return []
+    objects = open_objects(connection, environ)
+    notes: list[str] = []
+    for pods in groups:
+        quotas, ranges = (objects.list_objects(kind, pods.namespace).items for kind in ("ResourceQuota", "LimitRange"))
+        notes += describe_refusals(pods.spec, pods.replicas, quotas, ranges)
+    return list(dict.fromkeys(notes))
+
+
+def _list_new_pods(spec: Json, status: Json) -> Iterator[_NewPods]:
+    """Yield the pods that the question creates; those of a capacity question are as many as fit."""
+    changes = list(spec.get("changes") or ())
+    if spec.get("capacity"):
+        changes.append(spec["capacity"] | {"kind": "Capacity"})
+    for change in changes:
+        try:
+            template = parse_pod_template(change.get("object"))
+        except PodTemplateError:
+            continue
+        count = {
+            "Scale": int(change.get("replicas") or 0) - template.replicas,
+            "Create": int(change.get("replicas") or template.replicas),
+            "Capacity": (status.get("capacity") or {}).get("fits", 0),
+        }.get(change["kind"], 0)
+        yield _NewPods(dict(template.pod["spec"]), template.namespace or change.get("namespace") or "default", count)
