@@ -336,9 +336,14 @@ class SuggestionTrial:
 
     def _end(self, name: str, kind: str, suggestion: Json) -> None:
         """Delete the workload and undo what was changed on a node."""
-        self._cluster.delete(f"{_PATHS[kind]}/{name}")
+        path = f"{_PATHS[kind]}/{name}"
+        self._cluster.delete(path)
         self._cluster.delete_all(f"{_PATHS['Pod']}?labelSelector=stuck%3D{name}")
-        eventually(lambda: not self._pods(name), f"{name} to be gone", self._patience_s)
+
+        def is_gone() -> bool:  # a Job goes after its pods
+            return not self._pods(name) and self._cluster.find(path) is None
+
+        eventually(is_gone, f"{name} to be gone", self._patience_s)
         for change in (suggestion, *suggestion.get("also", ())) if suggestion else ():
             node = f"{_NODES}/{suggestion['node']}"
             if change["kind"] == "uncordon":

@@ -106,7 +106,8 @@ def ask_for_rules(cluster: Cluster) -> tuple[str, str, str]:
     """Return what local mode says about its rules: on stderr, and the two fields of the answer."""
     answer = ask_locally(cluster.kubeconfig, "pod", "web")
     attempt = answer.document["attempt"]
-    return answer.notes.partition("with kube-scheduler ")[2].partition(";")[0], attempt["rules"], attempt["rulesSource"]
+    rules = answer.notes.partition("with kube-scheduler ")[2].partition("\n")[0]
+    return rules, attempt["rules"], attempt["rulesSource"]
 
 
 def test_beside_no_scheduler_the_rules_are_those_of_the_api_server(real: Cluster) -> None:

@@ -28,7 +28,7 @@ from tests.processes import eventually
 Json = dict[str, Any]
 
 NODES, PODS = int(os.environ.get("SUGGESTION_NODES", "20")), int(os.environ.get("SUGGESTION_PODS", "100"))
-WORKLOADS = int(os.environ.get("SUGGESTION_WORKLOADS", "18"))
+WORKLOADS = int(os.environ.get("SUGGESTION_WORKLOADS", "21"))
 CONTROLLERS = ("deployment", "replicaset", "statefulset", "job", "daemonset", "garbage-collector")
 PATIENCE_S = 60.0
 pytestmark = pytest.mark.timeout(max(900, WORKLOADS * 30))

@@ -98,6 +98,16 @@ const COSTS: Record<string, string> = {
   capacity: 'needs capacity',
 };
 
+/** What a suggestion costs, rolls out, and whether it was checked, in brackets. */
+function listNotes({ costs, rollsOut, checked }: any) {
+  const notes = [
+    ...(costs ?? []).map((cost: string) => COSTS[cost]),
+    ...(rollsOut?.length ? [`rolls out ${rollsOut.join(', ')}`] : []),
+    ...(checked ? [] : ['not checked']),
+  ];
+  return notes.length ? ` (${notes.join('; ')})` : '';
+}
+
 function Suggestions({ answer }: { answer: PodExplanation }) {
   const suggestions = answer.suggestions ?? [];
   const steps = answer.possibleChanges ?? [];
@@ -122,13 +132,7 @@ function Suggestions({ answer }: { answer: PodExplanation }) {
                 : fits <NodeLink name={suggestion.node} />
               </>
             )}
-            {' ('}
-            {[
-              ...(suggestion.costs ?? []).map(cost => COSTS[cost]),
-              ...(suggestion.rollsOut?.length ? [`rolls out ${suggestion.rollsOut.join(', ')}`] : []),
-              ...(suggestion.checked ? [] : ['not checked']),
-            ].join('; ')}
-            )
+            {listNotes(suggestion)}
           </Typography>
           {suggestion.deletes.length > 0 && (
             <Typography color="error.main">deletes {suggestion.deletes.join(', ')}</Typography>
