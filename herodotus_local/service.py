@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import msgspec
 
@@ -41,6 +41,7 @@ from herodotus_local.errors import (
 )
 from herodotus_local.evaluation import UNREAD_PODS, ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
+from herodotus_record.model import POD_GROUP_PHASE
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
@@ -172,6 +173,10 @@ class LocalService(AbstractContextManager["LocalService"]):
         if FEW_MEMBERS.partition("pods")[2] in document["headline"]:
             which = "; ".join(f"{pod} {reason}" for pod, reason in others[:MAX_SIMILAR])
             document["headline"] += f" {which}." if which else " No other pod of the group exists."
+        elif document["kind"] == "PodExplanation" and _is_undone(document):
+            of_group = f"{_PREFIX}/namespaces/{document['metadata']['namespace']}/podgroupplacements/{quote(name)}"
+            result, node = self._respond("GET", of_group).document["headline"], document["outcome"]["node"]
+            document["headline"] = f"Pending with its pod group. {result} It alone would fit {node}."
 
     def _qualify(self, answer: LocalAnswer) -> LocalAnswer:
         """Add to the headline of an answer that other namespaces may make it wrong, unless it says so."""
@@ -304,6 +309,12 @@ class LocalService(AbstractContextManager["LocalService"]):
         first, *others = found.format_unread(kinds) or [""]
         for sentence in filter(None, (first, "; ".join(others))):
             self._note(sentence)
+
+
+def _is_undone(explanation: Json) -> bool:
+    """Return whether a node was found for the pod and the placement undone with the pod's group."""
+    outcome = explanation["outcome"]
+    return outcome["node"] is not None and any(phase["phase"] == POD_GROUP_PHASE for phase in outcome["phases"][-1:])
 
 
 def _has_claims(pods: Sequence[Pod], _all: Sequence[Pod]) -> bool:

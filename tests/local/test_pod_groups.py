@@ -58,6 +58,10 @@ def test_a_group_without_quorum_takes_its_pods_back() -> None:
     first, last, alone = explain(api, "train-0", "train-2", "alone")
     assert first["outcome"]["state"] == "Unschedulable"
     assert [phase["phase"] for phase in first["outcome"]["phases"]] == ["PodGroup"]
+    assert first["headline"] == (
+        "Pending with its pod group. The group does not fit: 2 of 3 pods fit (minCount 3). train-2 found no node:"
+        " Insufficient cpu. It alone would fit n1."
+    )
     assert first["message"].startswith("pod group is unschedulable")
     assert "2 Insufficient cpu" in last["message"]
     assert "fits now" in alone["message"], "the pods of the group were taken off their nodes"
