@@ -313,6 +313,8 @@ def _parse_group(reason: str, pod: Answer) -> _Cause:
 def _read_workload(answer: Answer) -> _Cause:
     kind, _, name = answer["metadata"]["name"].partition("/")
     cause: _Cause = {"about": kind, "name": name, "headline": answer["headline"], "code": "placed"}
+    if state := _read_state(answer):
+        return cause | state
     if not answer["pending"]:
         return cause | ({} if answer["placed"] else {"code": "unknown"})
     first = min(answer["pending"], key=lambda pod: str(pod["startedAt"]))
@@ -412,13 +414,12 @@ _READERS: Final[Mapping[str, Callable[[Answer], _Cause]]] = {
     "UndecidedPod": _read_undecided_pod,
     "PendingPods": _read_pending,
     "WorkloadPlacement": lambda answer: {**_read_workload(answer), **_read_state(answer)},
-    "WorkloadState": lambda answer: {**_read_headline(answer), **_read_state(answer)},
     "PodGroupPlacement": _read_group,
     "PlacementReview": _read_placement_review,
     "PodHistory": _read_pod_history,
     "ClusterReview": _read_cluster_review,
 }
-_ABOUT: Final = {"WorkloadState": "Workload", "PodComparison": "Pod", "NodeComparison": "Pod", "NodeHistory": "Node"}
+_ABOUT: Final = {"PodComparison": "Pod", "NodeComparison": "Pod", "NodeHistory": "Node"}
 
 
 def _parse_message(message: str) -> _Cause:

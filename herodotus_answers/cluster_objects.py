@@ -29,10 +29,14 @@ class _Resource(NamedTuple):
     is_namespaced: bool = True
 
 
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _RESOURCES: Final = {
     "Pod": _Resource("/api/v1", "pods"),
     "Event": _Resource("/api/v1", "events"),
+    "Namespace": _Resource("/api/v1", "namespaces", is_namespaced=False),
     "Node": _Resource("/api/v1", "nodes", is_namespaced=False),
+    "Service": _Resource("/api/v1", "services"),
+    "EndpointSlice": _Resource("/apis/discovery.k8s.io/v1", "endpointslices"),
     "PersistentVolumeClaim": _Resource("/api/v1", "persistentvolumeclaims"),
     "PersistentVolume": _Resource("/api/v1", "persistentvolumes", is_namespaced=False),
     "ConfigMap": _Resource("/api/v1", "configmaps"),
@@ -47,6 +51,9 @@ _RESOURCES: Final = {
     "DaemonSet": _Resource("/apis/apps/v1", "daemonsets"),
     "Job": _Resource("/apis/batch/v1", "jobs"),
     "CronJob": _Resource("/apis/batch/v1", "cronjobs"),
+    "HorizontalPodAutoscaler": _Resource("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "MutatingWebhookConfiguration": _Resource(_ADMISSION, "mutatingwebhookconfigurations", is_namespaced=False),
+    "ValidatingWebhookConfiguration": _Resource(_ADMISSION, "validatingwebhookconfigurations", is_namespaced=False),
     "StorageClass": _Resource("/apis/storage.k8s.io/v1", "storageclasses", is_namespaced=False),
     "CSIDriver": _Resource("/apis/storage.k8s.io/v1", "csidrivers", is_namespaced=False),
     "CSINode": _Resource("/apis/storage.k8s.io/v1", "csinodes", is_namespaced=False),
@@ -116,6 +123,15 @@ class ClusterObjects:
         items = [item for item in document.get("items") or () if isinstance(item, dict)] if not missing else []
         more = (document.get("metadata") or {}).get("continue") if not missing else None
         return ObjectList(items, "" if missing == "NotFound" else missing, missing in ("", "NotFound") and not more)
+
+    def is_served(self, kind: str) -> bool:
+        """Return whether the API server serves a kind, as far as is known: without it, no object of it can be read."""
+        query = urlencode({"limit": "1"})
+        return self._read(f"{_path(kind, '')}?{query}")[0] != _NOT_FOUND
+
+    def is_absent(self, kind: str, name: str, namespace: str = "") -> bool:
+        """Return whether the API server serves a kind and says that it has no such object."""
+        return self.get(kind, name, namespace).is_absent and self.is_served(kind)
 
     def list_events(self, involved: Json) -> list[Json]:
         """Return the Events about an object, oldest first; [] if none can be read.

@@ -64,10 +64,11 @@ class BatchQueue(TypedDict):
 
 
 class Remedy(TypedDict):
-    """What somebody can do about a cause; no engine has checked it."""
+    """What somebody can do about a cause."""
 
     text: Annotated[str, "What to do, in a sentence that names objects that exist."]
     command: Annotated[str | None, "Shell command that does it; null if there is none."]
+    checked: NotRequired[Annotated[bool, "Whether the engine found that it helps; absent if no engine has checked it."]]
 
 
 class LiveCause(TypedDict):
@@ -206,29 +207,59 @@ class ZonePods(TypedDict):
     pods: Annotated[int, "Number of pods."]
 
 
-class PodOfWorkload(TypedDict):
-    """A pod that the selector of a workload selects."""
+class WorkloadCounts(TypedDict):
+    """How many pods a workload wants and has now. Pods that have ended or are being deleted do not count as created."""
 
-    pod: Annotated[str, "Name of the pod."]
-    node: Annotated[str | None, "Node of the pod; null if it has none."]
-    status: Annotated[str, "Phase of the pod, Terminating, or the reason that its first waiting container gives."]
-    ready: Annotated[bool, "Whether its condition Ready is true."]
+    wanted: Annotated[int | None, "Number of pods that it asks for; null if unknown."]
+    created: Annotated[int, "Number of pods that exist."]
+    notCreated: Annotated[int, "Number of wanted pods that do not exist."]
+    updated: Annotated[int | None, "Number of pods of the newest template; null where templates have no revisions."]
+    placed: Annotated[int, "Number of pods with a node."]
+    pending: Annotated[int, "Number of pods without a node."]
+    ready: Annotated[int, "Number of pods that are ready."]
+    available: Annotated[int | None, "Number of pods that are available, by its status; null if it does not say."]
+    succeeded: NotRequired[Annotated[int, "Number of pods that have ended with success; of Jobs alone."]]
+    failed: NotRequired[Annotated[int, "Number of pods that have failed; of Jobs alone."]]
+
+
+class PodsInState(TypedDict):
+    """Pods of a workload that are in the same state for the same reason, by their objects."""
+
+    state: Annotated[str, "Code of the state, such as pod-waits-for-node."]
+    reason: Annotated[str | None, "Code of its first cause, or of kube-scheduler's reason; null if unknown."]
+    count: Annotated[int, "Number of pods."]
+    pods: Annotated[list[str], "Names of the first ten."]
+    headline: Annotated[str, "State of the first of them."]
+
+
+class NodesWithoutPod(TypedDict):
+    """Nodes on which a DaemonSet has no pod, for one reason."""
+
+    code: Annotated[
+        Literal["not-selected", "taint", "missing"],
+        "not-selected: node selector or affinity exclude it; taint: not tolerated; missing: a pod is to be there.",
+    ]
+    text: Annotated[str, "The reason in a few words."]
+    count: Annotated[int, "Number of nodes."]
+    nodes: Annotated[list[str], "Names of the first ten."]
+
+
+class WorkloadAutoscaler(TypedDict):
+    """The HorizontalPodAutoscaler of a workload."""
+
+    name: Annotated[str, "Name of the HorizontalPodAutoscaler."]
+    minReplicas: Annotated[int, "Fewest pods that it asks for."]
+    maxReplicas: Annotated[int, "Most pods that it asks for."]
+    desiredReplicas: Annotated[int | None, "Number of pods that it asks for now; null if it does not say."]
+    limited: Annotated[str | None, "Why it asks for no other number, from its conditions; null if nothing limits it."]
 
 
 class LiveWorkload(Live):
-    """What the API server knows now about a workload and the nodes of its pods."""
+    """What the API server knows now about a workload, its pods and their nodes."""
 
-    state: NotRequired[Annotated[LiveState, "State of the workload, and what keeps pods from being created."]]
-    zones: NotRequired[
-        Annotated[list[ZonePods], "Pods by the present zone of their node, most first, those without a zone last."]
-    ]
-    pods: NotRequired[Annotated[list[PodOfWorkload], "Its pods, those without a node first; at most 500."]]
-
-
-class WorkloadState(Document):
-    """A workload of which no decision is recorded, from its object alone. Only the plugin makes this document."""
-
-    kind: Literal["WorkloadState"]
-    workload: Annotated[str, "The workload as KIND/NAME."]
-    headline: Annotated[str, "Its state in one sentence."]
-    live: NotRequired[Annotated[LiveWorkload, "Its state, and its pods."]]
+    zones: Annotated[list[ZonePods], "Pods by the present zone of their node, most first, those without a zone last."]
+    state: NotRequired[Annotated[LiveState, "State of the workload, and why; absent if it cannot be read."]]
+    counts: NotRequired[Annotated[WorkloadCounts, "How many pods it wants and has; absent if it cannot be read."]]
+    pods: NotRequired[Annotated[list[PodsInState], "Its pods that are not ready, by state and reason."]]
+    nodesWithoutPod: NotRequired[Annotated[list[NodesWithoutPod], "Nodes without a pod; of DaemonSets alone."]]
+    autoscaler: NotRequired[Annotated[WorkloadAutoscaler, "Its HorizontalPodAutoscaler; absent if there is none."]]

@@ -1,7 +1,8 @@
 """The codes of states and causes that `live.state` has, with their meanings, as `explain reasons` publishes them.
 
-Owns: the codes of pods and workloads, which are never renamed. Does not own: the sentences with names and amounts
-(`pod_state` and the modules that it uses), codes of kube-scheduler's reasons (`herodotus_record.reasons`).
+Owns: the codes of pods, which are never renamed. Does not own: those of workloads (`workload_codes`), the sentences
+with names and amounts (`pod_state` and the modules that it uses), codes of kube-scheduler's reasons
+(`herodotus_record.reasons`).
 """
 
 from __future__ import annotations
@@ -26,16 +27,6 @@ STATES: Final[Mapping[str, str]] = {
     "pod-rejected": "The kubelet did not admit the pod to its node.",
     "pod-failed": "The pod has ended, at least one container with a failure.",
     "pod-succeeded": "The pod has ended, all containers with success.",
-    "not-created": "Pods that the workload wants were not created.",
-    "paused": "The Deployment is paused.",
-    "scaled-to-zero": "The workload wants no pods.",
-    "suspended": "The Job or CronJob is suspended.",
-    "no-eligible-node": "No node is eligible for the DaemonSet's pods.",
-    "rollout-stuck": "The Deployment's rollout makes no progress.",
-    "progressing": "The workload does not have all its pods yet, or still runs.",
-    "available": "The workload has all its pods, and they are ready.",
-    "complete": "The Job is complete.",
-    "job-failed": "The Job has failed.",
 }
 
 CAUSES: Final[Mapping[str, str]] = {
@@ -110,20 +101,4 @@ CAUSES: Final[Mapping[str, str]] = {
     "larger-than-any-node": "The containers together request more than any node has.",
     "node-missing": "The pod is pinned to a node that does not exist.",
     "spread-empty-domain": "A spread constraint counts domains that the pod cannot use.",
-    "paused": "spec.paused is set.",
-    "scaled-to-zero": "spec.replicas is 0.",
-    "suspended": "spec.suspend is set.",
-    "no-eligible-node": "No node matches the node selector.",
-    "rollout-stuck": "The rollout's deadline has passed.",
-    "job-failed": "The Job's condition says why it failed.",
-    "not-created": "The controller could not create a pod, for a reason that the text has.",
-    "quota-exceeded": "A ResourceQuota is used up.",
-    "quota-needs-requests": "A ResourceQuota requires requests or limits that pods do not set.",
-    "limit-range": "A LimitRange refuses the pods.",
-    "pod-security": "The namespace's pod security refuses the pods.",
-    "service-account-missing": "The ServiceAccount does not exist.",
-    "priority-class-missing": "The PriorityClass does not exist.",
-    "runtime-class-missing": "The RuntimeClass does not exist.",
-    "webhook-failed": "An admission webhook cannot be called.",
-    "webhook-denied": "An admission webhook denied the pods.",
 }

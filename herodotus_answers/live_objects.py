@@ -23,11 +23,10 @@ if TYPE_CHECKING:
         LiveState,
         LiveWorkload,
         PodCondition,
-        PodOfWorkload,
         PodWithoutDecision,
         Remedy,
         UntriedPod,
-        WorkloadState,
+        ZonePods,
     )
     from herodotus_answers.node_groups import PodNodeGroups
 
@@ -269,57 +268,14 @@ def is_running_well(pod: Json) -> bool:
 # --- workloads ------------------------------------------------------------------------------------------------------
 
 
-def build_live_workload(
-    at: datetime,
-    nodes: Sequence[Mapping[str, Any]],
-    zone_of: Mapping[str, str],
-    state: LiveState | None = None,
-    pods: Sequence[Json] = (),
-) -> LiveWorkload | None:
-    """Return the state of a workload, its pods and the pods by zone, or None if nothing is known.
+def build_live_workload(at: datetime, nodes: Sequence[Mapping[str, Any]], zone_of: Mapping[str, str]) -> LiveWorkload:
+    """Return the pods by zone; no zones if none is known.
 
     `nodes` are those of a WorkloadPlacement, and `zone_of` has the zone by node name. `pods` are Pod objects.
     """
-    if not zone_of and state is None:
-        return None
-    live: LiveWorkload = {"source": "kube-apiserver", "at": _format(at)}
-    if state is not None:
-        live["state"] = state
-        live["pods"] = sorted(map(_read_pod_of_workload, pods), key=lambda p: (p["node"] is not None, p["pod"]))
-    if zone_of:
-        counts = Counter[str]()
-        for node in nodes:
-            counts[zone_of.get(node["node"], "")] += node["pods"]
-        zones = sorted(counts.items(), key=lambda c: (not c[0], -c[1], c[0]))
-        live["zones"] = [{"zone": zone, "pods": n} for zone, n in zones]
-    return live
-
-
-def _read_pod_of_workload(pod: Json) -> PodOfWorkload:
-    status = pod.get("status") or {}
-    waiting = [(s.get("state") or {}).get("waiting") or {} for s in status.get("containerStatuses") or ()]
-    reason = next((str(w["reason"]) for w in waiting if w.get("reason")), "")
-    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
-    shown = (
-        "Terminating" if pod["metadata"].get("deletionTimestamp") else reason or str(status.get("phase") or "Pending")
-    )
-    return {
-        "pod": pod["metadata"]["name"],
-        "node": pod["spec"].get("nodeName"),
-        "status": "Terminating" if pod["metadata"].get("deletionTimestamp") else shown,
-        "ready": conditions.get("Ready") == "True",
-    }
-
-
-def build_workload_state(kind: str, name: str, namespace: str, live: LiveWorkload) -> WorkloadState:
-    """Return the document about a workload without recorded decisions, from what was read of it."""
-    from herodotus_record.model import API_VERSION
-
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "WorkloadState",
-        "metadata": {"name": name, "namespace": namespace},
-        "workload": f"{kind}/{name}",
-        "headline": live["state"]["headline"],
-        "live": live,
-    }
+    counts = Counter[str]()
+    for node in nodes if zone_of else ():
+        counts[zone_of.get(node["node"], "")] += node["pods"]
+    zones = sorted(counts.items(), key=lambda c: (not c[0], -c[1], c[0]))
+    rows: list[ZonePods] = [{"zone": zone, "pods": n} for zone, n in zones]
+    return {"source": "kube-apiserver", "at": _format(at), "zones": rows}

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypedDict
 
-from herodotus_answers import wording
+from herodotus_answers import live_codes, wording, workload_codes
 from herodotus_answers.brief import OUTCOMES
 from herodotus_answers.declare import Page
-from herodotus_answers.live_codes import CAUSES, STATES
 from herodotus_answers.plugin_reference import PLUGINS
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION
@@ -144,8 +143,8 @@ def build_reason_list() -> ReasonList:
         "version": reasons.VERSION,
         "items": [_describe(code) for code in reasons.CATALOGUE],
         "outcomes": _list_codes(OUTCOMES),
-        "states": _list_codes(STATES),
-        "causes": _list_codes(CAUSES),
+        "states": _list_codes({**live_codes.STATES, **workload_codes.STATES}),
+        "causes": _list_codes({**live_codes.CAUSES, **workload_codes.CAUSES}),
         "changes": [{"code": code, "text": text} for code, text in reasons.CHANGES.items()],
     }
 

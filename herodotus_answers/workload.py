@@ -4,11 +4,12 @@ Owns: what decided a placement, sums over placements, the document's shape. Does
 store). Pure.
 
 Invariant: every sum is given with the number of placements that it covers. The record knows where pods were placed, not
-which of them still exist.
+which of them still exist. A document with `source` has the pods that exist now, and not what decided on their nodes.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ class NodeOfWorkload(TypedDict):
     share: Annotated[float, "Share of the placed pods, from 0 to 1."]
     decidedBy: Annotated[dict[str, int], "Number of placements by the plugin, or tie, that decided them."]
     meanMargin: Annotated[float | None, "Mean lead over the next node in points; null if scores decided none."]
-    lastAt: Annotated[str, "Start of the newest placement."]
+    lastAt: Annotated[str, "Start of the newest placement; with `source` the creation of the newest pod."]
 
 
 class RecentPlacement(TypedDict):
@@ -105,6 +106,13 @@ class WorkloadPlacement(Document):
     """Nodes on which the pods of a workload were placed, and why."""
 
     kind: Literal["WorkloadPlacement"]
+    source: NotRequired[
+        Annotated[
+            Literal["evaluated", "kube-apiserver"],
+            "Where the pods that exist now were read, if nothing is recorded: by local mode, which evaluates those"
+            " without a node, or from the API server alone. Absent if the document is about recorded placements.",
+        ]
+    ]
     since: Annotated[str, "Start of the time window."]
     complete: Annotated[bool, "Whether every decision of the requested time window is counted."]
     headline: Annotated[str, "The placement in one sentence."]
@@ -149,6 +157,60 @@ class WorkloadName(NamedTuple):
 
     namespace: str
     name: str
+
+
+_KIND_NAMES: Final = {
+    "deployment": "Deployment",
+    "replicaset": "ReplicaSet",
+    "statefulset": "StatefulSet",
+    "daemonset": "DaemonSet",
+    "job": "Job",
+    "cronjob": "CronJob",
+    "pod": "Pod",
+}
+# The kind that owns the pods on behalf of another.
+_OWNED_BY_CHILD_KIND: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+
+
+def get_kind_name(kind: str) -> str:
+    """Return the name of a kind with its capitals, such as Deployment for deployment."""
+    return _KIND_NAMES.get(kind.lower(), kind)
+
+
+def belongs_to_workload(owner: str, pod: str, suffix: str | None, kind: str, name: str) -> bool:
+    """Return whether a pod belongs to a workload, directly or through a ReplicaSet or Job.
+
+    `owner` is the pod's direct owner as KIND/NAME, or "", and `suffix` the pod's label pod-template-hash. A Deployment
+    or CronJob names its ReplicaSets and Jobs after itself, with a hash or a time as suffix.
+    """
+    kind = get_kind_name(kind)
+    if kind == "Pod":
+        return not owner and pod == name
+    owner_kind, _, owner_name = owner.partition("/")
+    if _OWNED_BY_CHILD_KIND.get(kind) != owner_kind:
+        return (owner_kind, owner_name) == (kind, name)
+    if suffix:
+        return owner_name == f"{name}-{suffix}"
+    return bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner_name))
+
+
+def build_present_placement(
+    workload: WorkloadName,
+    pods: Sequence[Placement],
+    nodes_total: int,
+    source: Literal["evaluated", "kube-apiserver"],
+    at_us: int,
+) -> WorkloadPlacement:
+    """Return the JSON document of kind WorkloadPlacement about the pods that exist at a time.
+
+    `started_us` of each is the creation of the pod. `nodes_total` is 0 if the nodes are not known.
+    """
+    newest_first = sorted(pods, key=lambda pod: -pod.started_us)
+    document = build_workload_placement(workload, newest_first, nodes_total, since_us=at_us, complete=True)
+    placed = [pod for pod in pods if pod.node is not None]
+    document["source"] = source
+    document["headline"] = _present_headline(placed, len(pods) - len(placed), nodes_total)
+    return document
 
 
 def build_workload_placement(
@@ -224,6 +286,16 @@ def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapp
     first = next(iter(decided.items()), None)
     reason = f" {_decided(*first)} {first[1]} of {total}." if first else ""
     return f"{distribution}{spread if len(placed) > 1 else ''}.{reason}{pending}"
+
+
+def _present_headline(placed: Sequence[Placement], waiting: int, nodes_total: int) -> str:
+    waits = f"{pluralize(waiting, 'pod')} {'waits' if waiting == 1 else 'wait'} for a node."
+    if not placed:
+        return waits if waiting else "It has no pod."
+    nodes = {pod.node for pod in placed}
+    of = f"{len(nodes)} of {pluralize(nodes_total, 'node')}" if nodes_total else pluralize(len(nodes), "node")
+    text = f"{pluralize(len(placed), 'pod')} {'is' if len(placed) == 1 else 'are'} on {of}."
+    return f"{text} {waits}" if waiting else text
 
 
 def _decided(by: str, _count: int) -> str:

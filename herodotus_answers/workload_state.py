@@ -1,339 +1,547 @@
-"""Find the state that a workload is really in: how many pods it wants and has, and what keeps the others away.
+"""Find the state that a workload is really in: how many pods it wants and has, what stops the rest, who has to act.
 
-Owns: the state, and what the refusals of admission plugins mean. Does not own: reading (`cluster_objects`), types
-(`live`), where pods were placed (`workload`). Pure.
+Owns: the state of Deployments, ReplicaSets, StatefulSets and DaemonSets, and what an answer adds about their pods. Does
+not own: Jobs and CronJobs (`job_state`), why pods are not created (`creation_causes`), the states of pods
+(`pod_state`, `workload_pods`), codes and their meanings (`workload_codes`), reading (`workload_objects`). Pure.
 
-Invariant: a refusal is quoted as the controller reported it, and an object that it names is called missing only if the
-API server has no such object.
-
-Source of the messages: kube-apiserver's admission plugins (resourcequota, limitranger, podsecurity, serviceaccount,
-priority, runtimeclass) and its webhook dispatcher, v1.36.
+Invariant: no number is given for what could not be read.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from datetime import timedelta
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.cluster_objects import count_event, read_event_time
-from herodotus_answers.live_objects import build_cause
+from herodotus_answers.amount_causes import parse_quantity
+from herodotus_answers.creation_causes import explain_refusal, find_missing_references
+from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_node
+from herodotus_answers.pod_facts import (
+    clean,
+    format_ago,
+    format_seconds,
+    format_since,
+    make_cause,
+    make_remedy,
+    parse_time,
+)
+from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
+from herodotus_answers.workload_events import build_timeline, find_refusal
+from herodotus_answers.workload_objects import Workload, find_parent, is_ready
+from herodotus_answers.workload_pods import Problems, find_problems
 
 if TYPE_CHECKING:
-    from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import LiveCause, LiveState
+    from herodotus_answers.live import (
+        LiveCause,
+        LiveState,
+        LiveWorkload,
+        NodesWithoutPod,
+        WorkloadAutoscaler,
+        WorkloadCounts,
+    )
+    from herodotus_answers.workload_pods import Explain
+
+    Parts = tuple[str, str, list[LiveCause], str | None]  # code, headline, causes, actor
 
 Json = dict[str, Any]
-
-KINDS: Final = {
-    "deployment": "Deployment",
-    "statefulset": "StatefulSet",
-    "replicaset": "ReplicaSet",
-    "daemonset": "DaemonSet",
-    "job": "Job",
-    "cronjob": "CronJob",
-    "replicationcontroller": "ReplicationController",
-}
-_MAX_REFUSALS: Final = 3
-
-
-def find_workload_state(kind: str, name: str, namespace: str, objects: ClusterObjects) -> LiveState | None:
-    """Return the state of a workload, or None if there is no such object or if it cannot be read.
-
-    `kind` is a value of KINDS.
-    """
-    workload = objects.get(kind, name, namespace).object
-    return None if workload is None else _Workload(kind, workload, objects).describe()
-
-
-def list_pods(workload: Json, objects: ClusterObjects) -> list[Json]:
-    """Return the pods that a workload's selector selects, as far as they can be read."""
-    selector = workload["spec"].get("selector") or {}
-    labels = selector.get("matchLabels", selector if "matchExpressions" not in selector else {})
-    if not labels:
-        return []
-    text = ",".join(f"{key}={value}" for key, value in labels.items())
-    return objects.list_objects("Pod", workload["metadata"]["namespace"], labels=text).items
-
-
-class _Refusal(NamedTuple):
-    """A refusal of an admission plugin: what its message looks like, and what it means.
-
-    The texts are templates of the pattern's groups, of `namespace`, and for a LimitRange of `ranges`. `command` is a
-    kubectl command that helps, without `kubectl -n NAMESPACE`; "" if none is certain.
-    """
-
-    code: str
-    pattern: str
-    text: str
-    about: str
-    remedy: str
-    command: str = ""
-
-
-_REFUSALS: Final = (
-    _Refusal(
-        "quota-exceeded",
-        r"exceeded quota: (?P<quota>[^,]+), requested: (?P<requested>.+), used: (?P<used>.+), limited: (?P<limit>.+)",
-        "quota {quota} is used up: each pod asks {requested}, used {used} of {limit}",
-        "ResourceQuota/{quota}",
-        "raise the quota {quota}, free what other pods use of it, or ask for less",
-        "describe resourcequota {quota}",
-    ),
-    _Refusal(
-        "quota-needs-requests",
-        r"failed quota: (?P<quota>[^:]+): must specify (?P<what>.+)",
-        "quota {quota} requires {what} to be set, and the pods do not set it",
-        "ResourceQuota/{quota}",
-        "set these requests or limits in the pod template, or add a LimitRange with defaults",
-    ),
-    _Refusal(
-        "limit-range",
-        r"is forbidden: \[?(?P<rule>.+(?:per (?:Container|Pod)|ratio).+?)\]?$",
-        "LimitRange {ranges} refuses the pods: {rule}",
-        "LimitRange/{ranges}",
-        "keep the requests and limits of the pod template within it",
-    ),
-    _Refusal(
-        "pod-security",
-        r"violates (?P<policy>PodSecurity \"[^\"]+\"): (?P<rule>.+)",
-        "namespace {namespace} enforces {policy}, which the pods violate: {rule}",
-        "Namespace/{namespace}",
-        "change the pod template as the policy demands, or the namespace's pod-security label",
-    ),
-    _Refusal(
-        "service-account-missing",
-        r"serviceaccount \"(?P<name>[^\"]+)\" not found",
-        "service account {name} does not exist",
-        "ServiceAccount/{name}",
-        "create the service account {name}, or name one that exists in the pod template",
-        "create serviceaccount {name}",
-    ),
-    _Refusal(
-        "priority-class-missing",
-        r"no PriorityClass with name (?P<name>\S+) was found",
-        "priority class {name} does not exist",
-        "PriorityClass/{name}",
-        "create the priority class {name}, or name one that exists in the pod template",
-    ),
-    _Refusal(
-        "runtime-class-missing",
-        r"RuntimeClass \"(?P<name>[^\"]+)\" not found",
-        "runtime class {name} does not exist",
-        "RuntimeClass/{name}",
-        "create the runtime class {name}, or name one that exists in the pod template",
-    ),
-    _Refusal(
-        "webhook-failed",
-        r"failed calling webhook \"(?P<name>[^\"]+)\": (?P<why>.+)",
-        "the admission webhook {name} failed: {why}",
-        "",
-        "see the service behind the webhook, or the webhook's failurePolicy",
-    ),
-    _Refusal(
-        "webhook-denied",
-        r"admission webhook \"(?P<name>[^\"]+)\" denied the request: (?P<why>.+)",
-        "the admission webhook {name} denied the pods: {why}",
-        "",
-        "change the pod template as the webhook demands",
-    ),
+_FRESH: Final = timedelta(seconds=10)  # a controller has acted on a change that is older
+_REVISION_LABEL: Final = "controller-revision-hash"
+# Kinds that may be unreadable without an answer that lacks something: they only add to it.
+_OPTIONAL: Final = (
+    "HorizontalPodAutoscaler",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+    "Service",
+    "EndpointSlice",
+    "Namespace",
+    "LimitRange",
 )
-_MISSING: Final = ("service-account-missing", "priority-class-missing", "runtime-class-missing")
 
 
-class _Workload:
-    """Describes one workload."""
+class Situation:
+    """A workload with what is found out about it: counts, problems of its pods, autoscaler, nodes without a pod."""
 
-    def __init__(self, kind: str, workload: Json, objects: ClusterObjects) -> None:
-        self._kind, self._objects = kind, objects
-        self._meta, self._spec = workload["metadata"], workload["spec"]
-        self._status = workload.get("status") or {}
-        self._name, self._namespace = str(self._meta["name"]), str(self._meta["namespace"])
-        self._about = f"{kind}/{self._name}"
-        self._conditions = {str(c.get("type")): c for c in self._status.get("conditions") or ()}
+    def __init__(self, workload: Workload, explain: Explain) -> None:
+        self.workload = workload
+        self.problems: Problems = find_problems(workload, explain)
+        self.autoscaler: WorkloadAutoscaler | None = find_autoscaler(workload)
+        self.skipped: list[NodesWithoutPod] = _list_skipped(workload) if workload.kind == "DaemonSet" else []
+        self.counts: WorkloadCounts = _count(workload, self.skipped)
+        self.is_short = self.counts["notCreated"] > 0
+        self.explain = explain
 
-    def describe(self) -> LiveState:
-        """Return the state: one that somebody set, one without pods, or the numbers of its pods."""
-        if self._kind == "CronJob":
-            return self._describe_cron_job()
-        if self._kind == "Job":
-            return self._describe_job()
-        if self._kind == "DaemonSet":
-            return self._describe_daemon_set()
-        wanted, created = int(self._spec.get("replicas", 1)), int(self._status.get("replicas") or 0)
-        exist = f"{created} of {wanted} pods exist"
-        if self._spec.get("paused"):
-            resume = self._command(f"rollout resume deployment/{self._name}")
-            text = f"{self._about} is paused, so changes of it are not rolled out"
-            cause = self._cause("paused", text, "spec.paused", ("resume the rollout", resume))
-            return self._build("paused", f"Paused: changes are not rolled out. {exist}.", "user", [cause])
-        if not wanted:
-            scale = self._command(f"scale {self._kind.lower()}/{self._name} --replicas=1")
-            text = f"{self._about} asks for 0 pods (spec.replicas is 0){self._scaler()}"
-            cause = self._cause("scaled-to-zero", text, "spec.replicas", ("scale it up", scale))
-            return self._build("scaled-to-zero", "Scaled to 0 replicas, so it has no pods.", "user", [cause])
-        refusals = self._list_refusals() if created < wanted else []
-        if refusals:
-            headline = f"Not created: {wanted - created} of {wanted} pods, because {refusals[0]['text']}."
-            headline += f" {exist}." if created else f" 0 of {wanted} pods exist."
-            return self._build("not-created", headline, "user", refusals)
-        return self._describe_numbers(wanted, created)
+    @property
+    def progress(self) -> str:
+        """The pods that are ready of those that are wanted, for a sentence."""
+        wanted, ready = self.counts["wanted"], self.counts["ready"]
+        return f"{ready} of {wanted} pods {'is' if ready == 1 else 'are'} ready"
 
-    def _describe_numbers(self, wanted: int, created: int) -> LiveState:
-        ready = int(self._status.get("readyReplicas") or 0)
-        updated = int(self._status.get("updatedReplicas") or 0)
-        numbers = f"{ready} of {wanted} pods ready, {created} created"
-        numbers += f", {updated} of the present template" if self._kind in ("Deployment", "StatefulSet") else ""
-        progressing = self._conditions.get("Progressing") or {}
-        if progressing.get("reason") == "ProgressDeadlineExceeded":
-            text = f"the rollout makes no progress: {progressing.get('message') or 'its deadline has passed'}"
-            cause = self._cause(
-                "rollout-stuck", text.rstrip("."), "condition Progressing", at=progressing.get("lastTransitionTime")
-            )
-            return self._build("rollout-stuck", f"Its rollout is stuck: {numbers}.", "user", [cause])
-        if ready >= wanted:
-            return self._build("available", f"Available: {numbers}.", None, [])
-        return self._build("progressing", f"Not complete: {numbers}.", None, [])
 
-    def _describe_job(self) -> LiveState:
-        succeeded, active = int(self._status.get("succeeded") or 0), int(self._status.get("active") or 0)
-        failed = int(self._status.get("failed") or 0)
-        wanted = self._spec.get("completions") or self._spec.get("parallelism") or 1
-        numbers = f"{succeeded} of {wanted} completions, {active} pods active, {failed} failed"
-        if self._spec.get("suspend"):
-            resume = self._command(f'patch job/{self._name} --type=merge -p \'{{"spec":{{"suspend":false}}}}\'')
-            cause = self._cause("suspended", f"{self._about} is suspended", "spec.suspend", ("resume it", resume))
-            return self._build("suspended", f"Suspended: it makes no pods ({numbers}).", "user", [cause])
-        for kind, verb in (("Failed", "Failed"), ("FailureTarget", "Failing")):
-            condition = self._conditions.get(kind) or {}
-            if condition.get("status") == "True":
-                text = f"{condition.get('reason')}: {condition.get('message') or numbers}"
-                cause = self._cause("job-failed", text, f"condition {kind}", at=condition.get("lastTransitionTime"))
-                return self._build("job-failed", f"{verb}: {text}.".replace("..", "."), "user", [cause])
-        if (self._conditions.get("Complete") or {}).get("status") == "True":
-            return self._build("complete", f"Complete: {numbers}.", None, [])
-        refusals = self._list_refusals() if not active + succeeded + failed else []
-        if refusals:
-            headline = f"Not created: no pod of the Job exists, because {refusals[0]['text']}."
-            return self._build("not-created", headline, "user", refusals)
-        return self._build("progressing", f"Runs: {numbers}.", None, [])
+def find_state(situation: Situation) -> LiveState:
+    """Return the state of a workload."""
+    from herodotus_answers.job_state import find_cron_job_state, find_job_state
 
-    def _describe_cron_job(self) -> LiveState:
-        schedule = self._spec.get("schedule")
-        last = self._status.get("lastScheduleTime")
-        ran = f"last run {last}" if last else "it has never run"
-        if self._spec.get("suspend"):
-            resume = self._command(f'patch cronjob/{self._name} --type=merge -p \'{{"spec":{{"suspend":false}}}}\'')
-            cause = self._cause("suspended", f"{self._about} is suspended", "spec.suspend", ("resume it", resume))
-            return self._build("suspended", f"Suspended: it makes no Jobs ({ran}).", "user", [cause])
-        refusals = self._list_refusals()
-        active = len(self._status.get("active") or ())
-        headline = f"Scheduled at {schedule!r}, {ran}; {active} Jobs active."
-        return self._build("not-created" if refusals else "progressing", headline, None, refusals)
+    workload = situation.workload
+    find: Any = {"Job": find_job_state, "CronJob": find_cron_job_state}.get(workload.kind, _find_replicated)
+    if not workload.is_read:
+        find = _find_unread
+    elif workload.meta.get("deletionTimestamp"):
+        find = _find_terminating
+    code, headline, causes, actor = find(situation)
+    unread = [kind for kind in workload.objects.unread if kind not in _OPTIONAL]
+    headline = headline if headline.endswith((".", "?", "!")) else f"{headline}."
+    state: LiveState = {"code": code, "headline": headline, "actor": actor, "causes": causes, "unread": unread}
+    return state
 
-    def _describe_daemon_set(self) -> LiveState:
-        wanted = int(self._status.get("desiredNumberScheduled") or 0)
-        created, ready = int(self._status.get("currentNumberScheduled") or 0), int(self._status.get("numberReady") or 0)
-        refusals = self._list_refusals() if created < wanted or not wanted else []
-        if refusals:
-            headline = f"Not created: {max(wanted - created, 0)} of {wanted} pods, because {refusals[0]['text']}."
-            return self._build("not-created", headline, "user", refusals)
-        if not wanted:
-            selector = (self._spec.get("template") or {}).get("spec", {}).get("nodeSelector") or {}
-            listed = ", ".join(f"{key}={value}" for key, value in selector.items())
-            text = f"no node matches its node selector {listed}" if listed else "no node is eligible for its pods"
-            remedy = ("label the nodes that should run it, or change the selector", None)
-            cause = self._cause("no-eligible-node", text, "status.desiredNumberScheduled", remedy)
-            return self._build("no-eligible-node", f"Wants 0 pods: {text}.", "user", [cause])
-        code = "available" if ready >= wanted else "progressing"
-        return self._build(
-            code, f"{ready} of {wanted} pods ready, {created} created, one for each eligible node.", None, []
+
+def inspect_job(name: str, cron_job: Situation) -> Situation:
+    """Return the situation of a Job that a CronJob made."""
+    workload = cron_job.workload
+    job = Workload("Job", name, workload.namespace, workload.objects, workload.now)
+    return Situation(job, cron_job.explain)
+
+
+def add_state(live: LiveWorkload, situation: Situation) -> LiveWorkload:
+    """Return `live` with the state of the workload, its counts, and what else concerns the number of its pods."""
+    state = find_state(situation)
+    state["timeline"] = build_timeline(situation.workload)
+    live = {**live, "state": state, "counts": situation.counts, "pods": situation.problems.groups}
+    if situation.skipped:
+        live["nodesWithoutPod"] = situation.skipped
+    if situation.autoscaler is not None:
+        live["autoscaler"] = situation.autoscaler
+    return live
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _count(workload: Workload, skipped: list[NodesWithoutPod]) -> WorkloadCounts:
+    """Return how many pods a workload wants and has, from its pods, or from its status if these cannot be read."""
+    spec, status, active = workload.spec, workload.status, workload.active
+    wanted: int | None = spec.get("replicas", 1) if workload.is_read else None
+    if workload.kind == "DaemonSet":
+        has_number = "desiredNumberScheduled" in status
+        meant = {read_meant_node(pod) for pod in active} - {""}
+        missing = sum(each["count"] for each in skipped if each["code"] == "missing")
+        wanted = int(status["desiredNumberScheduled"]) if has_number else len(meant) + missing
+    elif workload.kind == "Job":
+        from herodotus_answers.job_state import count_wanted
+
+        wanted = count_wanted(workload)
+    elif workload.kind == "CronJob":
+        wanted = None
+    created = len(active) if workload.knows_pods else int(status.get("replicas") or status.get("active") or 0)
+    placed = sum(bool(pod["spec"].get("nodeName")) for pod in active)
+    counts: WorkloadCounts = {
+        "wanted": wanted,
+        "created": created,
+        "notCreated": max(0, (wanted or 0) - created),
+        "updated": _count_updated(workload),
+        "placed": placed,
+        "pending": len(active) - placed,
+        "ready": sum(map(is_ready, active)) if workload.knows_pods else int(status.get("readyReplicas") or 0),
+        "available": status.get("availableReplicas", status.get("numberAvailable")),
+    }
+    if workload.kind == "Job":
+        counts["succeeded"] = int(status.get("succeeded") or 0)
+        counts["failed"] = int(status.get("failed") or 0)
+    return counts
+
+
+def _count_updated(workload: Workload) -> int | None:
+    if workload.kind == "Deployment":
+        return len(workload.list_active_of(workload.current)) if workload.current else 0
+    revision = workload.status.get("updateRevision")
+    if workload.kind == "StatefulSet" and revision:
+        revisions = [(pod["metadata"].get("labels") or {}).get(_REVISION_LABEL) for pod in workload.active]
+        return revisions.count(revision)
+    return None
+
+
+def _list_skipped(workload: Workload) -> list[NodesWithoutPod]:
+    listed = workload.objects.list_objects("Node")
+    return find_nodes_without_pod(workload.pod_spec, listed.items, map(read_meant_node, workload.active))
+
+
+def _join(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# --- workloads that keep a number of pods ---------------------------------------------------------------------------
+
+
+def _find_replicated(situation: Situation) -> Parts:
+    """Return the state of a Deployment, ReplicaSet, StatefulSet, DaemonSet or ReplicationController."""
+    workload, counts = situation.workload, situation.counts
+    wanted, created = counts["wanted"] or 0, counts["created"]
+    if wanted == 0:
+        return _find_zero(situation)
+    if workload.kind == "Deployment" and workload.spec.get("paused"):
+        paused = _find_paused(situation)
+        if paused is not None:
+            return paused
+    if situation.is_short:
+        return _find_short(situation)
+    stuck = _find_stuck_rollout(workload)
+    if counts["pending"] or counts["ready"] < wanted or stuck:
+        return _find_unready(situation, stuck)
+    held = _find_held_update(situation)
+    if held is not None:
+        return held
+    if created > wanted or (counts["updated"] is not None and counts["updated"] < wanted and not _is_held(workload)):
+        headline = f"{situation.progress}; {counts['updated']} of them of the newest template"
+        if counts["updated"] is None:
+            headline = f"{situation.progress}, and {_join(created - wanted, 'pod')} more exist"
+        return "workload-rolling-out", headline, [], None
+    many = "The pod that it asks for is" if wanted == 1 else f"All {wanted} pods are"
+    limits = explain_autoscaler(situation.autoscaler) if situation.autoscaler else []
+    return "workload-ready", f"{many} there and ready", limits, None
+
+
+def _find_zero(situation: Situation) -> Parts:
+    workload, left = situation.workload, len(situation.workload.active)
+    still = f"; {_join(left, 'pod')} of it still {'exists' if left == 1 else 'exist'}" if left else ""
+    if workload.kind == "DaemonSet":
+        reasons = "; ".join(f"{_join(each['count'], 'node')}: {each['text']}" for each in situation.skipped)
+        text = f"no node matches its node selector, affinity and tolerations ({reasons or 'no node can be read'})"
+        remedy = make_remedy("label a node that is to have a pod as the template asks, or change the template")
+        cause = make_cause("no-node-selected", text, "Nodes, spec.template.spec", remedies=[remedy])
+        return "workload-scaled-to-zero", f"Asks for no pods: {text}{still}", [cause], "user"
+    parent = find_parent(workload)
+    if parent:
+        text = f"{parent} keeps it at 0 replicas"
+        see = f"kubectl herodotus workload {parent.lower()} -n {workload.namespace}"
+        cause = make_cause("replicas-zero", text, "spec.replicas", of=parent, inspect=see)
+        return "workload-scaled-to-zero", f"Scaled to 0: {text}{still}", [cause], None
+    causes, actor = explain_zero(workload, situation.autoscaler)
+    return (
+        "workload-scaled-to-zero",
+        f"Scaled to 0 replicas, so it asks for no pods: {causes[0]['text']}{still}",
+        causes,
+        actor,
+    )
+
+
+def _find_paused(situation: Situation) -> Parts | None:
+    """Return the state of a paused Deployment, or None if something else stops its pods."""
+    workload, counts = situation.workload, situation.counts
+    condition = workload.conditions.get("Progressing") or {}
+    is_reported = condition.get("reason") == "DeploymentPaused"
+    since = condition.get("lastTransitionTime") if is_reported else None
+    resume = make_remedy("resume it", f"kubectl rollout resume deployment/{workload.name} -n {workload.namespace}")
+    text = f"Deployment {workload.name} is paused{format_since(since, workload.now)}"
+    source = "spec.paused"
+    if not workload.makers:
+        text += ", so it makes no ReplicaSet and no pods"
+        cause = make_cause("paused", text, source, at=since, remedies=[resume])
+        return "workload-paused", f"0 of {counts['wanted']} pods exist: {text}", [cause], "user"
+    if workload.current is None:
+        text += ", so the change of its template is not rolled out"
+        cause = make_cause("paused", text, source, at=since, remedies=[resume])
+        headline = f"{situation.progress}, all of an earlier template: {text}"
+        return "workload-paused", headline, [cause, *situation.problems.causes], "user"
+    if situation.is_short or counts["ready"] < (counts["wanted"] or 0):
+        return None
+    text += ": later changes of its template will not be rolled out"
+    return "workload-paused", f"{situation.progress}; {text}", [make_cause("paused", text, source, at=since)], None
+
+
+# --- pods that do not exist -----------------------------------------------------------------------------------------
+
+
+def _find_short(situation: Situation) -> Parts:
+    """Return the state of a workload with too few pods."""
+    workload, counts = situation.workload, situation.counts
+    wanted, created = counts["wanted"] or 0, counts["created"]
+    exist = f"{created} of {wanted} pods {'exists' if created == 1 else 'exist'}"
+    causes = [*_explain_short(situation)]
+    code = "workload-not-created"
+    if not causes:
+        age = _find_age(workload)
+        if situation.problems.causes:
+            return _find_unready(situation, _find_stuck_rollout(workload))
+        if age is not None and age < _FRESH:
+            ago = format_seconds(age.total_seconds())
+            headline = f"{exist} yet: {workload.label} was created {ago} ago, and no event says that a pod was refused"
+            return code, headline, [], "kube-controller-manager"
+        causes = [_explain_nothing(situation)]
+    first = causes[0]
+    more = [cause for cause in situation.problems.causes if cause["text"] != first["text"]]
+    return code, f"{exist}. Not created: {first['text']}", [*causes, *more], "user"
+
+
+def _find_age(workload: Workload) -> timedelta | None:
+    """Return for how long a workload has existed at least, or None if that is not known."""
+    times = [workload.meta.get("creationTimestamp")]
+    times += [condition.get("lastTransitionTime") for condition in workload.conditions.values()]
+    known = [time for time in map(parse_time, times) if time is not None]
+    return workload.now - min(known) if known else None
+
+
+def _explain_short(situation: Situation) -> Iterator[LiveCause]:
+    """Yield why pods of a workload are not created, the cause to act on first."""
+    workload, missing = situation.workload, situation.counts["notCreated"]
+    behind = _explain_behind(workload)
+    if behind:
+        yield behind
+    refusal = find_refusal(workload, missing)
+    if refusal is not None:
+        yield explain_refusal(refusal, workload)
+        return
+    yield from find_missing_references(workload)
+    if workload.kind == "StatefulSet" and (waits := _explain_order(situation)):
+        yield waits
+    if workload.kind == "Deployment" and not behind and workload.current is None:
+        condition = workload.conditions.get("Progressing") or {}
+        said = clean(condition.get("message"))
+        text = f"Deployment {workload.name} has no ReplicaSet of its present template" + (f": {said}" if said else "")
+        source = "status.conditions[Progressing]" if said else "ReplicaSets"
+        yield make_cause("replica-set-missing", text, source, at=condition.get("lastTransitionTime"))
+
+
+def _explain_behind(workload: Workload) -> LiveCause | None:
+    """Return the cause that a controller has not seen the last change of a workload, or None if it has."""
+    generation, observed = workload.meta.get("generation"), workload.status.get("observedGeneration")
+    age = _find_age(workload)
+    if generation is None or (observed is not None and observed >= generation):
+        return None
+    if age is None or age < _FRESH:
+        return None
+    text = f"the controller has not acted on the last change of {workload.label} (generation {generation}"
+    text += f", observed {observed})" if observed is not None else ", none observed)"
+    remedy = make_remedy("see whether kube-controller-manager runs")
+    look = "kubectl get pods -n kube-system -l component=kube-controller-manager"
+    return make_cause("controller-behind", text, "status.observedGeneration", remedies=[remedy], inspect=look)
+
+
+def _explain_nothing(situation: Situation) -> LiveCause:
+    """Return the cause that no event or condition says why pods are missing."""
+    workload = situation.workload
+    text = "no event or condition says why (events are kept for an hour)"
+    if "Event" in workload.objects.unread:
+        text = "its events cannot be read, and no condition says why"
+    nodes = [name for each in situation.skipped if each["code"] == "missing" for name in each["nodes"]]
+    text += f"; no pod is on {', '.join(nodes)}" if nodes else ""
+    remedy = make_remedy("see whether kube-controller-manager runs, and what its log says")
+    look = workload.kubectl(f"describe {workload.kind.lower()} {workload.name}")
+    return make_cause("creation-unexplained", text, "Events, status.conditions", remedies=[remedy], inspect=look)
+
+
+def _explain_order(situation: Situation) -> LiveCause | None:
+    """Return the cause that a StatefulSet makes the next pod when an earlier one is ready, or None if it does not."""
+    workload = situation.workload
+    if workload.spec.get("podManagementPolicy", "OrderedReady") != "OrderedReady":
+        return None
+    first = int((workload.spec.get("ordinals") or {}).get("start") or 0)
+    present = {str(pod["metadata"]["name"]): pod for pod in workload.pods}
+    for ordinal in range(first, first + (situation.counts["wanted"] or 0)):
+        name = f"{workload.name}-{ordinal}"
+        pod = present.get(name)
+        if pod is None:
+            return None
+        if is_ready(pod) and not pod["metadata"].get("deletionTimestamp"):
+            continue
+        later = [f"{workload.name}-{n}" for n in range(ordinal + 1, first + (situation.counts["wanted"] or 0))]
+        absent = [each for each in later if each not in present]
+        if not absent:
+            return None
+        why = situation.problems.describe(name)
+        text = f"{', '.join(absent[:3])} {'waits' if len(absent) == 1 else 'wait'} until {name} is ready"
+        text += " (podManagementPolicy OrderedReady)" + (f". {name}: {why}" if why else "")
+        see = f"kubectl herodotus pod {name} -n {workload.namespace}"
+        return make_cause("waits-for-earlier-pod", text, "spec.podManagementPolicy", of=f"Pod/{name}", inspect=see)
+    return None
+
+
+# --- pods that are not ready, and rollouts --------------------------------------------------------------------------
+
+
+def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
+    workload, counts = situation.workload, situation.counts
+    code = "workload-pending" if counts["pending"] else "workload-not-ready"
+    causes = [*situation.problems.causes]
+    held = _explain_kept_pods(situation)
+    if held is not None:  # it comes first if a new pod surely finds the resources that an old one leaves
+        causes.insert(0 if _asks_no_more(workload) else len(causes), held)
+    if workload.kind == "StatefulSet" and (broken := _explain_broken_update(situation)):
+        causes.insert(0, broken)
+    if stuck is not None:
+        code = "workload-rollout-stuck"
+        causes.append(stuck)
+    newest = ""
+    old = len(workload.active) - (counts["updated"] or 0)
+    if counts["updated"] is not None and old and workload.kind == "Deployment":
+        newest = f"; {counts['updated']} of the newest template, {old} of an earlier one"
+    waits = f", {counts['pending']} without a node" if counts["pending"] else ""
+    words = f"{'Rollout stuck: ' if stuck else ''}{situation.progress}{waits}{newest}"
+    if not causes:
+        age = _find_age(workload)
+        is_new = age is not None and age < _FRESH
+        return code, f"{words}{' yet' if is_new else ''}", [], None if is_new else "kubelet"
+    return code, f"{words}. {causes[0]['text']}", causes, "user"
+
+
+def _find_stuck_rollout(workload: Workload) -> LiveCause | None:
+    condition = workload.conditions.get("Progressing") or {}
+    if workload.kind != "Deployment" or condition.get("reason") != "ProgressDeadlineExceeded":
+        return None
+    limit = workload.spec.get("progressDeadlineSeconds", 600)
+    ago = format_ago(condition.get("lastTransitionTime"), workload.now)
+    of = workload.current
+    name = f"ReplicaSet {of['metadata']['name']}" if of else "its newest ReplicaSet"
+    text = (
+        f"{name} made no progress for {format_seconds(limit)} (progressDeadlineSeconds){f', noted{ago}' if ago else ''}"
+    )
+    at = condition.get("lastTransitionTime")
+    undo = []
+    if len(workload.makers) > 1:
+        command = f"kubectl rollout undo deployment/{workload.name} -n {workload.namespace}"
+        undo = [make_remedy("go back to the earlier template", command)]
+    return make_cause("progress-deadline", text, "status.conditions[Progressing]", at=at, remedies=undo)
+
+
+def _explain_kept_pods(situation: Situation) -> LiveCause | None:
+    """Return the cause that new pods wait for room that old pods hold, which the rollout may not delete first."""
+    workload, counts = situation.workload, situation.counts
+    strategy = workload.spec.get("strategy") or {}
+    if workload.kind != "Deployment" or not counts["pending"] or strategy.get("type", "RollingUpdate") == "Recreate":
+        return None
+    current = workload.current
+    fresh = workload.list_active_of(current) if current else []
+    old = [pod for pod in workload.active if pod not in fresh and pod["spec"].get("nodeName")]
+    if not old or all(pod["spec"].get("nodeName") for pod in fresh):
+        return None
+    rolling = strategy.get("rollingUpdate") or {}
+    most = _round(rolling.get("maxUnavailable", "25%"), counts["wanted"] or 0)
+    surge = rolling.get("maxSurge", "25%")
+    ready_old = sum(map(is_ready, old))
+    if most > 0 and ready_old < (counts["wanted"] or 0):
+        return None  # it may delete one
+    if most > 0:
+        return None
+    text = (
+        f"the rollout deletes none of the {_join(len(old), 'old pod')} before a new one is available: maxUnavailable is"
+    )
+    text += f" {rolling.get('maxUnavailable', '25%')} of {counts['wanted']} pods, which is 0"
+    patch = '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1,"maxSurge":0}}}}'
+    what = f"delete an old pod before each new one: maxUnavailable 1, maxSurge 0 (now {surge}); one pod fewer runs then"
+    remedy = make_remedy(what, workload.kubectl(f"patch deployment {workload.name}", "-p", f"'{patch}'"))
+    return make_cause("old-pods-kept", text, "spec.strategy.rollingUpdate", remedies=[remedy])
+
+
+def _asks_no_more(workload: Workload) -> bool:
+    """Return whether each container of the newest template asks for no more than that of the template before it."""
+    if len(workload.makers) < 2 or workload.current is None:
+        return False
+    before = next(each for each in workload.makers if each is not workload.current)
+    wanted, had = (_list_requests(each["spec"]["template"]["spec"]) for each in (workload.current, before))
+    return all(amount <= had.get(key, Fraction(0)) for key, amount in wanted.items())
+
+
+def _list_requests(spec: Json) -> dict[tuple[str, str], Fraction]:
+    """Return the requests of the containers of a pod spec, by name of container and resource."""
+    return {
+        (str(container["name"]), resource): parse_quantity(amount) or Fraction(0)
+        for container in spec.get("containers") or ()
+        for resource, amount in ((container.get("resources") or {}).get("requests") or {}).items()
+    }
+
+
+def _round(value: object, wanted: int) -> int:
+    """Return a number of pods that may be a percentage, rounded down as maxUnavailable is."""
+    text = str(value)
+    return wanted * int(text[:-1]) // 100 if text.endswith("%") else int(text)
+
+
+def _is_held(workload: Workload) -> bool:
+    strategy = workload.spec.get("updateStrategy") or {}
+    return strategy.get("type") == "OnDelete" or bool((strategy.get("rollingUpdate") or {}).get("partition"))
+
+
+def _find_held_update(situation: Situation) -> Parts | None:
+    """Return the state of a StatefulSet or DaemonSet whose update strategy keeps pods at an earlier template."""
+    workload, counts = situation.workload, situation.counts
+    wanted = counts["wanted"] or 0
+    updated = workload.status.get("updatedNumberScheduled", counts["updated"])
+    if workload.kind not in ("StatefulSet", "DaemonSet") or updated is None or updated >= wanted:
+        return None
+    strategy = workload.spec.get("updateStrategy") or {}
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    if strategy.get("type") == "OnDelete":
+        text = (
+            f"updateStrategy OnDelete keeps {_join(wanted - updated, 'pod')} at an earlier template until it is deleted"
         )
-
-    # --- refusals ---
-
-    def _list_refusals(self) -> list[LiveCause]:
-        """Return why pods are not created, by the newest event or condition of the workload and its ReplicaSets."""
-        refusals: dict[str, LiveCause] = {}
-        for message, source, at in self._list_messages():
-            cause = self._explain(" ".join(message.split()), source, at)
-            refusals.setdefault(cause["text"], cause)
-        return list(refusals.values())[:_MAX_REFUSALS]
-
-    def _list_messages(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the messages of refusals with their source and time, the newest event first."""
-        owners: list[tuple[str, Json]] = [(self._kind, self._meta)]
-        if self._kind == "Deployment":
-            sets = self._objects.list_objects("ReplicaSet", self._namespace).items
-            owners += [("ReplicaSet", s["metadata"]) for s in sets if _is_owned(s, self._name)]
-        events = [
-            (event, f"Event FailedCreate of {kind}/{meta['name']}")
-            for kind, meta in owners
-            for event in self._objects.list_events({"kind": kind, "metadata": meta})
-            if event.get("reason") == "FailedCreate"
-        ]
-        for event, source in sorted(events, key=lambda e: read_event_time(e[0]), reverse=True)[:1]:
-            times = f", {count_event(event)} times" if count_event(event) > 1 else ""
-            yield str(event.get("message") or ""), f"{source}{times}", read_event_time(event)
-        failure = self._conditions.get("ReplicaFailure") or {}
-        if failure.get("status") == "True" and not events:
-            yield (
-                str(failure.get("message") or ""),
-                "condition ReplicaFailure",
-                str(failure.get("lastTransitionTime") or ""),
-            )
-
-    def _explain(self, message: str, source: str, at: str) -> LiveCause:
-        """Return the cause that a refusal states."""
-        for refusal in _REFUSALS:
-            match = re.search(refusal.pattern, message)
-            if match is not None:
-                return self._read_refusal(refusal, match, source, at)
-        return build_cause("not-created", message.rstrip("."), source, self._about, at=at or None)
-
-    def _read_refusal(self, refusal: _Refusal, match: re.Match[str], source: str, at: str) -> LiveCause:
-        """Return the cause of a known refusal; of a missing object, whether it exists by now."""
-        values = {key: text.rstrip(".") for key, text in match.groupdict().items()} | {"namespace": self._namespace}
-        text, about = refusal.text, refusal.about
-        if refusal.code == "limit-range":
-            ranges = self._objects.list_objects("LimitRange", self._namespace).items
-            values["ranges"] = ", ".join(str(r["metadata"]["name"]) for r in ranges) or "of the namespace"
-            about = about if len(ranges) == 1 else ""
-        elif refusal.code in _MISSING:
-            kind = about.partition("/")[0]
-            if self._objects.get(kind, values["name"], self._namespace).object is not None:
-                text = text.replace("does not exist", "did not exist when a pod was last tried; it exists now")
-        command = self._command(refusal.command.format_map(values)) if refusal.command else None
-        remedy = (refusal.remedy.format_map(values), command)
-        named = about.format_map(values) or None
-        return build_cause(refusal.code, text.format_map(values), source, named, at=at or None, remedies=[remedy])
-
-    # --- parts ---
-
-    def _command(self, words: str) -> str:
-        return f"kubectl -n {self._namespace} {words}"
-
-    def _scaler(self) -> str:
-        """Return a clause on an annotation that names who scales the workload; "" if none does."""
-        annotations = self._meta.get("annotations") or {}
-        named = [f"{key}={value}" for key, value in annotations.items() if "scal" in key and len(str(value)) < 64]
-        return f"; annotation {', '.join(named[:2])}" if named else ""
-
-    def _cause(
-        self, code: str, text: str, source: str, remedy: tuple[str, str | None] | None = None, at: str | None = None
-    ) -> LiveCause:
-        return build_cause(code, text, source, self._about, at=at, remedies=[remedy] if remedy else [])
-
-    def _build(self, code: str, headline: str, actor: str | None, causes: list[LiveCause]) -> LiveState:
-        return {
-            "code": code,
-            "headline": headline,
-            "actor": actor,
-            "causes": causes,
-            "unread": sorted(self._objects.unread),
-        }
+        remedy = make_remedy("delete the pods of the earlier template, one after the other")
+        cause = make_cause("on-delete", text, "spec.updateStrategy", remedies=[remedy])
+    elif partition:
+        text = f"partition {partition} keeps the pods with lower ordinals at an earlier template"
+        patch = '{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}'
+        command = workload.kubectl(f"patch statefulset {workload.name}", "-p", f"'{patch}'")
+        remedy = make_remedy("update the rest too: partition 0", command)
+        cause = make_cause("partition", text, "spec.updateStrategy.rollingUpdate.partition", remedies=[remedy])
+    else:
+        return None
+    headline = f"{situation.progress}, {updated} of the newest template: {text}"
+    return "workload-update-held", headline, [cause], None
 
 
-def _is_owned(obj: Json, owner: str) -> bool:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return any(o.get("controller") and o.get("kind") == "Deployment" and o.get("name") == owner for o in owners)
+def _explain_broken_update(situation: Situation) -> LiveCause | None:
+    """Return the cause that a StatefulSet does not replace a pod of an earlier template that is not ready."""
+    workload = situation.workload
+    revision = workload.status.get("updateRevision")
+    policy = workload.spec.get("podManagementPolicy", "OrderedReady")
+    if not revision or policy != "OrderedReady" or _is_held(workload):
+        return None
+    for pod in workload.active:
+        has = (pod["metadata"].get("labels") or {}).get(_REVISION_LABEL)
+        if has and has != revision and not is_ready(pod):
+            name = pod["metadata"]["name"]
+            text = f"{name} has an earlier template and is not ready, and the StatefulSet replaces it only when it is"
+            command = workload.kubectl(f"delete pod {name}")
+            remedy = make_remedy(f"delete {name}: it is made again with the newest template", command)
+            return make_cause("waits-for-earlier-pod", text, _REVISION_LABEL, of=f"Pod/{name}", remedies=[remedy])
+    return None
+
+
+# --- workloads that are being deleted or cannot be read -------------------------------------------------------------
+
+
+def _find_terminating(situation: Situation) -> Parts:
+    workload = situation.workload
+    since = workload.meta["deletionTimestamp"]
+    finalizers = [str(each) for each in workload.meta.get("finalizers") or ()]
+    text = f"{workload.label} is being deleted{format_since(since, workload.now)}"
+    causes = []
+    if finalizers:
+        holds = f"its finalizers are not removed: {', '.join(finalizers)}"
+        if "foregroundDeletion" in finalizers:
+            holds += f" (foreground deletion waits for its {_join(len(workload.pods), 'pod')})"
+        causes = [make_cause("finalizer", holds, "metadata.finalizers", at=since)]
+        text += f": {holds}"
+    return "workload-terminating", text, causes, "user" if finalizers else None
+
+
+def _find_unread(situation: Situation) -> Parts:
+    """Return the state of a workload whose object cannot be read, from its pods and events."""
+    from herodotus_answers.job_state import explain_skipped
+
+    workload = situation.workload
+    if workload.is_absent:
+        left = f"; {_join(len(workload.active), 'pod')} of it still exist" if workload.active else ""
+        return "workload-not-found", f"{workload.label} does not exist{left}", [], None
+    lookup = workload.objects.get(workload.kind, workload.name, workload.namespace)
+    why = "you may not read it" if lookup.missing == "Forbidden" else "it cannot be read"
+    why = "the API server does not serve its kind" if lookup.is_absent else why
+    refusal = find_refusal(workload, 1)
+    causes = [explain_refusal(refusal, workload)] if refusal else []
+    causes += [*explain_skipped(workload), *situation.problems.causes]
+    made = "Job" if workload.kind == "CronJob" else "pod"
+    number = len(workload.makers) if workload.kind == "CronJob" else len(workload.active)
+    exist = f"{_join(number, made) if number else f'no {made}'} of it {'exist' if number > 1 else 'exists'}"
+    unknown = f"how many {made}s {workload.label} wants is not known ({why}), and {exist}"
+    if not causes:
+        return "workload-not-read", unknown[:1].upper() + unknown[1:], [], None
+    verb = f"{made.capitalize()}s are not created: " if refusal else ""
+    return "workload-not-read", f"{verb}{causes[0]['text']}. {unknown[:1].upper()}{unknown[1:]}", causes, "user"

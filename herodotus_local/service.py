@@ -2,7 +2,7 @@
 
 A request names the pods that its answer is about. They are decided first, their records are stored in a temporary
 database, and then the decisions service's own route answers. So an answer has the document that the service would
-return, and this module has no answer of its own.
+return. Only a workload is answered from the pods that exist, because no record has the placement of those with a node.
 
 Does not own: routes and documents (`herodotus_endpoint`), decisions (`evaluation`), reading (`cluster_reader`).
 """
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +27,13 @@ from herodotus_answers.cluster_questions import ClusterQuestionDocument
 from herodotus_answers.cluster_review import build_cluster_review
 from herodotus_answers.node import mark_as_evaluated
 from herodotus_answers.pod_group import FEW_MEMBERS
+from herodotus_answers.workload import (
+    Placement,
+    WorkloadName,
+    belongs_to_workload,
+    build_present_placement,
+    get_kind_name,
+)
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
@@ -41,7 +50,7 @@ from herodotus_local.errors import (
 )
 from herodotus_local.evaluation import UNREAD_PODS, ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
-from herodotus_record.model import POD_GROUP_PHASE
+from herodotus_record.model import POD_GROUP_PHASE, Decision, Frame
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
@@ -63,6 +72,7 @@ _NODE: Final = re.compile(rf"{_PREFIX}/nodehistories/(?P<node>[^/]+)")
 _REVIEWS: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/placementreviews")
 _CLUSTER_REVIEWS: Final = f"{_PREFIX}/clusterreviews"
 _ABOUT_ONE_POD: Final = frozenset({"podexplanations", "decisions", "nodecomparisons"})
+_TEMPLATE_HASH: Final = "pod-template-hash"
 _ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/?")
 
 Note = Callable[[str], None]
@@ -123,6 +133,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         self._evaluation: ClusterEvaluation | None = None
         self._is_partial = False  # whether only the pods of one namespace were read
         self._decided: set[str] = set()
+        self._messages: dict[str, str] = {}  # of decisions, by the UID of the pod
 
     def __enter__(self) -> Self:
         return self
@@ -142,15 +153,17 @@ class LocalService(AbstractContextManager["LocalService"]):
         exist, ReadError if the cluster cannot be read, and UnusableInputError if an object of the cluster or the
         configuration is invalid.
         """
+        question = _Question(path)
         try:
-            self._decide(path)
+            self._decide(question)
         except NodesForbiddenError:
-            question = _Question(path)
             if not question.is_pending:
                 raise
             waiting = question.choose(self._reader.read_pods(question.namespace))
             self._note("you may not list nodes: nothing is evaluated; the reasons are those of the pods' conditions")
             return LocalAnswer(200, dict(build_from_conditions(waiting, question.namespace)))
+        if question.workload is not None:
+            return self._place_workload(question, *question.workload)
         answer = self._respond("GET", path)
         if answer.document.get("kind") == "PendingPods":
             answer.document["source"] = "evaluated"
@@ -234,9 +247,34 @@ class LocalService(AbstractContextManager["LocalService"]):
         response = self._client.open(path, method=method, json=document)
         return LocalAnswer(response.status_code, msgspec.json.decode(response.data))
 
-    def _decide(self, path: str) -> None:
-        """Decide the pods that the question at `path` is about, unless they are decided already."""
-        question = _Question(path)
+    def _place_workload(self, question: _Question, kind: str, name: str) -> LocalAnswer:
+        """Return on which nodes the pods of a workload are, and why the others wait.
+
+        Raises NoObjectError if it has no pod.
+        """
+        assert self._evaluation is not None
+        pods = [pod for pod in self._evaluation.pods.values() if question.is_of_workload(pod)]
+        if not pods:
+            raise NoObjectError(f'no pod of {kind} "{name}" found among the pods that have not ended', ())
+        workload = WorkloadName(question.namespace, f"{get_kind_name(kind)}/{name}")
+        placements = [
+            Placement(
+                pod.metadata.namespace,
+                pod.metadata.name,
+                workload.name,
+                pod.spec.node_name or None,
+                _parse_microseconds(pod.metadata.creation_timestamp),
+                "Bound",
+                self._messages.get(pod.metadata.uid, ""),
+            )
+            for pod in pods
+        ]
+        nodes = len(self._evaluation.nodes.index)
+        at_us = time.time_ns() // 1000
+        return LocalAnswer(200, dict(build_present_placement(workload, placements, nodes, "evaluated", at_us)))
+
+    def _decide(self, question: _Question) -> None:
+        """Decide the pods that the question is about, unless they are decided already."""
         if not question.needs_cluster:
             return
         if self._evaluation is None:
@@ -256,8 +294,15 @@ class LocalService(AbstractContextManager["LocalService"]):
         together = (member for pod in pods for member in self._evaluation.list_members(pod))
         pods = list({pod.metadata.uid: pod for pod in together}.values())
         self._decided.update(pod.metadata.uid for pod in pods)
-        frames = ((frame, codec.encode(frame)) for frame in self._evaluation.decide(pods))
+        frames = ((frame, codec.encode(frame)) for frame in self._keep_messages(self._evaluation.decide(pods)))
         self._store.writer.store(frames)
+
+    def _keep_messages(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """Yield the frames, and keep the messages of the decisions among them."""
+        for frame in frames:
+            if isinstance(frame, Decision):
+                self._messages[frame.pod.uid] = frame.message
+            yield frame
 
     def _require_objects(self, question: _Question) -> None:
         """Raise NoObjectError for a pod or node that the question names and that is not in the cluster, or has ended.
@@ -357,6 +402,7 @@ class _Question:
         self.names: frozenset[str] = frozenset()
         self.nodes: frozenset[str] = frozenset()  # that have to exist
         self.node = self.pod_group = ""
+        self.workload: tuple[str, str] | None = None  # kind and name
         self.is_pending = False
         pending, node, named = (
             _PENDING.fullmatch(url.path),
@@ -374,6 +420,9 @@ class _Question:
             self.names, self.nodes = frozenset({unquote(named["name"])}), frozenset(query.get("node", ()))
         elif named and named["resource"] == "podgroupplacements":
             self.pod_group = unquote(named["name"])
+        elif named and named["resource"] == "workloadplacements":
+            kind, _, name = unquote(named["name"]).partition(".")
+            self.workload = kind, name
         elif named and named["resource"] == "podcomparisons":
             self.names = frozenset({unquote(named["name"]), *query.get("with", ())})
         elif not _ABOUT_SERVICE.fullmatch(url.path):
@@ -386,16 +435,31 @@ class _Question:
             return [p for p in named if p.spec.node_name or not p.spec.scheduling_gates]
         if self.pod_group:
             return [p for p in pods if p.metadata.namespace == self.namespace and self._is_member(p)]
+        if self.workload:
+            return [p for p in pods if is_waiting(p) and self.is_of_workload(p)]
         if self.node:
             here = [p for p in pods if p.spec.node_name == self.node]
             return [*here[:_NODE_PODS], *filter(is_waiting, pods)]
         return [p for p in pods if is_waiting(p) and self.namespace in ("", p.metadata.namespace)]
+
+    def is_of_workload(self, pod: Pod) -> bool:
+        """Return whether the pod belongs to the workload in question."""
+        if self.workload is None or pod.metadata.namespace != self.namespace:
+            return False
+        owners = [f"{each.kind}/{each.name}" for each in pod.metadata.owner_references or () if each.controller]
+        suffix = (pod.metadata.labels or {}).get(_TEMPLATE_HASH)
+        return belongs_to_workload(owners[0] if owners else "", pod.metadata.name, suffix, *self.workload)
 
     def _is_member(self, pod: Pod) -> bool:
         """Return whether the pod belongs to the pod group in question and has a node or waits for one."""
         group = pod.spec.scheduling_group
         named = group is not None and group.pod_group_name == self.pod_group
         return named and (bool(pod.spec.node_name) or is_waiting(pod))
+
+
+def _parse_microseconds(timestamp: str | None) -> int:
+    """Return a timestamp of the API server as microseconds since 1970, 0 if there is none."""
+    return round(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1e6) if timestamp else 0
 
 
 class _LocalReviews:

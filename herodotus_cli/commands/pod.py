@@ -104,9 +104,9 @@ class PodArguments(NamedTuple):
 def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -> None:
     """Explain why a pod is on its node, why it is Pending, or why it does not run.
 
-    POD is NAME or pod/NAME. Shows the state that the pod is in and who has to act, if it does not run well, then the
-    last scheduling attempt: the node and what decided for it, the scores of the best nodes, and why the others were
-    rejected. Without POD, lists the newest decision about each pod.
+    POD is NAME, pod/NAME or NAMESPACE/NAME. Shows the state that the pod is in and who has to act, if it does not run
+    well, then the last scheduling attempt: the node and what decided for it, the scores of the best nodes, and why the
+    others were rejected. Without POD, lists the newest decision about each pod.
 
     \b
     kubectl herodotus pod -n shop -l app=checkout
@@ -141,9 +141,10 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
         raise click.UsageError("--node-groups excludes --attempt, --attempts, --all, --node and --full")
     if has_shapes and not ctx.params["node_groups"]:
         raise click.UsageError("--node-groups-file and --label-key go with --node-groups")
+    named = object_names.parse_pod(name)
     arguments = PodArguments(
-        name=object_names.parse_name("pod", name),
-        namespace=option_values.namespace(ctx),
+        name=named.name,
+        namespace=object_names.choose_namespace(option_values.namespace(ctx), named),
         attempt=ctx.params["attempt"],
         every_node=ctx.params["every_node"],
         node=object_names.parse_name("node", ctx.params["node"]) if ctx.params["node"] else "",

@@ -1,6 +1,6 @@
-"""`kubectl herodotus workload deploy/NAME`: where a workload's pods were placed, and what decided it.
+"""`kubectl herodotus workload KIND/NAME`: the state of a workload, where its pods are, and what decided it.
 
-Owns: its options and its request. Does not own: the screen.
+Owns: its options and its requests, also those to the API server for what no record holds. Does not own: the screen.
 """
 
 from __future__ import annotations
@@ -10,25 +10,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from herodotus_answers.live_objects import add_live
 from herodotus_cli import completion_values, not_found, object_names, option_values, options
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
-from herodotus_cli.errors import CliError, NoHistoryError, ServerError
+from herodotus_cli.environment import Environment, Json, environment_of
+from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.live import LiveWorkload
+    from herodotus_answers.workload_objects import Workload
 
 _MAX_ZONE_NODES = 200  # nodes whose zones are fetched; each adds up to 30 kB to the response
+_MAX_NAMES = 5  # similar names or other namespaces in a hint
 
 
 class WorkloadArguments(NamedTuple):
     """The parsed arguments of `kubectl herodotus workload`.
 
-    If `namespace` is empty, that of the kubeconfig's current context is used. `since_s` says how many seconds to look
-    back; `labels` is a label selector.
+    If `namespace` is empty, that of the kubeconfig's current context is used; if `kind` is empty, it is looked up.
+    `since_s` says how many seconds to look back; `labels` is a label selector.
     """
 
     kind: str
@@ -38,8 +40,8 @@ class WorkloadArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Show where a workload's pods were placed, and what decided it.")
-@click.argument("workload", metavar="KIND/NAME", shell_complete=completion_values.workloads)
+@click.command(short_help="Show a workload's state, where its pods are, and why.")
+@click.argument("workload", metavar="[KIND/]NAME", shell_complete=completion_values.workloads)
 @options.namespace_option
 @options.selector_option
 @options.since_option
@@ -48,22 +50,22 @@ class WorkloadArguments(NamedTuple):
 @options.connection_options
 @click.pass_context
 def workload(ctx: click.Context, /, workload: str, since: float, **_given: object) -> None:
-    """Show where a workload's pods were placed, and what decided it.
+    """Show the state of a workload, where its pods are, and what decided it.
 
-    KIND/NAME is deploy/NAME, sts/NAME, rs/NAME, ds/NAME, job/NAME or cj/NAME. Shows how the pods spread over nodes and
-    zones (by present node labels), how often each plugin decided, and pending pods. Records tell where pods went, not
-    which are still running.
+    KIND/NAME is deploy/NAME, sts/NAME, rs/NAME, ds/NAME, job/NAME or cj/NAME; NAMESPACE/KIND/NAME is accepted too, and
+    NAME alone if one workload has it. Shows how many pods exist and run, why the others do not (also why they were
+    never created), and how the pods spread over nodes and zones (by present node labels). With records, shows how often
+    each plugin decided; records tell where pods went, not which are still running.
 
     \b
     kubectl herodotus workload deploy/checkout -n shop
     kubectl herodotus workload sts/payments --since 7d
     """
     environment = environment_of(ctx)
-    arguments = WorkloadArguments(
-        *object_names.parse_workload(workload), option_values.namespace(ctx), since, ctx.params["selector"]
-    )
+    named = object_names.parse_workload_name(workload)
+    namespace = object_names.choose_namespace(option_values.namespace(ctx), named)
     run(
-        arguments,
+        WorkloadArguments(named.kind, named.name, namespace, since, ctx.params["selector"]),
         option_values.connection_settings(ctx, environment.environ),
         option_values.output_options(ctx),
         environment,
@@ -73,7 +75,7 @@ def workload(ctx: click.Context, /, workload: str, since: float, **_given: objec
 def run(
     arguments: WorkloadArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
-    """Fetch where a workload's pods were placed, and print it. With --watch, repeat it when decisions change."""
+    """Fetch the state of a workload and its placements, and print them. With --watch, repeat it on new decisions."""
     namespace = environment.resolve_namespace(arguments.namespace, connection)
     once = partial(_once, arguments, namespace, connection, output, environment)
     environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector(labels=arguments.labels))
@@ -86,80 +88,192 @@ def _once(
     output: OutputOptions,
     environment: Environment,
 ) -> None:
+    from herodotus_answers.workload_objects import Workload
+    from herodotus_cli.transport import open_objects
+
+    objects = open_objects(connection, environment.environ)
+    kind = arguments.kind or _find_kind(arguments.name, namespace, objects)
     path = api_paths.workload_placement(
-        namespace, arguments.kind, arguments.name, since_s=arguments.since_s, labels=arguments.labels
+        namespace, kind, arguments.name, since_s=arguments.since_s, labels=arguments.labels
     )
-    answer: Json | None = None
-    failure: CliError | None = None
-    try:
-        answer = environment.fetch(connection, path, output, "workload")
-    except ServerError as e:
-        failure = e.with_hints(not_found.workload_hints(e))
-    except NoHistoryError as e:
-        failure = e
-    live = _read_live(answer or {}, arguments, namespace, connection, environment) if output.format != "name" else None
-    if answer is None:
-        answer = _build_state(live, arguments, namespace)
-    elif live is not None:
-        answer = add_live(answer, live)
-    if answer is None:
-        assert failure is not None
-        raise failure from None
-    waiting = _explain_first(answer, namespace, connection, output, environment)
+    present = Workload(_KIND_NAMES[kind], arguments.name, namespace, objects, environment.now())
+    answer = _fetch(path, present, connection, output, environment)
+    if output.format != "name":
+        from herodotus_answers.live_objects import add_live
+
+        answer = add_live(answer, _read_live(answer, present, connection, output, environment))
     from herodotus_cli.render import workload as workload_screen
 
-    shown = answer
-    environment.print_answer(shown, output, lambda view: workload_screen.build_screen(shown, view, waiting))
+    environment.print_answer(answer, output, lambda view: workload_screen.build_screen(answer, view))
 
 
-def _build_state(live: LiveWorkload | None, arguments: WorkloadArguments, namespace: str) -> Json | None:
-    """Return the document about a workload without recorded decisions, or None if it could not be read."""
-    if live is None or "state" not in live:
-        return None
-    from herodotus_answers.live_objects import build_workload_state
-    from herodotus_answers.workload_state import KINDS
+_KIND_NAMES = {
+    "deployment": "Deployment",
+    "statefulset": "StatefulSet",
+    "replicaset": "ReplicaSet",
+    "daemonset": "DaemonSet",
+    "job": "Job",
+    "cronjob": "CronJob",
+    "replicationcontroller": "ReplicationController",
+}
 
-    return dict(build_workload_state(KINDS[arguments.kind], arguments.name, namespace, live))
+
+# --- names ----------------------------------------------------------------------------------------------------------
 
 
-def _explain_first(
-    answer: Json, namespace: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
-) -> Json | None:
-    """Return the explanation of the first pod without a node, for the screen; None if there is none."""
-    pods = (answer.get("live") or {}).get("pods") or ()
-    name = next((pod["pod"] for pod in pods if pod["node"] is None and pod["status"] == "Pending"), "")
-    if not name or output.format not in SCREEN_FORMATS:
-        return None
+def _find_kind(name: str, namespace: str, objects: ClusterObjects) -> str:
+    """Return the kind of the workload with a name. Raises CliError if there is none or more than one."""
+    from herodotus_answers.workload_objects import KINDS, SHORT, find_kinds
+
+    kinds = find_kinds(name, namespace, objects)
+    if len(kinds) == 1:
+        return kinds[0].lower()
+    if kinds:
+        names = ", ".join(f"{SHORT[kind]}/{name}" for kind in kinds)
+        raise CliError(f"error: several workloads of namespace {namespace} are named {name}: write one of {names}")
+    unread = [kind for kind in KINDS if kind in objects.unread]
+    if unread:
+        why = f"its kind cannot be looked up: {', '.join(unread)} cannot be read"
+        raise click.UsageError(f"{name!r} is not a workload: write KIND/NAME, such as deploy/{name} ({why})")
+    error = ServerError("NotFound", f'no workload "{name}" found in namespace "{namespace}"')
+    raise error.with_hints(_name_hints("", name, namespace, objects))
+
+
+def _name_hints(kind: str, name: str, namespace: str, objects: ClusterObjects) -> list[str]:
+    """Return hints with the names of workloads that the user may have meant. Without `kind`, of every kind."""
+    from difflib import get_close_matches
+
+    from herodotus_answers.workload_objects import KINDS, SHORT, find_kinds, list_names
+
+    others = [f"{SHORT[each]}/{name}" for each in find_kinds(name, namespace, objects)]
+    if kind and others:
+        return [f"of another kind: {', '.join(others)}"]
+    hints = []
+    by_name: dict[str, list[str]] = {}
+    for each in (kind,) if kind else KINDS[:5]:
+        for _, found in list_names(each, namespace, objects):
+            by_name.setdefault(found, []).append(f"{SHORT[each]}/{found}")
+    close = get_close_matches(name, by_name, n=_MAX_NAMES, cutoff=0.5)
+    if close:
+        hints.append(f"similar: {', '.join(full for each in close for full in by_name[each])}")
+    places = [
+        f"{where} ({SHORT[each]}/{found})"
+        for each in ((kind,) if kind else KINDS[:5])
+        for where, found in list_names(each, "", objects)
+        if found == name and where != namespace
+    ]
+    if places:
+        hints.append(f"in other namespaces: {', '.join(sorted(places)[:_MAX_NAMES])}")
+    return hints
+
+
+# --- the answer -----------------------------------------------------------------------------------------------------
+
+
+def _fetch(
+    path: str, present: Workload, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> Json:
+    """Return the WorkloadPlacement document: of records, of local mode, or else of the objects that exist now.
+
+    Raises CliError if none of them has anything of the workload.
+    """
     try:
-        explanation: Json = environment.fetch(connection, api_paths.pod_explanation(namespace, name), output)
-    except CliError:
-        return None
-    return explanation
+        answer: Json = environment.fetch(connection, path, output, "workload")
+        return answer
+    except Exception as e:
+        from herodotus_cli.transport import has_read_locally
+
+        is_missing = isinstance(e, ServerError) and e.reason == "NotFound"
+        wants_traceback = not isinstance(e, CliError) and environment.environ.get("HERODOTUS_DEBUG") == "1"
+        if wants_traceback or not (is_missing or has_read_locally(connection)):
+            raise
+        if _is_known(present):
+            return _build_from_objects(present, environment)
+        if present.is_absent:
+            kind, name = present.kind, present.name
+            error = ServerError("NotFound", f'{kind} "{name}" not found in namespace "{present.namespace}"')
+            hints = _name_hints(kind, name, present.namespace, present.objects)
+            raise error.with_hints(hints or not_found.similar_name_hints(e) if is_missing else hints) from None  # type: ignore[arg-type]
+        if isinstance(e, ServerError):
+            raise e.with_hints(not_found.workload_hints(e)) from None
+        raise
+
+
+def _is_known(present: Workload) -> bool:
+    """Return whether the API server has the workload, or pods or events of it."""
+    from herodotus_answers.workload_objects import MAKERS
+
+    if present.is_read:
+        return True
+    if present.is_absent:
+        return bool(present.active)
+    makers = present.makers if present.kind in MAKERS else []
+    return bool(present.pods or makers or present.objects.list_events(present.object))
+
+
+def _build_from_objects(present: Workload, environment: Environment) -> Json:
+    """Return the document about the pods that exist now, without decisions."""
+    from datetime import datetime
+
+    from herodotus_answers.workload import Placement, WorkloadName, build_present_placement
+
+    name = WorkloadName(present.namespace, present.label)
+
+    def parse(timestamp: str) -> int:
+        return round(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1e6)
+
+    placements = [
+        Placement(
+            present.namespace,
+            pod["metadata"]["name"],
+            present.label,
+            pod["spec"].get("nodeName") or None,
+            parse(pod["metadata"]["creationTimestamp"]),
+            "Bound",
+        )
+        for pod in present.active
+    ]
+    nodes = present.objects.list_objects("Node")
+    total = len(nodes.items) if nodes.is_complete and placements else 0
+    at_us = round(environment.now().timestamp() * 1e6)
+    return dict(build_present_placement(name, placements, total, "kube-apiserver", at_us))
 
 
 def _read_live(
     answer: Json,
-    arguments: WorkloadArguments,
-    namespace: str,
+    present: Workload,
     connection: ConnectionSettings,
+    output: OutputOptions,
     environment: Environment,
 ) -> LiveWorkload | None:
-    """Return the state of the workload, its pods, and the pods by present zone; None if nothing can be read.
-
-    With --endpoint or --cluster nothing is, because kubectl reads its own cluster.
-    """
-    if not connection.reaches_cluster:
-        return None
+    """Return the state of the workload and its pods by present zone, or None if neither is known."""
     from herodotus_answers.live_objects import build_live_workload
-    from herodotus_answers.workload_state import KINDS, find_workload_state, list_pods
-    from herodotus_cli.transport import open_objects
+    from herodotus_answers.workload_state import Situation, add_state
+
+    zone_of = _read_zones(answer, connection, environment)
+    live = build_live_workload(environment.now(), answer.get("nodes", ()), zone_of)
+    if not connection.reaches_cluster or not (present.is_absent or _is_known(present)):
+        return live if zone_of else None
+
+    def explain(pod: str) -> Json | None:
+        try:
+            explanation: Json = environment.fetch(connection, api_paths.pod_explanation(present.namespace, pod), output)
+            return explanation
+        except CliError:
+            return None
+
+    return add_state(live, Situation(present, explain))
+
+
+def _read_zones(answer: Json, connection: ConnectionSettings, environment: Environment) -> dict[str, str]:
+    """Return the zone by node, or {} if no zone is known.
+
+    With --endpoint or --cluster no zone is known, because kubectl reads the nodes of its own cluster.
+    """
+    nodes = answer.get("nodes", ())[:_MAX_ZONE_NODES]
+    if not connection.reaches_cluster or not nodes:
+        return {}
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    nodes = answer.get("nodes", ())[:_MAX_ZONE_NODES]
-    kind, objects = KINDS[arguments.kind], open_objects(connection, environment.environ)
     with KubectlTransport(connection, environment.environ).node_zones([node["node"] for node in nodes]) as query:
-        state = find_workload_state(kind, arguments.name, namespace, objects)
-        workload = objects.get(kind, arguments.name, namespace).object
-        pods = list_pods(workload, objects) if workload is not None else []
-        zone_of = query.zones()
-    return build_live_workload(environment.now(), nodes, zone_of, state, pods)
+        return dict(query.zones())

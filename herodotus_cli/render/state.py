@@ -51,7 +51,9 @@ def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
 
 def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
     """Return the rows of a cause. Only the source and the object are left of what the headline says already."""
-    source = cause["source"] + (f" of {cause['object']}" if cause["object"] else "")
+    of = cause["object"] or ""
+    is_named = not of or of.partition("/")[2] in cause["text"]
+    source = cause["source"] + ("" if is_named else f" of {of}")
     is_said = cause["text"] in headline
     rows = [("SOURCE", source)] if is_said else [("CAUSE", f"{cause['text']} [{source}]")]
     return [*rows, *([("SEE", cause["inspect"])] if "inspect" in cause else [])]
@@ -60,7 +62,8 @@ def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
 def _build_remedies(causes: list[Json]) -> list[Block]:
     blocks: list[Block] = []
     for number, remedy in enumerate([remedy for cause in causes for remedy in cause["remedies"]][:_MAX_REMEDIES]):
-        label, text = "or" if number else "FIX", f"{remedy['text']} ({_NOT_CHECKED})"
+        label, text = "or" if number else "FIX", remedy["text"]
+        text += "" if remedy.get("checked") else f" ({_NOT_CHECKED})"
         blocks.append(build_table((), [(Cell(label, "strong"), Cell(text, "strong"))]))
         if remedy["command"]:
             blocks.append(TextLine(f"{_INDENT}{remedy['command']}", command=True))

@@ -1,5 +1,7 @@
 """The screen of `kubectl herodotus workload KIND/NAME`: WorkloadPlacement -> blocks.
 
+The state that the workload is really in comes first, then where its pods are and what decided on their nodes.
+
 Owns: the content of the screen. Does not own: sums (`herodotus_answers.workload`), drawing.
 """
 
@@ -7,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render import suggestions
 from herodotus_cli.render.formatting import (
     format_age,
     format_age_or_time,
@@ -17,72 +18,97 @@ from herodotus_cli.render.formatting import (
 from herodotus_cli.render.screen_elements import (
     Block,
     SplitLine,
+    Table,
     TextLine,
     ViewOptions,
     build_table,
     join_sections,
     labelled_rows,
 )
+from herodotus_cli.render.state import build_blocks as build_state
+from herodotus_cli.render.state import build_timeline
 from herodotus_record.units import format_number, format_percent
 
 Json = dict[str, Any]
 _NODES = 20  # on a terminal; every node when piped or with -o wide
 _REASONS = 3  # in a cell
 _RECENT = 5  # on a terminal
+_NAMES = 3  # in a row
 
 
-def build_screen(answer: Json, view: ViewOptions, waiting: Json | None = None) -> list[Block]:
-    """Return the blocks of the screen on the state of a workload and on where its pods were placed.
-
-    The state comes first, then the pods per node with what decided, the last placements, and the pending pods.
-    `waiting` is the PodExplanation of the first pod without a node.
-    """
+def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen on a workload: its state, its pods per node with what decided, pending pods."""
     meta, live = answer["metadata"], answer.get("live") or {}
-    title = f"{meta['name']} ({meta['namespace']})"
-    head: list[Block] = []
-    if "state" in live:
-        from herodotus_cli.render import state as state_screen
-
-        head = state_screen.build_blocks(live["state"], view)
-    first = _explain_waiting(waiting) if waiting else []
-    if answer["kind"] == "WorkloadState":
-        pods = live.get("pods") or []
-        return join_sections(
-            [[SplitLine(title, answer["workload"]), *head], first, [_pods(pods, view)] if pods else []]
-        )
     whole = view.piped or view.wide
+    is_present = "source" in answer
     nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
     left_out = len(answer["nodes"]) - len(nodes)
-    since = f"placements of the last {format_age(answer['since'], view.now)}"
+    since = "" if is_present else f"placements of the last {format_age(answer['since'], view.now)}"
+    title = f"{meta['name']} ({meta['namespace']})"
+    state = live.get("state")
+    headline = TextLine(answer["headline"], "" if state else "strong")
+    shows_placement = not (is_present and state and not answer["placed"])
+    recent = [] if is_present else answer["recent"] if whole else answer["recent"][:_RECENT]
     sections: list[list[Block]] = [
-        [SplitLine(title, since), *head, TextLine(answer["headline"], "strong")],
-        first,
-        [_nodes(nodes, view)] if nodes else [],
+        [SplitLine(title, since) if since else TextLine(title), *(build_state(state, view) if state else [headline])],
+        [labelled_rows(_present_rows(live))],
+        [_pods(live["pods"])] if len(live.get("pods") or ()) > 1 or (view.wide and live.get("pods")) else [],
+        [headline] if state and shows_placement else [],
+        [_nodes(nodes, view, is_present=is_present)] if nodes else [],
         [TextLine(f"… {format_count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
         [labelled_rows(_notes(answer))],
-        [_recent(answer["recent"] if whole else answer["recent"][:_RECENT], view)] if answer["recent"] else [],
-        [_waiting(answer["pending"], view)] if answer["pending"] else [],
+        [_recent(recent, view)] if recent else [],
+        [_waiting(answer["pending"], view)] if answer["pending"] and not state else [],
+        build_timeline(state, view) if state and view.wide else [],
     ]
-    return join_sections(sections)
+    return join_sections([section for section in sections if any(not _is_empty(block) for block in section)])
 
 
-def _explain_waiting(explanation: Json) -> list[Block]:
-    """Return why the first pod without a node waits, what to do, and the command that shows more."""
-    meta = explanation["metadata"]
-    return [
-        TextLine(f"{meta['name']}: {explanation['headline']}", "strong"),
-        *suggestions.build_blocks(explanation),
-        TextLine(f"more: kubectl herodotus pod {meta['name']} -n {meta['namespace']}", "dim"),
+def _is_empty(block: Block) -> bool:
+    return isinstance(block, Table) and not block.rows
+
+
+def _present_rows(live: Json) -> list[tuple[str, str]]:
+    """Return the rows on how many pods the workload has now, and what else concerns their number."""
+    rows = []
+    counts, autoscaler = live.get("counts"), live.get("autoscaler")
+    if counts:
+        rows.append(("PODS", _describe_counts(counts)))
+    for each in live.get("nodesWithoutPod") or ():
+        names = join_limited(each["nodes"], _NAMES)
+        rows.append(("NO POD ON", f"{format_count(each['count'], 'node')} ({names}): {each['text']}"))
+    if autoscaler:
+        wants = autoscaler["desiredReplicas"]
+        asks = f", asks for {wants}" if wants is not None else ""
+        limited = f"; {autoscaler['limited']}" if autoscaler["limited"] else ""
+        span = f"{autoscaler['minReplicas']} to {autoscaler['maxReplicas']} pods"
+        rows.append(("AUTOSCALER", f"HorizontalPodAutoscaler {autoscaler['name']}: {span}{asks}{limited}"))
+    return rows
+
+
+def _describe_counts(counts: Json) -> str:
+    parts = [(counts["wanted"], "wanted"), (counts["created"], "exist"), (counts["placed"], "on a node")]
+    parts += [(counts["ready"], "ready"), (counts["available"], "available")]
+    parts += [(counts["pending"] or None, "pending"), (counts["notCreated"] or None, "not created")]
+    parts += [(counts.get("succeeded"), "succeeded"), (counts.get("failed") or None, "failed")]
+    return " · ".join(f"{number} {word}" for number, word in parts if number is not None)
+
+
+def _pods(groups: list[Json]) -> Block:
+    rows = [
+        (str(group["count"]), join_limited(group["pods"], 1 if group["count"] > 1 else _NAMES), group["headline"])
+        for group in groups
     ]
+    return build_table(("PODS", "FIRST", "STATE"), rows, right=(0,))
 
 
-def _pods(pods: list[Json], view: ViewOptions) -> Block:
-    shown = pods if view.piped or view.wide else pods[:_NODES]
-    rows = [(p["pod"], p["node"] or "–", p["status"], "yes" if p["ready"] else "no") for p in shown]
-    return build_table(("POD", "NODE", "STATUS", "READY"), rows)
-
-
-def _nodes(nodes: list[Json], view: ViewOptions) -> Block:
+def _nodes(nodes: list[Json], view: ViewOptions, *, is_present: bool) -> Block:
+    if is_present:
+        present = [
+            (n["node"], str(n["pods"]), format_percent(n["share"]), format_age_or_time(n["lastAt"], view))
+            for n in nodes
+        ]
+        return build_table(("NODE", "PODS", "SHARE", "NEWEST"), present, right=(1, 2))
     header = ("NODE", "PODS", "SHARE", "AHEAD BY", "LAST", "DECIDED BY")
     rows = [
         (

@@ -27,7 +27,14 @@ from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.pod_group import build_pod_group_placement
 from herodotus_answers.preemptions import PreemptionEntry, build_preemptions
 from herodotus_answers.service import StatusDetails
-from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement, find_deciding_factor
+from herodotus_answers.workload import (
+    Placement,
+    WorkloadName,
+    belongs_to_workload,
+    build_workload_placement,
+    find_deciding_factor,
+    get_kind_name,
+)
 from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
@@ -176,7 +183,7 @@ class AggregateViews:
         read = self._reader.decisions_by_row(last[:MAX_DECISIONS_READ])
         placements = list(map(_build_placement, last, [*read, *repeat(None, len(last) - len(read))]))
         complete = len(rows) < MAX_ROWS or rows[-1].started_us < since_us
-        workload_name = f"{_KIND_NAMES.get(kind.lower(), kind)}/{name}"
+        workload_name = f"{get_kind_name(kind)}/{name}"
         document = build_workload_placement(
             WorkloadName(namespace, workload_name),
             placements,
@@ -337,36 +344,12 @@ def _concerns(entry: PreemptionEntry, row: Row, namespace: str, victim: str) -> 
 PLACED_STATES: Final = ("Bound", "Binding", "DryRun")
 _PLACED: Final = ColumnCondition("state", PLACED_STATES)
 _COMPARED: Final = ColumnCondition("agreement", (None,), negated=True)
-_KIND_NAMES: Final = {
-    "deployment": "Deployment",
-    "replicaset": "ReplicaSet",
-    "statefulset": "StatefulSet",
-    "daemonset": "DaemonSet",
-    "job": "Job",
-    "cronjob": "CronJob",
-    "pod": "Pod",
-}
 _HASH: Final = "pod-template-hash"
-_OWNED_BY_CHILD_KIND: Final = {
-    "Deployment": "ReplicaSet",
-    "CronJob": "Job",
-}  # the kind that owns the pods on behalf of another
 
 
 def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
-    """Return whether the pod of a decision's row belongs to the workload, directly or through a ReplicaSet or Job.
-
-    A record holds only the pod's direct owner. A Deployment or CronJob names its ReplicaSets and Jobs after itself,
-    with a hash or a time as suffix. The pods of a Deployment carry the hash in a label.
-    """
-    kind = _KIND_NAMES.get(kind.lower(), kind)
-    if kind == "Pod":
-        return row.owner is None and row.pod == name
-    owner_kind, _, owner = (row.owner or "").partition("/")
-    if _OWNED_BY_CHILD_KIND.get(kind) != owner_kind:
-        return (owner_kind, owner) == (kind, name)
-    suffix = parse_labels(row.labels).get(_HASH)
-    return owner == f"{name}-{suffix}" if suffix else bool(re.fullmatch(rf"{re.escape(name)}-[a-z0-9]{{5,10}}", owner))
+    """Return whether the pod of a decision's row belongs to the workload, as far as the record shows."""
+    return belongs_to_workload(row.owner or "", row.pod, parse_labels(row.labels).get(_HASH), kind, name)
 
 
 def _latest_attempt_by_uid(rows: Sequence[Row]) -> dict[str, Row]:

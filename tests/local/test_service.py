@@ -142,6 +142,30 @@ def test_an_invalid_review_is_refused_as_the_service_does(local: Open) -> None:
     assert local(ApiServer(CLUSTER)).post(f"{API}/namespaces/shop/placementreviews", review).code == 422
 
 
+def owned(name: str, owner: str, **more: Any) -> Json:
+    """Return a pod with a controller, given as KIND/NAME."""
+    made = pod(name, **more)
+    kind, _, of = owner.partition("/")
+    return made | {"metadata": made["metadata"] | {"ownerReferences": [{"kind": kind, "name": of, "controller": True}]}}
+
+
+def test_a_workload_has_the_pods_that_exist_and_why_others_wait(local: Open) -> None:
+    pods = [
+        owned("api-6b8f9-a", "ReplicaSet/api-6b8f9", on="worker-1"),
+        owned("api-6b8f9-b", "ReplicaSet/api-6b8f9", cpu="20"),
+        owned("api-0", "StatefulSet/api", on="worker-2"),
+    ]
+    service = local(ApiServer([*CLUSTER, *pods]))
+    found = document(service, "namespaces/shop/workloadplacements/deployment.api")
+    assert (found["source"], found["metadata"]["name"]) == ("evaluated", "Deployment/api")
+    assert found["headline"] == "1 pod is on 1 of 3 nodes. 1 pod waits for a node."
+    assert [(node["node"], node["decidedBy"]) for node in found["nodes"]] == [("worker-1", {})]
+    assert [each["pod"] for each in found["pending"]] == ["api-6b8f9-b"]
+    assert "Insufficient cpu" in found["pending"][0]["message"]
+    with pytest.raises(NoObjectError, match='no pod of deployment "none" found'):
+        service.get(f"{API}/namespaces/shop/workloadplacements/deployment.none")
+
+
 @pytest.mark.parametrize(
     "path",
     ["namespaces/shop/podhistories/web", "balances", "namespaces/shop/podexplanations/web?attempt=2", "agreements"],

@@ -109,6 +109,11 @@ def test_compare_and_attempts_send_one_request(
             ("workload", "statefulsets.apps/db", "-n", "shop", "--since", "7d"),
             f"{API}/namespaces/shop/workloadplacements/statefulset.db?since=604800",
         ),
+        (
+            ("workload", "shop/StatefulSet/db"),  # as lists print it
+            f"{API}/namespaces/shop/workloadplacements/statefulset.db?since=86400",
+        ),
+        (("pod", "shop/web-0"), f"{API}/namespaces/shop/podexplanations/web-0"),
         (("balance", "--since", "1h"), f"{API}/balances?since=3600"),
         (("disagreements", "-A"), f"{API}/agreements?since=86400"),
         (
@@ -241,6 +246,8 @@ def test_colours_terminals_and_on_demand(placed_pod: Service, case: Colour) -> N
         ("pod", "a", "--frobnicate"),
         ("pod", "node/a"),
         ("pod", "pod/"),
+        ("pod", "deploy/web"),
+        ("pod", "shop/web-0", "-n", "other"),
         ("pod", "a", "--full"),
         ("pod", "a", "--full", "-o", "json", "--all"),
         ("pod", "a", "-o", "xml"),
@@ -277,7 +284,7 @@ def test_colours_terminals_and_on_demand(placed_pod: Service, case: Colour) -> N
         ("balance", "--decisions", "0"),
         ("pending", "-A", "-n", "shop"),
         ("workload",),
-        ("workload", "web"),
+        ("workload", "shop/a/b/web"),
         ("workload", "pod/web"),
         ("podgroup", "pod/web"),
         ("podgroup",),

@@ -362,6 +362,42 @@ def test_workload_zones_come_from_present_nodes(
     assert (ran.code, json.loads(ran.out).get("live")) == (0, live)
 
 
+def test_workload_without_decisions_is_answered_from_its_objects(
+    service: Service, as_kubectl_sees_it: dict[str, str]
+) -> None:
+    words = 'no decision for deployment "web" in namespace "shop"'
+    service.refuse(f"{API}/namespaces/shop/workloadplacements/deployment.web?since=86400", 404, "NotFound", words)
+    meta = {"name": "web", "namespace": "shop", "creationTimestamp": "2026-03-01T11:00:00Z"}
+    deployment = {"metadata": meta, "spec": {"replicas": 2, "paused": True, "template": {}}}
+    service.answer("/apis/apps/v1/namespaces/shop/deployments/web", deployment)
+    ran = command("workload", "shop/web", environ=as_kubectl_sees_it, width=80)
+    assert ran.code == 0
+    assert ran.out.splitlines()[:2] == [
+        "Deployment/web (shop)",
+        "✗ 0 of 2 pods exist: Deployment web is paused, so it makes no ReplicaSet and no",
+    ]
+    assert "kubectl rollout resume deployment/web -n shop" in ran.out
+    brief = json.loads(command("workload", "deploy/web", "-n", "shop", "-o", "brief", environ=as_kubectl_sees_it).out)
+    assert (brief["code"], brief["about"]) == ("paused", "Deployment")
+
+
+def test_unknown_workload_is_an_error_with_similar_names_and_namespaces(
+    service: Service, as_kubectl_sees_it: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = 'no decision for deployment "web" in namespace "shop"'
+    service.refuse(f"{API}/namespaces/shop/workloadplacements/deployment.web?since=86400", 404, "NotFound", words)
+    root = "/apis/apps/v1"
+    for where, items in (("/namespaces/shop", [("web-1", "shop")]), ("", [("web-1", "shop"), ("web", "ci")])):
+        listed = {"items": [{"metadata": {"name": name, "namespace": of}} for name, of in items]}
+        service.answer(f"{root}{where}/deployments?limit=500", listed)
+    service.answer(f"{root}/deployments?limit=1", {"items": []})  # the kind is served
+    assert command("workload", "deploy/web", "-n", "shop", environ=as_kubectl_sees_it).code == 1
+    assert capsys.readouterr().err == (
+        'Error from server (NotFound): Deployment "web" not found in namespace "shop"\n'
+        "  similar: deploy/web-1\n  in other namespaces: ci (deploy/web)\n"
+    )
+
+
 def test_slow_pod_lookup_delays_no_answer(fake: Fake, tmp_path: Path) -> None:
     (tmp_path / "answer").write_text(json.dumps(placed()))
     environ = fake(script=f"case $3 in */pods/*) exec sleep 100;; esac; cat {tmp_path}/answer")

@@ -1,0 +1,301 @@
+"""Find why a ResourceQuota or a LimitRange refuses the pods of a workload, with amounts, and what would let them in.
+
+Owns: these causes and their remedies, arithmetic with quantities. Does not own: other refusals (`creation_causes`).
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch
+from herodotus_answers.template_changes import Refusal, change_template
+from herodotus_record.units import format_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from herodotus_answers.live import LiveCause, Remedy
+    from herodotus_answers.workload_objects import Workload
+
+Json = dict[str, Any]
+# Messages of kube-apiserver's plugin/pkg/admission/resourcequota and limitranger.
+_EXCEEDED: Final = re.compile(r"exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)")
+_FAILED: Final = re.compile(r"failed quota: ([^\s:]+): must specify (.*)")
+_INSUFFICIENT: Final = re.compile(r"insufficient quota to (?:match these scopes|consume): (.*)")
+_UNKNOWN: Final = re.compile(r"status unknown for quota: (\S+), resources: (\S+)")
+_BOUND: Final = re.compile(
+    r"(maximum|minimum) (\S+) usage per (\w+) is ([\d.]+[A-Za-z]*)"
+    r"(?:, but (limit|request) is ([\d.]+[A-Za-z]*)|\. No (limit|request) is specified)"
+)
+_RATIO: Final = re.compile(r"(\S+) max limit to request ratio per (\w+) is ([\d.]+), but (.*?)(?:[\],]|$)")
+_SUFFIXES: Final = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{unit: Fraction(1000**power) for power, unit in enumerate("kMGTPE", 1)},
+    **{f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", 1)},
+}
+_QUANTITY: Final = re.compile(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)([A-Za-z]*)")
+_EXAMPLES: Final = {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "1Gi"}
+_SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
+
+
+def parse_quantity(text: object) -> Fraction | None:
+    """Return the amount that a Kubernetes quantity such as `500m` or `1.5Gi` stands for, or None if it is none."""
+    match = _QUANTITY.fullmatch(str(text))
+    if match is None or (match[2] and match[2] not in _SUFFIXES):
+        return None
+    try:
+        return Fraction(match[1]) * _SUFFIXES.get(match[2], Fraction(1))
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def format_amount(name: str, amount: Fraction) -> str:
+    """Return an amount of a resource, rounded up. `name` may be a quota's, such as requests.cpu."""
+    resource = _strip(name)
+    if resource == "cpu":
+        return format_quantity("cpu", ceil(amount * 1000))
+    is_bytes = resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
+    if is_bytes:
+        for power, unit in ((3, "G"), (2, "M")):  # an amount such as 4G, which has no short binary form
+            if amount and not amount % 1000**power and amount % 1024**power:
+                return f"{amount / 1000**power}{unit}"
+    return format_quantity("memory" if is_bytes else resource, ceil(amount), up=True)
+
+
+def _strip(name: str) -> str:
+    """Return the resource that a name in a quota is about: `requests.cpu` is about cpu."""
+    for prefix in ("requests.", "limits."):
+        name = name.removeprefix(prefix)
+    return (name.rpartition("/storageclass.storage.k8s.io/")[0] and "storage") or name
+
+
+# --- quotas ---------------------------------------------------------------------------------------------------------
+
+
+def explain_quota(refusal: Refusal, workload: Workload) -> LiveCause | None:
+    """Return the cause if a message is about a ResourceQuota."""
+    message = refusal.message
+    if match := _EXCEEDED.search(message):
+        name, *lists = match.groups()
+        return _explain_exceeded(name, [_parse_amounts(each) for each in lists], refusal, workload)
+    if match := _FAILED.search(message):
+        return _explain_needs(match[1], match[2], refusal, workload)
+    if match := _UNKNOWN.search(message):
+        name, resources = match.groups()
+        text = f"ResourceQuota {name} has no status yet for {resources}; the quota controller has to compute it"
+        remedy = make_remedy("see why kube-controller-manager does not compute the status of the quota")
+        return _make(refusal, "quota-exceeded", text, name, [remedy], workload)
+    if match := _INSUFFICIENT.search(message):
+        text = f"no ResourceQuota of namespace {workload.namespace} covers the pods, and one has to: {match[1]}"
+        remedy = make_remedy(f"create a ResourceQuota in {workload.namespace} that covers them (an administrator)")
+        return make_cause("quota-exceeded", text, refusal.source, at=refusal.at, remedies=[remedy])
+    return None
+
+
+def _parse_amounts(listed: str) -> dict[str, str]:
+    """Return the amounts in a list such as `cpu=500m,pods=1`."""
+    return dict(each.split("=", 1) for each in listed.strip("[],").split(",") if "=" in each)
+
+
+def _explain_exceeded(name: str, amounts: list[dict[str, str]], refusal: Refusal, workload: Workload) -> LiveCause:
+    requested, used, limited = amounts
+    quota = workload.objects.get("ResourceQuota", name, workload.namespace).object
+    status = (quota or {}).get("status") or {}
+    facts, rows = [], list[tuple[str, Fraction, Fraction, Fraction]]()
+    has_room = bool(status)
+    for key, asked in requested.items():
+        present = [(status.get("used") or {}).get(key), (status.get("hard") or {}).get(key)]
+        numbers = [
+            parse_quantity(each) for each in (asked, present[0] or used.get(key), present[1] or limited.get(key))
+        ]
+        if None in numbers:
+            facts.append(f"{key}: asks {asked}, used {used.get(key)} of {limited.get(key)}")
+            has_room = False
+            continue
+        ask, in_use, hard = (number for number in numbers if number is not None)
+        has_room = has_room and in_use + ask <= hard
+        rows.append((key, ask, in_use, hard))
+        shown = [format_amount(key, each) for each in (ask, in_use, hard)]
+        facts.append(f"{key}: {_of_each(workload)} asks {shown[0]}, used {shown[1]} of {shown[2]}")
+    scope = _describe_scope(quota)
+    text = f"ResourceQuota {name}{scope} has too little left. {'; '.join(facts)}"
+    if has_room:
+        text = f"ResourceQuota {name}{scope} had too little left at the last attempt, and has room now: the controller"
+        text += f" tries again. {'; '.join(facts)}"
+        return _make(refusal, "quota-exceeded", text, name, [], workload)
+    return _make(refusal, "quota-exceeded", text, name, _relax(name, rows, quota, refusal, workload), workload)
+
+
+def _of_each(workload: Workload) -> str:
+    return "each pod" if workload.kind != "CronJob" else "each Job or pod"
+
+
+def _describe_scope(quota: Json | None) -> str:
+    """Return which pods a quota counts, in parentheses, if it does not count all."""
+    spec = (quota or {}).get("spec") or {}
+    scopes = [str(each) for each in spec.get("scopes") or ()]
+    for each in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        values = ", ".join(each.get("values") or ())
+        scopes.append(" ".join(filter(None, (each.get("scopeName"), each.get("operator"), values))))
+    return f" (of pods with {' and '.join(scopes)})" if scopes else ""
+
+
+def _relax(
+    name: str,
+    rows: list[tuple[str, Fraction, Fraction, Fraction]],
+    quota: Json | None,
+    refusal: Refusal,
+    workload: Workload,
+) -> list[Remedy]:
+    """Return what lets the missing pods in: more quota, smaller pods, or fewer of them."""
+    missing, created = max(1, refusal.missing), len(workload.active)
+    short = [row for row in rows if row[2] + row[1] * missing > row[3]]
+    if not short:
+        return []
+    hard = {key: format_amount(key, used + ask * missing) for key, ask, used, _ in short}
+    raised = ", ".join(f"{key} to {amount}" for key, amount in hard.items())
+    patch = quote_patch({"spec": {"hard": hard}})
+    command = workload.kubectl(f"patch resourcequota {name}", "-p", patch) if quota else None
+    pods = "the missing pod" if missing == 1 else f"the {missing} missing pods"
+    remedies = [make_remedy(f"raise ResourceQuota {name} for {pods}: {raised} (an administrator)", command)]
+    for key, ask, used, limit in short if len(short) == 1 else ():
+        per_pod = (limit - (used - ask * created)) / (created + missing)
+        if _strip(key) in _EXAMPLES and 0 < per_pod < ask:
+            amount = format_quantity(_strip(key), int(per_pod * (1000 if _strip(key) == "cpu" else 1)))
+            what = f"let each pod ask for at most {amount} {key}, so that all {created + missing} fit"
+            remedies.append(make_remedy(what))
+    if workload.kind in _SCALED and created:
+        command = workload.kubectl(f"scale {workload.kind.lower()} {workload.name}", f"--replicas={created}")
+        remedies.append(make_remedy(f"ask for no more pods than exist: {created}", command))
+    return remedies
+
+
+def _explain_needs(name: str, needs: str, refusal: Refusal, workload: Workload) -> LiveCause:
+    """Return the cause that a quota counts amounts that containers do not state."""
+    containers = [str(each["name"]) for each in workload.pod_spec.get("containers") or ()]
+    wanted: dict[str, list[str]] = {}
+    for part in needs.split(";"):
+        resources, _, named = part.partition(" for: ")
+        for resource in resources.split(","):
+            if resource.strip():
+                wanted[resource.strip()] = [each.strip() for each in named.split(",") if each.strip()] or containers
+    listed = "; ".join(
+        f"{resource} of {'container' if len(names) == 1 else 'containers'} {', '.join(names)}" if names else resource
+        for resource, names in wanted.items()
+    )
+    text = f"ResourceQuota {name} counts amounts that the pods have to state and do not: {listed}"
+    remedies = [_state_amounts(wanted, workload)]
+    what = f"give namespace {workload.namespace} a LimitRange with default amounts (an administrator)"
+    return _make(refusal, "quota-needs-amounts", text, name, [*remedies, make_remedy(what)], workload)
+
+
+def _state_amounts(wanted: dict[str, list[str]], workload: Workload) -> Remedy:
+    """Return the remedy that states amounts of containers in the template, with examples of amounts."""
+    by_container: dict[str, Json] = {}
+    unknown = []
+    for resource, names in wanted.items():
+        field = "limits" if resource.startswith("limits.") else "requests"
+        example = _EXAMPLES.get(_strip(resource))
+        if example is None or not names:
+            unknown.append(resource)
+            continue
+        for name in names:
+            by_container.setdefault(name, {}).setdefault(field, {})[_strip(resource)] = example
+    if unknown or not by_container:
+        return make_remedy(f"state {', '.join(wanted)} in the containers' resources")
+    init = {each.get("name") for each in workload.pod_spec.get("initContainers") or ()}
+    spec: Json = {}
+    for name, resources in by_container.items():
+        group = "initContainers" if name in init else "containers"
+        spec.setdefault(group, []).append({"name": name, "resources": resources})
+    examples = ", ".join(dict.fromkeys(f"{_strip(each)} {_EXAMPLES[_strip(each)]}" for each in wanted))
+    return change_template(workload, f"state {', '.join(wanted)} of the containers (for example {examples})", spec)
+
+
+def _make(
+    refusal: Refusal, code: str, text: str, quota: str, remedies: Iterable[Remedy], workload: Workload
+) -> LiveCause:
+    return make_cause(
+        code,
+        text,
+        refusal.source,
+        of=f"ResourceQuota/{quota}",
+        at=refusal.at,
+        remedies=[*remedies],
+        inspect=workload.kubectl(f"describe resourcequota {quota}"),
+    )
+
+
+# --- limit ranges ---------------------------------------------------------------------------------------------------
+
+
+def explain_limit_range(refusal: Refusal, workload: Workload) -> LiveCause | None:
+    """Return the cause if a message is about a LimitRange."""
+    bounds, ratios = list(_BOUND.finditer(refusal.message)), list(_RATIO.finditer(refusal.message))
+    if not bounds and not ratios:
+        return None
+    name = _find_limit_range([(m[3], "max" if m[1] == "maximum" else "min", m[2], m[4]) for m in bounds], workload)
+    facts = []
+    for bound in bounds:
+        most, resource, kind, amount, field, given, lacking = bound.groups()
+        word = "at most" if most == "maximum" else "at least"
+        stated = f"a {field} of {given} is stated" if field else f"no {lacking} is stated"
+        facts.append(f"{word} {amount} {resource} per {kind}, and {stated}")
+    for ratio in ratios:
+        resource, kind, most, why = ratio.groups()
+        facts.append(f"the {resource} limit of a {kind} may be at most {most} times its request, and {why}")
+    who = f"LimitRange {name}" if name else f"a LimitRange of namespace {workload.namespace}"
+    text = f"{who} allows {'; '.join(facts)}"
+    spec = _fit_containers([bound.groups() for bound in bounds], workload) if not ratios else None
+    where = f"the template of {workload.label}"
+    remedies = [make_remedy(f"change the resources in {where} so that the LimitRange allows them")]
+    if spec:
+        remedies = [change_template(workload, "state resources that the LimitRange allows", spec)]
+    inspect = workload.kubectl(f"describe limitrange {name}".strip())
+    of = f"LimitRange/{name}" if name else None
+    return make_cause("limit-range", text, refusal.source, of=of, at=refusal.at, remedies=remedies, inspect=inspect)
+
+
+def _find_limit_range(bounds: list[tuple[str, str, str, str]], workload: Workload) -> str:
+    """Return the LimitRange with these bounds, as (type, min or max, resource, amount); "" if it cannot be read."""
+    for each in workload.objects.list_objects("LimitRange", workload.namespace).items:
+        for limit in each["spec"].get("limits") or ():
+            for kind, field, resource, amount in bounds:
+                has = parse_quantity((limit.get(field) or {}).get(resource))
+                if limit.get("type") == kind and has is not None and has == parse_quantity(amount):
+                    return str(each["metadata"]["name"])
+    return ""
+
+
+def _fit_containers(bounds: list[tuple[str | Any, ...]], workload: Workload) -> Json | None:
+    """Return the part of a pod spec whose containers state amounts within the bounds, or None if they cannot.
+
+    The bounds are the groups of _BOUND. Those of a whole pod or claim leave the choice to the user.
+    """
+    spec: Json = {}
+    for group in ("initContainers", "containers"):
+        for container in workload.pod_spec.get(group) or ():
+            resources = container.get("resources") or {}
+            limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
+            changed: Json = {}
+            for most, resource, kind, amount, *_ in bounds:
+                if kind != "Container":
+                    return None
+                bound = parse_quantity(amount)
+                for field, amounts in (("limits", limits), ("requests", requests)):
+                    stated = parse_quantity(amounts.get(resource)) if resource in amounts else None
+                    needs = stated is None and field == ("limits" if most == "maximum" else "requests")
+                    is_beyond = stated is not None and bound is not None
+                    if is_beyond and stated is not None and bound is not None:
+                        is_beyond = stated > bound if most == "maximum" else stated < bound
+                    if needs or is_beyond:
+                        changed.setdefault(field, {})[resource] = amount
+            if changed:
+                spec.setdefault(group, []).append({"name": container["name"], "resources": changed})
+    return spec or None

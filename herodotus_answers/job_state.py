@@ -1,0 +1,290 @@
+"""Find the state that a Job or a CronJob is really in, and who has to act.
+
+Owns: suspension, completions, retries, ends and schedules. Does not own: why pods are not created
+(`creation_causes`), the states of pods (`workload_pods`), times of a schedule (`cron_schedule`). Pure.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.cluster_objects import read_event_time
+from herodotus_answers.creation_causes import explain_refusal, find_missing_references
+from herodotus_answers.cron_schedule import parse_schedule
+from herodotus_answers.pod_facts import (
+    clean,
+    format_ago,
+    format_seconds,
+    format_since,
+    make_cause,
+    make_remedy,
+    parse_time,
+)
+from herodotus_answers.workload_events import find_refusal, list_events
+from herodotus_answers.workload_objects import Workload, find_parent
+from herodotus_answers.workload_pods import explain_pod
+
+if TYPE_CHECKING:
+    from herodotus_answers.live import LiveCause
+    from herodotus_answers.workload_state import Parts, Situation
+
+Json = dict[str, Any]
+_QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}
+_OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
+_BACKOFF_LIMIT: Final = 6  # the API server's default
+_LATE: Final = timedelta(seconds=90)  # kube-controller-manager makes a Job within seconds of its time
+_FRESH: Final = timedelta(seconds=10)
+_ENDS: Final = {
+    "BackoffLimitExceeded": "backoff-limit",
+    "DeadlineExceeded": "job-deadline",
+    "PodFailurePolicy": "job-failure-policy",
+}
+
+
+def count_wanted(workload: Workload) -> int | None:
+    """Return the number of pods that a Job is to have now, or None if it is not known."""
+    spec, status = workload.spec, workload.status
+    if not workload.is_read:
+        return None
+    if spec.get("suspend") or _find_end(workload):
+        return 0
+    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+    succeeded = int(status.get("succeeded") or 0)
+    if completions is None:  # a work queue: after the first success no pod is added
+        return int(parallelism) if not succeeded else len(workload.active)
+    return max(0, min(int(parallelism), int(completions) - succeeded))
+
+
+def find_job_state(situation: Situation) -> Parts:
+    """Return the state of a Job."""
+    workload, counts = situation.workload, situation.counts
+    end = _find_end(workload)
+    if end:
+        return _describe_end(situation, end)
+    if workload.spec.get("suspend"):
+        return _find_suspended(workload, _describe_done(workload))
+    manager = workload.spec.get("managedBy") or _OWN_CONTROLLER
+    if situation.is_short:
+        short = _find_short(situation, manager)
+        if short is not None:
+            return short
+    causes = situation.problems.causes
+    failed = _explain_failures(workload)
+    words = _describe_done(workload)
+    if counts["pending"]:
+        return "workload-pending", _tell(f"{words}; {counts['pending']} without a node", causes), causes, "user"
+    if causes:
+        return "workload-not-ready", _tell(words, causes), [*causes, *failed], "user"
+    if failed:
+        return "workload-running", _tell(words, failed), failed, "user"
+    return "workload-running", f"{words}; {counts['created']} active", [], None
+
+
+def _tell(words: str, causes: list[LiveCause]) -> str:
+    return f"{words}. {causes[0]['text']}" if causes else words
+
+
+def _find_end(workload: Workload) -> str:
+    """Return the condition that says that a Job has ended or is about to; "" if it has not."""
+    return next((each for each in ("Failed", "Complete", "FailureTarget") if workload.is_true(each)), "")
+
+
+def _describe_done(workload: Workload) -> str:
+    """Return how many pods of a Job have succeeded, and how many failed."""
+    status, spec = workload.status, workload.spec
+    done, failed = int(status.get("succeeded") or 0), int(status.get("failed") or 0)
+    total = spec.get("completions")
+    words = f"{done} of {total} completions" if total is not None else f"{done} completions"
+    return words + (f", {failed} failed {'pod' if failed == 1 else 'pods'}" if failed else "")
+
+
+def _describe_end(situation: Situation, end: str) -> Parts:
+    workload = situation.workload
+    condition = workload.conditions[end]
+    at = condition.get("lastTransitionTime")
+    ago = format_ago(at, workload.now)
+    words = _describe_done(workload)
+    if end == "Complete":
+        return "workload-complete", f"Complete{ago}: {words}", [], None
+    reason, message = str(condition.get("reason") or ""), clean(condition.get("message"))
+    code = _ENDS.get(reason, "job-ended")
+    limit = workload.spec.get("backoffLimit", _BACKOFF_LIMIT)
+    text = f"{reason}: {message}" if message else reason
+    if code == "backoff-limit":
+        text = f"its pods failed more often than backoffLimit {limit} allows"
+    elif code == "job-deadline":
+        text = f"it ran longer than activeDeadlineSeconds {workload.spec.get('activeDeadlineSeconds')} allows"
+    parent = find_parent(workload)
+    again = f"{parent} makes the next one" if parent else f"then create Job {workload.name} again (delete it first)"
+    causes = _explain_failures(workload)
+    remedy = make_remedy(f"remove the cause of the failures; {again}")
+    causes.append(make_cause(code, text, f"status.conditions[{end}]", at=at, remedies=[remedy]))
+    why = f". {causes[0]['text']}" if len(causes) > 1 else ""
+    return "workload-failed", f"Failed{ago}: {text} ({words}){why}", causes, "user"
+
+
+def _explain_failures(workload: Workload) -> list[LiveCause]:
+    """Return why the last pod of a Job failed, if it still exists."""
+    failed = [pod for pod in workload.pods if (pod.get("status") or {}).get("phase") == "Failed"]
+    if not failed:
+        return []
+    last = max(failed, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
+    cause = explain_pod(last, workload, len(failed) - 1)
+    return [cause] if cause else []
+
+
+def _find_suspended(workload: Workload, words: str) -> Parts:
+    labels = workload.meta.get("labels") or {}
+    since = (workload.conditions.get("Suspended") or {}).get("lastTransitionTime")
+    ago = format_since(since, workload.now)
+    for label, queue in _QUEUES.items():
+        if label in labels:
+            text = f"suspended{ago} until {queue} admits it from queue {labels[label]}"
+            cause = make_cause("queued", text, f"spec.suspend, label {label}", at=since)
+            return "workload-suspended", f"{workload.label} makes no pods: {text} ({words})", [cause], queue
+    parent = find_parent(workload)
+    by = f"; {parent} made it" if parent else ""
+    text = f"spec.suspend is true{ago}{by}"
+    patch = workload.kubectl(f"patch job {workload.name}", "-p", '\'{"spec":{"suspend":false}}\'')
+    cause = make_cause("suspended", text, "spec.suspend", at=since, remedies=[make_remedy("resume it", patch)])
+    return "workload-suspended", f"Suspended, so it makes no pods: {text} ({words})", [cause], "user"
+
+
+def _find_short(situation: Situation, manager: str) -> Parts | None:
+    """Return the state of a Job with fewer active pods than it is to have, or None if it only waits to retry."""
+    workload, counts = situation.workload, situation.counts
+    refusal = find_refusal(workload, counts["notCreated"])
+    causes = [explain_refusal(refusal, workload)] if refusal else [*find_missing_references(workload)]
+    created, wanted = counts["created"], counts["wanted"]
+    if not causes and manager != _OWN_CONTROLLER:
+        text = f"{manager} manages it (spec.managedBy), and not kube-controller-manager"
+        causes = [make_cause("other-controller", text, "spec.managedBy")]
+    if not causes:
+        failed = int(workload.status.get("failed") or 0)
+        age = parse_time(workload.meta.get("creationTimestamp"))
+        if failed or (age and workload.now - age < _FRESH):
+            return None
+        look = workload.kubectl(f"describe job {workload.name}")
+        text = "no event says why (events are kept for an hour)"
+        causes = [make_cause("creation-unexplained", text, "Events", inspect=look)]
+    exist = f"{created} of {wanted} pods {'exists' if created == 1 else 'exist'}"
+    headline = f"{exist} ({_describe_done(workload)}). Not created: {causes[0]['text']}"
+    return "workload-not-created", headline, [*causes, *situation.problems.causes], "user"
+
+
+# --- CronJobs -------------------------------------------------------------------------------------------------------
+
+
+def find_cron_job_state(situation: Situation) -> Parts:
+    """Return the state of a CronJob."""
+    from herodotus_answers.workload_state import find_state, inspect_job
+
+    workload = situation.workload
+    spec, status, now = workload.spec, workload.status, workload.now
+    last = (
+        f"last scheduled{format_ago(status.get('lastScheduleTime'), now)}"
+        if status.get("lastScheduleTime")
+        else ("never scheduled yet")
+    )
+    if spec.get("suspend"):
+        command = workload.kubectl(f"patch cronjob {workload.name}", "-p", '\'{"spec":{"suspend":false}}\'')
+        text = f"CronJob {workload.name} is suspended (spec.suspend is true)"
+        cause = make_cause("suspended", text, "spec.suspend", remedies=[make_remedy("resume it", command)])
+        return "workload-suspended", f"Suspended, so it makes no Jobs: {text}; {last}", [cause], "user"
+    refusal = find_refusal(workload, 1)
+    if refusal is not None and refusal.source.startswith(f"Event FailedCreate of {workload.label}"):
+        cause = explain_refusal(refusal, workload)
+        return "workload-not-created", f"No Job is created: {cause['text']}", [cause], "user"
+    active = [job for job in workload.makers if not _has_ended(job)]
+    if active:
+        name = str(active[0]["metadata"]["name"])
+        state = find_state(inspect_job(name, situation))
+        headline = f"Job {name} is active: {state['headline']}"
+        if len(active) > 1:
+            headline = f"{len(active)} Jobs are active; the newest, {name}: {state['headline']}"
+        code = state["code"] if state["actor"] else "workload-running"
+        return code, headline, [*state["causes"], *explain_skipped(workload)], state["actor"]
+    return _find_scheduled(workload, last)
+
+
+def _has_ended(job: Json) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") in ("Complete", "Failed") and each.get("status") == "True" for each in conditions)
+
+
+def _find_scheduled(workload: Workload, last: str) -> Parts:
+    """Return the state of a CronJob without an active Job."""
+    spec, now = workload.spec, workload.now
+    zone = str(spec.get("timeZone") or "")
+    text = f"{spec.get('schedule')}{f' {zone}' if zone else ''}"
+    schedule = parse_schedule(str(spec.get("schedule") or ""), zone)
+    causes = explain_skipped(workload)
+    newest = workload.makers[0] if workload.makers else None
+    if newest is not None:
+        conditions = (newest.get("status") or {}).get("conditions") or ()
+        failed = any(each.get("type") == "Failed" and each.get("status") == "True" for each in conditions)
+        name = newest["metadata"]["name"]
+        last += f": Job {name} {'failed' if failed else 'completed'}"
+        if failed:
+            see = f"kubectl herodotus workload job/{name} -n {workload.namespace}"
+            cause = make_cause("job-ended", f"Job {name} failed", "Jobs", of=f"Job/{name}", inspect=see)
+            causes.append(cause)
+    if schedule is None:
+        return (
+            "workload-waits-for-schedule",
+            _tell(f"No Job is active; {last}; schedule {text}", causes),
+            causes,
+            ("user" if causes else None),
+        )
+    following = schedule.find_next(now)
+    when = (
+        f"next in {format_seconds((following - now).total_seconds())}, at {following:%Y-%m-%d %H:%M} UTC"
+        if following
+        else ("its schedule has no next time")
+    )
+    missed = _explain_missed(workload, schedule.find_last(now))
+    causes = [*missed, *causes]
+    words = f"No Job is active; {last}; {when} (schedule {text})"
+    return "workload-waits-for-schedule", _tell(words, causes), causes, "user" if causes else None
+
+
+def _explain_missed(workload: Workload, expected: datetime | None) -> list[LiveCause]:
+    """Return the cause that the last time of the schedule passed without a Job."""
+    since = parse_time(workload.status.get("lastScheduleTime")) or parse_time(workload.meta.get("creationTimestamp"))
+    if expected is None or since is None or expected <= since or workload.now - expected < _LATE:
+        return []
+    ago = format_ago(expected.isoformat(), workload.now)
+    text = f"its time{ago} passed without a Job"
+    deadline = workload.spec.get("startingDeadlineSeconds")
+    text += f" (startingDeadlineSeconds {deadline})" if deadline is not None else ""
+    look = "kubectl get pods -n kube-system -l component=kube-controller-manager"
+    remedy = make_remedy("see whether kube-controller-manager ran at that time, and what its log says")
+    return [
+        make_cause("schedule-missed", text, "spec.schedule, status.lastScheduleTime", remedies=[remedy], inspect=look)
+    ]
+
+
+_EVENT_CODES: Final = {
+    "JobAlreadyActive": "job-still-active",
+    "MissSchedule": "schedule-missed",
+    "TooManyMissedTimes": "schedule-missed",
+    "FailedNeedsStart": "schedule-invalid",
+    "InvalidSchedule": "schedule-invalid",
+    "UnparseableSchedule": "schedule-invalid",
+    "UnknownTimeZone": "schedule-invalid",
+}
+
+
+def explain_skipped(workload: Workload) -> list[LiveCause]:
+    """Return what the last events of a CronJob say of times at which it made no Job."""
+    causes: dict[str, LiveCause] = {}
+    last = str(workload.status.get("lastScheduleTime") or "")
+    for event, about in list_events(workload):
+        code = _EVENT_CODES.get(str(event.get("reason")))
+        time = read_event_time(event)
+        if code is None or about["kind"] != "CronJob" or (code == "schedule-missed" and time < last):
+            continue
+        text = f"{clean(event.get('message'))}{format_ago(time, workload.now)}"
+        causes[code] = make_cause(code, text, f"Event {event['reason']}", at=time)
+    return list(causes.values())
