@@ -17,14 +17,12 @@ if TYPE_CHECKING:
         Fate,
         GonePod,
         Live,
-        LiveCause,
         LivePending,
         LivePod,
         LiveState,
         LiveWorkload,
         PodCondition,
         PodWithoutDecision,
-        Remedy,
         UntriedPod,
         ZonePods,
     )
@@ -120,20 +118,6 @@ def drop_advice(answer: Json) -> Json:
     if answer.get("kind") != "PodExplanation" or not get_fate(answer):
         return answer
     return answer | {"attempt": answer["attempt"] | {"retry": None}, "possibleChanges": [], "suggestions": []}
-
-
-def build_cause(
-    code: str,
-    text: str,
-    source: str,
-    about: str | None = None,
-    *,
-    at: str | None = None,
-    remedies: Iterable[tuple[str, str | None]] = (),
-) -> LiveCause:
-    """Return a cause; each remedy is its sentence and its command, or None."""
-    listed: list[Remedy] = [{"text": sentence, "command": command} for sentence, command in remedies]
-    return {"code": code, "text": text, "object": about, "source": source, "at": at, "remedies": listed}
 
 
 # --- pending pods ---------------------------------------------------------------------------------------------------

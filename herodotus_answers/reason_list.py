@@ -2,7 +2,7 @@
 
 Everything follows from one declaration of each fact: codes and sentences from `herodotus_record.reasons`, parameters
 from `reason_parameters`, remedies from `wording`, plugins from `plugin_reference`, outcomes from `brief`, states and
-causes of `live` from `live_codes`.
+causes of `live` from `live_codes` and `workload_codes`.
 
 Owns: the document's shape, and the stage at which each reason excludes nodes. Pure.
 
@@ -23,6 +23,8 @@ from herodotus_record import reasons
 from herodotus_record.model import API_VERSION
 from herodotus_record.reason_parameters import PARAMETERS
 
+STATES: Final[Mapping[str, str]] = {**live_codes.STATES, **workload_codes.STATES}
+CAUSES: Final[Mapping[str, str]] = {**live_codes.CAUSES, **workload_codes.CAUSES}
 PRE_FILTER, NARROWING, FILTER, EXTENDER = "PreFilter", "PreFilterNarrowing", "Filter", "Extender"
 # Codes whose stage is not Filter alone. () is a reason that comes before or after nodes are excluded.
 _STAGES: Final[dict[str, tuple[str, ...]]] = {
@@ -143,8 +145,8 @@ def build_reason_list() -> ReasonList:
         "version": reasons.VERSION,
         "items": [_describe(code) for code in reasons.CATALOGUE],
         "outcomes": _list_codes(OUTCOMES),
-        "states": _list_codes({**live_codes.STATES, **workload_codes.STATES}),
-        "causes": _list_codes({**live_codes.CAUSES, **workload_codes.CAUSES}),
+        "states": _list_codes(STATES),
+        "causes": _list_codes(CAUSES),
         "changes": [{"code": code, "text": text} for code, text in reasons.CHANGES.items()],
     }
 

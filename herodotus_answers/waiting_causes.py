@@ -9,16 +9,16 @@ such object. Only what the pod names is read, and events only of a claim in trou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.holders import parse_quantity
-from herodotus_answers.live_objects import HOSTNAME, build_cause, list_pinned
+from herodotus_answers.live_objects import HOSTNAME, list_pinned
+from herodotus_answers.pod_facts import make_cause, make_remedy
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import LiveCause
+    from herodotus_answers.live import LiveCause, Remedy
 
 Json = dict[str, Any]
 
@@ -62,17 +62,17 @@ class _Finder:
         if lookup.is_absent and not is_made:
             existing = self._list_names("PersistentVolumeClaim", self._namespace)
             text = f"claim {name} does not exist in namespace {self._namespace}{_list_similar(name, existing)}"
-            remedies = [(f"create the claim {name}, or correct claimName", None)]
-            yield build_cause("claim-missing", text, "spec.volumes", about, remedies=remedies)
+            remedies = [make_remedy(f"create the claim {name}, or correct claimName")]
+            yield make_cause("claim-missing", text, "spec.volumes", of=about, remedies=remedies)
         claim = lookup.object
         if claim is None:
             return
         spec, status = claim.get("spec") or {}, claim.get("status") or {}
         if claim["metadata"].get("deletionTimestamp"):
-            yield build_cause("claim-terminating", f"claim {name} is being deleted", "metadata", about)
+            yield make_cause("claim-terminating", f"claim {name} is being deleted", "metadata", of=about)
         if status.get("phase") == "Lost":
             text = f"claim {name} is Lost: its volume {spec.get('volumeName')} does not exist"
-            yield build_cause("claim-lost", text, "status.phase", about, remedies=[_remake(name)])
+            yield make_cause("claim-volume-lost", text, "status.phase", of=about, remedies=[_remake(name)])
         elif spec.get("volumeName"):
             yield from self._find_volume(claim)
         elif status.get("phase") != "Bound":
@@ -86,8 +86,12 @@ class _Finder:
         lookup = self._objects.get("PersistentVolume", volume_name)
         if lookup.is_absent:
             text = f"claim {name} is bound to volume {volume_name}, which does not exist"
-            yield build_cause(
-                "volume-missing", text, "spec.volumeName", f"PersistentVolume/{volume_name}", remedies=[_remake(name)]
+            yield make_cause(
+                "volume-missing",
+                text,
+                "spec.volumeName",
+                of=f"PersistentVolume/{volume_name}",
+                remedies=[_remake(name)],
             )
         terms = _terms(((lookup.object or {}).get("spec") or {}).get("nodeAffinity"), "required")
         nodes = self._objects.list_objects("Node") if terms else None
@@ -103,10 +107,10 @@ class _Finder:
         text = f"volume {volume_name} of claim {name} can only be reached from {which}"
         remedies = [
             _remake(name),
-            (f"bring node {', '.join(lost)} back" if lost else f"add a node with {wanted}", None),
+            make_remedy(f"bring node {', '.join(lost)} back" if lost else f"add a node with {wanted}"),
         ]
-        yield build_cause(
-            "volume-unreachable", text, "spec.nodeAffinity", f"PersistentVolume/{volume_name}", remedies=remedies
+        yield make_cause(
+            "volume-unreachable", text, "spec.nodeAffinity", of=f"PersistentVolume/{volume_name}", remedies=remedies
         )
 
     def _find_unbound(self, claim: Json) -> Iterator[LiveCause]:
@@ -126,9 +130,11 @@ class _Finder:
         if lookup.is_absent:
             existing = self._list_names("StorageClass")
             text = f"class {class_name} of claim {name} does not exist{_list_similar(class_name, existing)}"
-            remedies = [(f"create the class {class_name}, or make claim {name} anew with a class that exists", None)]
-            yield build_cause(
-                "class-missing", text, "spec.storageClassName", f"StorageClass/{class_name}", remedies=remedies
+            remedies = [
+                make_remedy(f"create the class {class_name}, or make claim {name} anew with a class that exists")
+            ]
+            yield make_cause(
+                "class-missing", text, "spec.storageClassName", of=f"StorageClass/{class_name}", remedies=remedies
             )
             return
         storage_class = lookup.object
@@ -142,13 +148,13 @@ class _Finder:
         failure = self._find_provisioning_failure({**claim, "kind": "PersistentVolumeClaim"})
         if failure is not None:
             text = f"claim {name} ({wanted}, class {class_name}) gets no volume: {failure[0]}"
-            yield build_cause(
+            yield make_cause(
                 "provisioning-failed",
                 text,
                 "Event ProvisioningFailed",
-                about,
+                of=about,
                 at=failure[1],
-                remedies=[(f"mend what {storage_class.get('provisioner')} reports, or use another class", None)],
+                remedies=[make_remedy(f"mend what {storage_class.get('provisioner')} reports, or use another class")],
             )
             return
         full = self._describe_capacity(name, wanted, class_name, about)
@@ -159,13 +165,13 @@ class _Finder:
             text = (
                 f"claim {name} is not bound: {provisioner}, the provisioner of class {class_name}, has made no volume"
             )
-            yield build_cause(
+            yield make_cause(
                 "claim-unbound",
                 text,
                 "status.phase",
-                about,
+                of=about,
                 at=claim["metadata"].get("creationTimestamp"),
-                remedies=[(f"see whether {provisioner} runs", None)],
+                remedies=[make_remedy(f"see whether {provisioner} runs")],
             )
 
     def _describe_no_class(self, name: str, about: str) -> LiveCause:
@@ -179,17 +185,19 @@ class _Finder:
         text = f"claim {name} names no storage class, and no class is the default"
         if default:
             text = f"claim {name} names no storage class: it was made before {default[0]} became the default"
-            return build_cause("no-class", text, "spec.storageClassName", about, remedies=[_remake(name)])
+            return make_cause("no-class", text, "spec.storageClassName", of=about, remedies=[_remake(name)])
         text += f" (classes: {', '.join(names[:_NAMED])})" if names else "; there is no class at all"
-        remedies: list[tuple[str, str | None]] = [
-            ("create a storage class, and set storageClassName in the claim", None)
-        ]
+        remedies: list[Remedy] = [make_remedy("create a storage class, and set storageClassName in the claim")]
         if len(names) == 1:
             patch = f'{{"metadata":{{"annotations":{{"{_DEFAULT_CLASS}":"true"}}}}}}'
-            remedies = [(f"make {names[0]} the default class", f"kubectl patch storageclass {names[0]} -p '{patch}'")]
+            remedies = [
+                make_remedy(f"make {names[0]} the default class", f"kubectl patch storageclass {names[0]} -p '{patch}'")
+            ]
         elif names:
-            remedies = [(f"make one of {', '.join(names[:_NAMED])} the default class, or set storageClassName", None)]
-        return build_cause("no-class", text, "spec.storageClassName", about, remedies=remedies)
+            remedies = [
+                make_remedy(f"make one of {', '.join(names[:_NAMED])} the default class, or set storageClassName")
+            ]
+        return make_cause("no-class", text, "spec.storageClassName", of=about, remedies=remedies)
 
     def _describe_static(self, claim: Json, wanted: str, beginning: str) -> LiveCause:
         """Return why no existing volume serves a claim for which none is made."""
@@ -200,10 +208,10 @@ class _Finder:
         reasons = [_refuse(volume, claim) for volume in same]
         listed = "; ".join(reasons[:_NAMED]) or f"no volume of class {class_name!r} exists"
         remedies = [
-            (f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists", None)
+            make_remedy(f"add a volume of at least {wanted} for claim {name}, or make the claim anew with what exists")
         ]
-        return build_cause(
-            "no-volume", f"{beginning}: {listed}", "spec", f"PersistentVolumeClaim/{name}", remedies=remedies
+        return make_cause(
+            "no-fitting-volume", f"{beginning}: {listed}", "spec", of=f"PersistentVolumeClaim/{name}", remedies=remedies
         )
 
     def _find_provisioning_failure(self, claim: Json) -> tuple[str, str] | None:
@@ -231,8 +239,8 @@ class _Finder:
             f"claim {name} wants {wanted} of class {class_name}, and its driver publishes less free capacity everywhere"
         )
         text += f": {', '.join(rooms)}{more}"
-        remedies = [(f"free or add storage for class {class_name}, or make claim {name} anew with less", None)]
-        return build_cause("no-storage-capacity", text, "CSIStorageCapacity", about, remedies=remedies)
+        remedies = [make_remedy(f"free or add storage for class {class_name}, or make claim {name} anew with less")]
+        return make_cause("no-storage-capacity", text, "CSIStorageCapacity", of=about, remedies=remedies)
 
     def _find_user(self, claim: str) -> Iterator[LiveCause]:
         """Yield the other pod that uses a claim for one pod at a time."""
@@ -245,9 +253,11 @@ class _Finder:
             state = ", which is terminating" if meta.get("deletionTimestamp") else ""
             text = f"claim {claim} may be used by one pod at a time (ReadWriteOncePod), and pod {meta['name']} on"
             text += f" {spec['nodeName']} uses it{state}"
-            remedies = [(f"wait until {meta['name']} has ended, or end it; a Deployment needs strategy Recreate", None)]
-            yield build_cause(
-                "claim-in-use", text, "spec.accessModes", f"PersistentVolumeClaim/{claim}", remedies=remedies
+            remedies = [
+                make_remedy(f"wait until {meta['name']} has ended, or end it; a Deployment needs strategy Recreate")
+            ]
+            yield make_cause(
+                "claim-used-by-pod", text, "spec.accessModes", of=f"PersistentVolumeClaim/{claim}", remedies=remedies
             )
 
     # --- devices and resources ---
@@ -267,12 +277,12 @@ class _Finder:
             existing = self._list_names(kind, self._namespace)
             text = f"{kind} {name} does not exist in namespace {self._namespace}{_list_similar(name, existing)}"
             code = "claim-template-missing" if kind == "ResourceClaimTemplate" else "device-claim-missing"
-            yield build_cause(
+            yield make_cause(
                 code,
                 text,
                 "spec.resourceClaims",
-                f"{kind}/{name}",
-                remedies=[(f"create the {kind} {name}, or name one that exists", None)],
+                of=f"{kind}/{name}",
+                remedies=[make_remedy(f"create the {kind} {name}, or name one that exists")],
             )
         if lookup.object is None:
             return
@@ -283,13 +293,15 @@ class _Finder:
             if self._objects.get("DeviceClass", class_name).is_absent:
                 text = f"DeviceClass {class_name} of {kind} {name} does not exist"
                 text += _list_similar(class_name, self._list_names("DeviceClass"))
-                yield build_cause(
+                yield make_cause(
                     "device-class-missing",
                     text,
                     "deviceClassName",
-                    f"DeviceClass/{class_name}",
+                    of=f"DeviceClass/{class_name}",
                     remedies=[
-                        (f"install the driver that brings DeviceClass {class_name}, or name a class that exists", None)
+                        make_remedy(
+                            f"install the driver that brings DeviceClass {class_name}, or name a class that exists"
+                        )
                     ],
                 )
 
@@ -310,23 +322,23 @@ class _Finder:
                     f"node {node} has a capacity of {amount} {resource}, and 0 allocatable: its device plugin reports"
                 )
                 text += " none as healthy"
-                remedies = [(f"see the device plugin on {first['metadata']['name']}", None)]
-                yield build_cause(
+                remedies = [make_remedy(f"see the device plugin on {first['metadata']['name']}")]
+                yield make_cause(
                     "devices-unhealthy",
                     text,
                     "status.allocatable",
-                    f"Node/{first['metadata']['name']}",
+                    of=f"Node/{first['metadata']['name']}",
                     remedies=remedies,
                 )
                 continue
             others = _list_similar_resources(resource, nodes.items)
             if others:
                 text = f"no node offers {resource}; under other names: {'; '.join(others[:_NAMED])}"
-                yield build_cause(
+                yield make_cause(
                     "resource-other-name",
                     text,
                     "status.allocatable",
-                    remedies=[("request a resource that a node offers", None)],
+                    remedies=[make_remedy("request a resource that a node offers")],
                 )
 
     # --- nodes ---
@@ -339,142 +351,20 @@ class _Finder:
         absent = [name for name in pinned if self._objects.get("Node", name).is_absent]
         if len(absent) == len(pinned):
             text = f"the pod may only run on node {', '.join(absent[:_NAMED])}, which does not exist"
-            yield build_cause(
+            yield make_cause(
                 "node-missing",
                 text,
                 "spec.nodeSelector and spec.affinity",
-                f"Node/{absent[0]}",
-                remedies=[(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists", None)],
-            )
-
-    def find_spread(self) -> Iterator[LiveCause]:
-        """Yield a cause for each spread constraint that counts domains without pods which the pod cannot use."""
-        for constraint in self._spec.get("topologySpreadConstraints") or ():
-            if constraint.get("whenUnsatisfiable") == "ScheduleAnyway" or constraint.get("nodeTaintsPolicy") == "Honor":
-                continue
-            closed = self._list_closed_domains(constraint)
-            if closed:
-                key, skew = constraint["topologyKey"], constraint.get("maxSkew", 1)
-                listed = "; ".join(f"{domain} ({why})" for domain, why in closed[:_NAMED])
-                more = f" and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
-                text = (
-                    f"spreading over {key} counts domains with 0 matching pods that the pod cannot use: {listed}{more};"
-                )
-                text += f" so no domain may have more than {skew}"
-                remedies = [("set nodeTaintsPolicy: Honor in the constraint, or make these nodes usable", None)]
-                source = "spec.topologySpreadConstraints"
-                yield build_cause("spread-empty-domain", text, source, remedies=remedies)
-
-    def _list_closed_domains(self, constraint: Json) -> list[tuple[str, str]]:
-        """Return the domains without matching pods all of whose nodes are closed to the pod, and why they are."""
-        nodes = self._objects.list_objects("Node")
-        labels = (constraint.get("labelSelector") or {}).get("matchLabels") or {}
-        selector = ",".join(f"{name}={value}" for name, value in labels.items())
-        pods = self._objects.list_objects("Pod", self._namespace, labels=selector) if selector else None
-        if pods is None or pods.missing or not pods.is_complete or nodes.missing or not nodes.is_complete:
-            return []
-        used = {str(p["spec"]["nodeName"]) for p in pods.items if p["spec"].get("nodeName")}
-        why_by_domain: dict[str, list[str]] = {}
-        full = set()
-        for node in nodes.items:
-            domain = (node["metadata"].get("labels") or {}).get(constraint["topologyKey"])
-            if domain is None or not _selects(self._spec, node):
-                continue
-            if node["metadata"]["name"] in used:
-                full.add(domain)
-            why_by_domain.setdefault(domain, []).append(_find_closed(self._spec, node))
-        return [(d, whys[0]) for d, whys in sorted(why_by_domain.items()) if d not in full and all(whys)]
-
-    def find_sums(self) -> Iterator[LiveCause]:
-        """Yield a cause for each request that is the sum of several containers and larger than any node."""
-        for resource in sorted(set(_list_requests(self._spec))):
-            parts = list_request_parts(self._spec, resource)
-            if len(parts) < 2:
-                continue
-            nodes = self._objects.list_objects("Node")
-            total = sum((amount for _, amount in parts), Fraction(0))
-            largest = max(nodes.items, key=lambda n: _allocatable_of(n, resource), default=None)
-            if not nodes.is_complete or nodes.missing or largest is None or _allocatable_of(largest, resource) >= total:
-                continue
-            most = _format(resource, _allocatable_of(largest, resource))
-            listed = ", ".join(f"{name} {_format(resource, amount)}" for name, amount in parts)
-            text = f"the containers of the pod request {_format(resource, total)} {resource} together ({listed}),"
-            text += f" and no node has more than {most} ({largest['metadata']['name']})"
-            yield build_cause(
-                "larger-than-any-node",
-                text,
-                "spec.containers",
-                remedies=[(f"ask for at most {most} {resource} in all, or add a larger node", None)],
+                of=f"Node/{absent[0]}",
+                remedies=[make_remedy(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists")],
             )
 
     def _list_names(self, kind: str, namespace: str = "") -> list[str]:
         return [str(o["metadata"]["name"]) for o in self._objects.list_objects(kind, namespace).items]
 
 
-def list_request_parts(spec: Json, resource: str) -> list[tuple[str, Fraction]]:
-    """Return what each container and sidecar requests of a resource, if together they decide the pod's request.
-
-    The list is empty where the request is that of one init container, or is set for the whole pod.
-    """
-    if resource in ((spec.get("resources") or {}).get("requests") or {}):
-        return []
-    inits = spec.get("initContainers") or ()
-    running = [*(spec.get("containers") or ()), *(c for c in inits if c.get("restartPolicy") == "Always")]
-    parts = [(str(c.get("name")), _requested(c, resource)) for c in running]
-    together = sum((amount for _, amount in parts), Fraction(0))
-    single = max((_requested(c, resource) for c in inits if c.get("restartPolicy") != "Always"), default=Fraction(0))
-    return [part for part in parts if part[1]] if together >= single else []
-
-
-def _requested(container: Json, resource: str) -> Fraction:
-    resources = container.get("resources") or {}
-    amounts = resources.get("requests") or {}
-    return parse_quantity(amounts.get(resource, (resources.get("limits") or {}).get(resource, 0)))
-
-
-def _allocatable_of(node: Json, resource: str) -> Fraction:
-    return parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))
-
-
-def _format(resource: str, amount: Fraction) -> str:
-    from herodotus_record.units import format_quantity  # here, because few pods are larger than any node
-
-    return format_quantity(resource, int(amount * 1000 if resource == "cpu" else amount))
-
-
-def _selects(spec: Json, node: Json) -> bool:
-    """Return whether the pod's node selector and required node affinity may select a node."""
-    labels = node["metadata"].get("labels") or {}
-    terms = _terms((spec.get("affinity") or {}).get("nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
-    selector = spec.get("nodeSelector") or {}
-    return all(labels.get(key) == value for key, value in selector.items()) and (not terms or _matches_any(terms, node))
-
-
-def _find_closed(spec: Json, node: Json) -> str:
-    """Return why a node is closed to the pod, or "" if neither a cordon nor a taint closes it."""
-    node_spec = node.get("spec") or {}
-    if node_spec.get("unschedulable"):
-        return "cordoned"
-    for taint in node_spec.get("taints") or ():
-        if taint.get("effect") == "PreferNoSchedule" or any(
-            _tolerates(t, taint) for t in spec.get("tolerations") or ()
-        ):
-            continue
-        value = f"={taint['value']}" if taint.get("value") else ""
-        return f"taint {taint['key']}{value}:{taint['effect']}"
-    return ""
-
-
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (taint.get("value") or "")
-
-
-def _remake(claim: str) -> tuple[str, str | None]:
-    return f"delete the claim {claim} and make it anew: what its volume holds is lost", None
+def _remake(claim: str) -> Remedy:
+    return make_remedy(f"delete the claim {claim} and make it anew: what its volume holds is lost")
 
 
 def _list_similar(name: str, existing: list[str]) -> str:

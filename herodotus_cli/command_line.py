@@ -75,10 +75,7 @@ def run_process(arguments: Sequence[str]) -> int:
         return _fail("error: cannot write: standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ✓ shows ?
-    try:
-        return run(arguments, process_environment())
-    finally:
-        transport.close()
+    return run(arguments, process_environment())
 
 
 def run(arguments: Sequence[str], environment: Environment) -> int:
@@ -110,6 +107,8 @@ def run(arguments: Sequence[str], environment: Environment) -> int:
             _discard_stdout()
             return _fail(f"error: cannot write: {e.strerror}")
         return _fail(f"error: {type(e).__name__}: {' '.join(str(e).split())}", "  for the traceback: HERODOTUS_DEBUG=1")
+    finally:
+        transport.close()
 
 
 def _discard_stdout() -> None:

@@ -23,7 +23,7 @@ from herodotus_record.model import Reason
 
 # The version of the vocabulary: codes of reasons and changes, outcomes and parameters. Raise it with every addition.
 # What is published is neither renamed nor removed nor given another meaning (docs/reasons.md).
-VERSION: Final = 2
+VERSION: Final = 1
 # {name} shows a parameter (`reason_parameters`). Those that a sentence does not show are used by Herodotus' own texts.
 CATALOGUE: Final[dict[str, str]] = {
     # NodeUnschedulable, NodeName, TaintToleration

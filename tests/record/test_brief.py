@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from herodotus_answers.brief import MAX_BYTES, OUTCOMES, Brief, shorten
 from herodotus_answers.live import UntriedPod
-from herodotus_answers.live_codes import CAUSES, STATES
 from herodotus_answers.live_objects import build_live_pending
 from herodotus_answers.pending import apply_live, build_pending_pods
+from herodotus_answers.reason_list import CAUSES, STATES
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement
 from herodotus_record import reasons
 from tests.answer_schemas import validate
@@ -26,7 +26,10 @@ from tests.support.what_if_documents import review, review_with_victims, several
 
 CONDITION_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")  # the API server's pattern
 CODES = (*reasons.CATALOGUE, *OUTCOMES, *STATES, *CAUSES)
-HEADLINE = "No node fits: 8 of 12 nodes have too little cpu. Closest: worker-1 (cpu: requests 2; free 1700m of 8)."
+HEADLINE = (
+    "No node fits: 8 of 12 nodes have too little cpu, 4 have the untolerated taint dedicated=gpu:NoSchedule"
+    " (worker-9, …). Closest: worker-1 (cpu: requests 2; free 1700m of 8)."
+)
 
 
 def test_codes_are_unique_as_reasons_of_conditions() -> None:

@@ -92,7 +92,7 @@ def test_the_screen_states_missing_rights_and_pods_that_could_not_be_read() -> N
     rights, unread = read_live_sections(explained(pending_with_suggestions()), transport)
     said = plain_text.draw([*rights, *unread], ViewOptions(NOW))
     assert said == (
-        "     You may not patch statefulsets.apps in shop, patch pods in shop.\n"
+        "     You may not patch statefulsets.apps in shop.\n"
         "Who holds cpu on worker-1 is not shown: you may not list pods in all namespaces.\n"
     )
 
