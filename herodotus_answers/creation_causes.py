@@ -267,7 +267,7 @@ def _explain_pod_security(refusal: Refusal, workload: Workload) -> LiveCause | N
     violations = [each for each in _VIOLATIONS.split(listed) if each]
     namespace = workload.namespace
     listed = ", ".join(_shorten_violation(each) for each in violations)
-    text = f"namespace {namespace} enforces pod security {level}, which the pod violates: {listed}"
+    text = f"namespace {namespace} enforces PodSecurity {level}, which the pod violates: {listed}"
     contexts: dict[str, Json] = {}
     left = []
     for violation in violations:

@@ -302,10 +302,13 @@ def _explain_short(situation: Situation) -> Iterator[LiveCause]:
 
 
 def _explain_behind(workload: Workload) -> LiveCause | None:
-    """Return the cause that a controller has not seen the last change of a workload, or None if it has."""
+    """Return the cause that a controller has not seen the last change of a workload, or None if it has.
+
+    A status without observedGeneration says nothing, unless no controller has written any.
+    """
     generation, observed = workload.meta.get("generation"), workload.status.get("observedGeneration")
     age = _find_age(workload)
-    if generation is None or (observed is not None and observed >= generation):
+    if generation is None or (observed >= generation if observed is not None else workload.status):
         return None
     if age is None or age < _FRESH:
         return None
