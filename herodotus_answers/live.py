@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.node_groups import PodNodeGroups
+from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
 
 Fate = Literal["exists", "deleted", "replaced"]
 
@@ -139,6 +139,11 @@ class LivePod(Live):
         ]
     ]
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on the pod, evaluated now."]]
+    autoscalerReports: NotRequired[
+        Annotated[
+            list[AutoscalerReport], "Autoscalers' events about a pod without a node, newest first; absent if none."
+        ]
+    ]
 
 
 class PodWithoutDecision(Document):
@@ -172,7 +177,7 @@ class GonePod(TypedDict):
 
 
 class UntriedPod(TypedDict):
-    """A pod without a node and without a recorded attempt."""
+    """A pod without a node and without a recorded attempt. It may have been tried by a scheduler without records."""
 
     namespace: Annotated[str, "Namespace of the pod."]
     pod: Annotated[str, "Name of the pod."]
@@ -180,6 +185,7 @@ class UntriedPod(TypedDict):
     owner: Annotated[str | None, "Owner of the pod as KIND/NAME."]
     createdAt: Annotated[str, "Time at which the pod was created."]
     schedulerName: Annotated[str, "Scheduler that the pod waits for, which is not recorded or has not tried it yet."]
+    message: Annotated[str, "Message of its condition PodScheduled, which its scheduler wrote; empty if there is none."]
     schedulingGates: Annotated[list[str], "Its scheduling gates, which keep every scheduler from trying it."]
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UntriedPod,
         ZonePods,
     )
-    from herodotus_answers.node_groups import PodNodeGroups
+    from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
 
 Json = dict[str, Any]
 
@@ -71,6 +71,7 @@ def build_live_pod(
     replaced_by: PodWithoutDecision | None = None,
     queue: BatchQueue | None = None,
     node_groups: PodNodeGroups | None = None,
+    reports: Sequence[AutoscalerReport] = (),
 ) -> LivePod | None:
     """Return what is known now about a pod, or None if nothing is.
 
@@ -90,6 +91,8 @@ def build_live_pod(
         live["queue"] = queue
     if node_groups is not None:
         live["nodeGroups"] = node_groups
+    if reports:
+        live["autoscalerReports"] = list(reports)
     return live
 
 
@@ -140,17 +143,20 @@ def find_untried(document: Mapping[str, Any], pods: Iterable[Json]) -> list[Untr
     """Return the pods that a PendingPods document lacks. `pods` are Pod objects without a node.
 
     A pod without gates counts only if the document lists all recorded pods, and if the pod is old enough that an
-    attempt would be recorded. A pod that is being deleted does not count.
+    attempt would be recorded, or nothing is. A pod that is being deleted does not count.
     """
     listed = {pod["uid"] for pod in document["pods"]}
-    is_complete = not (document["podsOmitted"] or document.get("noRecords") or document.get("source"))
+    is_complete, has_records = not (document["podsOmitted"] or document.get("source")), not document.get("noRecords")
+
+    def is_new(pod: UntriedPod) -> bool:
+        return not _is_older(pod["createdAt"], document["at"])
+
     untried = [_read_untried(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     untried.sort(key=lambda p: (not p["schedulingGates"], p["createdAt"], p["namespace"], p["pod"]))
     return [
         pod
         for pod in untried
-        if pod["uid"] not in listed
-        and (pod["schedulingGates"] or (is_complete and _is_older(pod["createdAt"], document["at"])))
+        if pod["uid"] not in listed and (pod["schedulingGates"] or (is_complete and not (has_records and is_new(pod))))
     ]
 
 
@@ -204,6 +210,7 @@ def _read_untried(pod: Json) -> UntriedPod:
         "owner": read_owner(pod),
         "createdAt": metadata["creationTimestamp"],
         "schedulerName": read_scheduler(pod),
+        "message": scheduled["message"] if (scheduled := _read_scheduled(pod)) else "",
         "schedulingGates": [gate["name"] for gate in spec.get("schedulingGates") or ()],
     }
 

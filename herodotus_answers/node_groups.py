@@ -12,9 +12,11 @@ that an autoscaler will add the node.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypedDict
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.cluster_headlines import find_problems
+from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.declare import NotRequired
 from herodotus_record.discloses import Discloses
 
@@ -35,6 +37,17 @@ MAX_RECORDED_BYTES: Final = 64 << 10
 KNOWN: Final = "Known"
 PARTLY_KNOWN: Final = "PartlyKnown"
 UNKNOWN: Final = "Unknown"
+
+
+# The reasons of autoscalers' events about pods. Karpenter's FailedScheduling is kube-scheduler's reason too.
+_OF_PODS: Final = frozenset({"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "Nominated"})
+_FAILED: Final = "FailedScheduling"
+_KARPENTER: Final = "karpenter"
+
+
+def is_of_autoscaler(reason: str, component: str) -> bool:
+    """Return whether an event about a pod is from an autoscaler, by its reason and the program that wrote it."""
+    return reason in _OF_PODS or (reason == _FAILED and _KARPENTER in component.lower())
 
 
 class NodeTemplate(TypedDict):
@@ -124,6 +137,18 @@ class AutoscalerReport(TypedDict):
     message: Annotated[str, "Message of the event.", Discloses.TEXT]
     at: Annotated[str, "Time of its last occurrence; empty if it is not known.", Discloses.NOTHING]
     count: Annotated[int, "Number of occurrences.", Discloses.NOTHING]
+
+
+def list_autoscaler_reports(events: Iterable[Mapping[str, Any]]) -> list[AutoscalerReport]:
+    """Return those of the Event objects about a pod that autoscalers wrote, given oldest first, the newest first."""
+    reports: list[AutoscalerReport] = []
+    for event in events:
+        component = str((event.get("source") or {}).get("component") or event.get("reportingComponent") or "")
+        reason, message = str(event.get("reason") or ""), str(event.get("message") or "")
+        if is_of_autoscaler(reason, component):
+            at, count = read_event_time(event), count_event(event)
+            reports.append({"component": component, "reason": reason, "message": message, "at": at, "count": count})
+    return reports[::-1][:MAX_REPORTS]
 
 
 class PodVerdicts(TypedDict):

@@ -228,7 +228,8 @@ def _reason(pod: PendingPod) -> str:
 
 
 def _untried(pod: UntriedPod) -> ListedPendingPod:
-    gates, scheduler = pod["schedulingGates"], pod["schedulerName"]
+    gates, scheduler, message = pod["schedulingGates"], pod["schedulerName"], pod["message"]
+    reason = find_dominant_reason(message) if message else f"no attempt of {scheduler} is recorded"
     return {
         "namespace": pod["namespace"],
         "pod": pod["pod"],
@@ -236,8 +237,8 @@ def _untried(pod: UntriedPod) -> ListedPendingPod:
         "owner": pod["owner"],
         "profile": scheduler,
         "podGroup": None,
-        "state": "Gated" if gates else "Untried",
-        "reason": f"schedulingGates: {', '.join(gates)}" if gates else f"no attempt of {scheduler} is recorded",
+        "state": "Gated" if gates else "Unschedulable" if message else "Untried",
+        "reason": f"schedulingGates: {', '.join(gates)}" if gates else reason,
         "attempt": 0,
         "id": None,
         "createdAt": pod["createdAt"],
@@ -246,7 +247,7 @@ def _untried(pod: UntriedPod) -> ListedPendingPod:
         "notBefore": None,
         "latest": None,
         "overdue": False,
-        "message": "",
+        "message": message,
     }
 
 

@@ -150,7 +150,7 @@ def _once(
         shown = apply_live(answer)
     if arguments.sort_field:
         shown = shown | {"pods": sort_pods(shown["pods"], arguments.sort_field)}
-    if shown.get("noRecords") and not shown.get("pods") and not is_document(output.format):
+    if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
         print_to_stderr(*_NO_RECORDS)
         return
     if not answer.get("pods") and not shown.get("pods") and not is_document(output.format):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from herodotus_answers.holders import HeldObject
     from herodotus_answers.live import BatchQueue, LivePod, LiveState
-    from herodotus_answers.node_groups import PodNodeGroups
+    from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
     from herodotus_cli.transport.kubectl import KubectlTransport
@@ -271,13 +271,14 @@ def _read_live(
 
         replaced_by = unrecorded.build_undecided(lookup.pod)
     is_undecided = replaced_by is not None or answer["kind"] == "UndecidedPod"
-    state = None
+    state, reports = None, []
     if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
         is_enough = not arguments.timeline and not is_undecided and live_objects.is_running_well(lookup.pod)
         if is_pod and not is_enough and (is_undecided or not arguments.node):  # --node is about the decision
             explanation = {} if is_undecided else answer
             state = _read_state(lookup.pod, explanation, at, arguments, connection, environment)
+            reports = _read_reports(lookup.pod, connection, environment)
     if arguments.timeline and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
@@ -293,6 +294,7 @@ def _read_live(
         replaced_by=replaced_by,
         queue=queue,
         node_groups=groups,
+        reports=reports,
     )
 
 
@@ -321,6 +323,16 @@ def _read_state(
         state["timeline"], state["unread"] = build_timeline(pod, objects, attempts), list(objects.unread)
         return state
     return None if answer and is_decision_enough(state, answer, now) else state
+
+
+def _read_reports(pod: Json, connection: ConnectionSettings, environment: Environment) -> list[AutoscalerReport]:
+    """Return the autoscalers' events about a pod without a node; [] if it has one, or if events cannot be read."""
+    if pod["spec"].get("nodeName"):
+        return []
+    from herodotus_answers.node_groups import list_autoscaler_reports  # here, because most pods have a node
+    from herodotus_cli.transport import open_objects
+
+    return list_autoscaler_reports(open_objects(connection, environment.environ).list_events({**pod, "kind": "Pod"}))
 
 
 def _read_attempts(
@@ -533,9 +545,9 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list
     now = answer.get("live") or {}
     if "queue" in now:
         live = [*live, pod_screen.build_queue(now["queue"])]
-    groups = now.get("nodeGroups") or answer.get("nodeGroups")
-    if groups is not None:
+    groups, reports = now.get("nodeGroups") or answer.get("nodeGroups"), now.get("autoscalerReports") or []
+    if groups is not None or reports:
         from herodotus_cli.render import node_groups as group_screen  # here, because most pods are placed
 
-        live = [*live, *group_screen.build_sections(groups, view, whole=arguments.groups is not None)]
+        live = [*live, *group_screen.build_sections(groups, reports, view, whole=arguments.groups is not None)]
     return pod_screen.build_screen(answer, view, every_node=arguments.every_node, live=live)

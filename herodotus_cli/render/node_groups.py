@@ -74,13 +74,14 @@ def build_verdicts(
     return [*sections, *_reports(pod["reports"], view, every_row)]
 
 
-def build_summary(found: Json, view: ViewOptions) -> list[Block]:
+def build_summary(found: Json | None, reports: Sequence[Json], view: ViewOptions) -> list[Block]:
     """Return a labelled line with the verdict of each group on the only pod of an answer, and one of an autoscaler.
 
-    The line says when verdicts of a record were made.
+    `found` is None if no verdict is known, and `reports` are the autoscalers' present events about the pod. The line
+    says when verdicts of a record were made.
     """
-    if not found["pods"]:
-        return []
+    if found is None or not found["pods"]:
+        return [labelled_rows([("AUTOSCALER", text) for text in _summarize_reports(reports)])] if reports else []
     by_name = {group["name"]: group for group in found["groups"]}
     verdicts = sorted(
         found["pods"][0]["groups"], key=lambda v: (_ORDER.index(v["verdict"]), natural_sort_key(v["group"]))
@@ -93,7 +94,7 @@ def build_summary(found: Json, view: ViewOptions) -> list[Block]:
     parts += [f"{more} more"] if more else []
     made = f"as of {format_ago(found['recordedAt'], view)}; now: " if "recordedAt" in found else ""
     rows = [("NODE GROUPS", f"{' · '.join(parts)} ({made}--node-groups)")] if found["groups"] else []
-    texts = [*_summarize_reports(found["pods"][0]["reports"]), *_summarize_problems(found, view)]
+    texts = [*_summarize_reports(reports or found["pods"][0]["reports"]), *_summarize_problems(found, view)]
     rows += [("AUTOSCALER" if number == 0 else "", text) for number, text in enumerate(texts)]
     return [labelled_rows(rows)] if rows else []
 
@@ -134,10 +135,13 @@ def _format_problem(condition: Json, clause: str, view: ViewOptions) -> str:
     return f"{subject}{clause}{lasts}{': ' if why else ''}{why}"
 
 
-def build_sections(found: Json, view: ViewOptions, *, whole: bool) -> list[list[Block]]:
-    """Return the sections for the screen of a pending pod: one line, or with `whole` a row for each group."""
-    if not whole:
-        summary = build_summary(found, view)
+def build_sections(found: Json | None, reports: Sequence[Json], view: ViewOptions, *, whole: bool) -> list[list[Block]]:
+    """Return the sections for the screen of a pending pod: one line, or with `whole` a row for each group.
+
+    `found` and `reports` are as `build_summary` has them.
+    """
+    if found is None or not whole:
+        summary = build_summary(found, reports, view)
         return [summary] if summary else []
     notes: list[Block] = [TextLine(f"note: {note}", "dim") for note in found["notes"]]
     groups, sections = found["groups"], list[list[Block]]()

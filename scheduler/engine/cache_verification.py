@@ -130,6 +130,8 @@ def find_differences(
             framework.run_scores(state, pod, nodes, cached.feasible, trace)
         elif cached.post_filters and len(cached.filters) == len(trace.filters):
             framework.run_post_filter(state, pod, nodes, outcome.skip, trace)
+        if result.path is DecisionPath.NONE:
+            framework.explain_rejections(state, pod, nodes, trace)
     except PluginError as e:
         return [CacheDifference(str(e), "error")]
     differences = [] if cached.pre_filters == trace.pre_filters else [CacheDifference("", "PreFilter")]

@@ -9,6 +9,7 @@ A case is a YAML file in a folder named by its kind:
     events: [{about: Pod/web-0, namespace: shop, reason: Failed, message: ..., age: 5m}]
     faults: []         # refused requests, as `python -m herodotus_sim --faults` reads them
     before: []         # kubectl commands to run first, without `kubectl`
+    local: why the case is asked in local mode alone, such as that no scheduler runs
     questions:
     - ask: pod web-0 -n shop
       says: [patterns that must occur]
@@ -33,7 +34,7 @@ import yaml
 Json = dict[str, Any]
 _TIME: Final = re.compile(r"\$\{now(?:-(\d+)([smhd]))?\}")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_KEYS: Final = {"title", "nodes", "pods", "objects", "events", "faults", "before", "questions", "fix"}
+_KEYS: Final = {"title", "nodes", "pods", "objects", "events", "faults", "before", "questions", "fix", "local"}
 _APIS: Final = {
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",

@@ -1,6 +1,8 @@
 """Problems of users: the plugin's answer names the cause and its object, and its first fix ends the problem.
 
-Each case is asked in local mode on a simulated API server, and its commands are run there with kubectl.
+Each case is asked on a simulated API server, and its commands are run there with kubectl: in local mode, and where
+Herodotus schedules the pods and records its decisions. Then the answers come from the decisions service, and a fix has
+to bind the pod.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,8 @@ import pytest
 from herodotus_sim.cluster import SimulatedCluster
 from herodotus_sim.fault_plan import parse_plan
 from tests.cases.cluster import load_case
-from tests.processes import ROOT
+from tests.cases.recording import record_decisions
+from tests.processes import ROOT, eventually
 
 Json = dict[str, Any]
 KUBECTL_FOLDER = Path(sys.executable).parent
@@ -59,18 +64,25 @@ def case(request: pytest.FixtureRequest) -> Json:
     return load_case(request.param)
 
 
-@pytest.fixture
-def cluster(case: Json, tmp_path: Path) -> Iterator[Cluster]:
+@pytest.fixture(params=["local", pytest.param("recorded", marks=pytest.mark.slow)])
+def cluster(request: pytest.FixtureRequest, case: Json, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster as the case describes it, about which local mode or the decisions service answers."""
+    is_recorded = request.param == "recorded"
+    if is_recorded and "local" in case:
+        pytest.skip(case["local"])
     faults = parse_plan({"faults": case.get("faults", [])})
-    with SimulatedCluster(case["objects"], faults=faults) as simulated:
-        yield Cluster(simulated.write_kubeconfig(tmp_path / "kubeconfig"))
+    with SimulatedCluster(case["objects"], faults=faults) as simulated, ExitStack() as stack:
+        found = Cluster(simulated.write_kubeconfig(tmp_path / "kubeconfig"))
+        for words in case.get("before", ()):
+            found.apply(f"kubectl {words}")
+        if is_recorded:
+            stack.enter_context(record_decisions(simulated, tmp_path))
+        yield found
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{p.parent.name}/{p.stem}" for p in CASES], indirect=True)
 def test_case(case: Json, cluster: Cluster) -> None:
     first = ""
-    for words in case.get("before", ()):
-        cluster.apply(f"kubectl {words}")
     for question in case["questions"]:
         text, code = cluster.ask(question["ask"])
         first = first or text
@@ -86,8 +98,12 @@ def test_case(case: Json, cluster: Cluster) -> None:
         assert commands, f"no command below FIX:\n{first}"
         for command in commands:
             cluster.apply(command)
-        text, _ = cluster.ask(case["questions"][0]["ask"])
-        assert not re.search(case["fix"], " ".join(text.split()), re.IGNORECASE), text
+        eventually(partial(lacks, cluster, case["questions"][0]["ask"], case["fix"]), "the problem to end", 20.0)
+
+
+def lacks(cluster: Cluster, ask: str, pattern: str) -> bool:
+    """Return whether the answer to a question no longer has what the pattern matches."""
+    return not re.search(pattern, " ".join(cluster.ask(ask)[0].split()), re.IGNORECASE)
 
 
 def list_fix_commands(answer: str) -> list[str]:

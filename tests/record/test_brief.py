@@ -107,6 +107,7 @@ def test_pods_without_an_attempt_have_a_code(gates: tuple[str, ...], code: str, 
         "owner": None,
         "createdAt": "2000-01-01T00:00:00Z",
         "schedulerName": "p",
+        "message": "",
         "schedulingGates": list(gates),
     }
     document = build_pending_pods([], now_us=10**15)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from herodotus_answers.cluster_headlines import EVENT, PHASE
-from herodotus_answers.node_groups import AutoscalerReport, NodeGroupCondition
+from herodotus_answers.node_groups import AutoscalerReport, NodeGroupCondition, is_of_autoscaler
 from scheduler.engine.objects.autoscaling import (
     MACHINE_DEPLOYMENT_LABEL,
     MACHINE_SET_LABEL,
@@ -34,11 +34,8 @@ from scheduler.engine.objects.kubernetes_yaml import YamlError, load_documents
 MAX_REPORTS: Final = 20  # about one pod, the newest; autoscalers repeat themselves
 MAX_OF_GROUP: Final = 20  # conditions of the NodeClaims or Machines of one group
 MAX_TEXT: Final = 2000  # characters of a status that is no YAML
-_OF_PODS: Final = frozenset({"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "Nominated"})
 _LAUNCH_FAILURES: Final = frozenset({"InsufficientCapacityError", "NodeClassNotReady"})  # of Karpenter
 _SCALE_UP_FAILURES: Final = frozenset({"FailedToScaleUpGroup", "ScaleUpTimedOut", "FailedToCreateNodeGroup"})
-_FAILED: Final = "FailedScheduling"  # kube-scheduler has an event of this reason too
-_KARPENTER: Final = "karpenter"
 _CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 
 
@@ -53,13 +50,11 @@ def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[Aut
             "count": max(event.count or 1, event.series.count if event.series else 0),
         }
         for event in objects.in_namespace(Event, namespace)
-        if event.involved_object.kind == "Pod" and event.involved_object.name == name and _is_of_autoscaler(event)
+        if event.involved_object.kind == "Pod"
+        and event.involved_object.name == name
+        and is_of_autoscaler(event.reason, event.component)
     ]
     return sorted(reports, key=lambda report: report["at"], reverse=True)[:MAX_REPORTS]
-
-
-def _is_of_autoscaler(event: Event) -> bool:
-    return event.reason in _OF_PODS or (event.reason == _FAILED and _KARPENTER in event.component.lower())
 
 
 def list_group_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCondition]]:
