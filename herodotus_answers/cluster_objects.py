@@ -60,6 +60,7 @@ _RESOURCES: Final = {
     "CSIStorageCapacity": _Resource("/apis/storage.k8s.io/v1", "csistoragecapacities"),
     "VolumeAttachment": _Resource("/apis/storage.k8s.io/v1", "volumeattachments", is_namespaced=False),
     "PriorityClass": _Resource("/apis/scheduling.k8s.io/v1", "priorityclasses", is_namespaced=False),
+    "PodGroup": _Resource("/apis/scheduling.k8s.io/v1alpha2", "podgroups"),
     "PodDisruptionBudget": _Resource("/apis/policy/v1", "poddisruptionbudgets"),
     "ResourceClaim": _Resource("/apis/resource.k8s.io/v1", "resourceclaims"),
     "ResourceClaimTemplate": _Resource("/apis/resource.k8s.io/v1", "resourceclaimtemplates"),

@@ -81,6 +81,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "node-shutdown": "The pod was ended because its node was shut down.",
     "deadline-exceeded": "The pod ran longer than activeDeadlineSeconds allows.",
     "pod-status-reason": "The pod failed for another reason, which the text has.",
+    "pod-group-missing": "The PodGroup of the pod does not exist.",
+    "pod-group-too-small": "The PodGroup of the pod has fewer pods than its minCount, so that none of them is tried.",
     "claim-terminating": "A PersistentVolumeClaim is being deleted.",
     "claim-volume-lost": "A PersistentVolumeClaim has lost its volume.",
     "claim-unbound": "A PersistentVolumeClaim has no volume, and nothing makes one.",

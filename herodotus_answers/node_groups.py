@@ -12,7 +12,7 @@ that an autoscaler will add the node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.cluster_headlines import find_problems
@@ -139,7 +139,7 @@ class AutoscalerReport(TypedDict):
     count: Annotated[int, "Number of occurrences.", Discloses.NOTHING]
 
 
-def list_autoscaler_reports(events: Iterable[Mapping[str, Any]]) -> list[AutoscalerReport]:
+def list_autoscaler_reports(events: Iterable[dict[str, Any]]) -> list[AutoscalerReport]:
     """Return those of the Event objects about a pod that autoscalers wrote, given oldest first, the newest first."""
     reports: list[AutoscalerReport] = []
     for event in events:

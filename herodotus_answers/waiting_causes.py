@@ -31,6 +31,7 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
     """Return why a pod without a node cannot get one as long as the objects that it names are as they are."""
     finder = _Finder(pod, objects)
     return [
+        *finder.find_group(),
         *finder.find_claims(),
         *finder.find_devices(),
         *finder.find_resources(),
@@ -44,6 +45,33 @@ class _Finder:
     def __init__(self, pod: Json, objects: ClusterObjects) -> None:
         self._pod, self._spec, self._objects = pod, pod["spec"], objects
         self._namespace = str(pod["metadata"]["namespace"])
+
+    # --- the group ---
+
+    def find_group(self) -> Iterator[LiveCause]:
+        """Yield why the pod's group is not tried: its PodGroup does not exist, or has fewer pods than it needs."""
+        name = str((self._spec.get("schedulingGroup") or {}).get("podGroupName") or "")
+        if not name:
+            return
+        about = f"PodGroup/{name}"
+        if self._objects.is_absent("PodGroup", name, self._namespace):
+            text = f"PodGroup {name} does not exist in namespace {self._namespace}"
+            text += _list_similar(name, self._list_names("PodGroup", self._namespace))
+            remedies = [make_remedy(f"create the PodGroup {name}, or correct podGroupName")]
+            yield make_cause("pod-group-missing", text, "spec.schedulingGroup", of=about, remedies=remedies)
+        group = self._objects.get("PodGroup", name, self._namespace).object
+        policy = ((group or {}).get("spec") or {}).get("schedulingPolicy") or {}
+        needed = int((policy.get("gang") or {}).get("minCount") or 0)
+        listed = self._objects.list_objects("Pod", self._namespace) if needed else None
+        if listed is None or not listed.is_complete or listed.missing:
+            return
+        members = [pod for pod in listed.items if _is_member(pod, name)]
+        if len(members) < needed:
+            exist = "1 exists" if len(members) == 1 else f"{len(members)} exist"
+            text = f"PodGroup {name} needs {needed} pods before any of them is tried, and {exist}"
+            remedies = [make_remedy(f"create the missing pods of PodGroup {name}, or lower its minCount")]
+            source = "spec.schedulingPolicy.gang.minCount"
+            yield make_cause("pod-group-too-small", text, source, of=about, remedies=remedies)
 
     # --- volumes ---
 
@@ -361,6 +389,13 @@ class _Finder:
 
     def _list_names(self, kind: str, namespace: str = "") -> list[str]:
         return [str(o["metadata"]["name"]) for o in self._objects.list_objects(kind, namespace).items]
+
+
+def _is_member(pod: Json, group: str) -> bool:
+    """Return whether a pod belongs to a PodGroup and has not ended and is not being deleted."""
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    is_of_group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") == group
+    return is_of_group and not ended and not pod["metadata"].get("deletionTimestamp")
 
 
 def _remake(claim: str) -> Remedy:
