@@ -13,7 +13,7 @@ import click
 from herodotus_cli import completion_values, not_found, object_names, option_values, options
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
-from herodotus_cli.errors import CliError, ServerError
+from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
 
@@ -180,23 +180,30 @@ def _fetch(
     try:
         answer: Json = environment.fetch(connection, path, output, "workload")
         return answer
-    except Exception as e:
+    except CliError as e:
         from herodotus_cli.transport import has_read_locally
 
-        is_missing = isinstance(e, ServerError) and e.reason == "NotFound"
-        wants_traceback = not isinstance(e, CliError) and environment.environ.get("HERODOTUS_DEBUG") == "1"
-        if wants_traceback or not (is_missing or has_read_locally(connection)):
+        has_no_record = isinstance(e, ServerError) and e.reason == "NotFound"
+        if not (has_no_record or has_read_locally(connection)):
             raise
         if _is_known(present):
+            if not has_no_record:
+                print_to_stderr(f"note: not evaluated: {e.message.removeprefix('error: ')}")
             return _build_from_objects(present, environment)
         if present.is_absent:
-            kind, name = present.kind, present.name
-            error = ServerError("NotFound", f'{kind} "{name}" not found in namespace "{present.namespace}"')
-            hints = _name_hints(kind, name, present.namespace, present.objects)
-            raise error.with_hints(hints or not_found.similar_name_hints(e) if is_missing else hints) from None  # type: ignore[arg-type]
+            raise _not_found(present, e) from None
         if isinstance(e, ServerError):
             raise e.with_hints(not_found.workload_hints(e)) from None
         raise
+
+
+def _not_found(present: Workload, error: CliError) -> ServerError:
+    """Return the error about a workload that does not exist. `error` is that of the decisions service or local mode."""
+    hints = _name_hints(present.kind, present.name, present.namespace, present.objects)
+    if not hints and isinstance(error, ServerError):
+        hints = not_found.similar_name_hints(error)
+    missing = ServerError("NotFound", f'{present.kind} "{present.name}" not found in namespace "{present.namespace}"')
+    return missing.with_hints(hints)
 
 
 def _is_known(present: Workload) -> bool:
