@@ -35,7 +35,8 @@ MIN_WIDTH = 40  # narrower terminals scroll sideways: tables with a letter per l
 class Environment(NamedTuple):
     """What a command uses of its process: environment variables, output stream, clock, terminal.
 
-    `width` and `height` return the terminal's columns and lines; a height of 0 means that no pager can be used.
+    `width` and `height` return the terminal's columns and lines; a height of 0 means that no pager can be used. With
+    `collect`, screens are not printed: it is called with the document and the function that builds its screen.
     """
 
     environ: Mapping[str, str]
@@ -43,6 +44,7 @@ class Environment(NamedTuple):
     now: Callable[[], datetime]
     width: Callable[[], int]
     height: Callable[[], int] = int
+    collect: Callable[[Mapping[str, Any], Screen], None] | None = None
 
     def fetch(self, connection: ConnectionSettings, path: str, output: OutputOptions, screen: str = "") -> Any:
         """Request `path` from the decisions service and return the JSON document, whose type the caller declares.
@@ -104,6 +106,9 @@ class Environment(NamedTuple):
 
     def print_answer(self, document: Mapping[str, Any], output: OutputOptions, screen: Screen) -> None:
         """Print a document in the chosen format: JSON, YAML, names, or the screen that `screen` builds from it."""
+        if self.collect is not None:
+            self.collect(document, screen)
+            return
         if output.format not in SCREEN_FORMATS:
             self.out.write(self.format_document(document, output))
             return
@@ -117,7 +122,7 @@ class Environment(NamedTuple):
             headers=output.headers,
             utc=output.utc,
         )
-        text = _draw(_build_blocks(screen, view), view, color=self.uses_color(output))
+        text = _draw(build_blocks(screen, view), view, color=self.uses_color(output))
         if not self.out.isatty() or output.watch:
             self.out.write(text)
             return
@@ -200,7 +205,8 @@ def _import_renderers(*names: str) -> None:
         import_module(f"herodotus_cli.render.{name}")
 
 
-def _build_blocks(screen: Screen, view: ViewOptions) -> Sequence[Block]:
+def build_blocks(screen: Screen, view: ViewOptions) -> Sequence[Block]:
+    """Return the blocks of a screen. Raises CliError if the document is not what this version can read."""
     try:
         blocks = screen(view)
         return blocks if view.headers else _keep_rows(blocks)

@@ -26,6 +26,7 @@ COMMANDS = (
     "preemptions",
     "disagreements",
     "watch",
+    "report",
     "clusters",
     "explain",
     "schema",

@@ -14,6 +14,7 @@ from herodotus_cli.render.formatting import (
     format_count,
     format_feasible,
     format_time_between,
+    title_of_times,
 )
 from herodotus_cli.render.screen_elements import (
     Block,
@@ -72,7 +73,7 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
         ]
         lines = ["; ".join(words)] if view.piped else words
         rows += [[*(facts if j == 0 else [""] * len(facts)), line] for j, line in enumerate(lines)]
-    header = ("ATTEMPT", "AGE", "RESULT", "NODE", "FIT", "WHAT CHANGED")
+    header = ("ATTEMPT", title_of_times(view), "RESULT", "NODE", "FIT", "WHAT CHANGED")
     return build_table(header, rows, right=(0, 4))
 
 

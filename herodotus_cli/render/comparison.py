@@ -14,6 +14,7 @@ from herodotus_cli.render.formatting import (
     format_ago,
     format_duration,
     format_feasible,
+    title_of_times,
 )
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
 from herodotus_cli.render.screen_elements import (
@@ -67,7 +68,7 @@ def build_nodes_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
-    header = ("POD", "NODE", "RESULT", "AGE", "ATTEMPT", "FIT", "REQUESTS")
+    header = ("POD", "NODE", "RESULT", title_of_times(view), "ATTEMPT", "FIT", "REQUESTS")
     rows = []
     for side in sides:
         fits = format_feasible(side["nodes"])

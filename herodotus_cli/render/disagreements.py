@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count
+from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -71,4 +71,4 @@ def _outcomes(outcomes: list[Disagreement], view: ViewOptions) -> Block:
             o["cause"] or "–",
         ]
         rows.append([*row, o["headline"] or "not kept"] if roomy else row)
-    return build_table(("POD", "AGE", "NODE", "CAUSE", *(("EVALUATION",) if roomy else ())), rows)
+    return build_table(("POD", title_of_times(view), "NODE", "CAUSE", *(("EVALUATION",) if roomy else ())), rows)

@@ -79,6 +79,11 @@ def format_age(since: object, now: datetime) -> str:
         return ""
 
 
+def title_of_times(view: ViewOptions) -> str:
+    """Return the title of a column of `format_age_or_time`: TIME with --utc, otherwise AGE."""
+    return "TIME" if view.utc else "AGE"
+
+
 def format_age_or_time(then: object, view: ViewOptions) -> str:
     """Return the age of a timestamp, for a table; with --utc return the time itself, to the second."""
     return _utc(then) if view.utc else format_age(then, view.now)

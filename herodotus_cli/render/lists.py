@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from herodotus_cli.render.formatting import format_age_or_time, format_feasible
+from herodotus_cli.render.formatting import format_age_or_time, format_feasible, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
     TextLine,
@@ -30,7 +30,14 @@ def build_clusters(answer: Json, view: ViewOptions) -> list[Block]:
 
     A wide one names the schedulers and counts their runs. AGE is that of the cluster's latest record.
     """
-    header = ("ID", "NAME", "AGE", "MISSING", "SCHEDULERS", *(("RUNS", "EXPLAINED") if view.wide else ()))
+    header = (
+        "ID",
+        "NAME",
+        title_of_times(view),
+        "MISSING",
+        "SCHEDULERS",
+        *(("RUNS", "EXPLAINED") if view.wide else ()),
+    )
     return [build_table(header, [_cluster_row(cluster, view) for cluster in answer["items"]])]
 
 

@@ -14,6 +14,7 @@ from herodotus_cli.render.formatting import (
     format_count,
     format_duration,
     join_limited,
+    title_of_times,
 )
 from herodotus_cli.render.screen_elements import (
     Block,
@@ -193,7 +194,7 @@ def _recent(answer: Json, view: ViewOptions) -> list[Block]:
         if not narrow:
             row += [str(r[key]) if r.get(key) is not None else "–" for key in ("attempt", "rank", "total")]
         rows.append([*row, _reason(r)])
-    header = ["AGE", "POD" if view.piped else "RECENT PODS", "RESULT"]
+    header = [title_of_times(view), "POD" if view.piped else "RECENT PODS", "RESULT"]
     header += ["REASON"] if narrow else ["ATTEMPT", "RANK", "TOTAL", "REASON"]
     return [build_table(header, rows, right=() if narrow else (3, 4, 5))] if rows else []
 

@@ -13,6 +13,7 @@ from herodotus_cli.render.formatting import (
     format_count,
     format_time_until,
     join_limited,
+    title_of_times,
 )
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, join_sections
 
@@ -78,7 +79,7 @@ def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:
 
 def _pods_without_attempts(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
     rows = [[f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", _reason(p)] for p in pods]
-    return build_table(("POD", "AGE", "REASON"), rows)
+    return build_table(("POD", title_of_times(view), "REASON"), rows)
 
 
 def _pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
@@ -90,7 +91,15 @@ def _pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
         cells += [] if narrow else [p["queue"] or "–"]
         rows.append([*cells, next_try(p, view), *([_reason(p)] if view.piped or view.wide else [])])
     queue = [] if narrow else ["QUEUE"]
-    header = ["POD", "AGE", "TRIED", "ATTEMPT", *queue, "NEXT TRY", *(["REASON"] if view.piped or view.wide else [])]
+    header = [
+        "POD",
+        title_of_times(view),
+        "TRIED",
+        "ATTEMPT",
+        *queue,
+        "NEXT TRY",
+        *(["REASON"] if view.piped or view.wide else []),
+    ]
     return build_table(header, rows, right=(3,))
 
 

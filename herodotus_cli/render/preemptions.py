@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age_or_time, format_ago
+from herodotus_cli.render.formatting import format_age_or_time, format_ago, title_of_times
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, build_table, join_sections
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def build_screen(answer: Preemptions, view: ViewOptions) -> list[Block]:
         notes.append("Expected: by the observer's evaluation; the scheduler itself does not say whom it evicted.")
     return join_sections(
         [
-            [build_table(("AGE", "VICTIM", "NODE", "STATE", "PREEMPTED BY"), rows)],
+            [build_table((title_of_times(view), "VICTIM", "NODE", "STATE", "PREEMPTED BY"), rows)],
             [TextLine(note, "dim") for note in notes],
         ]
     )

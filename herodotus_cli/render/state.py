@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render.formatting import format_age_or_time, format_count
+from herodotus_cli.render.formatting import format_age_or_time, format_count, title_of_times
 from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
@@ -46,7 +46,7 @@ def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
     if not entries:
         return []
     rows = [(format_age_or_time(each["at"], view), each["source"], each["text"]) for each in entries]
-    return [build_table(("TIME" if view.utc else "AGE", "SOURCE", "TIMELINE"), rows)]
+    return [build_table((title_of_times(view), "SOURCE", "TIMELINE"), rows)]
 
 
 def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:

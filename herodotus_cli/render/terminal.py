@@ -54,13 +54,18 @@ def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
         _environ={},
     )
     assert view.width is not None
-    for block in blocks:
-        _draw(console, escape_block(block), view, view.width)
+    draw_on(console, blocks, view.width, headers=view.headers)
     lines = out.getvalue().split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _draw(console: Console, block: Block, view: ViewOptions, width: int) -> None:
+def draw_on(console: Console, blocks: Sequence[Block], width: int, *, headers: bool = True) -> None:
+    """Print the blocks on a console of Rich, wrapped to `width` columns."""
+    for block in blocks:
+        _draw(console, escape_block(block), width, headers)
+
+
+def _draw(console: Console, block: Block, width: int, headers: bool) -> None:
     match block:
         case Blank():
             console.print()
@@ -73,9 +78,9 @@ def _draw(console: Console, block: Block, view: ViewOptions, width: int) -> None
             for part in _sides(block, width):
                 console.print(part, width=width)
         case Table() if _least_width(block, width - _GAP) > width:
-            _stack(console, block, view, width)
+            _stack(console, block, width, headers)
         case Table():
-            console.print(_grid(block, view), width=width)
+            console.print(_grid(block, headers), width=width)
 
 
 def _sides(block: SplitLine, width: int) -> list[Text]:
@@ -87,13 +92,13 @@ def _sides(block: SplitLine, width: int) -> list[Text]:
     return [left, _text(block.right)]
 
 
-def _grid(block: Table, view: ViewOptions) -> Grid:
+def _grid(block: Table, headers: bool) -> Grid:
     columns = len(block.header) or len(block.rows[0])
     grid = Grid(
         box=None,
         pad_edge=False,
         padding=(0, _GAP, 0, 0),
-        show_header=bool(block.header) and view.headers,
+        show_header=bool(block.header) and headers,
         header_style="bold",
     )
     for i in range(columns):
@@ -124,7 +129,7 @@ def _widths(block: Table) -> list[int]:
     return [max(column) for column in zip(*rows, strict=True)]
 
 
-def _stack(console: Console, block: Table, view: ViewOptions, width: int) -> None:
+def _stack(console: Console, block: Table, width: int, with_header: bool) -> None:
     """Print each table row as one line with the columns that fit, and the remaining columns below it.
 
     A single remaining column stays on the line if it is short enough. Where the header line has no room for its title,
@@ -132,7 +137,7 @@ def _stack(console: Console, block: Table, view: ViewOptions, width: int) -> Non
     """
     widths = _widths(block)
     beside = next(n for n in range(len(widths) - 1, 0, -1) if n == 1 or sum(widths[:n]) + _GAP * (n - 1) <= width)
-    headers = block.header if view.headers else ()
+    headers = block.header if with_header else ()
     header_width = sum(widths[:beside]) + _GAP * beside + len(headers[-1]) if headers else 0
     titles = headers[beside:] if len(widths) > beside + 1 or header_width > width else ()
     rows = ([tuple(Cell(title, "strong") for title in headers)] if headers else []) + list(block.rows)

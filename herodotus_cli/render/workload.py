@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from herodotus_cli.render.formatting import (
-    format_age,
-    format_age_or_time,
-    format_count,
-    join_limited,
-)
+from herodotus_cli.render.formatting import format_age, format_age_or_time, format_count, join_limited, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
     SplitLine,
@@ -156,7 +151,7 @@ def _recent(recent: list[Json], view: ViewOptions) -> Block:
     for p in recent:
         ahead = f" by {format_count(p['points'], 'point')}" if p["points"] else ""
         rows.append((format_age_or_time(p["startedAt"], view), p["pod"], p["node"], f"{p['decidedBy'] or '–'}{ahead}"))
-    return build_table(("AGE", "POD" if view.piped else "LAST PODS", "NODE", "DECIDED BY"), rows)
+    return build_table((title_of_times(view), "POD" if view.piped else "LAST PODS", "NODE", "DECIDED BY"), rows)
 
 
 def _waiting(pending: list[Json], view: ViewOptions) -> Block:

@@ -1,0 +1,122 @@
+"""Draws a report as an HTML page that needs no other file and no script.
+
+Owns: elements and their style. Does not own: what the report says.
+
+Invariant: every text is escaped. Colour only repeats what a word or a sign says. Tables scroll by themselves where a
+phone is too narrow, and are broken over pages in print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape as quote
+from typing import Final
+
+from herodotus_cli.render.screen_elements import (
+    Blank,
+    Block,
+    Cell,
+    SplitLine,
+    Style,
+    Table,
+    TextLine,
+    escape_block,
+)
+from herodotus_cli.reports import ABOUT, Report, Section
+from herodotus_record.escaping import escape
+
+# The contrast of every colour with its background is at least 4.5 to 1 (WCAG 2.2, 1.4.3).
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --dim: #57606a; --line: #d0d7de; --code: #f3f5f7;
+  --good: #116329; --bad: #a40e26; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --dim: #9aa4af; --line: #30363d;
+  --code: #161b22; --good: #4ac26b; --bad: #ff8182; } }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+main { max-width: 80rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
+h1 { font-size: 1.4rem; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+p { margin: .25rem 0; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: 0; color: var(--dim); }
+dd { margin: 0; overflow-wrap: anywhere; }
+pre { background: var(--code); border: 1px solid var(--line); border-radius: 4px; margin: .25rem 0;
+  padding: .5rem .75rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre, td.number { font-family: ui-monospace, monospace; font-size: .9em; }
+.scroll { overflow-x: auto; margin: .75rem 0; }
+.scroll:focus-visible { outline: 2px solid var(--ink); }
+table { border-collapse: collapse; }
+th, td { text-align: left; vertical-align: top; padding: .2rem 1.25rem .2rem 0; border-bottom: 1px solid var(--line); }
+thead th { white-space: nowrap; color: var(--dim); font-size: .8em; }
+tbody th { white-space: nowrap; font-size: .85em; }
+p.good, p.bad { font-weight: 600; font-size: 1.1rem; }
+.number { text-align: right; }
+.strong { font-weight: 600; } .good { color: var(--good); } .bad { color: var(--bad); } .dim { color: var(--dim); }
+@media print { body { font-size: 10pt; } main { padding: 0; max-width: none; } .scroll { overflow: visible; }
+  thead { display: table-header-group; } tr, pre { break-inside: avoid; } }
+"""
+
+
+def draw(report: Report) -> str:
+    """Return the report as the text of an HTML file."""
+    facts = "".join(f"<dt>{_text(label)}</dt><dd>{_text(text)}</dd>\n" for label, text in report.facts)
+    body = "".join(_section(number, section) for number, section in enumerate(report.sections))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{_text(report.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{_text(report.title)}</h1>\n{body}<footer>\n<h2>{ABOUT}</h2>\n<dl>\n{facts}</dl>\n</footer>\n</main>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def _section(number: int, section: Section) -> str:
+    heading = f"<h2>{_text(section.title)}</h2>\n" if section.title else ""
+    blocks = "".join(_draw(escape_block(block), f"{number + 1}.{i + 1}") for i, block in enumerate(section.blocks))
+    return f"<section>\n{heading}{blocks}</section>\n"
+
+
+def _draw(block: Block, name: str) -> str:
+    match block:
+        case Blank():
+            return ""
+        case TextLine(command=True):
+            return f"<pre><code>{quote(block.text.strip())}</code></pre>\n"
+        case TextLine():
+            return f"<p{_class(block.style)}>{quote(block.text)}</p>\n"
+        case SplitLine():
+            parts = " · ".join(quote(part) for part in (block.left, block.right) if part)
+            return f"<p{_class(block.style)}>{parts}</p>\n"
+        case Table():
+            return _table(block, name)
+
+
+def _table(block: Table, name: str) -> str:
+    if not block.rows:
+        return ""
+    titles = "".join(f'<th scope="col"{_number(i, block)}>{quote(title)}</th>' for i, title in enumerate(block.header))
+    head = f"<thead><tr>{titles}</tr></thead>\n" if block.header else ""
+    rows = "".join(f"<tr>{''.join(_cells(row, block))}</tr>\n" for row in block.rows)
+    region = f'<div class="scroll" role="region" tabindex="0" aria-label="Table {name}">'
+    return f"{region}\n<table>\n{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+
+
+def _cells(row: Iterable[Cell], block: Table) -> Iterator[str]:
+    for i, cell in enumerate(row):
+        if not block.header and i == 0 and cell.text:  # the label of a row
+            yield f'<th scope="row">{quote(cell.text)}</th>'
+        elif i in block.right:
+            yield f"<td{_number(i, block)}>{quote(cell.text)}</td>"
+        else:
+            yield f"<td{_class(cell.style)}>{quote(cell.text)}</td>"
+
+
+def _number(column: int, block: Table) -> str:
+    return ' class="number"' if column in block.right else ""
+
+
+def _class(style: Style) -> str:
+    return f' class="{style}"' if style else ""
+
+
+def _text(text: str) -> str:
+    return quote(escape(text))
