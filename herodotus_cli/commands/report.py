@@ -19,7 +19,7 @@ import click
 from herodotus_cli.commands import ALIASES, load_command
 from herodotus_cli.environment import Environment, Json, Screen, build_blocks, environment_of
 from herodotus_cli.errors import CliError, print_to_stderr
-from herodotus_cli.reports import FORMATS, Report, Section, draw
+from herodotus_cli.render.reports import FORMATS, AnswerReport, Section, draw
 from herodotus_record.version import __version__
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def report(
     print_to_stderr(f"{file}: {len(text.encode()):,} bytes")
 
 
-def build_report(subject: str, arguments: Sequence[str], environment: Environment) -> Report:
+def build_report(subject: str, arguments: Sequence[str], environment: Environment) -> AnswerReport:
     """Ask the question and return the report on its answer. Raises CliError if it has none."""
     from herodotus_cli.render.screen_elements import SplitLine, TextLine, ViewOptions
 
@@ -90,7 +90,7 @@ def build_report(subject: str, arguments: Sequence[str], environment: Environmen
     first, *others = sections[0].blocks
     if isinstance(first, SplitLine):  # what the answer is about, which the title says
         sections[0] = Section("", [*([TextLine(first.right, "dim")] if first.right else []), *others])
-    return Report(first.left if isinstance(first, SplitLine) else question, facts, sections)
+    return AnswerReport(first.left if isinstance(first, SplitLine) else question, facts, sections)
 
 
 def _ask(arguments: Sequence[str], environment: Environment) -> list[tuple[Json, Screen]]:

@@ -12,8 +12,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from herodotus_answers.pending import build_pending_pods
+from herodotus_cli.render.reports import ABOUT, FORMATS, AnswerReport, Section, draw
 from herodotus_cli.render.screen_elements import Block, Cell, SplitLine, TextLine, build_table, labelled_rows
-from herodotus_cli.reports import ABOUT, FORMATS, Report, Section, draw
 from tests.cli.scenes import scenes
 from tests.cli.service import API, Ran, Service, command
 from tests.endpoint.pages.browser import chromium
@@ -49,11 +49,11 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def hostile_report() -> Report:
+def hostile_report() -> AnswerReport:
     table = build_table(("NODE", HOSTILE), [("n1", Cell(HOSTILE, "bad"))])
     blocks: list[Block] = [SplitLine(HOSTILE, HOSTILE), TextLine(HOSTILE, "bad")]
     blocks += [TextLine(f"kubectl {HOSTILE}", command=True), table, labelled_rows([("FIX", HOSTILE)])]
-    return Report(HOSTILE, [("Question", HOSTILE)], [Section("", blocks)])
+    return AnswerReport(HOSTILE, [("Question", HOSTILE)], [Section("", blocks)])
 
 
 def test_html_needs_no_other_file_and_no_script(placed: Service) -> None:

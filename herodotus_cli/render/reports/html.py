@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from html import escape as quote
 from typing import Final
 
+from herodotus_cli.render.reports import ABOUT, AnswerReport, Section
 from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
@@ -22,7 +23,6 @@ from herodotus_cli.render.screen_elements import (
     TextLine,
     escape_block,
 )
-from herodotus_cli.reports import ABOUT, Report, Section
 from herodotus_record.escaping import escape
 
 # The contrast of every colour with its background is at least 4.5 to 1 (WCAG 2.2, 1.4.3).
@@ -55,7 +55,7 @@ p.good, p.bad { font-weight: 600; font-size: 1.1rem; }
 """
 
 
-def draw(report: Report) -> str:
+def draw(report: AnswerReport) -> str:
     """Return the report as the text of an HTML file."""
     facts = "".join(f"<dt>{_text(label)}</dt><dd>{_text(text)}</dd>\n" for label, text in report.facts)
     body = "".join(_section(number, section) for number, section in enumerate(report.sections))

@@ -1,6 +1,7 @@
 """Reports: answers as one self-contained file for a ticket, a chat or a postmortem.
 
-Owns: what a report consists of. Does not own: the content of screens (`render`), the questions (`commands.report`).
+Owns: what a report consists of. Does not own: the content of screens (the modules beside this package), the questions
+(`commands.report`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Section(NamedTuple):
     blocks: Sequence[Block]
 
 
-class Report(NamedTuple):
+class AnswerReport(NamedTuple):
     """A report. `facts` are label and text of lines about its making: the question, versions, times, the source."""
 
     title: str
@@ -30,7 +31,7 @@ class Report(NamedTuple):
     sections: Sequence[Section]
 
 
-def draw(report: Report, format_: str) -> str:
+def draw(report: AnswerReport, format_: str) -> str:
     """Return the report as the text of a file; `format_` is one of FORMATS."""
-    writer: Callable[[Report], str] = import_module(f"{__name__}.{format_}").draw
+    writer: Callable[[AnswerReport], str] = import_module(f"{__name__}.{format_}").draw
     return writer(report)

@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from herodotus_cli.render.reports import ABOUT, AnswerReport
 from herodotus_cli.render.screen_elements import Blank, Block, Cell, SplitLine, Table, TextLine, escape_block
-from herodotus_cli.reports import ABOUT, Report
 from herodotus_record.escaping import escape
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&])")
 _FIRST: Final = re.compile(r"^([#+=-]|\d+(?=[.)]))")  # means something at the beginning of a line
 
 
-def draw(report: Report) -> str:
+def draw(report: AnswerReport) -> str:
     """Return the report as the text of a Markdown file."""
     parts = [f"# {_text(escape(report.title))}"]
     for section in report.sections:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from herodotus_cli.render import terminal
+from herodotus_cli.render.reports import ABOUT, AnswerReport, Section
 from herodotus_cli.render.screen_elements import TextLine, join_sections, labelled_rows
-from herodotus_cli.reports import ABOUT, Report, Section
 from herodotus_record.escaping import escape
 
 WIDTH: Final = 120  # columns
@@ -24,7 +24,7 @@ WIDTH: Final = 120  # columns
 _FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
-def draw(report: Report) -> str:
+def draw(report: AnswerReport) -> str:
     """Return the report as the text of an SVG file."""
     sections = [*report.sections, Section(ABOUT, [labelled_rows(report.facts)])]
     blocks = join_sections(
