@@ -1,6 +1,6 @@
 """`python -m bench.attack`: throughput, probes and memory while slow and wasteful clients occupy every port.
 
-python -m bench.attack [--seconds 300] [--clients 200]
+python -m bench.attack [--seconds 300] [--clients 200] [--attacks chunks slow floods watches bodies]
 
 The program starts a decisions service, a scheduler and the extender service. It measures ingest, queries, agent calls
 and probes undisturbed, for a fifth of the time (at most 30 s) before everything and afterwards, and meanwhile under
@@ -12,9 +12,9 @@ four attacks, all but the second for a fifth of the time (at most 60 s):
 4. 200 watches of two users, in several spellings.
 
 On ports for probes the clients have the address of the probes. It prints rates, the longest answer, peak memory and
-restarts. Then it sends 100 bodies of the maximum size at once to the extender service. Exit code 1 if a target is
-missed: probes, discovery and lists below 1 s, rates at least 0.8 of the undisturbed ones (without floods and watches),
-memory within the limits of the manifests.
+restarts. Then it sends 100 bodies of the maximum size at once to the extender service (`bodies`). Exit code 1 if a
+target is missed: probes, discovery and lists below 1 s, rates at least 0.8 of the undisturbed ones (without floods and
+watches), memory within the limits of the manifests.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ DEADLINE_S: Final = 1.0  # for probes, and under watches for discovery and lists
 MIN_RATE_SHARE: Final = 0.8  # of the undisturbed rate
 CHUNKING_CLIENTS: Final = 32  # on each port, 1.2 MB/s
 FLOODING_CLIENTS: Final = 32  # on each port
+BODIES: Final = "bodies"
+ATTACKS: Final = ("chunks", "slow", "floods", "watches", BODIES)
 WATCHES: Final = 200
 WATCHING_ADDRESSES: Final = ("127.0.0.2", "127.0.0.3")  # of two users: without authentication an address is a user
 MEMORY_LIMITS_MIB: Final = {"decisions service": 1024, "scheduler": 1024, "agents": 512}  # of the manifests
@@ -145,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.attack", description="Slow clients on every port.")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--clients", type=int, default=200, help="on each port (default %(default)s)")
+    parser.add_argument("--attacks", nargs="+", choices=ATTACKS, default=ATTACKS, help="default: all")
     args = parser.parse_args(arguments)
     exit_on_sigterm()
     undisturbed_s, short_s = min(UNDISTURBED_S, args.seconds / 5), min(SHORT_ATTACK_S, args.seconds / 5)
@@ -172,15 +175,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         watchers = [Attack(queries, WATCHES // 2, [WATCH], address) for address in WATCHING_ADDRESSES]
         chunking, flooding = f"{CHUNKING_CLIENTS} clients on each port", f"{FLOODING_CLIENTS} clients on each port"
-        scenarios = [
-            (f"{chunking} send chunks of one byte", ports.attacks(CHUNKING_CLIENTS, "tiny-chunks"), short_s, True),
-            (f"{args.clients} slow clients on each port", ports.attacks(args.clients), args.seconds, True),
-            (f"{flooding} flood it", ports.attacks(FLOODING_CLIENTS, *FLOODS), short_s, False),
-            (f"{WATCHES} watches of two users", watchers, short_s, False),
-        ]
+        scenarios = {
+            "chunks": (
+                f"{chunking} send chunks of one byte",
+                ports.attacks(CHUNKING_CLIENTS, "tiny-chunks"),
+                short_s,
+                True,
+            ),
+            "slow": (f"{args.clients} slow clients on each port", ports.attacks(args.clients), args.seconds, True),
+            "floods": (f"{flooding} flood it", ports.attacks(FLOODING_CLIENTS, *FLOODS), short_s, False),
+            "watches": (f"{WATCHES} watches of two users", watchers, short_s, False),
+        }
         before, _ = measure(undisturbed_s)
         disturbed = []
-        for name, attacks, seconds, has_rate_aim in scenarios:
+        for key in (each for each in scenarios if each in args.attacks):
+            name, attacks, seconds, has_rate_aim = scenarios[key]
             with _attacked(folder, attacks):
                 disturbed.append((name, seconds, has_rate_aim, *measure(seconds)))
         after, _ = measure(undisturbed_s)
@@ -194,7 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"\n{name}, {seconds:.0f} s")
             missed |= _print_rates(rates, loops, seconds, has_rate_aim=has_rate_aim)
             missed |= _print_processes(peak_mib, restarts)
-        missed |= _send_large_bodies(agents_port, agents)
+        if BODIES in args.attacks:
+            missed |= _send_large_bodies(agents_port, agents)
         return int(missed)
 
 

@@ -39,6 +39,7 @@ DISCOVERY_THREADS: Final = 2  # each request takes milliseconds of processor tim
 QUEUED_PROBES: Final = 256  # each takes a millisecond and waits for nothing
 PROBES_PER_ADDRESS: Final = 16
 REFUSAL_THREADS: Final = 2  # for watches beyond --max-watches, whose refusal names the user
+STARTING_WATCHES: Final = 2  # at the same time: each reads a page, and 32 together delayed a list by a second
 _NO_ADDRESS: Final = ("", 0)
 
 
@@ -63,6 +64,7 @@ class Pools:
         self.queues = {
             PoolKind.QUERIES.value: create_queue(threads),
             PoolKind.REVIEWS.value: create_queue(settings.max_reviews, REVIEWS_PER_READER),
+            PoolKind.WATCHES.value: create_queue(STARTING_WATCHES),
         }
 
     def assign_by_route(self, app: Flask, serves_ingest: bool) -> Callable[[RequestHead], PoolAssignment]:

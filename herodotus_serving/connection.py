@@ -41,14 +41,14 @@ from herodotus_serving.messages import (
     Response,
     with_retry_after,
 )
-from herodotus_serving.parsing import EVENTS_PER_STEP, ParsingQueue, RequestParser
+from herodotus_serving.parsing import EVENTS_PER_STEP, MAX_FRAMING_BYTES, ParsingQueue, RequestParser
 
 READ_AHEAD: Final = 64 << 10
 READ_SIZE: Final = 64 << 10  # at once
 TLS_READ_SIZE: Final = 512  # asyncio reads each record by itself, and a record may hold one byte: 1 ms at once
 SLICE: Final = 256 << 10  # written at once: asyncio copies what the socket does not take
 BUSY_STATUSES: Final = (429, 503)  # clients try again, so the next refusal follows at once
-LINGER_S: Final = 2.0  # for a client to read that its body is refused; closing earlier would reset the connection
+LINGER_S: Final = 2.0  # for a client to read that it is refused; closing earlier would reset the connection
 CLOSE_S: Final = 2.0  # for the last bytes and TLS's close_notify
 _log: Final = logging.getLogger(__name__)
 
@@ -148,6 +148,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, size: int) -> None:
         """Keep the bytes that arrived until the connection's turn, or until the response in progress is written."""
+        if self.phase is Phase.LINGERING:
+            self._discard(size)
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
             return
         if self.phase is Phase.IDLE:
@@ -240,6 +242,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._route: PoolAssignment | None = None
         self._body = io.BytesIO()  # 16 MiB in parts of one byte would take 700 MiB in a list
         self._size = 0
+        self._discardable: int | None = None  # bytes of a body that was refused because the server is busy
         self._cancelled, self._client_left = threading.Event(), threading.Event()
         self._parts: deque[bytes | memoryview] = deque()
         self._paused = False
@@ -495,6 +498,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._refuse(self._service.refuse(413, f"the body must be at most {self._route.max_body >> 10} KiB as sent"))
 
     def _refuse_busy(self, message: str, status: int = 503) -> None:
+        assert self._route is not None
+        self._discardable = self._route.max_body - self._size
         self._refuse(with_retry_after(self._service.refuse(status, message)))
 
     def _refuse_unreadable(self, status: int, reason: str) -> None:
@@ -509,14 +514,23 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _linger(self) -> None:
         """Discard what the client still sends, for at most LINGER_S seconds.
 
-        The client can read the response only if the connection is not reset before.
+        The client can read the response only if the connection is not reset before. Many clients read only when they
+        have sent everything, so after a refusal of a body for which there was no memory, the rest of it is discarded
+        within the time for reading a response.
         """
-        self._enter(Phase.LINGERING, LINGER_S)
+        self._enter(Phase.LINGERING, LINGER_S if self._discardable is None else self._limits.response_s)
         self._open_transport.resume_reading()
         if self._open_transport.can_write_eof():
             try:
                 self._open_transport.write_eof()
             except OSError:  # the client has closed: it answered the response with a reset
+                self.abort()
+
+    def _discard(self, size: int) -> None:
+        """Count bytes that arrive after a refusal, and close the connection if they exceed the limit of a body."""
+        if self._discardable is not None:
+            self._discardable -= size
+            if self._discardable + MAX_FRAMING_BYTES < 0:
                 self.abort()
 
     def _close(self) -> None:

@@ -21,6 +21,7 @@ from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from gunicorn.workers.base import Worker  # type: ignore[import-untyped]
 
 from herodotus_serving.listener import Server
+from herodotus_serving.memory import return_large_blocks
 
 HEARTBEAT_S: Final = 1.0
 _BOOT_ERROR: Final = 3  # gunicorn stops instead of starting another worker that would fail likewise
@@ -82,6 +83,7 @@ class _LoopWorker(Worker):  # type: ignore[misc]
             signal.signal(number, signal.SIG_DFL)
 
     def run(self) -> None:
+        return_large_blocks()
         try:
             server = self.wsgi([each.sock for each in self.sockets])
         except UnusableServerError as e:

@@ -7,6 +7,7 @@ Invariant: a list is a page of at most MAX_PAGE items, newest first, with a curs
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import time
@@ -62,6 +63,7 @@ from herodotus_serving.wsgi import CANCELLED, CLIENT_LEFT, POOL
 
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 500  # items of 1 to 2 kB: an answer of a megabyte; as kubectl asks for
+ENCODED_AT_ONCE: Final = 100  # events of a watch, 100 to 200 kB; each takes 0.1 ms
 MAX_CURSOR: Final = 512  # a node's name of 253 characters in base64
 
 _POD: Final = NameParameter("pod", "Only this pod's decisions.")
@@ -108,6 +110,7 @@ class ObjectViews:
         self._reader = reader
         self._clock = settings.clock
         self._places = places
+        self._encoding = threading.Lock()
 
     @declare(
         Route(
@@ -235,16 +238,15 @@ class ObjectViews:
         version = RESOURCE_VERSION.raw()
         listing = self._reader.watched_listing()
         conditions = [*listing.within, *conditions]
-        before: Iterator[watches.Event] = iter(())
         give_back = self._places.take(g.user, request.remote_addr or "")
         try:
             if version in ("", "0"):  # what there is first, as far as a page goes
-                newest = listing.decisions([], None, MAX_PAGE)
-                start = min((row.id for row in newest), default=1) - 1
-                watch = watches.Watch(listing, conditions, start)
+                watch = watches.Watch(listing, conditions, 0)
+                first = watch.add(reversed(listing.decisions([], None, MAX_PAGE)))
             else:
                 watch = watches.Watch(listing, conditions, watches.parse_start_version(listing, version))
-                before = watch.begin()
+                first = watch.begin()
+            before = watches.add_version(watch, first)
         except BaseException:
             give_back()
             raise
@@ -255,16 +257,25 @@ class ObjectViews:
         def lines() -> Iterator[bytes]:
             set_budget(budget)
             yield b""  # the headers go now: the client waits for them, whenever the first event comes
-            for kind, row in before:
-                yield self._event(kind, row, watch.version, form, include)
-            for kind, row in watches.iterate_events(watch, timeout_s, bookmarks, time.monotonic, cancelled.wait):
-                yield self._event(kind, row, watch.version, form, include)
+            polls = watches.iterate_polls(watch, timeout_s, bookmarks, time.monotonic, cancelled.wait)
+            for events in itertools.chain([before], polls):
+                for start in range(0, len(events), ENCODED_AT_ONCE):
+                    yield self._encode_events(events[start : start + ENCODED_AT_ONCE], form, include)
 
         response = Response(lines(), content_type="application/json")
         response.call_on_close(give_back)
         return response
 
-    def _event(self, kind: str, row: Any, version: int, form: str, include: str) -> bytes:
+    def _encode_events(self, events: Sequence[watches.Event], form: str, include: str) -> bytes:
+        """Return the lines of some events, when no other watch is encoding.
+
+        Of watches that encode at the same time, each delays every other thread by 5 ms whenever that needs the
+        interpreter: lists took a second beside 32 watches.
+        """
+        with self._encoding:
+            return b"".join(self._encode_event(*event, form, include) for event in events)
+
+    def _encode_event(self, kind: str, row: Any, version: int, form: str, include: str) -> bytes:
         metadata = {"resourceVersion": str(version)}
         if row is None:
             obj: Json = {"apiVersion": API_VERSION, "kind": "Decision", "metadata": metadata}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -34,7 +34,8 @@ MAX_UNSETTLED: Final = 5_000  # decisions without a result; the oldest are dropp
 DEFAULT_TIMEOUT_S: Final = 1_800
 MAX_TIMEOUT_S: Final = 3_600  # rights are checked when a watch starts, so a revoked right ends it this late
 
-Event = tuple[str, Any]  # ADDED, MODIFIED or DELETED and a row, BOOKMARK and None
+Change = tuple[str, Any]  # ADDED, MODIFIED or DELETED, and a row
+Event = tuple[str, Any, int]  # a change, or BOOKMARK and None, and the version of the watch when it was found
 
 
 class WatchLimiter:
@@ -92,31 +93,35 @@ class Watch:
     unsettled: dict[int, None] = field(default_factory=dict)  # ids, oldest first
     is_behind: bool = False
 
-    def begin(self) -> Iterator[Event]:
-        """Yield events for results that were stored shortly before the watch began.
+    def begin(self) -> Iterator[Change]:
+        """Yield changes by results that were stored shortly before the watch began.
 
         The client's preceding list may lack these results. Decisions before the start that still have no result are
         remembered for `poll`.
         """
         rows = self.listing.list_unsettled(self.version - LOOK_BACK_DECISIONS, self.version, RESEND_WITHIN_S)
-        yield from (event for row in rows if row.state != UNSETTLED for event in self._settled(row))
+        yield from (change for row in rows if row.state != UNSETTLED for change in self._settled(row))
         self._remember(rows)
 
-    def poll(self) -> Iterator[Event]:
-        """Yield events for selected decisions that were stored, or whose result was stored, since the last poll."""
+    def poll(self) -> Iterator[Change]:
+        """Yield selected decisions that were stored, or whose result was stored, since the last poll."""
         for row in self.listing.list_settled(self.unsettled) if self.unsettled else []:
             del self.unsettled[row.id]
             yield from self._settled(row)
         rows = self.listing.list_after(self.version, BATCH)
         self.is_behind = len(rows) == BATCH
+        yield from self.add(rows)
+
+    def add(self, rows: Iterable[Any]) -> Iterator[Change]:
+        """Yield those decisions that the watch selects, and continue after the last; `rows` are the oldest first."""
         for row in rows:
             self.version = row.id
             self._remember([row])
             if self._selects(row, row.state):
                 yield "ADDED", row
 
-    def _settled(self, row: Any) -> Iterator[Event]:
-        """Yield the event for a decision whose result has arrived: ADDED, MODIFIED, DELETED or none.
+    def _settled(self, row: Any) -> Iterator[Change]:
+        """Yield the change of a decision whose result has arrived: ADDED, MODIFIED, DELETED or none.
 
         The result changes the decision's state, so that the selector may start or stop matching it.
         """
@@ -152,21 +157,26 @@ def parse_start_version(listing: MaskedListing, version: str) -> int:
     return int(version)
 
 
-def iterate_events(
+def add_version(watch: Watch, changes: Iterator[Change]) -> list[Event]:
+    """Return the changes that a watch finds as events, from which a client can continue after each of them."""
+    return [(kind, row, watch.version) for kind, row in changes]
+
+
+def iterate_polls(
     watch: Watch, timeout_s: float, bookmarks: bool, clock: Callable[[], float], sleep: Callable[[float], Any]
-) -> Iterator[Event]:
-    """Yield the events of a watch for `timeout_s` seconds, as pairs of event type and row.
+) -> Iterator[list[Event]]:
+    """Poll a watch for `timeout_s` seconds, and yield the events of each poll.
 
     If `bookmarks` is true, a BOOKMARK without a row follows every BOOKMARK_S seconds. `clock` returns monotonic
     seconds. `sleep` waits for some seconds and returns True to end the watch.
     """
     deadline, bookmark_at = clock() + timeout_s, clock() + BOOKMARK_S
     while True:
-        yield from watch.poll()
+        yield add_version(watch, watch.poll())
         if clock() >= deadline:
             return
         if bookmarks and clock() >= bookmark_at:
             bookmark_at = clock() + BOOKMARK_S
-            yield "BOOKMARK", None
+            yield [("BOOKMARK", None, watch.version)]
         if not watch.is_behind and sleep(min(POLL_S, max(0.0, deadline - clock()))):
             return

@@ -29,6 +29,7 @@ from herodotus_record import klog
 from herodotus_record.model import Reason
 from herodotus_record.version import __version__
 from herodotus_serving.certificates import CertificateError
+from herodotus_serving.memory import return_large_blocks
 from herodotus_serving.sockets import ListenError
 from scheduler.backend.event_handlers import NODES, PODS
 from scheduler.commands.health_checks import ProcessHealth
@@ -315,6 +316,10 @@ def rebuild_with_rules(
 
 
 def freeze_heap() -> None:
-    """Exclude all present objects, such as the listed cluster, from later garbage collections."""
+    """Exclude all present objects, such as the listed cluster, from later garbage collections.
+
+    From now on malloc returns large blocks: those of large pods remained otherwise.
+    """
     gc.collect()
     gc.freeze()
+    return_large_blocks()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from herodotus_serving.certificates import ServingCertificate, create_self_signed
-from herodotus_serving.connection import TLS_READ_SIZE, HttpConnection
+from herodotus_serving.connection import LINGER_S, TLS_READ_SIZE, HttpConnection
 from herodotus_serving.limits import REFUSAL_INTERVAL_S, REFUSALS_AT_ONCE, ListenerLimits, RefusalPace
 from herodotus_serving.listener import MIN_STAY_UNUSED_S, Listener, Server, ServerThread
 from herodotus_serving.messages import HttpService, PoolAssignment, Request, Response
@@ -164,6 +164,24 @@ def test_full_pool_answers_429(start: Callable[..., RunningServer]) -> None:
         assert b"Retry-After: 1\r\n" in running.exchange(GET % b"/small")
         running.go_on.set()
         assert b"200 OK" in waiting.recv(1000)
+
+
+def test_a_client_that_reads_after_sending_gets_its_refusal(start: Callable[..., RunningServer]) -> None:
+    """As http.client does: it sends the whole body first, and a reset would take the answer from it."""
+    running = start(max_body=32 << 20, bytes_in_flight=1 << 20)
+    with running.connect() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 25165824\r\n\r\n" + bytes(2 << 20))
+        time.sleep(LINGER_S + 0.5)
+        connection.sendall(bytes(22 << 20))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 503 ")
+
+
+def test_no_more_than_a_body_is_discarded_after_a_refusal(start: Callable[..., RunningServer]) -> None:
+    running = start(max_body=4 << 20, bytes_in_flight=1 << 20)
+    with running.connect() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2097152\r\n\r\n")
+        with pytest.raises(ConnectionError):
+            connection.sendall(bytes(32 << 20))
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 2000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n7d0\r\n"])

@@ -134,8 +134,9 @@ def compute_spec_requests(pod: Pod) -> SpecRequests:
     """
     spec = pod.spec
     encoded = msgspec.msgpack.encode((spec.containers, spec.init_containers, spec.overhead, spec.resources))
-    compute = _compute_encoded_spec if len(encoded) <= _MAX_CACHED_BYTES else _compute_encoded_spec.__wrapped__
-    return compute(encoded)
+    if len(encoded) <= _MAX_CACHED_BYTES:
+        return _compute_encoded_spec(encoded)
+    return _compute_spec_parts(spec.containers, spec.init_containers, spec.overhead, spec.resources)
 
 
 def may_be_resizing(pod: Pod) -> bool:
@@ -162,7 +163,15 @@ def may_be_resizing(pod: Pod) -> bool:
 
 @lru_cache(4096)  # a few kB each; a large cluster has fewer templates
 def _compute_encoded_spec(encoded: bytes) -> SpecRequests:
-    containers, init_containers, overhead, resources = msgspec.msgpack.decode(encoded, type=_Parts)
+    return _compute_spec_parts(*msgspec.msgpack.decode(encoded, type=_Parts))
+
+
+def _compute_spec_parts(
+    containers: list[Container] | None,
+    init_containers: list[Container] | None,
+    overhead: Amounts | None,
+    resources: ResourceRequirements | None,
+) -> SpecRequests:
     spec = PodSpec(containers=containers, init_containers=init_containers, overhead=overhead, resources=resources)
     pod = Pod(spec=spec)
     return SpecRequests(

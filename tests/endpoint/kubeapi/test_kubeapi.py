@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from werkzeug.test import TestResponse
 from herodotus_endpoint.api.selectors import parse_field_selector
 from herodotus_endpoint.kubeapi import watches
 from herodotus_endpoint.kubeapi.representations import format_age
-from herodotus_endpoint.kubeapi.watches import POLL_S, RESEND_WITHIN_S, Watch, iterate_events
+from herodotus_endpoint.kubeapi.watches import POLL_S, RESEND_WITHIN_S, Watch, iterate_polls
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import API, Service, a_service, envelope, rows
@@ -154,10 +155,13 @@ def test_discovery_lists_every_resource_in_both_forms(service: Service) -> None:
 
 
 def lines(answer: TestResponse, count: int) -> list[dict[str, Any]]:
-    """So many events of a watch, and its end."""
+    """Return the next `count` events of a watch, and end it."""
     with closing(answer):
-        read = filter(None, answer.iter_encoded())
-        return [json.loads(next(read)) for _ in range(count)]
+        return list(islice(iterate_lines(answer), count))
+
+
+def iterate_lines(answer: TestResponse) -> Iterator[dict[str, Any]]:
+    return (json.loads(line) for part in answer.iter_encoded() for line in part.splitlines())
 
 
 def watch(service: Service, **query: Any) -> TestResponse:
@@ -180,8 +184,8 @@ def test_watch_sends_decisions_and_their_results(stored: Service) -> None:
     assert (list_changes(followed.poll()), followed.version) == ([], 4)
 
 
-def list_changes(found: Iterator[tuple[str, Any]]) -> list[tuple[str, str]]:
-    return [(kind, row.pod) for kind, row in found]
+def list_changes(found: Iterable[Sequence[Any]]) -> list[tuple[str, str]]:
+    return [(kind, row.pod) for kind, row, *_version in found]
 
 
 def test_watch_continues_from_a_list(stored: Service) -> None:
@@ -196,6 +200,10 @@ def test_watch_without_a_version_sends_existing_decisions(stored: Service) -> No
         ("ADDED", "web-2", "Unschedulable"),
         ("ADDED", "job-1", "Binding"),
     ]
+
+
+def test_each_event_has_the_version_to_continue_from(stored: Service) -> None:
+    assert [event["object"]["metadata"]["resourceVersion"] for event in lines(watch(stored), 3)] == ["1", "2", "3"]
 
 
 def test_watch_ends_at_its_timeout(stored: Service) -> None:
@@ -300,7 +308,8 @@ def test_watch_sends_bookmarks(stored: Service) -> None:
         return False
 
     followed = Watch(stored.listing, [], 3)
-    assert list(iterate_events(followed, 70.0, True, lambda: now[0], sleep)) == [("BOOKMARK", None), ("BOOKMARK", None)]
+    found = [event for events in iterate_polls(followed, 70.0, True, lambda: now[0], sleep) for event in events]
+    assert found == [("BOOKMARK", None, 3), ("BOOKMARK", None, 3)]
 
 
 class CountingWatch(Watch):
@@ -323,7 +332,7 @@ def test_a_watch_waits_between_polls_while_decisions_arrive(stored: Service) -> 
         return False
 
     followed, polls = CountingWatch(stored.listing, [], 3), 7
-    found = list_changes(iterate_events(followed, 3.0, False, lambda: now[0], sleep))
+    found = list_changes(chain.from_iterable(iterate_polls(followed, 3.0, False, lambda: now[0], sleep)))
     assert found == [("ADDED", f"p-{POLL_S * n}") for n in range(1, polls)]
     assert (now[0], followed.polls) == (3.0, polls)
 
@@ -337,7 +346,8 @@ def test_a_watch_that_is_behind_polls_again_at_once(stored: Service, monkeypatch
         pauses.append(seconds)
         return True
 
-    found = list_changes(iterate_events(Watch(stored.listing, [], 3), 3.0, False, lambda: 0.0, pause_and_end))
+    polls = iterate_polls(Watch(stored.listing, [], 3), 3.0, False, lambda: 0.0, pause_and_end)
+    found = list_changes(chain.from_iterable(polls))
     assert found == [("ADDED", f"p-{n}") for n in range(5, 9)]
     assert pauses == [POLL_S]
 
@@ -345,7 +355,7 @@ def test_a_watch_that_is_behind_polls_again_at_once(stored: Service, monkeypatch
 def test_watches_end_with_the_process(stored: Service) -> None:
     stopping = threading.Event()
     stopping.set()
-    assert list(iterate_events(Watch(stored.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == []
+    assert list(iterate_polls(Watch(stored.listing, [], 3), 3600.0, True, lambda: 0.0, stopping.wait)) == [[]]
 
 
 def test_watch_adds_each_decision_once_under_load(stored: Service) -> None:
@@ -358,10 +368,10 @@ def test_watch_adds_each_decision_once_under_load(stored: Service) -> None:
     sender = threading.Thread(target=load)
     sender.start()
     answer = watch(stored, resourceVersion="3", timeoutSeconds=30, fieldSelector="metadata.namespace=shop")
-    read: Iterator[bytes] = filter(None, answer.iter_encoded())
+    events = iterate_lines(answer)
     added: list[str] = []
     while len(added) < 200:
-        event = json.loads(next(read))
+        event = next(events)
         added += [event["object"]["spec"]["pod"]["name"]] * (event["type"] == "ADDED")
     sender.join()
     answer.close()

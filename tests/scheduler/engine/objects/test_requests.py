@@ -1,5 +1,6 @@
 """What a pod requests: kube-scheduler's rules (section by section of component-helpers' PodRequests)."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.requests import Resize
+from scheduler.engine.objects.types import MANY_AMOUNTS, ResourceRequirements
 from tests.scheduler.builders import GIB, MIB, PodBuilder, make_pod
 
 CPU_AND_MEMORY = ("cpu", "memory")
@@ -352,3 +354,14 @@ def test_init_containers_and_sidecars_against_a_run_through(containers: list[tup
 )
 def test_a_sum_beyond_int64_wraps_around_as_in_kube_scheduler(one: str, two: str, memory: int) -> None:
     assert make_pod().request(memory=one).request(memory=two).info().requests["memory"] == memory
+
+
+def test_many_limits_share_their_strings_with_the_requests() -> None:
+    amounts = {f"example.com/{n}": "10" for n in range(MANY_AMOUNTS + 1)} | {"pods": 10}
+    document = msgspec.json.encode({"requests": amounts, "limits": amounts})
+    found = msgspec.json.decode(document, type=ResourceRequirements)
+    assert found.requests is not None
+    assert found.limits is not None
+    assert found.requests == found.limits == amounts
+    assert [*map(id, found.requests)] == [*map(id, found.limits)]
+    assert len({id(each) for each in found.limits.values()}) == 2
