@@ -28,6 +28,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import (
     CliError,
     ConnectionFailedError,
+    NotEvaluatedError,
     ProxyStartError,
     ServerError,
     ServiceMissingError,
@@ -145,6 +146,10 @@ class KubectlTransport:
             return ask(open_local(self._connection, self._environ))
         except ProxyStartError:
             raise failure from None
+        except NotEvaluatedError as e:
+            if e.reason != "Forbidden" or isinstance(failure, ServiceMissingError):
+                raise
+            raise e.with_hints([f"a decisions service, if there is one: {failure.hints[0]}"]) from None
 
     def get_from_api_server(self, path: str) -> dict[str, Any]:
         """Return the JSON document at a path of the API server itself. Raises CliError if the request fails."""

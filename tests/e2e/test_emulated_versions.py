@@ -111,24 +111,24 @@ def ask_for_rules(cluster: Cluster) -> tuple[str, str, str]:
 
 
 def test_beside_no_scheduler_the_rules_are_those_of_the_api_server(real: Cluster) -> None:
-    assert ask_for_rules(real) == ("v1.36.2 rules (the API server's version)", "v1.36.2", "api-server")
+    assert ask_for_rules(real) == ("v1.36.2 rules; default profile assumed", "v1.36.2", "api-server")
 
 
 def test_beside_a_pod_of_kube_scheduler_the_rules_are_those_of_its_image(real: Cluster) -> None:
     with run_scheduler_pod(real, "v1.34.2"):
-        assert ask_for_rules(real) == ("v1.34.2 rules (its image)", "v1.34.2", "scheduler-image")
+        assert ask_for_rules(real) == ("v1.34.2 rules; its default profile", "v1.34.2", "scheduler-image")
 
 
 def test_the_version_that_a_command_line_emulates_sets_the_gates(real: Cluster) -> None:
     with run_scheduler_pod(real, "v1.36.2", "--emulated-version=1.34"):
         rules = "v1.36.2 (emulating v1.34)"
-        assert ask_for_rules(real) == ("v1.36.2 emulating v1.34 rules (its image)", rules, "scheduler-image")
+        assert ask_for_rules(real) == ("v1.34 rules; its default profile", rules, "scheduler-image")
 
 
 def test_beside_a_candidate_the_rules_are_those_of_its_versions(real: Cluster, tmp_path: Path) -> None:
     with run_candidate(real, tmp_path, "1.34"):
         rules = "v1.36.2 (emulating v1.34)"
-        assert ask_for_rules(real) == ("v1.36.2 emulating v1.34 rules (its LeaseCandidate)", rules, "lease-candidate")
+        assert ask_for_rules(real) == ("v1.34 rules; default profile assumed", rules, "lease-candidate")
 
 
 def test_an_observer_beside_a_control_plane_that_emulates_a_version_says_so_in_its_records(tmp_path: Path) -> None:

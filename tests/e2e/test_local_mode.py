@@ -106,7 +106,7 @@ def drop_unequal(value: Any) -> Any:
 
 
 _UNEQUAL = (
-    *("attempt", "notes", "outcome"),  # who decided, when, and what the reader may not know
+    *("attempt", "notes", "outcome", "live"),  # who decided, when, and what the reader may not know
     *("id", "at", "startedAt", "window", "overTime", "seed", "secondsApart", "recent", "uid"),
     *("filters", "passed", "skipped"),  # filters of volumes are unknown to a reader of the role `view`
 )

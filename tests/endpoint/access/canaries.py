@@ -52,8 +52,8 @@ SHOWN_TEXTS: Final = {
     "NodeTemplate": {
         *("zone", "instanceType", "source", "labels", "taints", "allocatable", "daemonRequests", "volumeLimits"),
     },
-    "NodeGroupCondition": {"object", "type", "status", "reason"},
-    "NodeGroup": {"name", "source", "limits", "used", "atLimit", "startupTaints", "disruptionBudgets"},
+    "NodeGroupCondition": {"object", "type", "status", "reason", "since"},
+    "NodeGroup": {"name", "source", "limits", "used", "atLimit", "taints", "startupTaints", "disruptionBudgets"},
     "NodeGroupRejection": {"plugin", "zones"},
     "NodeGroupVerdict": {"group", "zones", "atLimit", "unknown"},
     "AutoscalerReport": {"component", "reason", "at"},

@@ -161,7 +161,7 @@ def test_pod_begins_with_state_reason_and_suggestion_above_the_fold(scene: Scene
     first, second = page.locator(".one-suggestion").all()
     assert "lower the cpu request of container app from 2 to 1700m: fits worker-1" in first.inner_text()
     assert first.locator(".deletes").inner_text() == "deletes Pod/payments-0"
-    assert "uncordon worker-10 (not checked)" in second.inner_text()
+    assert "uncordon worker-10 (changes a node; not checked)" in second.inner_text()
     assert second.locator(".deletes").count() == 0
     for element in (page.locator(".stateline"), page.locator(".answer"), first.locator("pre")):
         box = element.bounding_box()
