@@ -160,7 +160,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.workloads = arguments.workloads or list(AIMS)
     results = []
     for runs in prepare_runs(workloads.select(arguments), arguments.keep):
-        figures = runs.compare(arguments.contenders, arguments.rounds, partial(_measure, runs.prepared))
+        measure_run = partial(measure, workload=runs.prepared.workload, pods=runs.prepared.size.pods)
+        figures = runs.compare(arguments.contenders, arguments.rounds, measure_run)
         print(format_header(runs, arguments.rounds))
         print_table(figures, _COLUMNS, {"PODS/S x": _pods_per_s, "CPU x": _cpu})
         for line in _compare_with_targets(runs.prepared.workload, figures):
@@ -196,10 +197,6 @@ def print_table(
         cells = (f"{median(each, figure):>{width}.{digits}f}" for _, width, digits, figure in columns)
         ratios = (median_ratio(figures, name, ANCHOR, figure) for figure in compared.values())
         print(f"{name:15}" + "".join(cells) + "".join(f"{ratio:>{10}.2f}" for ratio in ratios), flush=True)
-
-
-def _measure(prepared: PreparedPlane, plane: AuditedControlPlane, contender: Contender) -> RunFigures:
-    return measure(plane, contender, prepared.workload, prepared.size.pods)
 
 
 def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures]]) -> Iterator[str]:

@@ -19,8 +19,9 @@ import httpx
 import yaml
 
 from bench.manifests import SCHEDULER
-from bench.processes import API, DecisionsService, children, counter
+from bench.processes import DecisionsService, children, counter
 from tests.processes import Process, eventually, free_port, python
+from tests.support.pages import read_pages
 
 Json = dict[str, Any]
 
@@ -174,14 +175,9 @@ class Herodotus(Contender):
 
 def _stored_figures(url: str) -> dict[str, float]:
     """Return the number of stored decisions, and the nodes evaluated by each."""
-    stored, evaluated, token = 0, 0.0, ""
-    while True:
-        page = httpx.get(f"{url}{API}/decisions", params={"limit": "500", "continue": token}, timeout=60.0).json()
-        stored += len(page["items"])
-        evaluated += sum(item["spec"]["snapshot"]["evaluated"] for item in page["items"])
-        token = page["metadata"].get("continue", "")
-        if not token:
-            return {"decisions": float(stored), "evaluated": evaluated / max(1, stored)}
+    with httpx.Client(base_url=url, timeout=60.0) as service:
+        evaluated = [item["spec"]["snapshot"]["evaluated"] for item in read_pages(service, "/decisions")]
+    return {"decisions": float(len(evaluated)), "evaluated": sum(evaluated) / max(1, len(evaluated))}
 
 
 def _configuration(directory: Path, elects: bool, **more: Json) -> Path:

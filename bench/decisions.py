@@ -40,10 +40,10 @@ NODE_EVERY: Final = 500
 BEFORE_PER_NODE: Final = 4  # earlier pods of other templates per node
 
 
-def generate(folder: Path, decisions: int, nodes: int, seed: int = 1) -> list[Path]:
+def generate(folder: Path, decisions: int, nodes: int) -> list[Path]:
     """Return files with compressed batches in the order in which a shipper sends them."""
     spool = folder / "spool"
-    _decide(spool, decisions, nodes, random.Random(seed))
+    _decide(spool, decisions, nodes, random.Random(1))
     files = []
     for number, batch in enumerate(_batches(spool)):
         files.append(folder / f"{number:06}.batch")

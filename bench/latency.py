@@ -45,7 +45,7 @@ from bench.comparison import (
 from bench.contenders import Contender
 from bench.control_plane import PODS, POLL_S, AuditedControlPlane, FillClient, run_churn, wait_for_bindings
 from bench.processes import SLI, attempt_buckets, cpu_s, histogram_buckets, peak_mib, quantile
-from bench.workloads import MEASURED, PodShape, Size, Workload
+from bench.workloads import MEASURED, PodShape, Workload
 from tests.processes import eventually
 
 LATENCY_P50: Final = 1.0  # of a pod, as a ratio to kube-scheduler; at most, in every family
@@ -300,12 +300,14 @@ def run(arguments: argparse.Namespace) -> int:
         workload, size = runs.prepared.workload, runs.prepared.size
         per_s, origin, sustained = arguments.rate, "given", None
         if per_s is None:
-            sustained = runs.run(ANCHOR, "sustained", partial(_measure_sustained, workload, size))
+            measure_rate = partial(measure_sustained_rate, workload=workload, pods=size.pods)
+            sustained = runs.run(ANCHOR, "sustained", measure_rate)
             per_s, origin = arguments.share * sustained, f"{arguments.share:.0%} of {ANCHOR}'s {sustained:.1f}"
         if not per_s:
             raise SystemExit(f"{ANCHOR} bound nothing while its rate was measured")
         load = ConstantLoad(min(size.pods, round(per_s * arguments.seconds)), per_s)
-        figures = runs.compare(arguments.contenders, arguments.rounds, partial(_measure, workload, load))
+        measure_run = partial(measure_latency, workload=workload, load=load)
+        figures = runs.compare(arguments.contenders, arguments.rounds, measure_run)
         print(format_header(runs, arguments.rounds))
         print(f"{load.pods} pods in {load.pods / per_s:.0f} s: {per_s:.1f} pods a second, {origin}")
         print_table(figures, _COLUMNS, {"P50 x": _p50, "P99 x": _p99, "CPU x": lambda f: f.cpu_s["scheduler"]})
@@ -327,16 +329,6 @@ def compare_with_aims(figures: dict[str, list[LatencyFigures]]) -> Iterator[str]
         yield format_target("creation to binding, p99", p99, LATENCY_P99, least=False)
         p50 = median_ratio(figures, DELIVERING, ANCHOR, _p50)
         yield format_target("creation to binding, p50", p50, LATENCY_P50, least=False)
-
-
-def _measure_sustained(workload: Workload, size: Size, plane: AuditedControlPlane, contender: Contender) -> float:
-    return measure_sustained_rate(plane, contender, workload, size.pods)
-
-
-def _measure(
-    workload: Workload, load: ConstantLoad, plane: AuditedControlPlane, contender: Contender
-) -> LatencyFigures:
-    return measure_latency(plane, contender, workload, load)
 
 
 def _p50(figures: LatencyFigures) -> float:

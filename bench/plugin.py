@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import pty
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,7 @@ from typing import Any, Final
 import yaml
 
 from tests.e2e.cluster import Cluster, Herodotus, node, pod
-from tests.processes import ROOT, Process, eventually, python
+from tests.processes import ROOT, Process, eventually, python, run_on_terminal
 
 BUDGET_MS: Final = 150.0  # wall time, on loopback
 RATIO: Final = 3.0  # maximum ratio to kubectl get pod
@@ -52,7 +51,8 @@ class TimedCommand:
     def run(self, environ: dict[str, str]) -> None:
         """Run the command once and add its times."""
         before, start = _children_s(), time.perf_counter()
-        written = _on_terminal(self.command, environ) if self.terminal else _piped(self.command, environ)
+        run = run_on_terminal if self.terminal else _piped
+        written = run(self.command, environ).decode("utf-8", "replace")
         self.wall_ms.append((time.perf_counter() - start) * 1000)
         self.cpu_ms.append((_children_s() - before) * 1000)
         if POD not in written and BARE not in written:
@@ -175,26 +175,8 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _piped(command: Sequence[str], environ: dict[str, str]) -> str:
-    return subprocess.run(command, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-
-def _on_terminal(command: Sequence[str], environ: dict[str, str]) -> str:
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(command, env=environ, stdout=theirs):
-        os.close(theirs)
-        written = b""
-        while chunk := _read(ours):
-            written += chunk
-    os.close(ours)
-    return written.decode("utf-8", "replace")
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 1 << 16)
-    except OSError:  # The other side is closed.
-        return b""
+def _piped(command: Sequence[str], environ: Mapping[str, str] | None) -> bytes:
+    return subprocess.run(command, env=environ, stdout=subprocess.PIPE, check=True).stdout
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from bench import workloads
 from bench.comparison import (
     DELIVERING,
     Column,
-    WorkloadRuns,
     add_comparison_arguments,
     format_header,
     prepare_runs,
@@ -75,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{os.cpu_count()} cores; gaps: the longest time without a binding after the signal to the leader")
     results = []
     for runs in prepare_runs(workloads.select(arguments), arguments.keep, elects=True):
-        figures = runs.compare(arguments.contenders, arguments.rounds, partial(_measure, runs))
+        measure_run = partial(measure_start, workload=runs.prepared.workload, backlog=runs.prepared.size.pods)
+        figures = runs.compare(arguments.contenders, arguments.rounds, measure_run)
         print(format_header(runs, arguments.rounds))
         print_table(figures, _COLUMNS, {"FIRST x": lambda f: f.first_binding_s, "SIGTERM x": lambda f: f.gap_sigterm_s})
         results.append(runs.report(figures))
@@ -135,7 +135,3 @@ def _end_leader(
         creation.result()
     wait_for_bindings(plane, standby, creator.requested)
     return compute_gap_s(plane.bindings(), signalled)
-
-
-def _measure(runs: WorkloadRuns, plane: AuditedControlPlane, contender: Contender) -> StartFigures:
-    return measure_start(plane, contender, runs.prepared.workload, runs.prepared.size.pods)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -106,6 +107,20 @@ def in_session(leader: int) -> list[int]:
         if int(session) == leader and state not in "ZX":
             found.append(int(stat.parent.name))
     return found
+
+
+def run_on_terminal(command: Sequence[str], environment: Mapping[str, str] | None = None) -> bytes:
+    """Return what a program writes to a terminal. Raises CalledProcessError if it fails."""
+    ours, theirs = pty.openpty()
+    written = b""
+    with subprocess.Popen(command, env=environment, stdout=theirs) as process, suppress(OSError):  # it closes its side
+        os.close(theirs)
+        while chunk := os.read(ours, 1 << 16):
+            written += chunk
+    os.close(ours)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, written)
+    return written
 
 
 def free_port() -> int:

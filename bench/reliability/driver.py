@@ -155,7 +155,7 @@ def _wait_for_results(system: System, journal: Journal) -> str:
 
 def open_decisions(system: System) -> list[str]:
     """Return the names of stored decisions that are still binding."""
-    decisions = system.list_all(f"/namespaces/{NAMESPACE}/decisions", fieldSelector="status.state=Binding")
+    decisions = system.list_decisions(NAMESPACE, fieldSelector="status.state=Binding")
     return [decision["metadata"]["name"] for decision in decisions]
 
 
@@ -192,7 +192,7 @@ def _judge(system: System, journal: Journal, result: RunResult) -> None:
     history = journal.history()
     evidence = Evidence(
         history=history,
-        decisions=system.list_all(f"/namespaces/{NAMESPACE}/decisions"),
+        decisions=system.list_decisions(NAMESPACE),
         incarnations=system.query("/incarnations")["items"],
         record=lambda decision: system.query(f"/namespaces/{NAMESPACE}/decisions/{decision['metadata']['name']}"),
         attempts=system.attempts(),

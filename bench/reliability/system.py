@@ -22,6 +22,7 @@ from bench.processes import API, children
 from bench.reliability.operations import PROFILE
 from tests.e2e import control_plane
 from tests.processes import Process, eventually, free_port, python
+from tests.support.pages import read_pages
 
 Json = dict[str, Any]
 
@@ -209,16 +210,9 @@ class System:
         answer: Json = response.json()
         return answer
 
-    def list_all(self, path: str, **params: str) -> list[Json]:
-        """Return the items of all pages of a list."""
-        items: list[Json] = []
-        params = {"limit": "500", **params}
-        while True:
-            page = self.query(path, **params)
-            items += page["items"]
-            if not page["metadata"].get("continue"):
-                return items
-            params["continue"] = page["metadata"]["continue"]
+    def list_decisions(self, namespace: str, **params: str) -> list[Json]:
+        """Return the stored decisions of a namespace."""
+        return read_pages(self._http, f"/namespaces/{namespace}/decisions", **params)
 
     def attempts(self) -> Counter[str]:
         """Return the number of attempts per pod in the schedulers' logs."""
@@ -263,14 +257,14 @@ class System:
         }
 
 
-def wait_for_leader(system: System, timeout_s: float = 60.0) -> Replica:
+def wait_for_leader(system: System) -> Replica:
     """Wait until a replica schedules and return it."""
 
     def leading() -> Replica | None:
         system.restart_ended()
         return system.leader()
 
-    return eventually(leading, "a replica to lead", timeout_s)
+    return eventually(leading, "a replica to lead", 60.0)
 
 
 def _arguments(pid: int) -> list[str]:

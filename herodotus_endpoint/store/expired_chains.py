@@ -46,9 +46,7 @@ class StoredChain:
     @property
     def others(self) -> sa.ColumnElement[bool]:
         """The SQL condition that selects all rows of `decisions` that do not belong to the chain."""
-        row = DECISIONS.c
-        same_chain = (row.incarnation_id == self.incarnation_id, row.tier == self.tier, row.base == self.base)
-        return sa.not_(sa.and_(*same_chain))
+        return sa.not_(self.members)
 
 
 @dataclass(frozen=True)

@@ -102,13 +102,6 @@ class Reader:
         with self._snapshot() as connection:
             return list(connection.scalars(clusters.order_by(INCARNATIONS.c.cluster).limit(CLUSTERS_NAMED)))
 
-    def decision_of_pod(
-        self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, cluster: str = ""
-    ) -> StoredAttempt | None:
-        """Return one scheduling attempt of a pod as `decisions_of_pod` does, or None if it is not stored."""
-        decisions = self.decisions_of_pod(PodIdentity(namespace, pod, cluster, uid), attempt=attempt)
-        return decisions[0] if decisions else None
-
     def decisions_of_pod(self, pod: PodIdentity, *, attempt: int | None = None, last: int = 1) -> list[StoredAttempt]:
         """Return the `last` scheduling attempts of a pod that end with number `attempt`, ordered by start.
 

@@ -344,12 +344,11 @@ class Pruner:
 
 
 class PruningThread:
-    """A thread that runs a pass of retention every `interval_s` seconds and calls `pruned` with its result."""
+    """A thread that runs a pass of retention every INTERVAL_S seconds and calls `pruned` with its result."""
 
-    def __init__(self, pruner: Pruner, pruned: Callable[[PruneResult], None], interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, pruner: Pruner, pruned: Callable[[PruneResult], None]) -> None:
         self._pruner = pruner
         self._report = pruned
-        self._interval_s = interval_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
@@ -370,7 +369,7 @@ class PruningThread:
                 _log.warning("retention: the database is unavailable, the next pass retries: %s", e)
             except Exception:  # the thread must go on: without retention the disk fills up
                 _log.exception("retention failed")
-            if self._stop.wait(self._interval_s):
+            if self._stop.wait(INTERVAL_S):
                 return
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_serving.flag_types import ByteSize, parse_object_name
@@ -17,15 +18,17 @@ from scheduler.commands import observe
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.ship import add_spool, parse_url
 from scheduler.config.types import DEFAULT_NAME
-from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, OmittedLabels, omitted_labels
+from scheduler.engine.records.omitted_labels import NOTHING_OMITTED, omitted_labels
 from scheduler.engine.rules import Rules
-from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature_gates
+from scheduler.engine.rules.feature_gates import parse_feature_gates
 from scheduler.offline.evaluate.cases import CASE, FORMS
 from scheduler.recorder import endpoint
 from scheduler.recorder.spool import DEFAULT_LIMIT_BYTES, MIN_LIMIT_BYTES
 from scheduler.serving import port
 
 REVIEW: Final = "review"
+
+T = TypeVar("T")
 
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
@@ -134,7 +137,7 @@ def _add_records(command: argparse.ArgumentParser) -> None:
     )
     records.add_argument(
         "--omit-labels",
-        type=_omitted,
+        type=_stating_errors(omitted_labels),
         default=NOTHING_OMITTED,
         metavar="KEYS",
         help="pod labels that are never recorded: comma-separated keys or patterns, such as example.com/*,person",
@@ -231,7 +234,7 @@ def add_rules(command: argparse.ArgumentParser, default_version: str = str(DEFAU
     """
     command.add_argument(
         "--feature-gates",
-        type=_feature_gates,
+        type=_stating_errors(parse_feature_gates),
         action="append",
         default=[],
         metavar="GATES",
@@ -239,34 +242,29 @@ def add_rules(command: argparse.ArgumentParser, default_version: str = str(DEFAU
     )
     command.add_argument(
         "--kubernetes-version",
-        type=_kubernetes_version,
+        type=_stating_errors(_parse_known_version),
         metavar="VERSION",
         help="decide by the rules of this version of kube-scheduler, such as v1.34 or v1.34.2; overrides the"
         f" configuration's kubernetesVersion (default: {default_version})",
     )
 
 
-def _feature_gates(text: str) -> dict[str, bool]:
-    try:
-        return parse_feature_gates(text)
-    except FeatureGateError as e:
-        raise argparse.ArgumentTypeError(str(e)) from e
+def _stating_errors(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return the type of a flag that `parse` reads, with the message of its ValueError, which argparse would drop."""
+
+    def parse_flag(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as e:
+            raise argparse.ArgumentTypeError(str(e)) from e
+
+    return parse_flag
 
 
-def _kubernetes_version(text: str) -> KubernetesVersion:
-    try:
-        version = KubernetesVersion.parse(text)
-        Rules.from_settings({}, version)
-    except ValueError as e:  # UnknownKubernetesVersionError is one
-        raise argparse.ArgumentTypeError(str(e)) from e
+def _parse_known_version(text: str) -> KubernetesVersion:
+    version = KubernetesVersion.parse(text)
+    Rules.from_settings({}, version)  # raises UnknownKubernetesVersionError
     return version
-
-
-def _omitted(text: str) -> OmittedLabels:
-    try:
-        return omitted_labels(text)
-    except ValueError as e:
-        raise argparse.ArgumentTypeError(str(e)) from e
 
 
 def _positive(text: str) -> int:

@@ -11,11 +11,12 @@ passes or names what it waits for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -25,6 +26,7 @@ from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Progress, Supervisor
 from scheduler.reviews.node_group_recorder import NodeGroupRecorder
 from scheduler.serving.health import PING, HealthCheck
+from scheduler.serving.routes import Content
 
 LATE_S: Final = 20.0  # kube-scheduler's: so long after its end a Lease may still be ours unrenewed
 HANGS_S: Final = 60.0  # the loop goes round twice a second; a first list of a large cluster takes seconds
@@ -40,7 +42,9 @@ class Thread(Protocol):
 
 
 class Heartbeat(Protocol):
-    """The metrics by which the thread that updates the cache reports that it is running."""
+    """The metrics of the process, by which the thread that updates the cache reports that it is running."""
+
+    registry: CollectorRegistry
 
     def heartbeat_age_s(self) -> float:
         """Return the seconds since the thread last reported that it is running."""
@@ -94,6 +98,10 @@ class ProcessHealth(Collector, Generic[M]):
             HealthCheck("shipper", self._shipping, advisory=True),
             HealthCheck("spool", self._room, advisory=True),
         )
+
+    def content(self, configuration: Mapping[str, Any], *, profiling: bool) -> Content:
+        """Return what the HTTPS port serves about this process. The arguments are those of `Content`."""
+        return Content(configuration, self.metrics.registry, self.healthz, self.readyz, self.livez, profiling)
 
     def _lease(self) -> str | None:
         unrenewed_s = self.election.seconds_since_renewal() if self.election is not None else None

@@ -16,9 +16,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from herodotus_kube.credentials import find_credentials
-from herodotus_kube.http import ApiServer
-from herodotus_kube.request_metrics import RequestMetrics
 from herodotus_record import klog
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
@@ -36,11 +33,8 @@ from scheduler.offline.observe.agreement import ObservedScheduler
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer
-from scheduler.reviews.review_client import ReviewClient
-from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
 from scheduler.serving import port
-from scheduler.serving.routes import Content
 
 STOCK_NAME: Final = "default-scheduler"
 WINDOW_S: Final = 1.0
@@ -87,25 +81,18 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
 
 def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration, stop: threading.Event) -> None:
     """Observe with the rules of the cluster's present version, until `stop` is set or other rules apply."""
-    credentials = find_credentials(
-        kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
-        context=arguments.context,
-        master=arguments.master,
-    )
     states_version = bool(config.kubernetes_version)
     records = Records.from_arguments(arguments)
     with ExitStack() as closing:
         ending = closing.enter_context(_ended_by(stop))
-        api_requests = RequestMetrics(credentials.url)
-        api = ApiServer(credentials, observer=api_requests)
-        closing.callback(api.close)
+        api, api_requests = process.open_api(arguments, config, closing)
         shared = ClusterState()
         observed = _Observed.from_configuration(arguments, config, shared)  # refuse what the file says, at once
         metrics = ObserverMetrics()
         health = ProcessHealth(ending, metrics, records.spool, records.limit_bytes, None)
         metrics.registry.register(health)
         metrics.registry.register(api_requests)
-        content = _content(observed, health, profiling=config.enable_profiling)
+        content = health.content(observed.document, profiling=config.enable_profiling)
         closing.callback(process.serve(port.parse_serving_options(arguments), api, content))
         connected = process.connect(api, ending)
         if connected is None:
@@ -132,42 +119,22 @@ def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration,
         )
         for reflector in reflectors:
             reflector.start()
-        reviewer = None
-        if records.endpoint:
-            handle = ApiHandle(shared, preempts=True, evicts=False)
-            state = ReviewedState(
-                observer,
-                shared,
-                observed.frameworks,
-                observer.list_waiting_pods,
-                notes=observer.build_review_notes,
-                rebuild=process.rebuild_with_rules(observed.evaluated, arguments.registry, handle),
-                feature_gates=observed.evaluated.feature_gates,
-            )
-            client = ReviewClient(records.endpoint, cluster, list(observed.frameworks))
-            reviewer = ReviewWorker(state, client, api, origin)
-            reviewer.start()
-        node_groups = process.start_node_group_recorder(records, reviewer, recorder, health)
+            closing.callback(reflector.stop)
+        state = ReviewedState(
+            observer,
+            shared,
+            observed.frameworks,
+            observer.list_waiting_pods,
+            notes=observer.build_review_notes,
+            rebuild=process.rebuild_with_rules(
+                observed.evaluated, arguments.registry, ApiHandle(shared, preempts=True, evicts=False)
+            ),
+            feature_gates=observed.evaluated.feature_gates,
+        )
+        process.start_reviewer(records, state, origin, api, health, closing)
         klog.info(0, "Observing", schedulers=sorted(observed.frameworks), server=api.url)
         observer.run(ending)
-        if node_groups is not None:
-            node_groups.close()
-        if reviewer is not None:
-            reviewer.close()
-        for reflector in reflectors:
-            reflector.stop()
     klog.info(0, "Stopped", recorded=recorder.recorded, dropped=recorder.dropped)
-
-
-def _content(observed: _Observed, health: ProcessHealth[ObserverMetrics], *, profiling: bool) -> Content:
-    return Content(
-        configuration=observed.document,
-        metrics=health.metrics.registry,
-        healthz=health.healthz,
-        livez=health.livez,
-        readyz=health.readyz,
-        profiling=profiling,
-    )
 
 
 @contextmanager

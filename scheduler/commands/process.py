@@ -22,8 +22,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from herodotus_kube import discovery
+from herodotus_kube.credentials import find_credentials
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_kube.published_authorities import watch_service_authority
+from herodotus_kube.request_metrics import RequestMetrics
 from herodotus_kube.watch import ListWatch, Reflector, Sink
 from herodotus_record import klog
 from herodotus_record.model import Reason
@@ -50,7 +52,9 @@ from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
 from scheduler.reviews.node_group_recorder import NodeGroupRecorder
+from scheduler.reviews.review_client import ReviewClient
 from scheduler.reviews.reviewer import ReviewWorker
+from scheduler.reviews.trials import ReviewedState
 from scheduler.serving import port
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
@@ -87,6 +91,24 @@ def stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # until there is a cache to dump: it would end us
     return stop
+
+
+def open_api(
+    arguments: argparse.Namespace, config: Configuration, closing: ExitStack
+) -> tuple[ApiServer, RequestMetrics]:
+    """Return a client of the API server that the command line or the configuration names, and its metrics.
+
+    The client is closed with `closing`.
+    """
+    credentials = find_credentials(
+        kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
+        context=arguments.context,
+        master=arguments.master,
+    )
+    metrics = RequestMetrics(credentials.url)
+    api = ApiServer(credentials, observer=metrics)
+    closing.callback(api.close)
+    return api, metrics
 
 
 def serve(options: ServingOptions, api: ApiServer, content: Content) -> Callable[[], None]:
@@ -240,16 +262,24 @@ def start_delivery(records: Records, api: ApiServer, health: ProcessHealth[Any],
     closing.callback(health.supervisor.close)
 
 
-def start_node_group_recorder(
-    records: Records, reviewer: ReviewWorker | None, recorder: Recorder, health: ProcessHealth[Any]
-) -> NodeGroupRecorder | None:
-    """Start the thread that records the verdicts of node groups; return None if the options do not ask for it."""
-    if not records.node_groups or reviewer is None:
-        return None
-    started = health.node_groups = NodeGroupRecorder(reviewer, recorder.record_node_groups)
-    recorder.on_no_node = started.add
-    started.start()
-    return started
+def start_reviewer(
+    records: Records, state: ReviewedState, origin: Origin, api: ApiServer, health: ProcessHealth[Any], stack: ExitStack
+) -> None:
+    """Start to answer what-if questions, and to record verdicts of node groups if the options ask for it.
+
+    Both end with `stack`. Do nothing if no decisions service is given.
+    """
+    if records.endpoint is None:
+        return
+    client = ReviewClient(records.endpoint, origin.cluster, list(state.frameworks))
+    reviewer = ReviewWorker(state, client, api, origin)
+    reviewer.start()
+    stack.callback(reviewer.close)
+    if records.node_groups and health.recorder is not None:
+        node_groups = health.node_groups = NodeGroupRecorder(reviewer, health.recorder.record_node_groups)
+        health.recorder.on_no_node = node_groups.add
+        node_groups.start()
+        stack.callback(node_groups.close)
 
 
 def open_recorder(

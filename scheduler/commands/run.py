@@ -20,10 +20,8 @@ from functools import partial
 from typing import Final
 
 from herodotus_kube import discovery
-from herodotus_kube.credentials import find_credentials
 from herodotus_kube.http import TIMEOUT_S, ApiServer
 from herodotus_kube.lease import LeaderElector, LeaseSettings
-from herodotus_kube.request_metrics import RequestMetrics
 from herodotus_record import klog
 from herodotus_record.model import Reason
 from herodotus_record.version import __version__
@@ -32,7 +30,7 @@ from scheduler.backend.queue import SchedulingQueue
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
-from scheduler.config import Configuration, Registry, build_profile
+from scheduler.config import Configuration, build_profile
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.rules import resolve_rules
 from scheduler.engine.cache_verification import CacheDifference, CacheVerifier
@@ -60,14 +58,10 @@ from scheduler.live.node_series import NodeSeries
 from scheduler.live.plugin_handle import ApiHandle
 from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence
 from scheduler.live.unknown_bindings import EarlierBindings
-from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
-from scheduler.reviews.review_client import ReviewClient
-from scheduler.reviews.reviewer import ReviewWorker
 from scheduler.reviews.trials import ReviewedState
 from scheduler.serving import port
-from scheduler.serving.routes import Content
 
 BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end
 
@@ -101,15 +95,8 @@ def run(config: Configuration, arguments: argparse.Namespace) -> int:
     """
     records, serving = Records.from_arguments(arguments), port.parse_serving_options(arguments)
     stop = process.stop_on_signals()
-    credentials = find_credentials(
-        kubeconfig=arguments.kubeconfig or config.client_connection.kubeconfig or None,
-        context=arguments.context,
-        master=arguments.master,
-    )
     with ExitStack() as closing:
-        api_requests = RequestMetrics(credentials.url)
-        api = ApiServer(credentials, observer=api_requests)
-        closing.callback(api.close)
+        api, api_requests = process.open_api(arguments, config, closing)
         shared = ClusterState()
         evicts = not arguments.dry_run_binding
         handle = ApiHandle(shared, preempts=not arguments.disable_preemption, evicts=evicts)
@@ -117,7 +104,8 @@ def run(config: Configuration, arguments: argparse.Namespace) -> int:
         frameworks = _frameworks(config, arguments, handle, extenders, shared)
         health = _build_health(config, records, stop)
         health.metrics.registry.register(api_requests)
-        content = _content(config, arguments.registry, health)
+        defaulted = fill_defaults(config, arguments.registry)
+        content = health.content(defaulted, profiling=config.enable_profiling)
         closing.callback(process.serve(serving, api, content))
         connected = process.connect(api, stop)
         if connected is None:
@@ -160,7 +148,7 @@ def run(config: Configuration, arguments: argparse.Namespace) -> int:
 
 def _schedule(started: StartedScheduler) -> bool:
     """Watch and schedule until the process is stopped or the Lease is lost. Return whether the Lease was lost."""
-    config, arguments, records = started.config, started.arguments, started.records
+    config, arguments = started.config, started.arguments
     api, frameworks = started.api, started.frameworks
     health, stop, election = started.health, started.health.stop, started.health.election
     requests, threads = BindRequests(started.recorder), BackgroundThreads(config.parallelism)
@@ -201,25 +189,18 @@ def _schedule(started: StartedScheduler) -> bool:
     )
     if not arguments.dry_run_binding:
         reflectors += build_rejection_reflectors(api, frameworks, health.metrics.kubelet_rejected)
-    for reflector in reflectors:
-        reflector.start()
-    reviewer = _reviewer(started, loop, records.endpoint) if records.endpoint else None
-    if reviewer is not None:
-        reviewer.start()
-    node_groups = process.start_node_group_recorder(records, reviewer, started.recorder, health)
-    earlier = _earlier_bindings(started)
-    if earlier is not None:
-        earlier.start()
-    klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
-    loop.run(stop)
-    if earlier is not None:
-        earlier.close()
-    if node_groups is not None:
-        node_groups.close()
-    if reviewer is not None:
-        reviewer.close()
-    for reflector in reflectors:
-        reflector.stop()
+    with ExitStack() as closing:
+        for reflector in reflectors:
+            reflector.start()
+            closing.callback(reflector.stop)
+        state = _reviewed_state(started, loop)
+        process.start_reviewer(started.records, state, started.origin, api, health, closing)
+        earlier = _earlier_bindings(started)
+        if earlier is not None:
+            earlier.start()
+            closing.callback(earlier.close)
+        klog.info(0, "Scheduling", profiles=sorted(frameworks), server=api.url)
+        loop.run(stop)
     return election is not None and election.lost.is_set()
 
 
@@ -248,8 +229,8 @@ def _earlier_bindings(started: StartedScheduler) -> EarlierBindings | None:
     )
 
 
-def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) -> ReviewWorker:
-    state = ReviewedState(
+def _reviewed_state(started: StartedScheduler, loop: Loop) -> ReviewedState:
+    return ReviewedState(
         thread=loop,
         cluster=started.shared,
         frameworks=started.frameworks,
@@ -259,8 +240,6 @@ def _reviewer(started: StartedScheduler, loop: Loop, endpoint: ServiceEndpoint) 
         rebuild=process.rebuild_with_rules(started.config, started.arguments.registry, started.handle),
         feature_gates=started.config.feature_gates,
     )
-    client = ReviewClient(endpoint, started.origin.cluster, list(started.frameworks))
-    return ReviewWorker(state, client, started.api, started.origin)
 
 
 def _build_health(config: Configuration, records: Records, stop: threading.Event) -> ProcessHealth[SchedulerMetrics]:
@@ -271,17 +250,6 @@ def _build_health(config: Configuration, records: Records, stop: threading.Event
     metrics.leading(election.resource_name, lambda: health.election is not None and health.election.leading)
     metrics.registry.register(health)
     return health
-
-
-def _content(config: Configuration, registry: Registry, health: ProcessHealth[SchedulerMetrics]) -> Content:
-    return Content(
-        configuration=fill_defaults(config, registry),
-        metrics=health.metrics.registry,
-        healthz=health.healthz,
-        livez=health.livez,
-        readyz=health.readyz,
-        profiling=config.enable_profiling,
-    )
 
 
 def _extenders(config: Configuration, closing: ExitStack) -> list[HttpExtender]:

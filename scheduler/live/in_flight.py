@@ -168,9 +168,9 @@ class ConcurrencyLimit:
 class BindRequests:
     """The bind requests of one process, from their queue to their results. Thread-safe."""
 
-    def __init__(self, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._limit = ConcurrencyLimit(clock)
+        self._limit = ConcurrencyLimit(time.monotonic)
         self._waiting: deque[Callable[[], None]] = deque()
         self._counted = 0  # requests that count against the limit
         self._sending: dict[str, InFlightBinding] = {}  # by pod UID

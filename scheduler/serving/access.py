@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from herodotus_kube.delegated_auth import ReviewCache, UrlRight, UserInfo, parse_bearer_token
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
-from scheduler.serving.http import HttpStatusError, StatusRequest
+from herodotus_serving.messages import Request
+from scheduler.serving.http import HttpStatusError
 
 ALWAYS_ALLOWED_PATHS: Final = ("/healthz", "/readyz", "/livez")
 ANONYMOUS: Final = UserInfo("system:anonymous", ("system:unauthenticated",))
@@ -37,27 +38,28 @@ class RequestAuthorizer:
         self._reviews = ReviewCache(api, clock)
         self._always_allowed = tuple(always_allowed)
 
-    def check(self, request: StatusRequest) -> UserInfo:
+    def check(self, request: Request) -> UserInfo:
         """Return the user of a request, or raise HttpStatusError if the request must be refused.
 
         The status is 401 without a valid identity, 403 if the user may not use the path, and 500 if that cannot be
         checked.
         """
         user = self._authenticate(request)
-        if not self._is_always_allowed(request.path):
-            self._authorize(user, UrlRight(request.path, request.method.lower()))
+        path = request.head.path
+        if not self._is_always_allowed(path):
+            self._authorize(user, UrlRight(path, request.head.method.lower()))
         return user
 
-    def _authenticate(self, request: StatusRequest) -> UserInfo:
-        if request.peer is not None:
-            return parse_certificate_user(request.peer)
-        token = parse_bearer_token(request.authorization)
+    def _authenticate(self, request: Request) -> UserInfo:
+        if request.subject:
+            return parse_certificate_user(cast("dict[str, Any]", request.subject))
+        token = parse_bearer_token(request.head.header("authorization"))
         if not token:
             return ANONYMOUS
         try:
             user = self._reviews.authenticate_token(token)
         except ApiError as e:
-            klog.error(e, "Unable to authenticate the request", path=request.path)
+            klog.error(e, "Unable to authenticate the request", path=request.head.path)
             raise _unauthorized() from e
         if user is None:
             raise _unauthorized()

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from herodotus_record import klog
-from scheduler.serving.http import StatusResponse, build_text_response
+from herodotus_serving.messages import Response
+from scheduler.serving.http import build_text_response
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class HealthCheck:
 PING = HealthCheck("ping", lambda: None)
 
 
-def build_check_response(check: HealthCheck) -> StatusResponse:
+def build_check_response(check: HealthCheck) -> Response:
     """Return the response of a single check's path, such as /readyz/shipper."""
     fault = check.fault()
     return (
@@ -40,7 +41,7 @@ def build_check_response(check: HealthCheck) -> StatusResponse:
     )
 
 
-def build_summary(name: str, checks: Sequence[HealthCheck], query: dict[str, list[str]]) -> StatusResponse:
+def build_summary(name: str, checks: Sequence[HealthCheck], query: dict[str, list[str]]) -> Response:
     """Return the response of an endpoint such as /readyz, from all its checks except those that `query` excludes.
 
     It is "ok", or a list of all checks if one fails or `query` asks for it (`?verbose`).

@@ -1,4 +1,4 @@
-"""Requests and responses of the HTTPS port as values, and error responses.
+"""Responses of the HTTPS port, and errors as responses.
 
 The body of an error is a `Status` object, as kube-apiserver's libraries write it.
 """
@@ -6,37 +6,14 @@ The body of an error is a `Status` object, as kube-apiserver's libraries write i
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+from urllib.parse import parse_qs
+
+from herodotus_serving.messages import RequestHead, Response
 
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
-
-
-@dataclass(frozen=True)
-class StatusRequest:
-    """A request to the HTTPS port.
-
-    `peer` is the subject of the verified client certificate, in the form that `ssl` returns, or None without
-    certificate.
-    """
-
-    method: str
-    path: str
-    query: dict[str, list[str]] = field(default_factory=dict)
-    authorization: str = ""
-    body: bytes = b""
-    peer: dict[str, Any] | None = None
-    accept: str = ""
-
-
-@dataclass(frozen=True)
-class StatusResponse:
-    """A response: status code, body and content type."""
-
-    code: int
-    body: bytes
-    content_type: str = TEXT
+MAX_QUERY_FIELDS: Final = 20  # verbose, and an exclude for each check
 
 
 class HttpStatusError(Exception):
@@ -47,7 +24,7 @@ class HttpStatusError(Exception):
         self.code = code
         self.reason = reason
 
-    def response(self) -> StatusResponse:
+    def response(self) -> Response:
         """Return the HTTP response for this error, with a Kubernetes Status object as its body."""
         status = {
             "kind": "Status",
@@ -58,9 +35,28 @@ class HttpStatusError(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        return StatusResponse(self.code, json.dumps(status).encode(), JSON)
+        return build_response(self.code, json.dumps(status).encode(), JSON)
 
 
-def build_text_response(code: int, value: str) -> StatusResponse:
+def build_response(code: int, body: bytes, content_type: str = TEXT) -> Response:
+    """Return a response that no cache keeps and that closes its connection."""
+    headers = [
+        ("Content-Type", content_type),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Cache-Control", "no-cache, private"),
+        ("Connection", "close"),
+    ]
+    return Response(code, headers, body)
+
+
+def build_text_response(code: int, value: str) -> Response:
     """Return a plain-text response."""
-    return StatusResponse(code, value.encode())
+    return build_response(code, value.encode())
+
+
+def parse_query(head: RequestHead) -> dict[str, list[str]]:
+    """Return the query parameters of a request. Raise HttpStatusError 400 if they are malformed or too many."""
+    try:
+        return parse_qs(head.query, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+    except ValueError as e:
+        raise HttpStatusError(400, "BadRequest", str(e)) from e

@@ -18,14 +18,15 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from herodotus_record import klog
+from herodotus_serving.messages import Request, Response
 from herodotus_serving.probes import ProbeAnswer
 from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.health import PING, HealthCheck, build_check_response, build_summary
-from scheduler.serving.http import JSON, StatusRequest, StatusResponse, build_text_response
+from scheduler.serving.http import JSON, build_response, build_text_response, parse_query
 
 MAX_VERBOSITY: Final = (1 << 31) - 1  # what klog's level holds
 
-Answer = Callable[[StatusRequest], StatusResponse]
+Answer = Callable[[Request], Response]
 
 
 @dataclass
@@ -52,7 +53,7 @@ class StatusRoutes:
         self._access = access
         self._answers: dict[str, Answer] = {
             "/metrics": lambda request: _metrics(request, content.metrics),
-            "/configz": lambda _: StatusResponse(
+            "/configz": lambda _: build_response(
                 200, json.dumps({"componentconfig": content.configuration}).encode(), JSON
             ),
         }
@@ -61,10 +62,10 @@ class StatusRoutes:
         if content.profiling:
             self._answers["/debug/flags/v"] = lambda request: _verbosity(request, content.set_verbosity)
 
-    def __call__(self, request: StatusRequest) -> StatusResponse:
+    def __call__(self, request: Request) -> Response:
         """Return the response to a request. Raise HttpStatusError if the client may not make this request."""
         self._access.check(request)
-        answer = self._answers.get(request.path)
+        answer = self._answers.get(request.head.path)
         return build_text_response(404, "404 page not found\n") if answer is None else answer(request)
 
 
@@ -73,7 +74,7 @@ def build_probes(content: Content) -> dict[str, Callable[[], ProbeAnswer]]:
 
     def answer(name: str, checks: Sequence[HealthCheck]) -> ProbeAnswer:
         summary = build_summary(name, checks, {})
-        return ProbeAnswer(summary.code, summary.body.decode())
+        return ProbeAnswer(summary.status, summary.body.decode())
 
     return {f"/{name}": partial(answer, name, checks) for name, checks in _health_checks(content).items()}
 
@@ -84,22 +85,22 @@ def _health_checks(content: Content) -> dict[str, Sequence[HealthCheck]]:
     return {name: checks or (PING,) for name, checks in named.items()}
 
 
-def _metrics(request: StatusRequest, registry: CollectorRegistry) -> StatusResponse:
+def _metrics(request: Request, registry: CollectorRegistry) -> Response:
     """Handle /metrics, in OpenMetrics' format if the client accepts it, because only that has exemplars."""
-    encode, content_type = choose_encoder(request.accept)
-    return StatusResponse(200, encode(registry), content_type)
+    encode, content_type = choose_encoder(request.head.header("accept"))
+    return build_response(200, encode(registry), content_type)
 
 
 def _health(name: str, checks: Sequence[HealthCheck]) -> dict[str, Answer]:
-    paths: dict[str, Answer] = {f"/{name}": lambda request: build_summary(name, checks, request.query)}
+    paths: dict[str, Answer] = {f"/{name}": lambda request: build_summary(name, checks, parse_query(request.head))}
     for check in checks:
         paths[f"/{name}/{check.name}"] = lambda _, check=check: build_check_response(check)  # type: ignore[misc]
     return paths
 
 
-def _verbosity(request: StatusRequest, set_verbosity: Callable[[int], None]) -> StatusResponse:
+def _verbosity(request: Request, set_verbosity: Callable[[int], None]) -> Response:
     """Handle /debug/flags/v: set the log verbosity to the number in a PUT, as with `curl -X PUT --data 4`."""
-    if request.method != "PUT":
+    if request.head.method != "PUT":
         return build_text_response(406, "unsupported http method\n")
     value = request.body.decode("latin-1")
     if not (value.isascii() and value.isdecimal()):

@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, cast
-from urllib.parse import parse_qs
+from typing import Final
 
 from herodotus_record import klog
 from herodotus_serving.limits import ListenerLimits
 from herodotus_serving.listener import Listener, ServerThread
 from herodotus_serving.listener import Server as Listeners
-from herodotus_serving.messages import HttpService, PoolAssignment, RequestHead
-from herodotus_serving.messages import Request as Received
-from herodotus_serving.messages import Response as Sent
+from herodotus_serving.messages import HttpService, PoolAssignment, Request, RequestHead, Response
 from herodotus_serving.pools import WorkerPool
 from herodotus_serving.sockets import Address, listen
 from scheduler.serving.access import ALWAYS_ALLOWED_PATHS
-from scheduler.serving.http import TEXT, HttpStatusError, StatusRequest, StatusResponse
+from scheduler.serving.http import HttpStatusError, build_text_response
 
 MAX_BODY_BYTES: Final = 1024  # a number is the longest body that means anything here
-MAX_QUERY_FIELDS: Final = 20  # verbose, and an exclude for each check
 LIMITS: Final = ListenerLimits(connections=128, per_address=64, bytes_in_flight=32 << 20)
 REASONS: Final = {413: "RequestEntityTooLarge", 429: "TooManyRequests", 503: "ServiceUnavailable"}
-
-Handler = Callable[[StatusRequest], StatusResponse]
 
 
 class StatusServer:
@@ -38,7 +32,7 @@ class StatusServer:
         self,
         address: tuple[str, int],
         contexts: Callable[[], ssl.SSLContext],
-        handler: Handler,
+        handler: Callable[[Request], Response],
         limits: ListenerLimits = LIMITS,
     ) -> None:
         """Listen on the address (host, port). Raise ListenError if that is impossible.
@@ -67,34 +61,17 @@ class StatusServer:
         reviewed = head.path not in ALWAYS_ALLOWED_PATHS or bool(head.header("authorization"))
         return PoolAssignment(self._others if reviewed else self._probes, MAX_BODY_BYTES)
 
-    def _handle(self, received: Received) -> Sent:
-        head = received.head
+    def _handle(self, request: Request) -> Response:
+        head = request.head
+        klog.info(4, "HTTP", peer=request.peer[0], method=head.method, path=head.path)
         try:
-            query = parse_qs(head.query, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
-        except ValueError as e:
-            return _refuse(400, str(e))
-        peer = cast("dict[str, Any] | None", received.subject or None)
-        token, accept = head.header("authorization"), head.header("accept")
-        request = StatusRequest(head.method, head.path, query, token, received.body, peer, accept)
-        klog.info(4, "HTTP", peer=received.peer[0], method=head.method, path=head.path)
-        try:
-            return _sent(self._handler(request))
+            return self._handler(request)
         except HttpStatusError as e:
-            return _sent(e.response())
+            return e.response()
         except Exception as e:  # a fault of ours must not look like an answer
-            klog.error(e, "Request failed", path=request.path)
-            return _sent(StatusResponse(500, b"internal server error\n", TEXT))
+            klog.error(e, "Request failed", path=head.path)
+            return build_text_response(500, "internal server error\n")
 
 
-def _refuse(status: int, message: str) -> Sent:
-    return _sent(HttpStatusError(status, REASONS.get(status, "BadRequest"), message).response())
-
-
-def _sent(response: StatusResponse) -> Sent:
-    headers = [
-        ("Content-Type", response.content_type),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Cache-Control", "no-cache, private"),
-        ("Connection", "close"),
-    ]
-    return Sent(response.code, headers, response.body)
+def _refuse(status: int, message: str) -> Response:
+    return HttpStatusError(status, REASONS.get(status, "BadRequest"), message).response()

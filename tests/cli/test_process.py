@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import resource
 import signal
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from herodotus_cli.transport.kubectl_command import kill_process, start_process
 from tests.cli.scenes import explained, large, placed
 from tests.cli.service import API, Service
+from tests.processes import run_on_terminal
 
 ROOT = Path(__file__).parents[2]
 EXECUTABLE = [sys.executable, str(ROOT / "kubectl-herodotus")]
@@ -76,24 +76,10 @@ def test_processor_time_on_a_terminal(service: Service) -> None:
 
 def on_a_terminal(*arguments: str) -> tuple[float, bytes]:
     """Return the processor time of a run in seconds, and its output on a terminal."""
-    ours, theirs = pty.openpty()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with subprocess.Popen([*EXECUTABLE, *arguments], stdout=theirs) as process:
-        os.close(theirs)
-        written = b""
-        while chunk := _read(ours):
-            written += chunk
-    os.close(ours)
-    assert process.returncode == 0
+    written = run_on_terminal([*EXECUTABLE, *arguments])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, written
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 1 << 16)
-    except OSError:  # the other side was closed
-        return b""
 
 
 def test_colours_terminal_and_not_pipe(service: Service) -> None:

@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from tests.processes import ROOT, eventually
+from tests.support.pages import read_pages
 
 Json = dict[str, Any]
 README = ROOT / "README.md"
 WITHOUT_END = {"watch", "ui"}
 PODS = "/api/v1/pods"
 SERVICE = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain-http/proxy"
-DECISIONS = f"{SERVICE}/apis/herodotus.dev/v1alpha1/decisions"
 
 
 class Demo:
@@ -52,15 +52,8 @@ class Demo:
 
     def decisions(self) -> list[Json]:
         """Return every stored decision, newest first."""
-        found: list[Json] = []
-        more = ""
-        while True:
-            query = {"limit": "500"} | ({"continue": more} if more else {})
-            page = httpx.get(f"{self._server}{DECISIONS}", params=query, trust_env=False).json()
-            found += page["items"]
-            more = page["metadata"].get("continue", "")
-            if not more:
-                return found
+        with httpx.Client(base_url=f"{self._server}{SERVICE}", trust_env=False) as http:
+            return read_pages(http, "/decisions")
 
     def create_pods(self, base: str, count: int) -> None:
         for i in range(count):

@@ -14,6 +14,7 @@ import yaml
 
 from herodotus_local.errors import ReadError
 from tests.processes import ROOT, Process, eventually, free_port, python
+from tests.support.pages import read_pages
 
 Json = dict[str, Any]
 
@@ -211,15 +212,8 @@ class Herodotus:
 
     def decisions(self, namespace: str) -> list[Json]:
         """Return every stored decision of a namespace."""
-        found: list[Json] = []
-        params = {"limit": "500"}
         with httpx.Client(base_url=self.endpoint_url, timeout=60.0) as http:
-            while True:
-                page = http.get(f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/decisions", params=params).json()
-                found += page["items"]
-                if not page["metadata"].get("continue"):
-                    return found
-                params["continue"] = page["metadata"]["continue"]
+            return read_pages(http, f"/namespaces/{namespace}/decisions")
 
     def explanation(self, namespace: str, name: str, **params: str) -> Json:
         path = f"/apis/herodotus.dev/v1alpha1/namespaces/{namespace}/podexplanations/{name}"

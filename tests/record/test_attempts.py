@@ -163,5 +163,5 @@ def test_time_to_match_follows_the_number_of_records(sources: tuple[str, ...]) -
         finally:
             gc.enable()
 
-    few_s, many_s = (min(processor_time(count) for _ in range(3)) for count in (1_000, 10_000))
-    assert many_s < 30 * few_s
+    few_s = min(processor_time(1_000) for _ in range(3))
+    assert any(processor_time(10_000) < 30 * few_s for _ in range(3))

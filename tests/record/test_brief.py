@@ -22,6 +22,7 @@ from tests.answer_schemas import validate
 from tests.cli.scenes import NOW, scenes
 from tests.support.answers import as_json
 from tests.support.documents import pending_pod
+from tests.support.examples import examples
 from tests.support.what_if_documents import review, review_with_victims, several
 
 CONDITION_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")  # the API server's pattern
@@ -160,7 +161,7 @@ def test_document_without_a_headline_has_no_short_form(kind: str) -> None:
 ANY_TEXT = st.text(max_size=3000) | st.sampled_from(["x" * 3000, "€" * 3000, "\U0001f600" * 3000, '"' * 3000])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_short_form_is_bounded(data: st.DataObject) -> None:
     def garble(value: Any) -> Any:

@@ -27,6 +27,7 @@ from herodotus_record.model import (
     Verdict,
 )
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision, a_table, bound
+from tests.support.examples import examples
 from tests.support.record_strategies import decisions
 
 NODES = ("worker-1", "worker-2", "worker-3")
@@ -341,7 +342,7 @@ def table_of(decision: Decision) -> NodeTable:
     return a_table([f"node-{i}" if e != Evaluation.ABSENT else "" for i, e in enumerate(decision.evaluation)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(decisions())
 def test_invariants_of_every_answer(decision: Decision) -> None:
     table = table_of(decision)

@@ -25,6 +25,7 @@ from herodotus_answers.workload import (
 )
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, SCORES, a_decision, a_table
+from tests.support.examples import examples
 
 SECOND_US = 1_000_000
 NODES = ("worker-1", "worker-2", "worker-3")
@@ -181,7 +182,7 @@ POINT = st.integers(0, 100)
 NODE_POINTS = st.fixed_dictionaries(dict.fromkeys(NODES, st.fixed_dictionaries(dict.fromkeys(SCORES, POINT))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(NODE_POINTS, min_size=1, max_size=5), st.fixed_dictionaries(dict.fromkeys(SCORES, st.integers(0, 9))))
 def test_the_winner_with_other_weights_has_the_best_total(
     points: list[dict[str, dict[str, int]]], weights: dict[str, int]

@@ -38,9 +38,9 @@ def placed(name: str = "web", sequence: int = 2, namespace: str = "shop") -> lis
     return [rows(table), decision, outcome]
 
 
-def stopped(name: str = "web", sequence: int = 9) -> list[Frame]:
+def stopped(name: str = "web") -> list[Frame]:
     victims = (Candidate("worker-1", ("shop/small", "ci/job-1"), 0),)
-    decision = a_decision(pod=name, sequence=sequence, rejected=FULL)
+    decision = a_decision(pod=name, sequence=9, rejected=FULL)
     return [rows(a_table(NODES)), replace(decision, preemption=Preemption("worker-1", victims, False))]
 
 
@@ -67,24 +67,34 @@ class AnsweringScheduler:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        over = threading.Event()
+        def work(question: dict[str, Any]) -> None:
+            self.asked.append(question)
+            self.lay_down(question["id"], *self.answer(question))
 
-        def work() -> None:
-            while not over.is_set():
-                found = self.poll()
-                time.sleep(0.005)
-                if found.status_code == 200:
-                    self.asked.append(found.get_json())
-                    self.lay_down(found.get_json()["id"], *self.answer(found.get_json()))
-
-        self.poll()
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
+        with polling(self.poll, work):
             yield
-        finally:
-            over.set()
-            thread.join()
+
+
+@contextmanager
+def polling(poll: Callable[[], Any], work: Callable[[dict[str, Any]], Any]) -> Iterator[None]:
+    """Take questions and call `work` with each, in a thread, while the block runs."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            found = poll()
+            time.sleep(0.005)
+            if found.status_code == 200:
+                work(found.get_json())
+
+    poll()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def answering(service: Service, *frames: Frame) -> AnsweringScheduler:

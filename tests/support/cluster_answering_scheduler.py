@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,6 +39,7 @@ from herodotus_endpoint.api.review_queue import CLUSTER_ANSWER
 from herodotus_record import codec
 from tests.builders import CLUSTER
 from tests.endpoint.service import Service
+from tests.support.answering_scheduler import polling
 from tests.support.answers import a_status, fill
 
 QUEUE = "/ingest/v1/reviews"
@@ -198,21 +197,9 @@ class ClusterAnsweringScheduler:
 
     @contextmanager
     def working(self, work: Callable[[dict[str, Any]], Any] | None = None) -> Iterator[None]:
-        over = threading.Event()
+        def take(question: dict[str, Any]) -> None:
+            self.asked.append(question)
+            (work or self.answer)(question)
 
-        def run() -> None:
-            while not over.is_set():
-                found = self.poll()
-                time.sleep(0.005)
-                if found.status_code == 200:
-                    self.asked.append(found.get_json())
-                    (work or self.answer)(found.get_json())
-
-        self.poll()
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
+        with polling(self.poll, take):
             yield
-        finally:
-            over.set()
-            thread.join()

@@ -36,8 +36,7 @@ class InFlightEvent(NamedTuple):
 class InFlight:
     """The pods in a scheduling or binding cycle, and the cluster events since the oldest of these attempts started."""
 
-    def __init__(self, max_events: int = MAX_EVENTS) -> None:
-        self._max_events = max_events
+    def __init__(self) -> None:
         self._pods: dict[str, tuple[QueuedPod, int]] = {}  # with the position of its start
         self._events: deque[InFlightEvent] = deque()
         self._first = 0  # position of the first event that is kept
@@ -67,7 +66,7 @@ class InFlight:
         if not self._pods:
             return
         self._events.append(InFlightEvent(event, old, new))
-        if len(self._events) > self._max_events:
+        if len(self._events) > MAX_EVENTS:
             self._events.popleft()
             self._first += 1
 

@@ -16,6 +16,7 @@ from tests.cli.scenes import attempts, compared_nodes, compared_pods, explained,
 from tests.cli.service import Service, command, status
 from tests.endpoint.service import Service as Records
 from tests.support.documents import watched_decision
+from tests.support.examples import examples
 from tests.support.screens import SURVEY_SCREENS
 from tests.support.what_if_documents import review_with_victims
 
@@ -25,7 +26,7 @@ UNSAFE += list("\u2028\u2029\ufeff\u200b\u200c\u200d\u200e\u200f\u2060\u061c\u03
 HOSTILE = st.text(st.sampled_from([*UNSAFE, "x", "ü", "漢", " "]), min_size=1, max_size=12)
 FORGED = "\nE0101 forged"
 KEPT = ("kind", "apiVersion", "type", "phase", "state", "status", "evaluation", "uid", "resourceVersion")
-RUNS = settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
+RUNS = settings(deadline=None, max_examples=examples(8), suppress_health_check=list(HealthCheck))
 
 
 def infected(found: Any, text: str, key: str = "") -> Any:

@@ -11,6 +11,7 @@ import pytest
 from werkzeug.routing import Rule
 
 from herodotus_endpoint.access.authentication import SenderAuthenticator
+from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_record.model import Decision, Gap, HighWater, NodeTable, Outcome, Retry
 from tests.builders import CLUSTER, CORDONED, INCARNATION, a_decision, a_table, bound
 from tests.endpoint.reviewer import Reviewer, bearer
@@ -175,8 +176,7 @@ class TestTimes:
         service.stored(rows(a_table(HERE)), decision)
         attempt = service.explain(POD)["attempt"]
         assert attempt["startedAt"] == service.get(f"{SHOP}/decisions")["items"][0]["spec"]["times"]["startedAt"]
-        stored = service.store.reader.decision_of_pod("shop", POD)
-        assert stored is not None
+        (stored,) = service.store.reader.decisions_of_pod(PodIdentity("shop", POD))
         times = stored.decision.times
         assert (times.started_us, times.created_us) == (now_us, now_us - 2_000_000)
         assert stored.decision.retry == Retry("backoff", now_us + 1_000_000, None)
@@ -189,8 +189,7 @@ class TestTimes:
     def test_a_clock_slightly_ahead_is_accepted(self, service: Service) -> None:
         started_us = int(service.clock() * 1e6) + 59_000_000
         service.stored(rows(a_table(HERE)), a_decision(started_us=started_us))
-        stored = service.store.reader.decision_of_pod("shop", POD)
-        assert stored is not None
+        (stored,) = service.store.reader.decisions_of_pod(PodIdentity("shop", POD))
         assert stored.decision.times.started_us == started_us
         assert service.metric("herodotus_ingest_future_times_total") == 0
 
@@ -200,8 +199,7 @@ class TestTimes:
         outcome: Outcome = replace(bound(decision, table), at_us=YEAR_9999_US)
         others = (Gap(INCARNATION, 5, 3, 4, "full", YEAR_9999_US), HighWater(INCARNATION, 6, "before", 1, YEAR_9999_US))
         service.stored(rows(table), decision, outcome, *others)
-        stored = service.store.reader.decision_of_pod("shop", POD)
-        assert stored is not None
+        (stored,) = service.store.reader.decisions_of_pod(PodIdentity("shop", POD))
         assert stored.outcomes[0].at_us == int(service.clock() * 1e6)
         assert service.metric("herodotus_ingest_future_times_total") == 3
 

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from herodotus_endpoint.store import Pruner, PruneResult, RetentionLimits, Store, retention_limits, sqlite_url
 from herodotus_endpoint.store.delta_chains import PARTITION_US
+from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_record import codec
 from herodotus_record.model import Frame
 from tests import postgresql
@@ -82,7 +83,7 @@ def sequences(store: Store) -> list[int]:
     while page := store.listing.decisions([], before, 7):
         before = page[-1].id
         found += [row.sequence for row in page]
-    assert all(store.reader.decision_of_pod("shop", f"p-{s}") for s in found)
+    assert all(store.reader.decisions_of_pod(PodIdentity("shop", f"p-{s}")) for s in found)
     return sorted(found)
 
 

@@ -28,6 +28,7 @@ from herodotus_endpoint.store import (
     sqlite_url,
 )
 from herodotus_endpoint.store.delta_chains import PARTITION_US
+from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.schema import METADATA
 from herodotus_endpoint.store.schema_migration import MIGRATIONS
@@ -110,12 +111,10 @@ def test_a_decision_is_loaded_with_its_outcomes_and_node_table(store: Store) -> 
     outcome = bound(sent[40], TABLE)
     put(store, ROWS, *sent, replace(outcome, sequence=71))
     for decision in sent:
-        found = store.reader.decision_of_pod("shop", decision.pod.name)
-        assert found is not None
+        (found,) = store.reader.decisions_of_pod(PodIdentity("shop", decision.pod.name))
         assert found.decision == decision
         assert found.table.names == TABLE.names
-    found = store.reader.decision_of_pod("shop", "p-41")
-    assert found is not None
+    (found,) = store.reader.decisions_of_pod(PodIdentity("shop", "p-41"))
     assert [o.sequence for o in found.outcomes] == [71]
     assert {row.pod: row.state for row in store.listing.decisions([], None, 100)}["p-41"] == "Bound"
 
@@ -203,7 +202,7 @@ def test_retention_deletes_old_decisions_and_keeps_histories(store: Store, clock
     assert facts is not None
     assert facts.counters[CounterName("considered")] == 153
     put(store, *decisions(1004, 1010))
-    assert all(store.reader.decision_of_pod("shop", f"p-{i}") for i in range(1001, 1011))
+    assert all(store.reader.decisions_of_pod(PodIdentity("shop", f"p-{i}")) for i in range(1001, 1011))
 
 
 def test_retention_deletes_the_oldest_decisions_over_the_size_limit(store: Store, clock: Clock) -> None:
@@ -233,7 +232,7 @@ def test_no_delta_refers_to_a_key_frame_that_another_replica_pruned(
     with other.writer.transaction() as connection:
         connection.execute(sa.text("DELETE FROM decisions"))
     put(one, *decisions(6, 8))
-    assert all(one.reader.decision_of_pod("shop", f"p-{i}") for i in (6, 7, 8))
+    assert all(one.reader.decisions_of_pod(PodIdentity("shop", f"p-{i}")) for i in (6, 7, 8))
 
 
 def test_readiness_requires_a_writable_database(store: Store) -> None:

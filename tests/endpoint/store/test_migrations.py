@@ -22,6 +22,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from herodotus_endpoint.store import Store, StoreError, database_from_url, schema_migration, sqlite_url
+from herodotus_endpoint.store.query_results import PodIdentity
 from herodotus_endpoint.store.schema import USABLE_FROM
 from herodotus_endpoint.store.schema_migration import MIGRATIONS
 from herodotus_record import codec
@@ -85,8 +86,7 @@ def stored(url: str, pod: str, sequence: int) -> list[str]:
         decision = a_decision(pod=pod, sequence=sequence)
         receipt = store.writer.store((f, codec.encode(f)) for f in (TABLE.rows(CLUSTER, INCARNATION), decision))
         assert receipt.decisions == 1
-        found = store.reader.decision_of_pod("shop", pod)
-        assert found is not None
+        (found,) = store.reader.decisions_of_pod(PodIdentity("shop", pod))
         assert found.decision == decision
         return [row.pod for row in reversed(store.listing.decisions([], None, 9))]
     finally:

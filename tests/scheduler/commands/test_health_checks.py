@@ -57,7 +57,7 @@ def faults(health: Health, path: str) -> dict[str, str]:
 
 
 def ready(health: Health) -> bool:
-    return build_summary("readyz", health.readyz, {}).code == 200
+    return build_summary("readyz", health.readyz, {}).status == 200
 
 
 def test_all_checks_succeed_while_the_scheduler_works(health: Health) -> None:

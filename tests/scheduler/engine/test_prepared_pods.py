@@ -22,6 +22,7 @@ from scheduler.engine.plugins.inter_pod_affinity import terms
 from scheduler.engine.records.build import AttemptData, RecordIdentity, build_evaluation_times, decision
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
+from tests.support.examples import examples
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 APPS = ("a", "b", "c")
@@ -93,7 +94,7 @@ def encode(of: Framework, pod: PodInfo, nodes: NodeColumns) -> bytes:
     return codec.encode(replace(decision(data, identity), generation=0))  # which counts changes of the cluster
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(affinity, affinity, st.lists(constraint, max_size=3), placed, placed, st.integers(1, 5))
 def test_the_record_of_a_pod_prepared_in_parts_equals_that_of_an_ordinary_cycle(
     near: dict[str, Any], away: dict[str, Any], spread: list[Any], before: Any, after: Any, steps: int

@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from herodotus_kube.delegated_auth import TTL_S, UserInfo
+from herodotus_serving.messages import Request, RequestHead
 from scheduler.serving.access import RequestAuthorizer, parse_certificate_user
-from scheduler.serving.http import HttpStatusError, StatusRequest
+from scheduler.serving.http import HttpStatusError
 from tests.kube.servers import Json, api_of, status
 from tests.scheduler.serving.token_reviewer import ADA, TokenReviewer
 from tests.support.clock import Clock
@@ -30,13 +31,12 @@ def access(reviewer: TokenReviewer, clock: Clock) -> RequestAuthorizer:
     return RequestAuthorizer(api_of(reviewer), clock=clock)
 
 
-def get(
-    path: str = "/metrics", *, token: str = "", peer: dict[str, Any] | None = None, method: str = "GET"
-) -> StatusRequest:
-    return StatusRequest(method, path, authorization=f"Bearer {token}" if token else "", peer=peer)
+def get(path: str = "/metrics", *, token: str = "", peer: dict[str, Any] | None = None, method: str = "GET") -> Request:
+    head = RequestHead(method, path, [("Authorization", f"Bearer {token}")] if token else [])
+    return Request(head, b"", ("127.0.0.1", 1), ("127.0.0.1", 2), subject=peer or {})
 
 
-def refused(access: RequestAuthorizer, request: StatusRequest) -> tuple[int, str, str]:
+def refused(access: RequestAuthorizer, request: Request) -> tuple[int, str, str]:
     with pytest.raises(HttpStatusError) as raised:
         access.check(request)
     return raised.value.code, raised.value.reason, str(raised.value)

@@ -44,7 +44,7 @@ def test_the_sum_of_checks_lists_each_check(
     checks: list[HealthCheck], query: dict[str, list[str]], code: int, body: str
 ) -> None:
     answer = build_summary("readyz", checks, query)
-    assert (answer.code, answer.body.decode()) == (code, body)
+    assert (answer.status, answer.body.decode()) == (code, body)
     assert b"secret" not in answer.body
 
 
@@ -58,4 +58,4 @@ def test_the_sum_of_checks_lists_each_check(
 )
 def test_single_check_reports_the_cause(check: HealthCheck, code: int, body: str) -> None:
     answer = build_check_response(check)
-    assert (answer.code, answer.body.decode()) == (code, body)
+    assert (answer.status, answer.body.decode()) == (code, body)

@@ -20,11 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from herodotus_kube.published_authorities import AUTHENTICATION_PATH, watch_client_authorities
 from herodotus_serving.certificates import CertificateError, ServingCertificate
+from herodotus_serving.messages import Request, Response
 from herodotus_serving.sockets import ListenError
 from scheduler.live.metrics import SchedulerMetrics
 from scheduler.serving.access import RequestAuthorizer
 from scheduler.serving.health import HealthCheck
-from scheduler.serving.http import StatusRequest, StatusResponse
+from scheduler.serving.http import build_text_response, parse_query
 from scheduler.serving.port import find_key_pair
 from scheduler.serving.routes import Content, StatusRoutes, build_probes
 from scheduler.serving.server import LIMITS, StatusServer
@@ -37,10 +38,12 @@ from tests.support.clock import Clock
 Start = Callable[..., StatusServer]
 
 
-def echo(request: StatusRequest) -> StatusResponse:
+def echo(request: Request) -> Response:
     """Return a response with the user and the request."""
-    subject = dict(pair for part in (request.peer or {}).get("subject", ()) for pair in part)
-    return StatusResponse(200, json.dumps([request.method, request.path, request.query, subject]).encode())
+    parts: Any = request.subject.get("subject", ())
+    subject = dict(pair for part in parts for pair in part)
+    head = request.head
+    return build_text_response(200, json.dumps([head.method, head.path, parse_query(head), subject]))
 
 
 def certificate(
@@ -114,7 +117,7 @@ class TestRequests:
         assert ask(start(), method="PUT", **more).status_code == code
 
     def test_internal_error_answers_500_without_details(self, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
-        def handler(request: StatusRequest) -> StatusResponse:
+        def handler(request: Request) -> Response:
             raise KeyError("secret")
 
         answer = ask(start(handler))
@@ -147,10 +150,10 @@ class TestLimits:
     def test_the_number_of_connections_is_limited(self, start: Start) -> None:
         go_on = threading.Event()
 
-        def slow(request: StatusRequest) -> StatusResponse:
-            if request.path == "/slow":
+        def slow(request: Request) -> Response:
+            if request.head.path == "/slow":
                 go_on.wait(60)
-            return StatusResponse(200, b"ok")
+            return build_text_response(200, "ok")
 
         server, answers = start(slow, connections=2), []
         threads = [threading.Thread(target=lambda: answers.append(ask(server, "/slow").status_code)) for _ in range(2)]

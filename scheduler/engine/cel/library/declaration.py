@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from scheduler.engine.cel import types
+from scheduler.engine.cel.errors import CelRuntimeError
 from scheduler.engine.cel.types import Type
 from scheduler.engine.cel.values import Value
 
@@ -111,3 +112,16 @@ def parse_type(text: str) -> Type:
     if "." in name:
         return Type(types.Kind.STRUCT, name)
     return _NAMED[name]
+
+
+def is_parsed_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return the function that says whether `parse` accepts a text, instead of raising a CelRuntimeError."""
+
+    def is_parsed(text: str) -> bool:
+        try:
+            parse(text)
+        except CelRuntimeError:
+            return False
+        return True
+
+    return is_parsed

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from scheduler.engine.cel.errors import CelRuntimeError
-from scheduler.engine.cel.library.declaration import Overload, declare
+from scheduler.engine.cel.library.declaration import Overload, declare, is_parsed_by
 from scheduler.engine.cel.library.gotext import quote, require_uint
 from scheduler.engine.cel.values import OpaqueValue
 from scheduler.engine.objects.quantity import Quantity, fits_int64
@@ -30,14 +30,6 @@ def parse_quantity(text: str) -> Quantity:
         return Quantity.parse(text)
     except ValueError:
         raise CelRuntimeError(_WRONG_SUFFIX) from None
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except CelRuntimeError:
-        return False
-    return True
 
 
 def _compare(one: Quantity, two: Quantity) -> int:
@@ -185,7 +177,7 @@ def _compare_versions(one: Version, two: Version) -> int:
 
 QUANTITY: Final[tuple[Overload, ...]] = (
     declare("quantity", "string_to_quantity", "(string) -> quantity", parse_quantity),
-    declare("isQuantity", "is_quantity_string", "(string) -> bool", _is_quantity),
+    declare("isQuantity", "is_quantity_string", "(string) -> bool", is_parsed_by(parse_quantity)),
     declare("sign", "quantity_sign", "(quantity) -> int", _sign),
     declare(
         "isGreaterThan", "quantity_is_greater_than", "quantity.(quantity) -> bool", lambda a, b: _compare(a, b) > 0

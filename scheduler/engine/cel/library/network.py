@@ -10,7 +10,7 @@ from urllib.parse import quote as escape_url
 from urllib.parse import unquote
 
 from scheduler.engine.cel.errors import CelRuntimeError, no_such_overload
-from scheduler.engine.cel.library.declaration import Overload, declare
+from scheduler.engine.cel.library.declaration import Overload, declare, is_parsed_by
 from scheduler.engine.cel.library.gotext import quote
 from scheduler.engine.cel.values import OpaqueValue
 
@@ -166,14 +166,6 @@ def _ip(text: str) -> IpValue:
     return IpValue(address)
 
 
-def _is_ip(text: str) -> bool:
-    try:
-        _ip(text)
-    except CelRuntimeError:
-        return False
-    return True
-
-
 def _is_canonical(text: str) -> bool:
     return str(_ip(text).address) == text
 
@@ -219,14 +211,6 @@ def _cidr(text: str) -> CidrValue:
     if _is_mapped(address):
         raise CelRuntimeError(f"{failed}IPv4-mapped IPv6 address {quote(text)} is not allowed")
     return CidrValue(address, int(bits))
-
-
-def _is_cidr(text: str) -> bool:
-    try:
-        _cidr(text)
-    except CelRuntimeError:
-        return False
-    return True
 
 
 def _contains_ip(block: CidrValue, value: IpValue) -> bool:
@@ -322,14 +306,6 @@ def _check_host(text: str, host: str) -> None:
         raise _url_failure(text, f"invalid port {quote(':' + port.lstrip(':'))} after host")
 
 
-def _is_url(text: str) -> bool:
-    try:
-        parse_url(text)
-    except CelRuntimeError:
-        return False
-    return True
-
-
 def _hostname(url: UrlValue) -> str:
     match = _HOST.fullmatch(url.host)
     assert match is not None
@@ -370,7 +346,7 @@ URLS: Final[tuple[Overload, ...]] = (
     declare("getPort", "url_get_port", "url.() -> string", _port),
     declare("getEscapedPath", "url_get_escaped_path", "url.() -> string", _escaped_path),
     declare("getQuery", "url_get_query", "url.() -> map(string,list(string))", _query),
-    declare("isURL", "is_url_string", "(string) -> bool", _is_url),
+    declare("isURL", "is_url_string", "(string) -> bool", is_parsed_by(parse_url)),
 )
 IPS: Final[tuple[Overload, ...]] = (
     declare("ip", "string_to_ip", "(string) -> ip", _ip),
@@ -381,7 +357,7 @@ IPS: Final[tuple[Overload, ...]] = (
     declare("isLinkLocalMulticast", "ip_is_link_local_multicast", "ip.() -> bool", _is_link_local_multicast),
     declare("isLinkLocalUnicast", "ip_is_link_local_unicast", "ip.() -> bool", lambda v: v.address.is_link_local),
     declare("isGlobalUnicast", "ip_is_global_unicast", "ip.() -> bool", _is_global_unicast),
-    declare("isIP", "is_ip", "(string) -> bool", _is_ip),
+    declare("isIP", "is_ip", "(string) -> bool", is_parsed_by(_ip)),
     declare("string", "ip_to_string", "(ip) -> string", str),
 )
 CIDRS: Final[tuple[Overload, ...]] = (
@@ -395,6 +371,6 @@ CIDRS: Final[tuple[Overload, ...]] = (
     declare("ip", "cidr_ip", "cidr.() -> ip", lambda block: IpValue(block.address)),
     declare("prefixLength", "cidr_prefix_length", "cidr.() -> int", lambda block: block.prefix),
     declare("masked", "cidr_masked", "cidr.() -> cidr", _masked),
-    declare("isCIDR", "is_cidr", "(string) -> bool", _is_cidr),
+    declare("isCIDR", "is_cidr", "(string) -> bool", is_parsed_by(_cidr)),
     declare("string", "cidr_to_string", "(cidr) -> string", str),
 )

@@ -19,6 +19,7 @@ from scheduler.engine.framework.events import ActionType, ClusterEvent, EventRes
 from scheduler.engine.objects.pod import PodInfo
 from tests.scheduler.backend.queue.queues import Asks, a_queue, add, on
 from tests.scheduler.builders import PodBuilder, make_node, make_pod
+from tests.support.examples import examples
 
 EVENTS = [
     ClusterEvent.NODE_ADD,
@@ -250,4 +251,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestQueueMachine.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

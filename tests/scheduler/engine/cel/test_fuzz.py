@@ -22,6 +22,7 @@ from scheduler.engine.cel import CelDevice, CelError, CelRuntimeError, compile_s
 from scheduler.engine.cel.selector import MAX_LENGTH
 from tests.golden.cel.record import recorded_expressions
 from tests.scheduler.engine.cel.typed_generator import TypedGenerator
+from tests.support.examples import examples
 
 EXAMPLES: Final = int(os.environ.get("HERODOTUS_FUZZ_EXAMPLES", "60"))
 EACH: Final = 50  # expressions of an example
@@ -211,7 +212,7 @@ def peak_kib_before() -> int:
 
 
 @given(st.integers(0, 2**64 - 1))
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=examples(EXAMPLES), deadline=None)
 def test_any_expression_on_any_device_ends_with_a_result_or_its_own_error(peak_kib_before: int, seed: int) -> None:
     run_seed(seed)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak_kib_before

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.cel import CelDevice, CelError, CelRuntimeError, compile_selector
 from scheduler.engine.cel.selector import MAX_LENGTH, _selectors
+from tests.support.examples import examples
 
 LIMIT_S = 20.0  # the cost limit allows a million steps, which take seconds where the machine is busy
 DEVICE = CelDevice("d", {"s": {"string": "a" * 64}, "i": {"int": (1 << 63) - 1}}, {"c": {"value": "1"}})
@@ -33,13 +34,13 @@ def run(expression: str) -> None:
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_text(expression: str) -> None:
     run(expression)
 
 
 @given(st.lists(st.sampled_from(ALL_WORDS), max_size=40).map(" ".join))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_any_sequence_of_words(expression: str) -> None:
     run(expression)
 
@@ -52,7 +53,7 @@ def test_any_sequence_of_words(expression: str) -> None:
     st.sampled_from(("", "1", "true", "x")),
     st.sampled_from(("", ")", "]", "}", " : 1")),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_deep_nesting(opening: str, depth: int, middle: str, closing: str) -> None:
     run((opening * depth + middle + closing * depth)[:MAX_LENGTH])
 

@@ -24,6 +24,7 @@ from scheduler.engine.columns.order import VisitOrder
 from scheduler.engine.objects.pod import HostPort
 from scheduler.engine.objects.requests import CPU, MEMORY
 from tests.scheduler.builders import GIB, MIB, NodeBuilder, PodBuilder, columns_of, make_node, make_pod
+from tests.support.examples import examples
 
 NAMES = ("n1", "n2", "n3", "n4")
 LABELS = ("disk", "topology.kubernetes.io/zone")
@@ -139,7 +140,7 @@ def facts(columns: NodeColumns) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps)
 def test_any_sequence_of_changes_equals_starting_afresh(sequence: list[Step]) -> None:
     world = ColumnsBesideFacts()
@@ -148,7 +149,7 @@ def test_any_sequence_of_changes_equals_starting_afresh(sequence: list[Step]) ->
     assert facts(world.columns) == facts(world.rebuilt())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps)
 def test_slots_are_stable_reused_and_never_shared(sequence: list[Step]) -> None:
     world = ColumnsBesideFacts()
@@ -172,7 +173,7 @@ def test_slots_are_stable_reused_and_never_shared(sequence: list[Step]) -> None:
         assert not any(world.columns.allocatable(r)[~world.columns.live].any() for r in RESOURCES)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps)
 def test_every_changed_row_is_reported_with_its_generation(sequence: list[Step]) -> None:
     world = ColumnsBesideFacts()
@@ -201,7 +202,7 @@ def test_every_changed_row_is_reported_with_its_generation(sequence: list[Step])
         assert columns.take_changed_slots() == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(steps)
 def test_nodes_are_visited_zones_in_turn_in_order_of_arrival(sequence: list[Step]) -> None:
     world = ColumnsBesideFacts()

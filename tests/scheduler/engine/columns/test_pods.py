@@ -13,6 +13,7 @@ from scheduler.engine.columns.pods import PodRows
 from scheduler.engine.objects.selectors import label_selector_matches
 from scheduler.engine.objects.types import LabelSelector
 from tests.scheduler.builders import PodBuilder, columns_of, expression, make_node, make_pod
+from tests.support.examples import examples
 
 VALUES = ("", "x", "y")
 SELECTORS = [
@@ -69,7 +70,7 @@ def facts(columns: NodeColumns) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(steps)
 def test_any_sequence_of_changes_equals_starting_afresh(sequence: list[Any]) -> None:
     columns, running = columns_of([make_node("a"), make_node("b")]), dict[int, PodBuilder]()

@@ -16,6 +16,7 @@ from scheduler.engine.columns import NodeColumns, tallies
 from scheduler.engine.columns.tallies import CountedPod, PodWeights, Tallies
 from scheduler.engine.objects.types import LabelSelector
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
+from tests.support.examples import examples
 
 QUESTIONS = [
     (LabelSelector(match_labels={"app": app} if app else None), namespaces, staying)
@@ -89,7 +90,7 @@ def node(name: str, zone: str, cordoned: bool) -> NodeBuilder:
     return made.cordoned() if cordoned else made
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(steps, st.sampled_from([2, 1024]))
 def test_a_tally_is_what_counting_anew_finds(steps: list[Any], journal: int) -> None:
     """Also where the journal is too short for what happened in between, and nodes come later than their pods."""

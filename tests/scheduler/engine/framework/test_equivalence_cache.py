@@ -36,6 +36,7 @@ from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import PreFilters, framework, run, text
 from tests.scheduler.engine.framework.plugins import Scores as PlainScores
+from tests.support.examples import examples
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -304,7 +305,7 @@ class Herd(RuleBasedStateMachine):
 
 
 TestRecalledIsFresh = Herd.TestCase
-TestRecalledIsFresh.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestRecalledIsFresh.settings = settings(max_examples=examples(50), stateful_step_count=30, deadline=None)
 
 
 class Rows:

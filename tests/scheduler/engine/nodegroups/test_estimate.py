@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from herodotus_answers.node_groups import NodeEstimate
 from tests.scheduler.engine.nodegroups.objects import ask, daemon_set, grouped, machine_deployment
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod
+from tests.support.examples import examples
 
 Json = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -72,7 +73,7 @@ def test_no_pod_is_evicted_for_an_estimate() -> None:
     assert (found["nodes"], found["onPresentNodes"]) == (1, 0)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.lists(st.integers(1, 4000), max_size=12))
 def test_no_node_is_added_without_need(amounts: list[int]) -> None:
     (found,) = estimates(

@@ -32,6 +32,7 @@ from scheduler.engine.plugins.default_preemption import DefaultPreemption, Defau
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PodBuilder, columns_of, make_node, make_pod
 from tests.scheduler.engine.framework.plugins import framework, run, text
+from tests.support.examples import examples
 
 
 class WhenEmpty:
@@ -254,7 +255,7 @@ class PreemptionCluster:
         self.objects.set(convert(budget, PodDisruptionBudget))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_cached_dry_run_equals_a_new_one(seed: int) -> None:
     """Whatever happened: the candidates, their victims and the choice are those of a framework that saw nothing."""
     cluster = PreemptionCluster(seed)

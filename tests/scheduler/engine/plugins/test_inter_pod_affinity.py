@@ -19,6 +19,7 @@ from scheduler.engine.objects.types import Namespace
 from scheduler.engine.plugins.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod
+from tests.support.examples import examples
 
 Json = dict[str, Any]
 
@@ -389,13 +390,13 @@ class Model:
         return [sum(points.get(pair, 0) for pair in self.labels[n].items()) for n in feasible] if points else None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(clusters(), pods("new"))
 def test_filter_equals_a_walk_over_nodes_and_pods(cluster: Cluster, pod: PodBuilder) -> None:
     assert verdicts(pod, columns_of(*cluster)) == Model(cluster, pod).verdicts()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(clusters(), pods("new"), st.data())
 def test_scores_equal_a_walk_over_nodes_and_pods(cluster: Cluster, pod: PodBuilder, data: st.DataObject) -> None:
     model = Model(cluster, pod)
@@ -410,7 +411,7 @@ def test_scores_equal_a_walk_over_nodes_and_pods(cluster: Cluster, pod: PodBuild
         assert found == (raw, points)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(clusters(), pods("new"), st.data())
 def test_a_pod_tried_on_or_off_a_node_equals_counting_anew(
     cluster: Cluster, pod: PodBuilder, data: st.DataObject

@@ -26,6 +26,7 @@ from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread, PodT
 from scheduler.engine.rules import DEFAULT_RULES
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import PodBuilder, columns_of, expression, make_node, make_pod
+from tests.support.examples import examples
 
 HOST = "kubernetes.io/hostname"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -86,7 +87,7 @@ def group_of(pod: PodBuilder) -> TermGroup:
     return IncomingTermsCache(ClusterObjects()).get(pod.info(), DEFAULT_RULES).preferred[HOST]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(selectors, min_size=1, max_size=9), st.lists(labels, max_size=8), st.lists(labels, max_size=8))
 def test_terms_counted_together_and_in_parts_give_the_sum_of_each(
     described: list[Any], before: list[dict[str, str]], after: list[dict[str, str]]

@@ -31,6 +31,7 @@ from tests.scheduler.storage import (
     volume,
     with_volumes,
 )
+from tests.support.examples import examples
 
 TOO_MANY = "volume-limit"
 
@@ -321,7 +322,7 @@ def changes(draw: st.DrawFn) -> tuple[str, Any]:
     return what, objects.get(what, (name, host))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(steps=st.lists(changes(), max_size=25), checked=st.lists(st.booleans(), min_size=25, max_size=25))
 def test_cached_counts_equal_a_new_count(steps: list[tuple[str, Any]], checked: list[bool]) -> None:
     cluster = ClusterWithObjects(*[obj for name in NAMES for obj in bound(name)], storage_class())

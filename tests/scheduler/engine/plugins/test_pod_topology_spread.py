@@ -20,6 +20,7 @@ from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController
 from scheduler.engine.plugins.pod_topology_spread import PodTopologySpread, PodTopologySpreadArgs
 from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod
+from tests.support.examples import examples
 
 Json = dict[str, Any]
 
@@ -526,7 +527,7 @@ class Model:
         return [r or 0 for r in raw], [0 if r is None else e for r, e in zip(raw, even, strict=True)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(clusters(), newcomers())
 def test_filter_equals_a_walk_over_nodes_and_pods(cluster: Cluster, pod: PodBuilder) -> None:
     model = Model(cluster, pod, HARD)
@@ -534,7 +535,7 @@ def test_filter_equals_a_walk_over_nodes_and_pods(cluster: Cluster, pod: PodBuil
     assert verdicts(pod, columns_of(*cluster)) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(clusters(), newcomers(), st.data())
 def test_scores_equal_a_walk_over_nodes_and_pods(cluster: Cluster, pod: PodBuilder, data: st.DataObject) -> None:
     model = Model(cluster, pod, SOFT)
@@ -542,7 +543,7 @@ def test_scores_equal_a_walk_over_nodes_and_pods(cluster: Cluster, pod: PodBuild
     assert scores(pod, columns_of(*cluster), feasible) == model.scores(feasible)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(clusters(), newcomers(), st.data())
 def test_a_pod_tried_on_or_off_a_node_equals_counting_anew(
     cluster: Cluster, pod: PodBuilder, data: st.DataObject

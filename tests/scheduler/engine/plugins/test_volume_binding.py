@@ -42,6 +42,7 @@ from tests.scheduler.storage import (
     volume,
     with_volumes,
 )
+from tests.support.examples import examples
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 IN_ZONE_A = term(expression(ZONE, "In", "a"))
@@ -552,7 +553,7 @@ CAPACITIES = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(data=st.data())
 def test_the_verdicts_are_those_of_a_walk_over_nodes(data: st.DataObject) -> None:
     have = [data.draw(volumes(f"v{i}")) for i in range(data.draw(st.integers(0, 4)))]

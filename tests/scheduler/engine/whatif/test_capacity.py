@@ -11,6 +11,7 @@ from herodotus_answers.cluster_review import Capacity, ClusterReviewStatus, Cons
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid, random_clusters
+from tests.support.examples import examples
 
 Json = dict[str, Any]
 NODES = [a_node("n0"), a_node("n1", cpu="2"), a_node("n2", taints=[{"key": "gpu", "effect": "NoSchedule"}])]
@@ -80,7 +81,7 @@ def test_what_keeps_a_node_is_named() -> None:
     assert kept["n1"] == {"shop/bare": "cannot delete Pods that declare no controller (use --force to override)"}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(random_clusters())
 def test_failed_trials_change_nothing(objects: list[Json]) -> None:
     state = a_state(objects)

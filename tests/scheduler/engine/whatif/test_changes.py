@@ -34,6 +34,7 @@ from tests.scheduler.engine.whatif.clusters import (
     review,
 )
 from tests.support.answers import as_json
+from tests.support.examples import examples
 
 
 def moves(status: ClusterReviewStatus) -> dict[str, str]:
@@ -290,7 +291,7 @@ def count_fates(status: ClusterReviewStatus) -> Counter[str]:
     return Counter(f"{p['namespace']}/{p['name']}/{fate}" for name, fate in fates.items() for p in lists[name])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(random_clusters(), st.lists(CHANGES, min_size=1, max_size=4))
 def test_no_pod_is_lost_or_counted_twice(objects: list[dict[str, Any]], changes: list[Change]) -> None:
     state = a_state(objects)
@@ -326,7 +327,7 @@ CANCELLING: list[list[Change]] = [
 ]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(random_clusters(), st.sampled_from(CANCELLING))
 def test_changes_that_cancel_out_leave_the_present_state(objects: list[dict[str, Any]], changes: list[Change]) -> None:
     """Without pending pods, which a change in between may help."""
