@@ -128,8 +128,9 @@ def filled(ways: ThreeWays, namespace: str) -> ThreeWays:
 def without_records(explanation: Json) -> Json:
     """Return what an explanation says about the decision, without what identifies the process and its record.
 
-    When a pod is bound, a real API server labels it with the zone of its node.
+    When a pod is bound, a real API server labels it with the zone of its node. Local mode says when it evaluates.
     """
+    explanation["headline"] = explanation["headline"].replace(". Evaluated now:", ":")
     labels = explanation["pod"]["labels"]
     explanation["pod"]["labels"] = {k: v for k, v in labels.items() if not k.startswith("topology.kubernetes.io/")}
     return {key: value for key, value in explanation.items() if key not in OF_THE_RECORD}
