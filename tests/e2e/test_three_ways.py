@@ -130,7 +130,7 @@ def without_records(explanation: Json) -> Json:
 
     When a pod is bound, a real API server labels it with the zone of its node. Local mode says when it evaluates.
     """
-    explanation["headline"] = explanation["headline"].replace(". Evaluated now:", ":")
+    explanation = json.loads(json.dumps(explanation).replace(". Evaluated now:", ":"))
     labels = explanation["pod"]["labels"]
     explanation["pod"]["labels"] = {k: v for k, v in labels.items() if not k.startswith("topology.kubernetes.io/")}
     return {key: value for key, value in explanation.items() if key not in OF_THE_RECORD}
