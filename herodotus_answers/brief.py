@@ -415,6 +415,11 @@ _READERS: Final[Mapping[str, Callable[[Answer], _Cause]]] = {
     "PendingPods": _read_pending,
     "WorkloadPlacement": lambda answer: {**_read_workload(answer), **_read_state(answer)},
     "PodGroupPlacement": _read_group,
+    "UndecidedPodGroup": lambda answer: {
+        "about": "PodGroup",
+        "headline": answer["headline"],
+        "code": "not-decided",
+    },
     "PlacementReview": _read_placement_review,
     "PodHistory": _read_pod_history,
     "ClusterReview": _read_cluster_review,

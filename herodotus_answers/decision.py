@@ -376,7 +376,7 @@ def _suggestion(s: Suggestion) -> Json:
         {"code": change.code, "params": dict(change.params), "sentence": suggestions.format_change(s, change)}
         for change in s.changes
     ]
-    return {"node": s.node, "changes": changes, "patch": s.patch, "checked": s.is_checked}
+    return {"node": s.node, "changes": changes, "patch": s.patch, "checked": s.is_checked, "helps": s.helps}
 
 
 def _verdict(v: Verdict, scheduler: SchedulerInfo) -> Json:

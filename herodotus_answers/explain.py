@@ -120,10 +120,11 @@ class RejectionKind(NamedTuple):
 class Margin:
     """The lead of the best node over the next one, in points: the total, and the share of each plugin.
 
-    `runner_up` is the slot (row index) of the next node.
+    `best` and `runner_up` are the slots (row indices) of the two nodes.
     """
 
-    runner_up: int  # slot
+    best: int
+    runner_up: int
     points: int
     shares: Shares
 
@@ -208,7 +209,7 @@ def compute_margin(decision: Decision) -> Margin | None:
     if len(order) < 2:
         return None
     best, next_ = order
-    return Margin(next_, decision.totals[best] - decision.totals[next_], compare_scores(decision, best, next_))
+    return Margin(best, next_, decision.totals[best] - decision.totals[next_], compare_scores(decision, best, next_))
 
 
 def compare_scores(decision: Decision, slot: int, other: int) -> Shares:

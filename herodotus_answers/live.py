@@ -115,6 +115,16 @@ class PodCondition(TypedDict):
     at: Annotated[str | None, "Time since when it has this status; null if unknown."]
 
 
+class QueuePlace(TypedDict):
+    """Place of a waiting pod among those of its scheduler, by priority and age."""
+
+    position: Annotated[int | None, "Place, from 1; null if the other pods are not known."]
+    waiting: Annotated[int | None, "Number of pods that wait for the scheduler; null if not known."]
+    ahead: Annotated[list[str], "The first pods ahead of it, as NAMESPACE/NAME."]
+    neglected: Annotated[bool, "Whether the scheduler runs and has not tried the pod when its record says it was due."]
+    text: Annotated[str, "All of it in one sentence."]
+
+
 class LivePod(Live):
     """What the API server knows now about the pod of an answer."""
 
@@ -132,6 +142,7 @@ class LivePod(Live):
             "The pod that has the name now; `state` and `queue` are about it.",
         ]
     ]
+    place: NotRequired[Annotated[QueuePlace, "Place of a waiting pod in its scheduler's queue; absent if unknown."]]
     queue: NotRequired[
         Annotated[
             BatchQueue,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         LiveWorkload,
         PodCondition,
         PodWithoutDecision,
+        QueuePlace,
         UntriedPod,
         ZonePods,
     )
@@ -69,6 +70,7 @@ def build_live_pod(
     pod: Json | None = None,
     state: LiveState | None = None,
     replaced_by: PodWithoutDecision | None = None,
+    place: QueuePlace | None = None,
     queue: BatchQueue | None = None,
     node_groups: PodNodeGroups | None = None,
     reports: Sequence[AutoscalerReport] = (),
@@ -87,6 +89,8 @@ def build_live_pod(
         live["state"] = state
     if replaced_by is not None:
         live["replacedBy"] = replaced_by
+    if place is not None:
+        live["place"] = place
     if queue is not None:
         live["queue"] = queue
     if node_groups is not None:

@@ -52,6 +52,7 @@ from herodotus_answers.node_results import (
 from herodotus_answers.pod_group import FEW_MEMBERS
 from herodotus_answers.preemptions import PreemptionEntry
 from herodotus_answers.pruned import Pruned, build_pruned, describe_kept, find_slot
+from herodotus_answers.score_differences import ScoreDifference, explain_margin
 from herodotus_answers.spread import SpreadDomains, build_spread_domains
 from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record import notes, reasons
@@ -184,6 +185,8 @@ class ScoreMargin(TypedDict):
     points: Annotated[int, "Difference of their totals."]
     runnerUp: Annotated[str, "The next best node."]
     shares: Annotated[dict[str, int], "Share of each score plugin in the difference, in weighted points."]
+    best: Annotated[str, "The best node."]
+    reasons: Annotated[list[ScoreDifference], "What made up the scores that differ, as far as the record tells."]
 
 
 class PluginResult(TypedDict):
@@ -593,7 +596,13 @@ def _margin(decision: Decision, table: NodeTable) -> ScoreMargin | None:
     margin = compute_margin(decision)
     if margin is None:
         return None
-    return {"points": margin.points, "runnerUp": table.names[margin.runner_up], "shares": dict(margin.shares)}
+    return {
+        "points": margin.points,
+        "runnerUp": table.names[margin.runner_up],
+        "shares": dict(margin.shares),
+        "best": table.names[margin.best],
+        "reasons": explain_margin(decision, table, margin) if margin.points else [],
+    }
 
 
 def _filters(decision: Decision) -> list[FilterCounts]:

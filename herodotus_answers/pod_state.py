@@ -229,7 +229,7 @@ def _find_not_tried(pod: Json, causes: list[LiveCause], objects: ClusterObjects,
 
 def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: ClusterObjects, now: datetime) -> LiveCause:
     """Return why a scheduler has not tried a pod, by its Lease and by what it did with other pods."""
-    lease, is_known = _find_lease(scheduler, objects)
+    lease, is_known = find_lease(scheduler, objects)
     listed = objects.list_objects("Pod")
     if listed.missing:
         listed = objects.list_objects("Pod", pod["metadata"]["namespace"])
@@ -243,7 +243,7 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
     others = f"; {untried - 1} other pods of it are untried too" if untried > 1 else ""
     if lease is not None:
         name = f"{lease['metadata']['namespace']}/{lease['metadata']['name']}"
-        renewed, left = lease["spec"].get("renewTime"), _read_lease_left(lease, now)
+        renewed, left = lease["spec"].get("renewTime"), read_lease_left(lease, now)
         holder = lease["spec"].get("holderIdentity") or "nobody"
         ago = format_ago(renewed, now)
         if left is not None and left < 0:
@@ -279,7 +279,7 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
         look = "kubectl get pods -n kube-system -l component=kube-scheduler"
         source = "Leases, Pod status.conditions"
         return make_cause("scheduler-silent", text, source, remedies=[remedy], inspect=look)
-    if _find_lease(DEFAULT_SCHEDULER, objects)[0] is not None:
+    if find_lease(DEFAULT_SCHEDULER, objects)[0] is not None:
         names = sorted({*names, DEFAULT_SCHEDULER})
     known = f"; schedulers seen: {', '.join(names)}" if names else "; no other scheduler is seen either"
     where = "no Lease has its name" if is_known else "Leases cannot be read"
@@ -288,7 +288,7 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
     return make_cause("scheduler-unknown", text, "spec.schedulerName, Leases, Pod status.conditions", remedies=remedies)
 
 
-def _find_lease(scheduler: str, objects: ClusterObjects) -> tuple[Json | None, bool]:
+def find_lease(scheduler: str, objects: ClusterObjects) -> tuple[Json | None, bool]:
     """Return the Lease of a scheduler, or None; and whether Leases could be read."""
     if scheduler == DEFAULT_SCHEDULER:
         lookup = objects.get("Lease", _DEFAULT_LEASE[1], _DEFAULT_LEASE[0])
@@ -300,7 +300,7 @@ def _find_lease(scheduler: str, objects: ClusterObjects) -> tuple[Json | None, b
     return lookup.object, False
 
 
-def _read_lease_left(lease: Json, now: datetime) -> float | None:
+def read_lease_left(lease: Json, now: datetime) -> float | None:
     """Return for how many seconds a Lease is valid, negative if it has expired; None if that is not known."""
     renewed, duration = parse_time(lease["spec"].get("renewTime")), lease["spec"].get("leaseDurationSeconds")
     if renewed is None or duration is None:

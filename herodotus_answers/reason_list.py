@@ -21,7 +21,7 @@ from herodotus_answers.declare import Page
 from herodotus_answers.plugin_reference import PLUGINS
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION
-from herodotus_record.reason_parameters import PARAMETERS
+from herodotus_record.reason_parameters import PARAMETERS, SCORE_PARAMETERS, ReasonParameter
 
 STATES: Final[Mapping[str, str]] = {**live_codes.STATES, **workload_codes.STATES}
 CAUSES: Final[Mapping[str, str]] = {**live_codes.CAUSES, **workload_codes.CAUSES}
@@ -109,6 +109,14 @@ class PublishedReason(TypedDict):
     stages: Annotated[list[str], "Stages at which it excludes nodes, as in scheduler-library's NodeExclusion."]
 
 
+class PublishedScoreReason(TypedDict):
+    """What made up a part of a score."""
+
+    code: Annotated[str, "Stable code."]
+    text: Annotated[str, "It in words, with parameters in braces."]
+    params: Annotated[list[PublishedParameter], "Parameters that it has."]
+
+
 class PublishedOutcome(TypedDict):
     """What an answer has in place of a reason: an outcome, a state, or the cause of a state."""
 
@@ -134,6 +142,7 @@ class ReasonList(Page):
     states: Annotated[list[PublishedOutcome], "States of pods and workloads (`live.state.code`)."]
     causes: Annotated[list[PublishedOutcome], "Causes of states (`live.state.causes[].code`)."]
     changes: Annotated[list[PublishedChange], "Kinds of changes that suggestions have."]
+    scores: Annotated[list[PublishedScoreReason], "What made up scores (`margin.reasons[]`)."]
 
 
 def build_reason_list() -> ReasonList:
@@ -148,6 +157,10 @@ def build_reason_list() -> ReasonList:
         "states": _list_codes(STATES),
         "causes": _list_codes(CAUSES),
         "changes": [{"code": code, "text": text} for code, text in reasons.CHANGES.items()],
+        "scores": [
+            {"code": code, "text": text, "params": _list_parameters(SCORE_PARAMETERS[code])}
+            for code, text in reasons.SCORES.items()
+        ],
     }
 
 
@@ -172,12 +185,14 @@ def _describe(code: str) -> PublishedReason:
         "earlierSentences": [
             {"before": str(since), "sentence": sentence} for of, since, sentence in reasons.EARLIER if of == code
         ],
-        "params": [
-            {"name": name, "meaning": p.meaning, "unit": p.unit or None} for name, p in PARAMETERS.get(code, {}).items()
-        ],
+        "params": _list_parameters(PARAMETERS.get(code, {})),
         "possibleChanges": wording.list_remedies(code),
         "stages": list(list_stages(code)),
     }
+
+
+def _list_parameters(declared: Mapping[str, ReasonParameter]) -> list[PublishedParameter]:
+    return [{"name": name, "meaning": p.meaning, "unit": p.unit or None} for name, p in declared.items()]
 
 
 def _find_plugin(code: str) -> str | None:

@@ -79,6 +79,9 @@ class SuggestedChange(Change):
     rollsOut: Annotated[list[str], "Owners that replace all their pods after the command, as KIND/NAME."]
     rights: Annotated[list[Right], "Rights that the command needs."]
     checked: Annotated[bool, "Whether the pod with the changes passed all filters on the snapshot of the attempt."]
+    helps: Annotated[
+        int, "Number of other waiting pods of which each alone would fit there with the same changes, as far as known."
+    ]
 
 
 class TemplateOwner(NamedTuple):
@@ -134,6 +137,7 @@ def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChange:
         "rollsOut": ["/".join(owner)] if command and _rolls_out(owner, suggestion) else [],
         "rights": [] if command is None else _list_rights(pod, owner, suggestion, deletes),
         "checked": suggestion.is_checked,
+        "helps": suggestion.helps,
     }
 
 

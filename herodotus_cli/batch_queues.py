@@ -17,7 +17,7 @@ and scheduling.x-k8s.io/v1alpha1 with earlier names in scheduler-plugins pkg/cos
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from herodotus_cli.errors import CliError, ServerError
@@ -57,6 +57,41 @@ def read_queue(pod: Json, get: Get) -> BatchQueue | None:
         return _read_volcano(metadata["namespace"], group, _Reader(get))
     label = next((label for label in _COSCHEDULING if (metadata.get("labels") or {}).get(label)), None)
     return None if label is None else _read_coscheduling(pod, label, _Reader(get))
+
+
+class GroupObjects(NamedTuple):
+    """What objects say about a group: its queue, None if no batch system has it, its pods, and what was not read."""
+
+    queue: BatchQueue | None
+    pods: list[Json]
+    notes: list[str]
+
+
+def read_group(namespace: str, name: str, get: Get) -> GroupObjects | None:
+    """Return what the objects of a group say, of whatever system the group is; None if nothing of that name is found.
+
+    A group is known by its PodGroup, of Volcano or coscheduling, or by the pods that name it.
+    """
+    reader = _Reader(get)
+    path = api_paths.namespaced("/api/v1", namespace, "pods")
+    pods = [pod for pod in reader.list(path, "pods of the namespace") or () if _has_not_ended(pod)]
+
+    def select(names: Callable[[Json], Any]) -> list[Json]:
+        return [pod for pod in pods if names(pod) == name]
+
+    kueue = select(lambda pod: (pod["metadata"].get("labels") or {}).get(_KUEUE_GROUP))
+    if kueue:
+        return GroupObjects(_read_kueue(kueue[0], reader), kueue, [])
+    volcano = select(lambda pod: (pod["metadata"].get("annotations") or {}).get(_VOLCANO_GROUP))
+    if volcano or reader.probe(api_paths.namespaced(_VOLCANO_API, namespace, "podgroups", name)):
+        return GroupObjects(_read_volcano(namespace, name, reader), volcano, [])
+    for label, root in _COSCHEDULING.items():
+        members = select(lambda pod, label=label: (pod["metadata"].get("labels") or {}).get(label))  # type: ignore[misc]
+        if members or (root and reader.probe(api_paths.namespaced(root, namespace, "podgroups", name))):
+            group: Json = {"metadata": {"namespace": namespace, "labels": {label: name}}}
+            return GroupObjects(_read_coscheduling(members[0] if members else group, label, reader), members, [])
+    own = select(lambda pod: ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName"))
+    return GroupObjects(None, own, reader.notes) if own else None
 
 
 class _Reader:
@@ -265,18 +300,18 @@ def _read_coscheduling(pod: Json, label: str, reader: _Reader) -> BatchQueue:
 
 def _count_members(pods: list[Json], minimum: int | None) -> str:
     """Return how many pods of a group exist, of those that it needs, and how many have a node."""
-    present = [
-        pod
-        for pod in pods
-        if not pod["metadata"].get("deletionTimestamp")
-        and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
-    ]
+    present = [pod for pod in pods if _has_not_ended(pod)]
     placed = sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in present)
     nodes = f"{placed} of them {'has' if placed == 1 else 'have'} a node"
     if minimum is None:
         return f"{len(present)} pods of the group exist; {nodes}"
     only = "only " if len(present) < minimum else ""
     return f"{only}{len(present)} of the {minimum} pods that the group needs exist; {nodes}"
+
+
+def _has_not_ended(pod: Json) -> bool:
+    has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return not has_ended and not pod["metadata"].get("deletionTimestamp")
 
 
 def _text(value: Any) -> str | None:

@@ -146,7 +146,7 @@ def describe_missing_decision(error: CliError, pod: Json, request: PodRequest) -
             return []
         return _no_records_hints(error)[:1] or [_explain_missing_record(pod)]
     if error.reason == "Forbidden":
-        return [f"not evaluated, because you may not list what that needs: {error.words}"]
+        return [f"not evaluated: {error.words}"]
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):  # local mode evaluates none that has ended
         return []
     return [f"not evaluated: {error.words}"]

@@ -197,8 +197,11 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         try:
             return self._nodes.result()
         except ReadError as e:
-            failure = NodesForbiddenError if e.code == _FORBIDDEN else ReadError
-            raise failure(e.code, f"nodes cannot be listed: {e.message}") from None
+            if e.code != _FORBIDDEN:
+                raise ReadError(e.code, f"nodes cannot be listed: {e.message}") from None
+            # the API server says it in one sentence: nodes is forbidden: User "x" cannot list resource "nodes" …
+            said = "" if e.message.startswith("nodes is forbidden") else "you may not list nodes: "
+            raise NodesForbiddenError(e.code, said + e.message) from None
 
     def _list_if_allowed(self, path: str, decode_as: type[Any]) -> list[Any] | None:
         """Return the objects of a kind; if the user may not list it, add it to the unread kinds and return None.

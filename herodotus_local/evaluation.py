@@ -325,7 +325,8 @@ class ClusterEvaluation:
 
     def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
         """Return the suggestions for a pod; they are not checked if a part of the pod or cluster is not known."""
-        suggestions = self._suggester.suggest(framework, pod, self.nodes, result)
+        waiting = map(PodInfo, filter(is_waiting, self.pods.values()))
+        suggestions = self._suggester.suggest(framework, pod, self.nodes, result, waiting)
         if self._is_partial or self._find_unknown(pod.pod):
             return tuple(replace(suggestion, is_checked=False) for suggestion in suggestions)
         return suggestions

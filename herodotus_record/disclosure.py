@@ -54,9 +54,10 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     **dict.fromkeys(("request", "device_class", "needed", "devices", "usable", "stoppers"), _N),
     **dict.fromkeys(("plugin", "plugins", "scheduler", "extender", "verb", "kind", "api", "purpose", "field"), _N),
     **dict.fromkeys(("change", "rules", "version", "source"), _N),
+    **dict.fromkeys(("weight", "taint", "size", "domain", "terms"), _N),
     "node": Discloses.NODES,
-    # of the pod itself, in suggestions
-    **dict.fromkeys(("container", "group", "from", "to", "difference", "parts"), Discloses.THIS_POD),
+    # of the pod itself, in suggestions and scores
+    **dict.fromkeys(("container", "group", "from", "to", "difference", "parts", "image"), Discloses.THIS_POD),
     **dict.fromkeys(("templateCount", "index"), _N),
     # of other pods
     "pod": Discloses.POD,
@@ -345,7 +346,7 @@ def _is_known(number: InputColumn) -> bool:
 
 
 def _is_catalogued(code: str) -> bool:
-    return any(code in catalogue for catalogue in (reasons.CATALOGUE, reasons.CHANGES, notes.CATALOGUE))
+    return any(code in catalogue for catalogue in (reasons.CATALOGUE, reasons.CHANGES, reasons.SCORES, notes.CATALOGUE))
 
 
 def _hidden_text(value: Any) -> Any:

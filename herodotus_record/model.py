@@ -241,6 +241,13 @@ class Suggestion:
         "Whether the pod with the changes passed all filters on the snapshot of the attempt.",
         default=False,
     )
+    helps: int = declare(
+        Discloses.NOTHING,
+        "helps",
+        "Number of other waiting pods of which each alone would fit there with the same changes, as far as known.",
+        unit="pods",
+        default=0,
+    )
 
 
 @record_part
@@ -290,6 +297,18 @@ class ScoreColumn:
         "Score of each feasible node after normalization to 0 to 100, by node.",
         default_factory=empty_column,
     )
+
+
+@record_part
+class ScoreReasons:
+    """What made up the score that a plugin gave a node: codes of `reasons.SCORES`, such as a preferred term it matches.
+
+    A record has them of the best two nodes and of the plugins that gave the two different points.
+    """
+
+    plugin: str = declare(Discloses.NOTHING, "plugin", "Name of the score plugin.")
+    node: str = declare(Discloses.NODES, "node", "Name of the node.")
+    reasons: tuple[Reason, ...] = declare(Discloses.PARTS, "reasons", "What made up the score; empty if nothing did.")
 
 
 @record_part
@@ -776,6 +795,12 @@ class Decision:
         Discloses.NODES,
         "spec.restrictedTo",
         "Names of the only nodes that the spec of a pod without a node allows; empty if they are many or all.",
+        default=(),
+    )
+    score_reasons: tuple[ScoreReasons, ...] = declare(
+        Discloses.PARTS,
+        "spec.scoreReasons",
+        "What made up the scores of the best two nodes, for each plugin that gave them different points and can tell.",
         default=(),
     )
 

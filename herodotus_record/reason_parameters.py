@@ -34,6 +34,8 @@ _OTHER_POD: Final = ReasonParameter(
     "A pod in the domain that causes it, as NAMESPACE/NAME; empty if it is not known or hidden."
 )
 _RESOURCE: Final = ReasonParameter("Name of the resource.")
+_WEIGHT: Final = ReasonParameter("Weight of the term or terms; negative for anti-affinity.")
+_DOMAIN: Final = ReasonParameter("The node's value of that label.")
 
 PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
     "untolerated-taint": {
@@ -147,4 +149,42 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "plugin": ReasonParameter("The plugin that would implement it."),
     },
     "text": {"text": ReasonParameter("The text of a plugin, an extender or an error.")},
+}
+
+SCORE_PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
+    "preferred-node-affinity": {
+        "wants": ReasonParameter("What a preferred term of the node affinity asks for, and the node has."),
+        "weight": _WEIGHT,
+    },
+    "preferred-taint": {"taint": ReasonParameter("A PreferNoSchedule taint that the pod does not tolerate.")},
+    "image-present": {
+        "image": ReasonParameter("An image of the pod that the node has."),
+        "size": ReasonParameter("Its size, as a quantity."),
+    },
+    "spread-pods": {
+        "key": _TOPOLOGY,
+        "domain": _DOMAIN,
+        "pods": ReasonParameter("Pods in the domain that the constraint selects.", "pods"),
+    },
+    "spread-no-label": {"key": _TOPOLOGY},
+    "preferred-pod-affinity": {
+        "key": _TOPOLOGY,
+        "domain": _DOMAIN,
+        "wants": ReasonParameter("Label selector of the preferred term."),
+        "pods": ReasonParameter("Pods in the domain that the term selects; each gives the weight.", "pods"),
+        "weight": _WEIGHT,
+    },
+    "preferred-pod-affinity-sum": {
+        "key": _TOPOLOGY,
+        "domain": _DOMAIN,
+        "terms": ReasonParameter("Preferred terms of the pod with this key.", "terms"),
+        "pods": ReasonParameter("Pods in the domain that they select, once for each term.", "pods"),
+        "weight": _WEIGHT,
+    },
+    "preferred-by-pods": {
+        "key": _TOPOLOGY,
+        "domain": _DOMAIN,
+        "pods": ReasonParameter("Running pods in the domain whose affinity or anti-affinity selects the pod.", "pods"),
+        "weight": _WEIGHT,
+    },
 }

@@ -172,6 +172,18 @@ CHANGES: Final[dict[str, str]] = {
     "add-node-of-kind": "add a node with {key}={value}: the nodes have {from}, which needs another image",
 }
 
+# What made up a score, as nouns (`ScoreReasons`).
+SCORES: Final[dict[str, str]] = {
+    "preferred-node-affinity": "preferred {wants} (weight {weight})",
+    "preferred-taint": "taint {taint}",
+    "image-present": "image {image} ({size})",
+    "spread-pods": "{pods} matching pod(s) in {key} {domain}",
+    "spread-no-label": "no label {key}",
+    "preferred-pod-affinity": "{pods} pod(s) {wants} in {key} {domain} (weight {weight})",
+    "preferred-pod-affinity-sum": "{terms} terms in {key} {domain} (weight {weight} together)",
+    "preferred-by-pods": "{pods} pod(s) in {key} {domain} whose affinity is about this one (weight {weight} together)",
+}
+
 
 # What kube-scheduler said before a version: (code, first version with the sentence of the catalogue, sentence before).
 EARLIER: Final[tuple[tuple[str, KubernetesVersion, str], ...]] = (
@@ -205,7 +217,7 @@ def format_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) 
     A code of a newer version of Herodotus, for which this version has no sentence, is shown with its parameters, so
     that a record stays readable one version ahead.
     """
-    template = _list_sentences(version).get(reason.code)
+    template = _list_sentences(version).get(reason.code) or SCORES.get(reason.code)
     if template is None:
         shown = ", ".join(f"{name}={value}" for name, value in sorted(reason.params.items()))
         return f"{reason.code} ({shown})" if shown else reason.code

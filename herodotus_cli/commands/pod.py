@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from herodotus_answers.holders import HeldObject
-    from herodotus_answers.live import BatchQueue, LivePod, LiveState
+    from herodotus_answers.live import BatchQueue, LivePod, LiveState, QueuePlace
     from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
@@ -279,6 +279,9 @@ def _read_live(
             explanation = {} if is_undecided else answer
             state = _read_state(lookup.pod, explanation, at, arguments, connection, environment)
             reports = _read_reports(lookup.pod, connection, environment)
+    place = None
+    if lookup.pod and is_pod and is_explanation and not replaced_by and not arguments.node:
+        place = _find_place(lookup.pod, answer, at, connection, environment)
     if arguments.timeline and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
@@ -292,6 +295,7 @@ def _read_live(
         pod=lookup.pod,
         state=state,
         replaced_by=replaced_by,
+        place=place,
         queue=queue,
         node_groups=groups,
         reports=reports,
@@ -333,6 +337,18 @@ def _read_reports(pod: Json, connection: ConnectionSettings, environment: Enviro
     from herodotus_cli.transport import open_objects
 
     return list_autoscaler_reports(open_objects(connection, environment.environ).list_events({**pod, "kind": "Pod"}))
+
+
+def _find_place(
+    pod: Json, answer: Json, now: datetime, connection: ConnectionSettings, environment: Environment
+) -> QueuePlace | None:
+    """Return the place of a pod that waits for a node in its scheduler's queue, or None if it does not wait there."""
+    if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or answer["outcome"]["node"] is not None:
+        return None
+    from herodotus_answers.queue_place import find_place  # here, because most pods have a node
+    from herodotus_cli.transport import open_objects
+
+    return find_place(pod, answer["attempt"], open_objects(connection, environment.environ), now)
 
 
 def _read_attempts(

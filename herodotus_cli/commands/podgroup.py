@@ -6,15 +6,20 @@ Owns: its options and its request. Does not own: the screen.
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from herodotus_cli import completion_values, not_found, object_names, option_values, options
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
-from herodotus_cli.errors import ServerError
+from herodotus_cli.errors import NotEvaluatedError, ServerError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
+
+if TYPE_CHECKING:
+    from herodotus_answers.undecided_group import UndecidedPodGroup
+    from herodotus_cli.render.screen_elements import Block, ViewOptions
 
 
 @click.command(short_help="Show how a group's pods were placed together, or which blocks it.")
@@ -55,7 +60,39 @@ def _once(
     try:
         answer = environment.fetch(connection, path, output, "pod_group")
     except ServerError as e:
-        raise e.with_hints(not_found.pod_group_hints(e)) from None
+        undecided = _answer_undecided(name, namespace, connection, environment, e)
+        if undecided is None:
+            raise e.with_hints(not_found.pod_group_hints(e)) from None
+        environment.print_answer(undecided, output, lambda view: _build_undecided_screen(undecided, view))
+        return
     from herodotus_cli.render import pod_group as screen
 
     environment.print_answer(answer, output, lambda view: screen.build_screen(answer, view))
+
+
+def _answer_undecided(
+    name: str, namespace: str, connection: ConnectionSettings, environment: Environment, error: ServerError
+) -> UndecidedPodGroup | None:
+    """Return the document about a group that exists and has no decision or evaluation; None if there is none.
+
+    `error` says why there is none.
+    """
+    is_refused = isinstance(error, NotEvaluatedError) and error.reason == "Forbidden"
+    if not connection.reaches_cluster or not (error.reason == "NotFound" or is_refused):
+        return None
+    from herodotus_answers.undecided_group import build_undecided_group  # here and below: most groups have decisions
+    from herodotus_cli import batch_queues
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    transport = KubectlTransport(connection, environment.environ)
+    found = batch_queues.read_group(namespace, name, transport.get_from_api_server)
+    if found is None or (found.queue is None and not is_refused):
+        return None  # a PodGroup that a recorded scheduler has not tried yet is without decisions
+    notes = [*([f"not evaluated: {error.words}"] if is_refused else []), *found.notes]
+    return build_undecided_group(namespace, name, found.queue, found.pods, notes)
+
+
+def _build_undecided_screen(answer: UndecidedPodGroup, view: ViewOptions) -> list[Block]:
+    from herodotus_cli.render import pod_group as screen
+
+    return screen.build_undecided_screen(answer, view)

@@ -18,7 +18,7 @@ KINDS = {
     "pending": ("PendingPods",),
     "compare": ("PodComparison", "NodeComparison"),
     "workload": ("WorkloadPlacement",),
-    "podgroup": ("PodGroupPlacement",),
+    "podgroup": ("PodGroupPlacement", "UndecidedPodGroup"),
     "node": ("NodeHistory",),
     "balance": ("Balance",),
     "whatif": ("PlacementReview", "ClusterReview"),

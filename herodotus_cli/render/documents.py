@@ -77,6 +77,7 @@ _KINDS = {
     "NodeComparison": "pod",
     "NodeHistory": "node",
     "PodGroupPlacement": "podgroup",
+    "UndecidedPodGroup": "podgroup",
 }
 
 

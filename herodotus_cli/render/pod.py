@@ -81,6 +81,7 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
     placed = answer["outcome"]["node"] is not None
     return [
         scores.build_blocks(answer, view, every_node=every_node),
+        scores.build_reasons(answer, view),
         inputs.build_blocks(answer, _nodes_with_inputs(answer, view, every_node=every_node), view),
         _rejected(answer, view, every_node=every_node),
         rejections.build_verdict_matrix(answer, view) if every_node else [],
@@ -213,6 +214,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         *(("PREEMPTION", text) for text in _preemption(answer)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy"))),
         ("NEXT TRY", _next_try(answer, view)),
+        ("QUEUE", ((answer.get("live") or {}).get("place") or {}).get("text", "")),
         *_origins(answer),
         ("ARCHIVE", f"decision of {answer['archive']['day']}" if "archive" in answer else ""),
         *(("NOTE", note) for note in answer["notes"]),
@@ -336,7 +338,11 @@ def _next_try(answer: Json, view: ViewOptions) -> str:
         return f"in {earliest}" if earliest else "as soon as the scheduler reaches it"
     latest = format_time_until(retry["latest"], view.now)
     if not latest:
-        return "overdue: the scheduler does not run, or the pod was deleted"
+        live = answer.get("live") or {}
+        if (live.get("place") or {}).get("neglected"):
+            return ""  # the line about the queue says it
+        deleted = "" if live.get("fate") == "exists" else ", or the pod was deleted"
+        return f"overdue: the scheduler does not run{deleted}"
     return f"on an event that may help{f', after {earliest}' if earliest else ''}, or in {latest}"
 
 

@@ -25,9 +25,11 @@ from herodotus_cli.render.screen_elements import (
 
 if TYPE_CHECKING:
     from herodotus_answers.pod_group import GroupNode, GroupPod, PodGroupPlacement
+    from herodotus_answers.undecided_group import UndecidedPodGroup
 
 _NODES = 4  # on a terminal; every node with -o wide
 _NAMED = 3  # pods or nodes in a cell
+_UNDECIDED_PODS = 12  # of a group without a decision, on a terminal
 
 
 def build_screen(answer: PodGroupPlacement, view: ViewOptions) -> list[Block]:
@@ -50,6 +52,24 @@ def build_screen(answer: PodGroupPlacement, view: ViewOptions) -> list[Block]:
         [_pods(answer["pods"])] if whole else [],
         _nodes(answer["nodes"], view),
         [] if view.piped else [TextLine(_hint(answer, view), "dim")],
+    ]
+    return join_sections(sections)
+
+
+def build_undecided_screen(answer: UndecidedPodGroup, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen of a group without a decision: its queue, and its pods by their conditions."""
+    from herodotus_cli.render.pod import build_queue  # here, because most groups have decisions
+
+    meta, pods = answer["metadata"], answer["pods"]
+    shown = pods if view.piped or view.wide else pods[:_UNDECIDED_PODS]
+    rows = [(pod["pod"], pod["node"] or "–", pod["reason"] or "–") for pod in shown]
+    left_out = len(pods) - len(shown) + answer["podsOmitted"]
+    sections: list[list[Block]] = [
+        [TextLine(f"{meta['name']} ({meta['namespace']})  PodGroup"), TextLine(answer["headline"], "strong")],
+        build_queue(dict(answer["queue"])) if answer["queue"] else [],
+        [build_table(("POD", "NODE", "REASON"), rows)] if rows else [],
+        [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
+        [TextLine(f"note: {note}", "dim") for note in answer["notes"]],
     ]
     return join_sections(sections)
 

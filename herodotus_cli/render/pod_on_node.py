@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_cli.render import inputs
+from herodotus_cli.render import inputs, scores
 from herodotus_cli.render.formatting import attempt_label, format_ago, format_count, join_limited, short_plugin_names
 from herodotus_cli.render.rejections import NOTHING, PASS, REJECT
 from herodotus_cli.render.screen_elements import (
@@ -54,6 +54,7 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
         [] if not evaluated else _filters(answer, node) if every_node or view.piped else _rejecting(answer, node),
         [labelled_rows(notes, bold=("FIX", "AND"))] if (notes := _notes(answer, node)) else [],
         _scores(answer, node, view) if node.get("scores") else [],
+        scores.build_reasons(answer, view, node["node"]),
         inputs.build_blocks(answer, [node, *_best_other_node(answer, node)], view),
     ]
 

@@ -70,6 +70,23 @@ def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -
     ]
 
 
+def build_reasons(answer: Json, view: ViewOptions, node: str = "") -> list[Block]:
+    """Return a table of what made up the scores by which the best node was ahead of the next one; [] if nothing known.
+
+    With `node`, return it only if that is one of the two. Plugins with equal texts share a row.
+    """
+    margin = answer["margin"]
+    if not margin or not margin.get("reasons") or (node and node not in (margin["best"], margin["runnerUp"])):
+        return []
+    plugins = [each["plugin"] for each in margin["reasons"]]
+    names = dict(zip(plugins, plugins, strict=True)) if view.piped else short_plugin_names(plugins)
+    shares: dict[str, list[str]] = {}
+    for each in margin["reasons"]:
+        shares.setdefault(each["text"], []).append(f"{names[each['plugin']]} {each['points']:+d}")
+    title = f"{margin['best']} AGAINST {margin['runnerUp']}"
+    return [build_table(("DECIDED BY", title), [(", ".join(decided), text) for text, decided in shares.items()])]
+
+
 def _scoring_plugins(ranking: Sequence[Json], plugins: list[Json]) -> list[Json]:
     """Return the plugins that gave points to any node, or all plugins if none did."""
     nonzero = [s for s in plugins if any(_is_nonzero(row["scores"][s["plugin"]]) for row in ranking)]

@@ -63,6 +63,8 @@ def _describe(suggestion: Json, *, with_commands: bool) -> str:
         notes += [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] else []
         if not is_of_node and not suggestion["command"]:
             notes.append(f"no command known for {suggestion['object']}")
+    others = suggestion.get("helps") or 0  # a service of an earlier version does not say
+    notes += [f"also helps {format_count(others, 'other pod')}{', each alone' if others > 1 else ''}"] if others else []
     notes += [] if suggestion["checked"] else [_NOT_CHECKED]
     fits = "" if is_of_node else f": fits {suggestion['node']}"
     return f"{suggestion['text']}{fits}" + (f" ({'; '.join(notes)})" if notes else "")

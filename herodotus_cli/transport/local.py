@@ -106,7 +106,13 @@ class LocalTransport:
         return NoHistoryError(_HISTORY, _HISTORY_HINTS)
 
     def _answer(self, ask: Any) -> Json:
-        from herodotus_local.errors import HistoryNeededError, NoObjectError, ReadError, UnusableInputError
+        from herodotus_local.errors import (
+            HistoryNeededError,
+            NodesForbiddenError,
+            NoObjectError,
+            ReadError,
+            UnusableInputError,
+        )
 
         try:
             response: LocalAnswer = ask(self._service())
@@ -116,7 +122,7 @@ class LocalTransport:
             raise NotEvaluatedError("NotFound", str(e), {"similar": list(e.similar)}) from None
         except ReadError as e:
             reason = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}.get(e.code, f"code {e.code}")
-            hints = [_RIGHTS_HINT] if e.code == 403 else []
+            hints = [_RIGHTS_HINT] if e.code == 403 and not isinstance(e, NodesForbiddenError) else []
             raise NotEvaluatedError(reason, e.message, hints=hints) from None
         except (OSError, HTTPException) as e:
             raise CliError(f"error: kubectl proxy did not answer: {e}") from None

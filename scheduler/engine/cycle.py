@@ -103,6 +103,8 @@ def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
     if result.path is DecisionPath.NONE:
         cycle.note_eligible_nodes()
         cycle.framework.explain_rejections(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
+    if result.path is DecisionPath.SCORED and result.chosen is not None:
+        cycle.framework.explain_scores(cycle.state, cycle.pod, cycle.nodes, cycle.trace, result.chosen)
     cycle.framework.gather_inputs(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
     return result
 

@@ -262,7 +262,9 @@ class Loop:
             notes=tuple(self._handlers.absent.values()),
             requeued_by=queued.requeued_by,
             retry=self._retry(queued, result),
-            suggestions=self._suggester.suggest(framework, pod, attempt.snapshot.nodes, result),
+            suggestions=self._suggester.suggest(
+                framework, pod, attempt.snapshot.nodes, result, (other.pod for other in self.queue)
+            ),
             group_cycle=group_cycle,
         )
         decision = self.scheduler.recorder.record_decision(data)

@@ -38,6 +38,7 @@ from herodotus_record.model import (
     RequeueEvent,
     Retry,
     ScoreColumn,
+    ScoreReasons,
     Suggestion,
     Verdict,
 )
@@ -87,6 +88,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
     return {
         "placed": lambda: Scene(placed()),
         "placed-all": lambda: Scene(placed(every_node=True), all_nodes),
+        "placed-explained": lambda: Scene(explained(scored_by_terms())),
         "placed-many-plugins": lambda: Scene(explained(many_plugins())),
         "only-feasible-node": lambda: Scene(only_feasible()),
         "tie": lambda: Scene(tie()),
@@ -101,6 +103,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "second-attempt": lambda: Scene(second_attempt()),
         "pending": lambda: Scene(explained(a_pending())),
         "pending-suggestions": lambda: Scene(explained(pending_with_suggestions())),
+        "pending-place": lambda: Scene(explained(a_pending()) | {"live": A_PLACE}),
         "woken": lambda: Scene(explained(woken())),
         "pending-all": lambda: Scene(explained(a_pending(), every_node=True), all_nodes),
         "prefilter-rejected": lambda: Scene(prefilter_rejected()),
@@ -108,6 +111,7 @@ def scenes() -> dict[str, Callable[[], Scene]]:
         "preemption-would-help": lambda: Scene(preemption_would_help()),
         "node-rejected": lambda: Scene(placed(node="worker-12"), pod_on_node.build_screen),
         "node-outscored": lambda: Scene(placed(node="worker-3"), pod_on_node.build_screen),
+        "node-explained": lambda: Scene(explained(scored_by_terms(), node="worker-3"), pod_on_node.build_screen),
         "node-chosen": lambda: Scene(placed(node="worker-7"), pod_on_node.build_screen),
         "node-many-plugins": lambda: Scene(
             long_names(explained(many_plugins(), node="worker-3")), pod_on_node.build_screen
@@ -250,6 +254,26 @@ def explained(decision: Decision, *, outcome: bool = True, **query: Any) -> Json
     return as_json(build_pod_explanation(decision, outcomes, table, **query))
 
 
+def scored_by_terms() -> Decision:
+    """Return a decision whose record says what made up two scores of the best two nodes."""
+    images = Reason("image-present", {"image": "registry.example/shop/checkout:1.9", "size": "412Mi"})
+    zones = [
+        Reason("spread-pods", {"key": ZONE, "domain": zone, "pods": pods}) for zone, pods in (("a", "1"), ("b", "3"))
+    ]
+    made_up = {
+        "ImageLocality": ((images,), ()),
+        "NodeResourcesFit": ((zones[0],), (zones[1],)),  # in place of a plugin that the scene does not have
+    }
+    return replace(
+        a_placed(),
+        score_reasons=tuple(
+            ScoreReasons(plugin, node, found)
+            for plugin, both in made_up.items()
+            for node, found in zip(("worker-7", "worker-3"), both, strict=True)
+        ),
+    )
+
+
 def table_of(decision: Decision) -> NodeTable:
     if decision.slots > len(NODES):
         names = [f"node-{i:04}" for i in range(decision.slots)]
@@ -333,6 +357,21 @@ def woken() -> Decision:
     return replace(pending, requeued_by=RequeueEvent("AssignedPodDelete", "NodeResourcesFit"), retry=retry)
 
 
+ZONE = "topology.kubernetes.io/zone"
+A_PLACE: Json = {
+    "source": "kube-apiserver",
+    "at": "2026-03-01T12:00:00.000000+00:00",
+    "fate": "exists",
+    "place": {
+        "position": 3,
+        "waiting": 7,
+        "ahead": ["shop/urgent", "ml/train-0"],
+        "neglected": False,
+        "text": "place 3 of 7 by priority and age, first shop/urgent (priority 100)",
+    },
+}
+
+
 def a_pending() -> Decision:
     rejected: dict[str, Mapping[str, Verdict]] = {
         node: {"TaintToleration": TAINTED} if i >= 8 else {"NodeResourcesFit": INSUFFICIENT_CPU}
@@ -351,7 +390,7 @@ def pending_with_suggestions() -> Decision:
     return replace(
         a_pending(),
         suggestions=(
-            Suggestion("worker-1", (Reason("set-request", lowered),), patch, is_checked=True),
+            Suggestion("worker-1", (Reason("set-request", lowered),), patch, is_checked=True, helps=2),
             Suggestion("worker-10", (Reason("add-toleration", tolerated),), is_checked=False),
             Suggestion("worker-9", (Reason("set-request", lowered),), HIDDEN, is_checked=True),
         ),

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.batch_queues import read_queue
+from herodotus_answers.undecided_group import build_undecided_group
+from herodotus_cli.batch_queues import read_group, read_queue
 from herodotus_cli.errors import ServerError
 from herodotus_cli.render.pod import build_queue
 from herodotus_cli.render.screen_elements import TextLine
+from tests.answer_schemas import validate
 from tests.support.answers import as_json
 
 Json = dict[str, Any]
@@ -174,3 +176,40 @@ def test_other_pods_cost_no_request() -> None:
     placed["spec"]["nodeName"] = "n0"
     assert read_queue(placed, objects.get) is None
     assert objects.paths == []
+
+
+def a_member(name: str, node: str = "", **metadata: Any) -> Json:
+    spec = {"nodeName": node} if node else {}
+    return {"metadata": {"name": name, "namespace": "ml", "uid": name, **metadata}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("member", "by", "needed"),
+    [
+        ({"annotations": {"scheduling.k8s.io/group-name": "g"}}, "Volcano", 3),
+        ({"labels": {"scheduling.x-k8s.io/pod-group": "g"}}, "Coscheduling", 4),
+        ({"labels": {"kueue.x-k8s.io/pod-group-name": "g"}}, "Kueue", None),
+    ],
+)
+def test_a_group_is_found_by_its_object_or_its_pods(member: Json, by: str, needed: int | None) -> None:
+    volcano = {"spec": {"minMember": 3, "queue": "q"}, "status": {"phase": "Pending"}}
+    objects = cluster() | {
+        "/api/v1/namespaces/ml/pods": {"items": [a_member("p-0", **member), a_member("p-1", "n1", **member)]},
+        f"{VOLCANO}/namespaces/ml/podgroups/g": volcano,
+        "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/ml/podgroups/g": {"spec": {"minMember": 4}},
+    }
+    if by != "Volcano":
+        del objects[f"{VOLCANO}/namespaces/ml/podgroups/g"]
+    found = read_group("ml", "g", Objects(objects).get)
+    assert found is not None
+    assert found.queue is not None
+    assert (found.queue["by"], found.queue["minMember"], len(found.pods)) == (by, needed, 2)
+    document = build_undecided_group("ml", "g", found.queue, found.pods, found.notes)
+    validate(as_json(document))
+    assert f"{by} schedules this group" in document["headline"]
+    assert "1 of them has a node." in document["headline"]
+    assert [(pod["pod"], pod["node"]) for pod in document["pods"]] == [("p-0", None), ("p-1", "n1")]
+
+
+def test_a_group_without_any_object_is_not_found() -> None:
+    assert read_group("ml", "g", Objects({"/api/v1/namespaces/ml/pods": {"items": [a_member("p")]}}).get) is None

@@ -24,7 +24,13 @@ from herodotus_agents import command_line as agents
 from herodotus_agents import commands, settings
 from herodotus_agents.agents import AGENTS
 from herodotus_answers.plugin_reference import PLUGINS
-from herodotus_answers.reason_list import PublishedOutcome, PublishedReason, build_reason_list
+from herodotus_answers.reason_list import (
+    PublishedOutcome,
+    PublishedParameter,
+    PublishedReason,
+    PublishedScoreReason,
+    build_reason_list,
+)
 from herodotus_answers.schema import NAME
 from herodotus_endpoint import certificate, maintenance, options
 from herodotus_endpoint.openapi import SCHEMAS
@@ -432,8 +438,15 @@ def reasons() -> str:
         "## Codes of changes",
         "What suggestions change (`kind`).",
         _table(("code", "change"), [(f"`{c['code']}`", c["text"]) for c in document["changes"]]),
+        "## Codes of scores",
+        "What made up a score (`margin.reasons[]`).",
+        _table(("code", "text", "parameters"), [_score_reason(score) for score in document["scores"]]),
     ]
     return _replace_from((ROOT / "docs/reasons.md").read_text(), parts[0], "\n\n".join(filter(None, parts)))
+
+
+def _score_reason(score: PublishedScoreReason) -> tuple[str, str, str]:
+    return f"`{score['code']}`", score["text"], _parameters(score["params"])
 
 
 def _codes(codes: Sequence[PublishedOutcome]) -> str:
@@ -447,14 +460,18 @@ def _helps(suggestions: Sequence[str]) -> str:
 
 def _reason(reason: PublishedReason) -> tuple[str, str, str, str, str]:
     earlier = [f"before {e['before']}: `{e['sentence']}`" for e in reason["earlierSentences"]]
-    units = {p["name"]: f" Unit: {p['unit']}." if p["unit"] else "" for p in reason["params"]}
     return (
         f"`{reason['code']}`",
         ", ".join(reason["stages"]) or "–",
         "<br>".join([f"`{reason['sentence']}`", *earlier]),
-        "<br>".join(f"`{p['name']}`: {p['meaning']}{units[p['name']]}" for p in reason["params"]) or "–",
+        _parameters(reason["params"]),
         "<br>".join(reason["possibleChanges"]) or "–",
     )
+
+
+def _parameters(parameters: Sequence[PublishedParameter]) -> str:
+    units = {p["name"]: f" Unit: {p['unit']}." if p["unit"] else "" for p in parameters}
+    return "<br>".join(f"`{p['name']}`: {p['meaning']}{units[p['name']]}" for p in parameters) or "–"
 
 
 def _tree(top: str, schema: Mapping[str, Any]) -> str:

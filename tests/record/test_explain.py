@@ -67,13 +67,13 @@ def test_the_state_of_a_decision() -> None:
 def test_ranking_margin_and_shares() -> None:
     assert explain.rank_slots(PLACED) == [2, 0, 1]
     assert explain.weigh_scores(PLACED, 2) == {"TaintToleration": 300, "NodeResourcesFit": 90, "ImageLocality": 0}
-    assert explain.compute_margin(PLACED) == explain.Margin(0, 50, (("NodeResourcesFit", 50),))
+    assert explain.compute_margin(PLACED) == explain.Margin(1, 0, 50, (("NodeResourcesFit", 50),))
 
 
 def test_a_margin_includes_negative_shares() -> None:
     points = {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"TaintToleration": 50, "ImageLocality": 10}}
     assert explain.compute_margin(a_decision(points=points)) == explain.Margin(
-        0, 70, (("TaintToleration", 150), ("ImageLocality", 10), ("NodeResourcesFit", -90))
+        1, 0, 70, (("TaintToleration", 150), ("ImageLocality", 10), ("NodeResourcesFit", -90))
     )
 
 
@@ -514,11 +514,11 @@ def test_a_margin_is_between_the_first_two_of_the_ranking(points: dict[str, dict
     best, next_ = explain.rank_slots(decision)[:2]
     lead = explain.compute_margin(decision)
     assert lead == explain.Margin(
-        next_, decision.totals[best] - decision.totals[next_], explain.compare_scores(decision, best, next_)
+        best, next_, decision.totals[best] - decision.totals[next_], explain.compare_scores(decision, best, next_)
     )
 
 
 def test_a_margin_among_equals_without_a_chosen_node() -> None:
     """An extender may fail after the scores, which leaves a ranking without a chosen node."""
     decision = replace(a_decision(), chosen=None, path=DecisionPath.ERROR)
-    assert explain.compute_margin(decision) == explain.Margin(1, 0, ())
+    assert explain.compute_margin(decision) == explain.Margin(0, 1, 0, ())

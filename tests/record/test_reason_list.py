@@ -24,7 +24,7 @@ from herodotus_answers.reason_list import CAUSES, STATES, build_reason_list, lis
 from herodotus_record import reasons
 from herodotus_record.disclosure import PARAMETERS as DISCLOSED
 from herodotus_record.model import Decision
-from herodotus_record.reason_parameters import PARAMETERS
+from herodotus_record.reason_parameters import PARAMETERS, SCORE_PARAMETERS
 from scheduler.config.types import Configuration
 from tests.answer_schemas import validate
 from tests.support.answers import as_json
@@ -43,7 +43,10 @@ def test_every_parameter_is_declared_and_disclosed() -> None:
         shown = set(re.findall(r"\{(\w+)\}", sentence))
         assert shown <= PARAMETERS.get(code, {}).keys(), code
     assert PARAMETERS.keys() <= reasons.CATALOGUE.keys()
-    assert {name for parameters in PARAMETERS.values() for name in parameters} <= DISCLOSED.keys()
+    declared = (*PARAMETERS.values(), *SCORE_PARAMETERS.values())
+    assert {name for parameters in declared for name in parameters} <= DISCLOSED.keys()
+    for code, text in reasons.SCORES.items():
+        assert set(re.findall(r"\{(\w+)\}", text)) <= SCORE_PARAMETERS[code].keys(), code
 
 
 def test_every_remedy_is_of_a_code() -> None:
@@ -80,6 +83,8 @@ def test_what_was_published_stays_and_what_is_new_raises_the_version() -> None:
     current += [f"state {state['code']}" for state in document["states"]]
     current += [f"cause {cause['code']}" for cause in document["causes"]]
     current += [f"change {change['code']}" for change in document["changes"]]
+    for score in document["scores"]:
+        current += [f"score {score['code']}", *(f"score {score['code']} {p['name']}" for p in score["params"])]
     for reason in document["items"]:
         current += [f"reason {reason['code']}", *(f"reason {reason['code']} {p['name']}" for p in reason["params"])]
     published = dict(line.partition(" ")[::2][::-1] for line in PUBLISHED.read_text().splitlines())

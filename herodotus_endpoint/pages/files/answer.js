@@ -24,6 +24,11 @@ export function stateLine(answer) {
   return el("p", { class: "stateline" }, parts.filter((part) => part && part !== "–").map((part, i) => [i ? el("span", { "aria-hidden": "true", class: "dot" }, " · ") : "", part]));
 }
 
+/** A line that says that no record has a state of now, and the command that reads it from the API server. */
+export function stateIsReadBy(command, namespace, what) {
+  return el("p", { class: "quiet" }, `${what} is not in the record. The plugin reads it: `, el("code", {}, `kubectl herodotus ${command} -n ${namespace}`));
+}
+
 function happened(outcome, attempt, at) {
   if (attempt.source === "evaluated") return outcome.node ? ["on ", nodeLink(outcome.node), ", evaluated now"] : "Pending, evaluated now";
   if (outcome.lost) return ["decided ", ago(attempt.startedAt), ", result not recorded"];
@@ -78,7 +83,8 @@ function suggestion(one, label, names, commands) {
   const ofNode = one.object.split("/")[0] === "Node";
   const rollsOut = commands && one.rollsOut.length ? `rolls out ${one.rollsOut.join(", ")}` : "";
   const unknown = commands && !one.command && !ofNode ? `no command known for ${one.object}` : "";
-  const known = [...one.costs.map((cost) => COSTS[cost]), rollsOut, unknown, one.checked ? "" : "not checked"].filter(Boolean);
+  const helps = one.helps ? `also helps ${count(one.helps, "other pod")}${one.helps > 1 ? ", each alone" : ""}` : "";
+  const known = [...one.costs.map((cost) => COSTS[cost]), rollsOut, unknown, helps, one.checked ? "" : "not checked"].filter(Boolean);
   const fits = ofNode ? "" : [": fits ", nodeLink(one.node)];
   return el("div", { class: "one-suggestion" },
     el("p", {}, el("b", { class: "label" }, label), withNodes(one.text, names), fits, known.length ? ` (${known.join("; ")})` : "",

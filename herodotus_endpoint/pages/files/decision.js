@@ -1,12 +1,12 @@
 // One decision: the same answer as the terminal's first, then the evidence: rejected nodes, all nodes × plugins, attempts.
 // Owns: what is asked, the order of the page. Does not own: the answer (`answer`), the table and what it leads to (`sheet`).
 
-import { eviction, fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
+import { eviction, fate, suggestions, headline, holders, preemption, stateIsReadBy, stateLine, victimLink } from "./answer.js";
 import { address, get, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { Sheet } from "./sheet.js";
 import { undecided } from "./undecided.js";
-import { ago, count, duration, more, number, state, workloadOf } from "./words.js";
+import { ago, count, duration, more, number, signed, state, workloadOf } from "./words.js";
 
 const ATTEMPTS = 20;
 const SOURCES = { logged: "the log", reconstructed: "the observer" };
@@ -44,6 +44,7 @@ export async function view(params) {
   return { title: `${namespace}/${pod}`, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),
     mark ? el("p", { class: "marks" }, mark) : "",
+    became ? "" : stateIsReadBy(`pod ${pod}`, namespace, "What became of the pod after this decision"),
     ...explanation(answer, params, { holds: !became }),
     attempts(namespace, answer),
     section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),
@@ -62,10 +63,18 @@ export function explanation(answer, params, { exists = true, holds = true } = {}
     exists && holds ? holders(answer) : "",
     notes(answer.notes),
     answer.rejections.length || answer.preFilters.length ? section("Rejected", rejections(answer)) : allPassed(answer),
+    decidedBy(answer.margin),
     evictions.length ? section("Preemption", evictions.map((said) => el("p", {}, said)), candidates(answer.preemption)) : "",
     answer.columns?.nodes.length ? new Sheet(answer.metadata.namespace, answer, params).element : "",
     answer.message && !answer.outcome.node ? el("p", { class: "quiet" }, `Event: ${answer.message}`) : "",
   ];
+}
+
+/** What made up the scores by which the best node was ahead of the next one, for each plugin that the record explains. */
+function decidedBy(margin) {
+  if (!margin?.reasons?.length) return "";
+  const rows = margin.reasons.map((one) => [one.plugin, signed(one.points), one.text]);
+  return section("Decided by", table(`${margin.best} against ${margin.runnerUp}`, [["Plugin"], ["Points", "number"], ["Difference", "long"]], rows));
 }
 
 /** A sentence where no filter rejected any node. */

@@ -1,5 +1,6 @@
 // Where the pods of a workload went, and why; which of them wait. Zones are the nodes' present labels.
 
+import { stateIsReadBy } from "./answer.js";
 import { clusterNodes, get, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes } from "./dom.js";
 import { bar, bars } from "./plots.js";
@@ -27,6 +28,7 @@ export async function view(params) {
   return { title: answer.metadata.name, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), answer.metadata.name),
     el("p", { class: `answer ${answer.pending.length ? "bad" : "good"}` }, withNodes(answer.headline, names)),
+    stateIsReadBy(`workload ${answer.metadata.name}`, namespace, "Which of its pods exist and run now"),
     answer.pending.length ? section("Pending", waiting(namespace, answer.pending)) : "",
     zones ? bars("Pods by zone", spread(answer.nodes, zones), "pods") : "",
     answer.nodes.length ? section("Nodes", nodes(answer.nodes, zones)) : "",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import AllocatedDevice, Verdict
+from herodotus_record.model import AllocatedDevice, Reason, Verdict
 from scheduler.engine.columns import NodeColumns, RowCopy
 from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.engine.framework.events import ClusterEventWithHint
@@ -257,6 +257,21 @@ class RejectionReporter(Plugin, Protocol):
 
         The framework calls this once, after a cycle in which no node was feasible, so that scheduling need not wait for
         it. The parameters do not affect the decision.
+        """
+
+
+@runtime_checkable
+class ScoreReporter(Plugin, Protocol):
+    """A Score plugin that says what made up its score of a node, such as the preferred terms that the node matches.
+
+    It is not an extension point of kube-scheduler.
+    """
+
+    def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> Sequence[Reason]:
+        """Return what made up this plugin's score of the node in `slot`, with codes of `reasons.SCORES`.
+
+        The framework calls this after the cycle has chosen, for two nodes that the plugin gave different points. It
+        does not affect the decision.
         """
 
 

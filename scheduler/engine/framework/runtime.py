@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from herodotus_record import klog, reasons
-from herodotus_record.model import Code, PluginVerdict, Reason, Verdict
+from herodotus_record.model import Code, PluginVerdict, Reason, ScoreReasons, Verdict
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.dry_run import FilterDryRun
 from scheduler.engine.framework.equivalence_cache import EquivalenceCache, PluginStateMemo, Slots, find_cache_revision
@@ -30,6 +30,7 @@ from scheduler.engine.framework.interface import (
     PreparePod,
     PreScore,
     RejectionReporter,
+    ScoreReporter,
 )
 from scheduler.engine.framework.nominated import NO_NOMINATIONS, Nominator
 from scheduler.engine.framework.plugin_results import (
@@ -49,6 +50,7 @@ from scheduler.engine.framework.trace import ABSENT_CODE, FilterRun, Trace
 from scheduler.engine.framework.verdicts import ERRORS, error
 from scheduler.engine.objects.pod import PodInfo
 
+MAX_SCORE_REASONS: Final = 8  # of a plugin for a node: users write any number of terms
 MAX_NOTED_NODES: Final = 10  # a record names the nominated pods of so many nodes, so that it stays readable
 
 
@@ -82,6 +84,7 @@ class Framework(ReserveAndBindPlugins):
         self._cache_revision = 0
         self._input_reporters = find_input_reporters(profile)
         self._rejection_reporters = {p.name: p for p in profile.filter if isinstance(p, RejectionReporter)}
+        self._score_reporters = {p.name: p for p in profile.score if isinstance(p, ScoreReporter)}
         self._device_reporters = [plugin for plugin in profile.reserve if isinstance(plugin, DeviceReporter)]
 
     def without_caches(self, profile: Profile, *, extenders: bool) -> Framework:
@@ -297,6 +300,32 @@ class Framework(ReserveAndBindPlugins):
             if explained is not run.verdicts:
                 runs[position] = FilterRun(run.plugin, False, explained)
         trace.filters = runs
+
+    def explain_scores(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace, chosen: int) -> None:
+        """Let the score plugins say what made up their scores of the chosen node and the next best.
+
+        Only plugins that gave the two different points are asked. One that fails leaves its part out.
+        """
+        others = trace.feasible.copy()
+        others[chosen] = False
+        if trace.totals is None or not others.any():
+            return
+        totals = np.where(others, trace.totals, np.iinfo(np.int64).min)
+        next_best = int(totals.argmax())
+        if totals[next_best] == trace.totals[chosen]:
+            return  # one of equals was drawn, and no plugin decided
+        explained: list[ScoreReasons] = []
+        for run in trace.scores:
+            reporter, points = self._score_reporters.get(run.plugin), run.normalized
+            if reporter is None or points is None or points[chosen] == points[next_best]:
+                continue
+            try:
+                for slot in (chosen, next_best):
+                    found = tuple(reporter.explain_score(state, pod, nodes, slot)[:MAX_SCORE_REASONS])
+                    explained.append(ScoreReasons(run.plugin, nodes.names[slot], found))
+            except (Exception, SystemExit) as e:
+                trace.notes.append(Reason("plugin-inputs", {"plugin": run.plugin, "error": str(e)}))
+        trace.score_reasons = tuple(explained)
 
     # --- no node left ---------------------------------------------------------------------------------------------
 

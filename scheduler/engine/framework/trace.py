@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from herodotus_record.model import AllocatedDevice, Evaluation, PluginVerdict, Preemption, Reason
+from herodotus_record.model import AllocatedDevice, Evaluation, PluginVerdict, Preemption, Reason, ScoreReasons
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas.inputs import NodeInputs
 from scheduler.engine.framework.interface import Scores
@@ -73,6 +73,7 @@ class Trace:
     filters_without_nominated: list[FilterRun] = field(default_factory=list)
     scores: list[ScoreRun] = field(default_factory=list)
     totals: Scores | None = None
+    score_reasons: tuple[ScoreReasons, ...] = ()  # of the best two nodes
     inputs: list[InputRun] = field(default_factory=list)
     post_filters: list[PluginVerdict] = field(default_factory=list)
     preemption: Preemption | None = None

@@ -42,11 +42,12 @@ from scheduler.engine.nodegroups.reports import (
     list_reports,
 )
 from scheduler.engine.nodegroups.scale_down import find_blockers
-from scheduler.engine.nodegroups.shapes import FoundGroup, format_taint
+from scheduler.engine.nodegroups.shapes import FoundGroup
 from scheduler.engine.nodegroups.templates import TemplateNode, TemplateNodes
 from scheduler.engine.nodegroups.verdicts import GroupEvaluator
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.taints import format_taint
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass, build_pods

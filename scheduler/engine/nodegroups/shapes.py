@@ -83,11 +83,6 @@ class FoundGroup:
         return len(self.nodes) if self.size is None else self.size
 
 
-def format_taint(taint: Taint) -> str:
-    """Return a taint as kubectl writes it, such as `dedicated=gpu:NoSchedule`."""
-    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
-
-
 def parse_taint(text: str) -> Taint:
     """Return the taint of a text KEY[=VALUE]:EFFECT. Raises ValueError if it has another form."""
     left, colon, effect = text.strip().rpartition(":")

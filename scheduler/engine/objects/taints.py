@@ -47,6 +47,11 @@ def is_tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_
     return any(tolerates(t, taint, comparison_operators=comparison_operators) for t in tolerations)
 
 
+def format_taint(taint: Taint) -> str:
+    """Return a taint as kubectl writes it, such as `dedicated=gpu:NoSchedule`."""
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+
+
 def _parse_int64(text: str) -> int | None:
     """Return the number that the text writes in canonical decimal form, or None if it is no int64."""
     return int(text) if _INTEGER.fullmatch(text) and int(text) in _INT64 else None

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from herodotus_record.model import Reason
+from herodotus_record.units import format_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.images import Image
 from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
@@ -55,6 +57,15 @@ class ImageLocality(BasePlugin):
         bounded = np.clip(local, MIN_BYTES, most)
         scaled: Scores = MAX_NODE_SCORE * (bounded - MIN_BYTES) // (most - MIN_BYTES)
         return scaled
+
+    def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason]:
+        """Return the pod's images that the node has, the largest first."""
+        images = ((name, nodes.images.get(name)) for name in dict.fromkeys(self._list_images(pod)))
+        present = [(image.size, name) for name, image in images if image is not None and slot in image.slots]
+        return [
+            Reason("image-present", {"image": name, "size": format_quantity("memory", size)})
+            for size, name in sorted(present, key=lambda each: -each[0])
+        ]
 
     def _list_images(self, pod: PodInfo) -> Iterator[str]:
         for container in pod.containers:

@@ -106,6 +106,16 @@ class NodeAffinity(BasePlugin):
                 total += preferred.weight * _match_term(preferred.preference, nodes)
         return total
 
+    def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason]:
+        """Return the preferred terms that match the node, the heaviest first."""
+        node = nodes.nodes[slot]
+        terms = [p for p in (*_preferred(pod), *self._added_preferred) if _has_effect(p)]
+        matching = [p for p in terms if node is not None and selectors.node_matches_any_term((p.preference,), node)]
+        return [
+            Reason("preferred-node-affinity", {"wants": _format_term(p.preference), "weight": str(p.weight)})
+            for p in sorted(matching, key=lambda p: -p.weight)
+        ]
+
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Scale the scores so that the highest becomes 100."""
         return default_normalize(raw, feasible)
@@ -225,13 +235,15 @@ def _format_requirements(pod: PodInfo) -> str:
     """Return the pod's nodeSelector and required node affinity as text, for the reason of a rejection."""
     requirements = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
     required = _required(pod)
-    terms = [
-        " and ".join(selectors.format_requirement(r) for r in [*(t.match_expressions or ()), *(t.match_fields or ())])
-        for t in (required.node_selector_terms or () if required else ())
-    ]
+    terms = [_format_term(t) for t in (required.node_selector_terms or () if required else ())]
     if terms:
         requirements.append(" or ".join(terms))
     return ", ".join(requirements) or "its node affinity (which matches nothing)"
+
+
+def _format_term(term: NodeSelectorTerm) -> str:
+    requirements = (*(term.match_expressions or ()), *(term.match_fields or ()))
+    return " and ".join(map(selectors.format_requirement, requirements))
 
 
 def _node_accepts(pod: PodInfo, node: Node) -> bool:

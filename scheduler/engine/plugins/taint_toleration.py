@@ -16,7 +16,7 @@ from scheduler.engine.framework.plugin import BasePlugin, DependsOn, PluginInput
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.verdicts import Verdicts, unresolvable
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
+from scheduler.engine.objects.taints import HARD_EFFECTS, format_taint, is_tolerated
 from scheduler.engine.objects.types import Node, Taint, Toleration
 from scheduler.engine.rules.feature_gates import COMPARISON_OPERATORS
 
@@ -56,12 +56,13 @@ class TaintToleration(BasePlugin):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return, for each node slot, the number of PreferNoSchedule taints that the pod does not tolerate."""
-        soft = [t for t in pod.pod.spec.tolerations or () if t.effect in ("", SOFT_EFFECT)]
-        counts = [
-            sum(t.effect == SOFT_EFFECT and not self._is_tolerated(t, soft) for t in taints)
-            for taints in nodes.taints.values
-        ]
+        counts = [sum(1 for _ in self._soft_untolerated(taints, pod)) for taints in nodes.taints.values]
         return np.array(counts, np.int64).take(nodes.taints.ids(nodes.slots))
+
+    def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason]:
+        """Return the node's PreferNoSchedule taints that the pod does not tolerate."""
+        taints = nodes.taints.values[nodes.taints.ids(nodes.slots)[slot]]
+        return [Reason("preferred-taint", {"taint": format_taint(t)}) for t in self._soft_untolerated(taints, pod)]
 
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         return default_normalize(raw, feasible, reverse=True)
@@ -77,6 +78,10 @@ class TaintToleration(BasePlugin):
         tolerations = pod.pod.spec.tolerations or ()
         return (t for t in taints if t.effect in HARD_EFFECTS and not self._is_tolerated(t, tolerations))
 
+    def _soft_untolerated(self, taints: Iterable[Taint], pod: PodInfo) -> Iterator[Taint]:
+        soft = [t for t in pod.pod.spec.tolerations or () if t.effect in ("", SOFT_EFFECT)]
+        return (t for t in taints if t.effect == SOFT_EFFECT and not self._is_tolerated(t, soft))
+
     def _is_tolerated(self, taint: Taint, tolerations: Iterable[Toleration]) -> bool:
         return is_tolerated(taint, tolerations, comparison_operators=self.rules.enabled(COMPARISON_OPERATORS))
 
@@ -86,5 +91,5 @@ def _rejection(taints: Iterator[Taint]) -> Verdict:
     if first is None:
         return SUCCESS
     params = {"key": first.key, "value": first.value, "effect": first.effect}
-    others = ", ".join(f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}" for t in taints)
+    others = ", ".join(map(format_taint, taints))
     return unresolvable(Reason("untolerated-taint", params | ({"others": others} if others else {})))

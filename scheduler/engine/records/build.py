@@ -232,6 +232,7 @@ def decision(
         devices=() if result.chosen is None else trace.list_devices(attempt.snapshot.columns.names[result.chosen]),
         group_cycle=attempt.group_cycle,
         restricted_to=trace.restricted_to if result.chosen is None else (),
+        score_reasons=trace.score_reasons,
     )
 
 

@@ -137,6 +137,23 @@ def _without_taint(draft: Draft, code: str, params: Mapping[str, str], taint: Ta
     return replace(draft.with_change(code, params, spec), is_exact=draft.is_exact and not counts_taints)
 
 
+def tolerate_removed_taints(draft: Draft, spec: PodSpec) -> PodSpec | None:
+    """Return the spec of any pod with tolerations of the taints that the draft removes from the node.
+
+    Return None if the draft changes anything else.
+    """
+    removed = list[Toleration]()
+    for change in draft.changes:
+        if change.code == "uncordon":
+            removed.append(Toleration(key=UNSCHEDULABLE.key, operator="Exists", effect=UNSCHEDULABLE.effect))
+        elif change.code in ("remove-taint", "clear-taint"):
+            p = change.params
+            removed.append(Toleration(key=p.get("key", ""), operator="Exists", effect=p.get("effect", "")))
+        else:
+            return None
+    return _with_tolerations(spec, removed)
+
+
 def label_node(place: Place) -> Draft | None:
     """Return the draft that labels the node as the pod's node selector and required terms demand, if that is sensible.
 

@@ -9,8 +9,8 @@ than its share of the time, for any number of rejected pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -40,6 +40,7 @@ from scheduler.engine.suggestions.changes import (
 )
 from scheduler.engine.suggestions.check import change_spec, find_rejections, fits_without
 from scheduler.engine.suggestions.departures import draft_departures, list_leaving_pods, list_places
+from scheduler.engine.suggestions.helped import count_helped, find_template, list_unschedulable
 from scheduler.engine.suggestions.new_nodes import draft_new_nodes
 
 MAX_SUGGESTIONS: Final = 3  # an operator reads no more, and each is stored with the record
@@ -123,26 +124,44 @@ class Suggester:
         self._found: Lru[Hashable, list[_Found]] = Lru(MAX_TEMPLATES)
 
     def suggest(
-        self, framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult
+        self,
+        framework: Framework,
+        pod: PodInfo,
+        nodes: NodeColumns,
+        result: CycleResult,
+        waiting: Iterable[PodInfo] = (),
     ) -> tuple[Suggestion, ...]:
         """Return the suggestions for a rejected pod, the smallest first.
 
-        They are not checked, and may be missing, if the share of the time is spent.
+        They are not checked, and may be missing, if the share of the time is spent. Of the pods `waiting` in the
+        queue, those that a suggestion helps too are counted while there is time.
         """
         if result.chosen is not None or result.path is DecisionPath.ERROR:
             return ()
         started = self._clock()
         self._credit_s = min(self._burst_s, self._credit_s + self._share * (started - self._credited_at))
         self._credited_at, end = started, started + self._credit_s
-        key = (framework.profile.scheduler_name, _template(pod), result.message)
+        key = (framework.profile.scheduler_name, find_template(pod), result.message)
         remembered = self._found.get(key)
         if self._credit_s <= 0:
             return tuple(_build(framework, hit, is_checked=False) for hit in remembered or ())
         if remembered is None or not _still_fit(framework, pod, nodes, remembered):
-            remembered = _search(framework, pod, nodes, result, lambda: self._clock() < end)
+            remembered = _search(framework, pod, nodes, result, self._has_time(end))
             self._found.put(key, remembered)
+        others = list_unschedulable(waiting, pod) if remembered else []
+        helped = [
+            count_helped(framework, Place(pod, nodes, nodes.index[hit.node]), hit.draft, others, self._has_time(end))
+            if hit.node
+            else 0
+            for hit in remembered
+        ]
         self._credit_s -= self._clock() - started
-        return tuple(_build(framework, hit) for hit in remembered)
+        return tuple(
+            replace(_build(framework, hit), helps=count) for hit, count in zip(remembered, helped, strict=True)
+        )
+
+    def _has_time(self, end: float) -> Callable[[], bool]:
+        return lambda: self._clock() < end
 
 
 def find_smallest_change(
@@ -159,10 +178,6 @@ def find_smallest_change(
     if draft is None or not draft.changes or any(change.code in CHANGES_OF_NODES for change in draft.changes):
         return None
     return _build(framework, _Found(nodes.names[slot], draft))
-
-
-def _template(pod: PodInfo) -> Hashable:
-    return (pod.namespace, tuple(sorted(pod.labels.items())), pod.spec_digest)
 
 
 def _build(framework: Framework, hit: _Found, *, is_checked: bool = True) -> Suggestion:

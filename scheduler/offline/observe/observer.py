@@ -322,9 +322,10 @@ class Observer:
             image_points = self._image_counts.points(self.frameworks[name].profile, pod, snapshot.nodes)
             why = Cause.STALE_VIEW if gone else cause(result, slot, self._theirs[name], image_points)
             reconstruction = Reconstruction(Agreement.DISAGREE, why, shift.bindings, shift.deletions)
-        suggestions = (
-            () if outcome.node else self._suggester.suggest(self.frameworks[name], pod, snapshot.nodes, result)
-        )
+        suggestions: tuple[Suggestion, ...] = ()
+        if not outcome.node:
+            waiting = (other.pod for other in self._queue)
+            suggestions = self._suggester.suggest(self.frameworks[name], pod, snapshot.nodes, result, waiting)
         return _Compared(result, slot, reconstruction, snapshot, suggestions)
 
     def _record(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from herodotus_record.model import Candidate, Decision, Owner, Preemption, Reason, Suggestion, Verdict
+from herodotus_record.model import Candidate, Decision, Owner, Preemption, Reason, ScoreReasons, Suggestion, Verdict
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served
 from tests.endpoint.reviewer import Reviewer, bearer
@@ -308,6 +308,28 @@ def test_placed_pod_says_that_all_nodes_passed(scene: Scene) -> None:
     assert page.locator(".suggestion, .holders").count() == 0
 
 
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_page_says_what_decided_and_that_the_plugin_reads_the_state(scene: Scene, width: int, height: int) -> None:
+    best = ScoreReasons("ImageLocality", "worker-2", (Reason("image-present", {"image": "web:1", "size": "400Mi"}),))
+    decision = a_decision(pod="web-0", nodes=NODES, points={"worker-2": {"ImageLocality": 9}})
+    pod = a_pod("web-0", namespace="shop")
+    pod["metadata"]["uid"] = decision.pod.uid
+    scene.cluster.objects["/api/v1/namespaces/shop/pods/web-0"] = pod
+    scene.store(replace(decision, score_reasons=(best, ScoreReasons("ImageLocality", "worker-1", ()))))
+    scene.tab.page.set_viewport_size({"width": width, "height": height})
+    page = scene.open("view=decision&namespace=shop&name=web-0")
+    assert texts(page, "worker-2 against worker-1") == [["ImageLocality", "+9", "image web:1 (400Mi) against none"]]
+    note = page.get_by_text("What became of the pod after this decision is not in the record.")
+    assert "kubectl herodotus pod web-0 -n shop" in note.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_suggestion_says_how_many_other_pods_it_helps(scene: Scene) -> None:
+    scene.store(replace(waiting(), suggestions=(replace(UNCORDON, helps=3),)))
+    page = scene.open(WAITING)
+    assert "also helps 3 other pods, each alone" in page.locator(".suggestion").inner_text()
+
+
 def test_summary_is_the_first_page_and_leads_to_everything(scene: Scene) -> None:
     scene.store(waiting(), a_decision(pod="web-0", nodes=NODES, sequence=3, started_us=MONDAY_US + 3_000_000_000))
     page = scene.open("")
@@ -465,6 +487,7 @@ def test_workload_page_shows_nodes_and_zones(scene: Scene) -> None:
         ["worker-1", "zone-b", "1"],
         ["worker-2", "zone-a", "1"],
     ]
+    assert page.get_by_text("kubectl herodotus workload Deployment/web -n shop").count() == 1
     page.get_by_role("link", name="zone-b").first.click()
     page.wait_for_url("**zone=zone-b*")
     assert scene.tab.ready().locator("h1").inner_text() == "Zone zone-b"

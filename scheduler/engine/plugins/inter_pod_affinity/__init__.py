@@ -45,6 +45,7 @@ from scheduler.engine.plugins.topology import (
 
 # With at most this many closed domains, the reason names a pod in each; more names would only fill the record.
 _MAX_NAMED_DOMAINS: Final = 8
+_MAX_EXPLAINED_TERMS: Final = 8  # of one topology key: each is counted by itself
 Slots = NDArray[np.intp]
 
 _NO_TERMS: Final = PodTerms("", b"", None, None)
@@ -296,6 +297,38 @@ class InterPodAffinity(BasePlugin):
         # as upstream: divide, then multiply, then truncate, so that 29 of 100 gives 28
         points: Scores = (float(MAX_NODE_SCORE) * ((raw - least) / float(most - least))).astype(np.int64)
         return points
+
+    def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason]:
+        """Return the pods in the node's domains that the pod's preferred terms select, and those with terms about it.
+
+        The heaviest come first. Many terms of the pod with one key are only summed up.
+        """
+        found: list[tuple[int, Reason]] = []
+
+        def add(code: str, key: str, weight: int, pods: int, **params: str) -> None:
+            if pods:
+                domain = str(nodes.label(key).values[nodes.label(key).ids(nodes.slots)[slot]])
+                params |= {"key": key, "domain": domain, "weight": str(weight), "pods": str(pods)}
+                found.append((abs(weight) * pods, Reason(code, params)))
+
+        def count(key: str, tally: Tally) -> int:
+            column = nodes.label(key)
+            number = column.ids(nodes.slots)[slot]
+            return 0 if column.values[number] is None else int(tally.by_value(column)[number])
+
+        for key, group in self._incoming_terms.get(pod, self.rules).preferred.items():
+            if key not in nodes.label_keys:
+                continue
+            if len(group.terms) > _MAX_EXPLAINED_TERMS:
+                total, pods = count(key, group.sum_weights(nodes)), count(key, group.count_pods(nodes))
+                add("preferred-pod-affinity-sum", key, total, pods, terms=str(len(group.terms)))
+                continue
+            for term in group.terms:
+                add("preferred-pod-affinity", key, term.weight, count(key, term.count_pods(nodes)), wants=str(term))
+        labels = get_namespace_labels(pod.namespace, self.handle.objects)
+        for key, terms in self._existing_preferences.find(pod, labels, nodes).items():
+            add("preferred-by-pods", key, count(key, terms.sum_weights(nodes)), count(key, terms.count_pods(nodes)))
+        return [reason for _, reason in sorted(found, key=lambda each: -each[0])]
 
     def _scoring_terms(self, terms: PodTerms) -> Iterator[Term]:
         """Yield the terms of a running pod by which Score gives points to the pods that they select."""

@@ -115,17 +115,30 @@ class _PreFilterState:
 class _ScoreTerm:
     """The points that one soft constraint adds to the score, by topology domain.
 
-    For the key kubernetes.io/hostname, `points` has an entry for each node slot instead.
+    For the key kubernetes.io/hostname, `points` has an entry for each node slot instead. A matching pod gives `weight`
+    points.
     """
 
     constraint: Constraint
     points: DomainEntries
+    weight: float
 
     def score_slots(self, nodes: NodeColumns) -> NDArray[np.floating]:
         """Return the constraint's points for each node slot."""
         if self.constraint.key == HOSTNAME:  # every node is its own domain, regardless of its label
             return self.points.entries[nodes.slot_numbers]
         return self.points.per_slot(nodes)
+
+    def explain(self, nodes: NodeColumns, slot: int) -> Reason:
+        """Return the number of matching pods in the domain of the node in `slot`."""
+        key, column = self.constraint.key, nodes.label(self.constraint.key)
+        number = column.ids(nodes.slots)[slot]
+        if column.values[number] is None:
+            return Reason("spread-no-label", {"key": key})
+        is_own = key == HOSTNAME
+        points = self.points.entries[slot if is_own else number] - (self.constraint.max_skew - 1)
+        domain = nodes.names[slot] if is_own else str(column.values[number])
+        return Reason("spread-pods", {"key": key, "domain": domain, "pods": str(round(points / self.weight))})
 
     def changed_slots(self, before: _ScoreTerm, nodes: NodeColumns) -> Slots | None:
         if self.constraint != before.constraint:
@@ -277,6 +290,10 @@ class PodTopologySpread(BasePlugin):
             total += term.score_slots(nodes)
         return np.where(note.ignored[nodes.slot_numbers], 0, _round_half_up(total))
 
+    def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason]:
+        """Return, for each soft constraint, the number of matching pods in the node's domain."""
+        return [term.explain(nodes, slot) for term in state.read(_PreScoreState).terms]
+
     def normalize(self, state: CycleState, pod: PodInfo, raw: Scores, feasible: Mask) -> Scores:
         """Scale the scores so that the fewest pods give 100 and more pods give less; ignored nodes get 0."""
         ignored = state.read(_PreScoreState).ignored
@@ -370,8 +387,9 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
     tally, column = spread.count_pods_to_spread(constraint, pod, nodes), nodes.label(constraint.key)
     spare = float(constraint.max_skew - 1)
     if constraint.key == HOSTNAME:
-        points = np.where(has_label(constraint.key, nodes), tally.counts * _weight(scored) + spare, 0.0)
-        return _ScoreTerm(constraint, DomainEntries(constraint.key, column.values, points))
+        weight = _weight(scored)
+        points = np.where(has_label(constraint.key, nodes), tally.counts * weight + spare, 0.0)
+        return _ScoreTerm(constraint, DomainEntries(constraint.key, column.values, points), weight)
     pods = tally.by_value(column, spread.find_counted_nodes(constraint, keys, pod, nodes)).copy()
     seen = np.zeros(len(column.values), np.bool_)
     seen[column.ids(nodes.slots)[scored]] = True
@@ -380,9 +398,10 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
         pods[empty] += pods[0]
         seen[empty] |= seen[0]
         seen[0] = False
-    points = pods * _weight(seen) + spare
+    weight = _weight(seen)
+    points = pods * weight + spare
     points[0] = 0.0  # index 0 stands for nodes that lack the key
-    return _ScoreTerm(constraint, DomainEntries(constraint.key, column.values, points))
+    return _ScoreTerm(constraint, DomainEntries(constraint.key, column.values, points), weight)
 
 
 def _weight(domains: Mask) -> float:
