@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from herodotus_answers.holders import parse_quantity
+from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import format_quantity
 
 Json = Mapping[str, Any]
@@ -69,12 +69,12 @@ def _check_range(limit_range: Json, containers: Sequence[Json]) -> list[str]:
         for container in containers:
             for resource, most in (item.get("max") or {}).items():
                 for verb, amounts in (("requests", container["requests"]), ("limits", container["limits"])):
-                    if parse_quantity(amounts.get(resource, 0)) > parse_quantity(most):
+                    if read_quantity(amounts.get(resource, 0)) > read_quantity(most):
                         has = f"container {container['name']} {verb} {amounts[resource]} {resource}, at most {most}"
                         return [f"LimitRange {name} refuses such pods: {has}"]
             for resource, least in (item.get("min") or {}).items():
                 amount = container["requests"].get(resource, 0)
-                if parse_quantity(amount) < parse_quantity(least):
+                if read_quantity(amount) < read_quantity(least):
                     has = f"container {container['name']} requests {amount} {resource}, at least {least}"
                     return [f"LimitRange {name} refuses such pods: {has}"]
     return []
@@ -125,7 +125,7 @@ def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json],
         each = Fraction(1) if resource == "pods" else _sum_amounts(containers, inits, kind, resource)
         if not each:
             continue
-        free = max(Fraction(0), parse_quantity(limit) - parse_quantity(used.get(counted, 0)))
+        free = max(Fraction(0), read_quantity(limit) - read_quantity(used.get(counted, 0)))
         amounts = f"{counted} {used.get(counted, 0)} of {limit} used"
         asks = "" if resource == "pods" else f", each pod has {_format(resource, each)}"
         rooms.append((int(free / each), amounts + asks))
@@ -150,10 +150,10 @@ def _sum_amounts(containers: Sequence[Json], inits: Sequence[Json], kind: str, r
     """Return what a pod has of a resource: its containers together, or more for an init container."""
     sidecars, most = Fraction(0), Fraction(0)
     for init in inits:
-        amount = parse_quantity(init[kind].get(resource, 0))
+        amount = read_quantity(init[kind].get(resource, 0))
         sidecars += amount if init["isSidecar"] else 0
         most = max(most, sidecars if init["isSidecar"] else sidecars + amount)
-    running = sum((parse_quantity(container[kind].get(resource, 0)) for container in containers), sidecars)
+    running = sum((read_quantity(container[kind].get(resource, 0)) for container in containers), sidecars)
     return max(running, most)
 
 

@@ -12,6 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch
+from herodotus_answers.quantities import parse_quantity
 from herodotus_answers.template_changes import Refusal, change_template
 from herodotus_record.units import format_quantity
 
@@ -32,27 +33,8 @@ _BOUND: Final = re.compile(
     r"(?:, but (limit|request) is ([\d.]+[A-Za-z]*)|\. No (limit|request) is specified)"
 )
 _RATIO: Final = re.compile(r"(\S+) max limit to request ratio per (\w+) is ([\d.]+), but (.*?)(?:[\],]|$)")
-_SUFFIXES: Final = {
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 1000),
-    **{unit: Fraction(1000**power) for power, unit in enumerate("kMGTPE", 1)},
-    **{f"{unit}i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", 1)},
-}
-_QUANTITY: Final = re.compile(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)([A-Za-z]*)")
 _EXAMPLES: Final = {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "1Gi"}
 _SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
-
-
-def parse_quantity(text: object) -> Fraction | None:
-    """Return the amount that a Kubernetes quantity such as `500m` or `1.5Gi` stands for, or None if it is none."""
-    match = _QUANTITY.fullmatch(str(text))
-    if match is None or (match[2] and match[2] not in _SUFFIXES):
-        return None
-    try:
-        return Fraction(match[1]) * _SUFFIXES.get(match[2], Fraction(1))
-    except (ValueError, ZeroDivisionError):
-        return None
 
 
 def format_amount(name: str, amount: Fraction) -> str:
@@ -122,7 +104,7 @@ def _explain_exceeded(name: str, amounts: list[dict[str, str]], refusal: Refusal
         has_room = has_room and in_use + ask <= hard
         rows.append((key, ask, in_use, hard))
         shown = [format_amount(key, each) for each in (ask, in_use, hard)]
-        facts.append(f"{key}: {_of_each(workload)} asks {shown[0]}, used {shown[1]} of {shown[2]}")
+        facts.append(f"{key}: {_of_each(workload, key)} asks {shown[0]}, used {shown[1]} of {shown[2]}")
     scope = _describe_scope(quota)
     text = f"ResourceQuota {name}{scope} has too little left. {'; '.join(facts)}"
     if has_room:
@@ -132,7 +114,9 @@ def _explain_exceeded(name: str, amounts: list[dict[str, str]], refusal: Refusal
     return _make(refusal, "quota-exceeded", text, name, _relax(name, rows, quota, refusal, workload), workload)
 
 
-def _of_each(workload: Workload) -> str:
+def _of_each(workload: Workload, key: str) -> str:
+    if _strip(key) == "storage" or "persistentvolumeclaims" in key:
+        return "each claim"
     return "each pod" if workload.kind != "CronJob" else "each Job or pod"
 
 
@@ -253,8 +237,11 @@ def explain_limit_range(refusal: Refusal, workload: Workload) -> LiveCause | Non
     who = f"LimitRange {name}" if name else f"a LimitRange of namespace {workload.namespace}"
     text = f"{who} allows {'; '.join(facts)}"
     spec = _fit_containers([bound.groups() for bound in bounds], workload) if not ratios else None
-    where = f"the template of {workload.label}"
-    remedies = [make_remedy(f"change the resources in {where} so that the LimitRange allows them")]
+    what = f"change the resources in the template of {workload.label} so that the LimitRange allows them"
+    if any(bound[3] == "PersistentVolumeClaim" for bound in bounds):
+        what = f"change the claims of {workload.label}: delete it, and create it anew with other volumeClaimTemplates,"
+        what += " which cannot be changed"
+    remedies = [make_remedy(what)]
     if spec:
         remedies = [change_template(workload, "state resources that the LimitRange allows", spec)]
     inspect = workload.kubectl(f"describe limitrange {name}".strip())

@@ -125,6 +125,10 @@ class ClusterObjects:
         more = (document.get("metadata") or {}).get("continue") if not missing else None
         return ObjectList(items, "" if missing == "NotFound" else missing, missing in ("", "NotFound") and not more)
 
+    def list_names(self, kind: str, namespace: str = "") -> list[str]:
+        """Return the names of the objects of a kind, as far as they can be read."""
+        return [str(each["metadata"]["name"]) for each in self.list_objects(kind, namespace).items]
+
     def is_served(self, kind: str) -> bool:
         """Return whether the API server serves a kind, as far as is known: without it, no object of it can be read."""
         query = urlencode({"limit": "1"})

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.node_rules import list_lacking_labels, list_pod_terms, matches_any_term, tolerates
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from herodotus_answers.live import NodesWithoutPod
 
@@ -46,7 +48,7 @@ def read_meant_node(pod: Json) -> str:
     """Return the node that a DaemonSet's pod is on or is meant for, by its affinity; "" if it has none."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
-    for term in _list_terms(pod["spec"]):
+    for term in list_pod_terms(pod["spec"]):
         for field in term.get("matchFields") or ():
             if field.get("key") == "metadata.name" and field.get("operator") == "In":
                 return str((field.get("values") or [""])[0])
@@ -55,13 +57,11 @@ def read_meant_node(pod: Json) -> str:
 
 def _exclude(pod_spec: Json, node: Json) -> tuple[int, str, str]:
     """Return an order, the code, and the text of why a node has no pod."""
-    labels = node["metadata"].get("labels") or {}
-    selector = pod_spec.get("nodeSelector") or {}
-    lacking = [f"{key}={value}" for key, value in selector.items() if labels.get(key) != value]
+    lacking = list_lacking_labels(pod_spec, node)
     if lacking:
         return 1, "not-selected", f"without the label {', '.join(lacking)}"
-    terms = _list_terms(pod_spec)
-    if terms and not any(_matches(term, node) for term in terms):
+    terms = list_pod_terms(pod_spec)
+    if terms and not matches_any_term(terms, node):
         return 1, "not-selected", "excluded by the required node affinity"
     for taint in (node.get("spec") or {}).get("taints") or ():
         if taint.get("effect") in ("NoSchedule", "NoExecute") and not _tolerates(pod_spec, taint):
@@ -70,42 +70,7 @@ def _exclude(pod_spec: Json, node: Json) -> tuple[int, str, str]:
     return 0, "missing", "a pod is to be there and does not exist"
 
 
-def _list_terms(pod_spec: Json) -> list[Json]:
-    affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    return list(required.get("nodeSelectorTerms") or ())
-
-
-def _matches(term: Json, node: Json) -> bool:
-    labels = node["metadata"].get("labels") or {}
-    fields = {"metadata.name": node["metadata"]["name"]}
-    parts = [(each, labels) for each in term.get("matchExpressions") or ()]
-    parts += [(each, fields) for each in term.get("matchFields") or ()]
-    return bool(parts) and all(_meets(each, values) for each, values in parts)
-
-
-def _meets(requirement: Json, values: Mapping[str, str]) -> bool:
-    key, operator = str(requirement["key"]), str(requirement["operator"])
-    wanted: Sequence[str] = requirement.get("values") or ()
-    has = values.get(key)
-    if operator in ("Gt", "Lt"):
-        try:
-            return has is not None and (int(has) > int(wanted[0]) if operator == "Gt" else int(has) < int(wanted[0]))
-        except (ValueError, IndexError):
-            return False
-    if operator in ("Exists", "DoesNotExist"):
-        return (has is not None) == (operator == "Exists")
-    return (has in wanted) == (operator == "In")
-
-
 def _tolerates(pod_spec: Json, taint: Json) -> bool:
     if taint["key"] in _TOLERATED or (taint["key"] == _NETWORK and pod_spec.get("hostNetwork")):
         return True
-    for each in pod_spec.get("tolerations") or ():
-        if each.get("effect") and each["effect"] != taint["effect"]:
-            continue
-        if each.get("key") and each["key"] != taint["key"]:
-            continue
-        if each.get("operator") == "Exists" or (each.get("key") and each.get("value", "") == taint.get("value", "")):
-            return True
-    return False
+    return tolerates(pod_spec.get("tolerations") or (), taint)

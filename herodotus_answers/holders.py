@@ -8,21 +8,18 @@ Invariant: a pod is named only if the API server let the reader list it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from herodotus_answers.live_objects import read_owner
+from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import format_quantity, natural_sort_key
 
 Json = dict[str, Any]
 
 MAX_NAMED: Final = 5  # holders that a screen lists
 _RESOURCE, _PORTS, _POD, _DISK = "resource", "ports", "pod", "claims"
-_QUANTITY: Final = re.compile(r"([+-]?[\d.]+)(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
-_DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class HeldObject(NamedTuple):
@@ -188,7 +185,7 @@ def _describe_resized_amounts(held: HeldObject, pod: Json) -> str:
         return ""
     resource, scale = held.names[0], 1000 if held.names[0] == "cpu" else 1
     allocated = sum(
-        (parse_quantity(each["allocatedResources"][resource]) for each in _list_statuses(pod, resource)), Fraction(0)
+        (read_quantity(each["allocatedResources"][resource]) for each in _list_statuses(pod, resource)), Fraction(0)
     )
     if not allocated:
         return ""
@@ -248,7 +245,7 @@ def _held(held: HeldObject, pod: Json) -> int:
 def _request(spec: Json, resource: str) -> int:
     """Return the pod's effective request for a resource in base units (cpu in milli)."""
     whole = (spec.get("resources") or {}).get("requests") or {}
-    overhead = parse_quantity((spec.get("overhead") or {}).get(resource, 0))
+    overhead = read_quantity((spec.get("overhead") or {}).get(resource, 0))
     running, init = Fraction(0), Fraction(0)
     for container in spec.get("containers") or ():
         running += _requested(container, resource)
@@ -259,24 +256,13 @@ def _request(spec: Json, resource: str) -> int:
             init = max(init, sidecars)
         else:
             init = max(init, sidecars + _requested(container, resource))
-    total = parse_quantity(whole[resource]) if resource in whole else max(running + sidecars, init)
+    total = read_quantity(whole[resource]) if resource in whole else max(running + sidecars, init)
     amount = (total + overhead) * (1000 if resource == "cpu" else 1)
     return -(-amount.numerator // amount.denominator)
 
 
 def _requested(container: Json, resource: str) -> Fraction:
-    return parse_quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
-
-
-def parse_quantity(text: object) -> Fraction:
-    """Return a quantity of the Kubernetes API, such as `500m` or `1Gi`, as a number; 0 if it is none."""
-    match = _QUANTITY.fullmatch(str(text))
-    if match is None:
-        return Fraction(0)
-    number, exponent, suffix = match.groups()
-    if suffix in _BINARY:
-        return Fraction(number) * (1 << _BINARY[suffix])
-    return Fraction(number) * Fraction(10) ** (int(exponent) if exponent else _DECIMAL[suffix or ""])
+    return read_quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
 
 
 def _host_ports(spec: Json) -> Iterable[str]:

@@ -118,7 +118,10 @@ def _describe_end(situation: Situation, end: str) -> Parts:
     parent = find_parent(workload)
     again = f"{parent} makes the next one" if parent else f"then create Job {workload.name} again (delete it first)"
     causes = _explain_failures(workload)
-    remedy = make_remedy(f"remove the cause of the failures; {again}")
+    what = "remove the cause of the failures"
+    if code == "job-deadline":
+        what = "raise activeDeadlineSeconds, or let the Job do less"
+    remedy = make_remedy(f"{what}; {again}")
     causes.append(make_cause(code, text, f"status.conditions[{end}]", at=at, remedies=[remedy]))
     why = f". {causes[0]['text']}" if len(causes) > 1 else ""
     return "workload-failed", f"Failed{ago}: {text} ({words}){why}", causes, "user"

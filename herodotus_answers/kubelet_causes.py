@@ -1,40 +1,46 @@
-"""Find why the containers of a pod with a node do not run, are not ready, or do not have their new resources.
+"""Find why the containers of a pod with a node do not run or are not ready.
 
 What the kubelet reports comes first: container states, conditions, events. Objects that the pod names and that do not
 exist come before what the kubelet says of them.
 
-Owns: these causes and their remedies. Does not own: pods without a node (`pod_state`), ended ones (`pod_ending`). Pure.
+Owns: these causes and their remedies. Does not own: objects that the pod needs (`reference_causes`), probes
+(`probe_causes`), resizes (`resize_causes`), pods without a node (`pod_state`), ended ones (`pod_ending`). Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+import re
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.cluster_objects import count_event, read_event_time
+from herodotus_answers.attachment_causes import explain_attachment
+from herodotus_answers.kubelet_messages import Topic, find_remedy
+from herodotus_answers.node_rules import read_labels
 from herodotus_answers.pod_facts import (
     Container,
     clean,
+    describe_end,
     find_missing_objects,
     find_owner,
-    format_ago,
     format_since,
     kubectl,
     list_containers,
     make_cause,
+    make_event_cause,
     make_remedy,
+    name_source,
+    parse_time,
     patch_template,
-    quote_patch,
     read_conditions,
 )
+from herodotus_answers.probe_causes import explain_probes
+from herodotus_answers.reference_causes import CREATING, find_missing_references, find_unbound_claims
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.live import LiveCause, Remedy
 
 Json = dict[str, Any]
-_CREATING: Final = ("ContainerCreating", "PodInitializing", "")
 _PULL: Final = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
 _INVALID_IMAGE: Final = ("InvalidImageName", "ImageInspectError")
 _START: Final = ("CreateContainerError", "RunContainerError", "StartError", "PreCreateHookError", "PostStartHookError")
@@ -47,17 +53,27 @@ _EVENTS: Final = {
     "FailedAttachVolume": "volume-failed",
     "FailedPrepareDynamicResources": "devices-failed",
 }
-_PROBES: Final = {
-    "Startup probe": "probe-startup",
-    "Readiness probe": "probe-readiness",
-    "Liveness probe": "probe-liveness",
-}
-_PROBE_FIELDS: Final = {
-    "probe-startup": "startupProbe",
-    "probe-readiness": "readinessProbe",
-    "probe-liveness": "livenessProbe",
-}
-_NOT_PROBLEMS: Final = ("Unhealthy", "BackOff", "Failed", "FailedScheduling", "Evicted", "Preempted", "Preempting")
+_TOPICS: Final[dict[str, Topic]] = {"sandbox-failed": "sandbox", "volume-failed": "volume"}
+_MULTI_ATTACH: Final = re.compile(r'Multi-Attach error for volume "([^"]+)"')
+_TIMED_OUT: Final = "Unable to attach or mount volumes"
+_NEVER_RAN: Final = ("StartError", "ContainerCannotRun")  # such a container has no log
+# What the kubelet and container runtimes put before the registry's error: all of it names the image again.
+_BEFORE_ERROR: Final = re.compile(
+    r"(?:(?:Back-off pulling|Failed to pull) image|failed to (?:pull and unpack image|resolve reference)) \"[^\"]*\": "
+    r"|ErrImagePull: |rpc error: code = \w+ desc = "
+)
+_RECENT: Final = timedelta(hours=1)
+_ARCHITECTURE: Final = "kubernetes.io/arch"
+_NOT_PROBLEMS: Final = (
+    "Unhealthy",
+    "BackOff",
+    "Failed",
+    "FailedScheduling",
+    "Evicted",
+    "Preempted",
+    "Preempting",
+    "FailedToRetrieveImagePullSecret",
+)
 
 
 def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
@@ -66,11 +82,17 @@ def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list
     The pod has neither ended nor is it being deleted, and its node is ready, as far as is known.
     """
     events = objects.list_events({**pod, "kind": "Pod"})
-    causes = [*_find_missing(pod, events, objects), *_find_unbound_claims(pod, objects, now)]
+    causes = [*find_missing_references(pod, events, objects), *find_unbound_claims(pod, objects, now)]
     containers = list_containers(pod)
     waiting = next((each for each in containers if each.is_init and not _has_passed(each)), None)
     if waiting is not None:
-        return [*causes, *_explain_container(pod, waiting, events, objects, now)]
+        found = _explain_container(pod, waiting, events, objects, now)
+        if waiting.is_sidecar and waiting.status and found:
+            later = [each.name for each in containers[containers.index(waiting) + 1 :]]
+            found[0]["text"] += (
+                f"; {', '.join(later)} starts after it" if len(later) == 1 else (f"; {', '.join(later)} start after it")
+            )
+        return [*causes, *found]
     mains = [each for each in containers if not each.is_init]
     for container in sorted(mains, key=_rank):
         if not container.status.get("ready"):
@@ -79,154 +101,32 @@ def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list
     return [*causes, *_find_closed_gates(pod)]
 
 
-def find_resize_causes(pod: Json, now: datetime) -> list[LiveCause]:
-    """Return why the resources of a pod's containers are not those that its spec has; [] if they are."""
-    conditions = read_conditions(pod)
-    pending, running = conditions.get("PodResizePending") or {}, conditions.get("PodResizeInProgress") or {}
-    condition = pending if pending.get("status") == "True" else running
-    if condition.get("status") != "True":
-        return []
-    code = {"Deferred": "resize-deferred", "Infeasible": "resize-infeasible"}.get(
-        str(condition.get("reason")), "resize-in-progress"
-    )
-    wanted, given = _compare_resources(pod)
-    amounts = f"wants {wanted}, has {given}" if wanted else "wants other resources than it has"
-    word = {"resize-deferred": "deferred", "resize-infeasible": "infeasible"}.get(code, "in progress")
-    message = clean(condition.get("message"))
-    since = format_since(condition.get("lastTransitionTime"), now)
-    text = f"its resize is {word}{since}: it {amounts}" + (f" ({message})" if message else "")
-    remedies = [_give_up_resize(pod)] if wanted and code != "resize-in-progress" else []
-    source = f"status.conditions[{condition['type']}]"
-    return [make_cause(code, text, source, at=condition.get("lastTransitionTime"), remedies=remedies)]
-
-
-def is_resize_pending(pod: Json) -> bool:
-    """Return whether the kubelet has deferred or refused a change of the pod's resources."""
-    return (read_conditions(pod).get("PodResizePending") or {}).get("status") == "True"
-
-
-# --- objects that the pod needs -------------------------------------------------------------------------------------
-
-
-def _find_missing(pod: Json, events: list[Json], objects: ClusterObjects) -> Iterator[LiveCause]:
-    """Yield a cause for each Secret, ConfigMap and claim that the pod needs and that does not exist.
-
-    Secrets and ConfigMaps are only read if nothing else explains that a container does not start.
-    """
-    namespace, containers = pod["metadata"]["namespace"], list_containers(pod)
-    if all(each.read_state("running") or each.read_state("terminated") for each in containers):
-        return
-    kinds = [("PersistentVolumeClaim", "claim-missing", _list_claims(pod))]
-    reasons = {each.read_state("waiting").get("reason") or "" for each in containers}
-    warnings = {event.get("reason") for event in events if event.get("type") == "Warning"}
-    has_other_cause = reasons.isdisjoint((*_CREATING, "CreateContainerConfigError")) or warnings - {
-        "FailedMount",
-        "Failed",
-    }
-    if "FailedMount" in warnings or "CreateContainerConfigError" in reasons or not has_other_cause:
-        kinds += [
-            ("Secret", "secret-missing", _list_references(pod, "secret")),
-            ("ConfigMap", "config-map-missing", _list_references(pod, "configMap")),
-        ]
-    for kind, code, names in kinds:
-        for name in find_missing_objects(kind, names, namespace, objects):
-            remedy = make_remedy(
-                f"create the {kind} {name} in namespace {namespace}; the kubelet tries again by itself"
-            )
-            yield make_cause(code, f"{kind} {name} does not exist", names[name], of=f"{kind}/{name}", remedies=[remedy])
-
-
-def _list_references(pod: Json, kind: str) -> dict[str, str]:
-    """Return the names of the Secrets or ConfigMaps that the pod cannot do without, and the fields that name them.
-
-    `kind` is `secret` or `configMap`.
-    """
-    named = "secretName" if kind == "secret" else "name"
-    names: dict[str, str] = {}
-    for volume in pod["spec"].get("volumes") or ():
-        sources = [(volume.get(kind) or {}, named)]
-        sources += [(each.get(kind) or {}, "name") for each in (volume.get("projected") or {}).get("sources") or ()]
-        for source, key in sources:
-            if source.get(key) and not source.get("optional"):
-                names.setdefault(source[key], f"spec.volumes[{volume['name']}]")
+def find_restart_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
+    """Return which containers of a pod that runs were restarted within the last hour, after a failure."""
+    causes = []
     for container in list_containers(pod):
-        references = [(each.get(f"{kind}Ref") or {}, "envFrom") for each in container.spec.get("envFrom") or ()]
-        references += [
-            ((each.get("valueFrom") or {}).get(f"{kind}KeyRef") or {}, f"env[{each.get('name')}]")
-            for each in container.spec.get("env") or ()
-        ]
-        for reference, field in references:
-            if reference.get("name") and not reference.get("optional"):
-                names.setdefault(reference["name"], f"{container.label}: {field}")
-    return names
-
-
-def _list_claims(pod: Json) -> dict[str, str]:
-    """Return the names of the pod's claims, and the fields that name them."""
-    names = {}
-    for volume in pod["spec"].get("volumes") or ():
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if volume.get("ephemeral"):
-            claim = f"{pod['metadata']['name']}-{volume['name']}"
-        if claim:
-            names[claim] = f"spec.volumes[{volume['name']}]"
-    return names
-
-
-def _find_unbound_claims(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
-    """Yield a cause for each claim of the pod that has no volume.
-
-    A scheduler binds all claims before it binds the pod. So a pod with a node and a claim that waits for its first
-    consumer, without a node chosen for it, was created with spec.nodeName.
-    """
-    namespace, node = pod["metadata"]["namespace"], pod["spec"].get("nodeName")
-    for name in _list_claims(pod):
-        claim = objects.get("PersistentVolumeClaim", name, namespace).object
-        if claim is None or (claim.get("status") or {}).get("phase") == "Bound":
+        end = (container.status.get("lastState") or {}).get("terminated") or {}
+        ended = parse_time(end.get("finishedAt"))
+        if not end.get("exitCode") or ended is None or now - ended > _RECENT or not container.read_state("running"):
             continue
-        phase = (claim.get("status") or {}).get("phase") or "Pending"
-        class_name = claim["spec"].get("storageClassName")
-        storage = objects.get("StorageClass", class_name).object if class_name else None
-        chosen = (claim["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node")
-        waits = storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer" and not chosen
-        events = objects.list_events({**claim, "kind": "PersistentVolumeClaim"})
-        said = f" ({events[-1].get('reason')}: {clean(events[-1].get('message'))})" if events else ""
-        source, of = "PersistentVolumeClaim status.phase", f"PersistentVolumeClaim/{name}"
-        if not waits:
-            text = f"claim {name} is {phase} and has no volume{said}"
-            yield make_cause("claim-not-bound", text, source, of=of, at=claim["metadata"].get("creationTimestamp"))
-            continue
-        text = (
-            f"claim {name} of StorageClass {class_name} waits for its first consumer (WaitForFirstConsumer): a"
-            " scheduler would have chosen the node for its volume, but the pod was created with spec.nodeName"
-            f" {node}, so no scheduler decided it and the claim is never bound"
-        )
-        remedies = [_replace_node_name(pod, objects)]
-        yield make_cause(
-            "created-with-node",
-            text,
-            "spec.nodeName, PersistentVolumeClaim status.phase",
-            of=of,
-            at=claim["metadata"].get("creationTimestamp"),
-            remedies=remedies,
-        )
+        times = f"{container.restarts} times, last" if container.restarts > 1 else "once,"
+        text = f"{container.label} was restarted {times} after it {describe_end(end, now)}"
+        logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name, "--previous")
+        source = f"status.{container.status_field}[{container.name}].lastState"
+        remedies, at = _list_end_remedies(pod, container, end, objects), end.get("finishedAt")
+        causes.append(make_cause("container-restarted", text, source, at=at, remedies=remedies, inspect=logs))
+    return causes
 
 
-def _replace_node_name(pod: Json, objects: ClusterObjects) -> Remedy:
-    """Return the remedy that leaves the choice of the node to a scheduler, restricted to the pod's node."""
-    node = pod["spec"]["nodeName"]
-    labels = (objects.get("Node", node).object or {"metadata": {}})["metadata"].get("labels") or {}
-    selector = {"kubernetes.io/hostname": labels.get("kubernetes.io/hostname", node)}
-    instead = f"nodeSelector kubernetes.io/hostname: {selector['kubernetes.io/hostname']}"
-    owner = find_owner(pod, objects)
-    if owner is not None and owner.has_template:
-        command = patch_template(pod, owner, {"nodeName": None, "nodeSelector": selector})
-        return make_remedy(f"replace nodeName by {instead} in {owner.label}; it replaces its pods", command)
-    who = f"the pod template of {owner.label}" if owner else "the manifest"
-    return make_remedy(
-        f"remove nodeName from {who}, use {instead} in its place, and create the pod anew: nodeName of an existing pod"
-        " cannot be changed"
-    )
+def find_debugging_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
+    """Return why ephemeral containers of a pod do not run, which does not concern its other containers."""
+    by_name = {each.get("name"): each for each in (pod.get("status") or {}).get("ephemeralContainerStatuses") or ()}
+    causes: list[LiveCause] = []
+    for spec in pod["spec"].get("ephemeralContainers") or ():
+        container = Container(spec, by_name.get(spec["name"]) or {}, is_init=False, is_ephemeral=True)
+        if container.read_state("waiting").get("reason") not in (None, *CREATING):
+            causes += _explain_container(pod, container, [], objects, now)
+    return causes
 
 
 # --- one container --------------------------------------------------------------------------------------------------
@@ -243,7 +143,7 @@ def _has_passed(container: Container) -> bool:
 def _rank(container: Container) -> int:
     """Return 0 for a container that waits for a reason of its own, before those that only wait to be created."""
     reason = container.read_state("waiting").get("reason") or ""
-    return 0 if container.read_state("waiting") and reason not in _CREATING else 1
+    return 0 if container.read_state("waiting") and reason not in CREATING else 1
 
 
 def _explain_container(
@@ -252,16 +152,15 @@ def _explain_container(
     """Return why a container does not run or is not ready."""
     waiting, running = container.read_state("waiting"), container.read_state("running")
     reason = str(waiting.get("reason") or "")
-    field = "initContainerStatuses" if container.is_init else "containerStatuses"
-    source = f"status.{field}[{container.name}]"
+    source = f"status.{container.status_field}[{container.name}]"
     message = clean(waiting.get("message"))
     image = str(container.spec.get("image") or "")
     if running:
-        return _explain_unready(pod, container, events, now, source)
+        return _explain_unready(pod, container, events, objects, now, source)
     if container.read_state("terminated"):
         return [_explain_end(pod, container, container.last_end, objects, source, now)]
-    if reason in _CREATING:
-        return _explain_creation(pod, events, now, bool(container.status))
+    if reason in CREATING:
+        return _explain_creation(pod, events, objects, now, bool(container.status))
     if reason in _PULL:
         return _explain_pull(pod, container, events, objects, source, now)
     if reason == "ErrImageNeverPull":
@@ -278,13 +177,38 @@ def _explain_container(
         return _explain_crash_loop(pod, container, events, objects, source, now)
     code = "container-config" if reason == "CreateContainerConfigError" else "container-waiting"
     code = "container-start" if reason in _START else code
-    return [make_cause(code, f"{container.label}: {reason}{': ' + message if message else ''}", source)]
+    text = f"{container.label}: {reason}{': ' + message if message else ''}"
+    return [make_cause(code, text, source, remedies=_advise("start", message, pod, objects, container))]
 
 
-def _explain_creation(pod: Json, events: list[Json], now: datetime, is_reported: bool) -> list[LiveCause]:
-    """Return why the kubelet has not created a container: what its latest warnings say, of each kind the last."""
+def _advise(
+    topic: Topic, message: str, pod: Json, objects: ClusterObjects, container: Container | None = None
+) -> list[Remedy]:
+    """Return what a message of the kubelet asks for; [] if that is not known."""
+    node = str(pod["spec"].get("nodeName"))
+    architecture = read_labels(objects.get("Node", node).object or {"metadata": {}}).get(_ARCHITECTURE)
+    text = find_remedy(
+        topic,
+        message,
+        node=node,
+        platform=f"{node} ({architecture})" if architecture else node,
+        owner=name_source(pod, objects),
+        container=container.label if container else "the container",
+        image=str(container.spec.get("image")) if container else "the image",
+        runtime=str(pod["spec"].get("runtimeClassName")),
+    )
+    return [make_remedy(text)] if text else []
+
+
+def _explain_creation(
+    pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, is_reported: bool
+) -> list[LiveCause]:
+    """Return why the kubelet has not created a container: what its latest warnings say, of each kind the last.
+
+    That a wait is over says less than what was waited for.
+    """
     latest: dict[str, Json] = {}
-    for event in events:
+    for event in sorted(events, key=lambda each: _TIMED_OUT not in str(each.get("message"))):
         if event.get("type") == "Warning" and event.get("reason") not in _NOT_PROBLEMS:
             latest[_EVENTS.get(str(event.get("reason")), "kubelet-event")] = event
     if not latest:
@@ -295,23 +219,20 @@ def _explain_creation(pod: Json, events: list[Json], now: datetime, is_reported:
         )
         return [make_cause("kubelet-waits", text, "status.containerStatuses, events", at=since)]
     words = {
-        "sandbox-failed": "the pod's sandbox (its network) cannot be set up: ",
+        "sandbox-failed": "the pod's sandbox cannot be set up: ",
         "volume-failed": "a volume cannot be attached or mounted: ",
         "devices-failed": "devices of a resource claim cannot be prepared: ",
     }
     order = sorted(latest.items(), key=lambda item: item[0] == "kubelet-event")
-    return [_make_event_cause(code, words.get(code, ""), event, now) for code, event in order]
-
-
-def _make_event_cause(code: str, before: str, event: Json, now: datetime, **more: Any) -> LiveCause:
-    """Return the cause that an event reports, with how often and when last."""
-    times, at = count_event(event), read_event_time(event)
-    often = f"{times} times, last" if times > 1 else ""
-    when = " ".join(filter(None, (often, format_ago(at, now).strip())))
-    text = f"{before}{clean(event.get('message'))}" + (f" ({when})" if when else "")
-    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
-    source = f"Event {event.get('reason')}" + (f" of {component}" if component else "")
-    return make_cause(code, text, source, at=at, **more)
+    causes = []
+    for code, event in order:
+        message, topic = str(event.get("message") or ""), _TOPICS.get(code)
+        volume = _MULTI_ATTACH.search(message)
+        if volume is not None and (attached := explain_attachment(pod, volume[1], objects, now)):
+            causes.append(attached)
+        remedies = _advise(topic, message, pod, objects) if topic and volume is None else []
+        causes.append(make_event_cause(code, words.get(code, ""), event, now, remedies=remedies))
+    return causes
 
 
 def _explain_pull(
@@ -323,7 +244,10 @@ def _explain_pull(
     # BackOff repeats the image's name; the event or the message of ErrImagePull has the registry's words
     said = next((clean(e.get("message")) for e in reversed(failed) if str(image) in str(e.get("message"))), "")
     message = said or clean(waiting.get("message"))
-    text = f"{container.label} cannot pull image {image} ({waiting.get('reason')}{': ' + message if message else ''})"
+    while (repeated := _BEFORE_ERROR.match(message)) is not None:
+        message = message[repeated.end() :]
+    why = f": {message}" if message else ""
+    text = f"{container.label} cannot pull image {image} on {node} ({waiting.get('reason')}{why})"
     names = {str(each["name"]): "" for each in pod["spec"].get("imagePullSecrets") or () if each.get("name")}
     causes = [
         make_cause(
@@ -335,27 +259,23 @@ def _explain_pull(
         )
         for name in find_missing_objects("Secret", names, pod["metadata"]["namespace"], objects)
     ]
-    owner = find_owner(pod, objects)
-    who = owner.label if owner else "the pod"
-    remedy = make_remedy(
-        f"correct the image in {who} if its name or tag is wrong; otherwise give {node} access to the registry"
-        " (imagePullSecrets, network)"
-    )
+    remedies = _advise("image", message, pod, objects, container)
     at = pod["status"].get("startTime")
-    return [*causes, make_cause("image-pull", text, source, of=f"Node/{node}", at=at, remedies=[remedy])]
+    return [*causes, make_cause("image-pull", text, source, at=at, remedies=remedies)]
 
 
 def _explain_crash_loop(
     pod: Json, container: Container, events: list[Json], objects: ClusterObjects, source: str, now: datetime
 ) -> list[LiveCause]:
     end = (container.status.get("lastState") or {}).get("terminated") or {}
-    ending = f"; it last {_describe_end(end, now)}" if end else ""
+    ending = f"; it last {describe_end(end, now)}" if end else ""
     text = f"{container.label} ends again and again (CrashLoopBackOff, {container.restarts} restarts){ending}"
     logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name, "--previous")
     code = "out-of-memory" if end.get("reason") == "OOMKilled" else "container-crash-loop"
-    remedies = _raise_memory(pod, container, objects) if code == "out-of-memory" else []
+    remedies = _list_end_remedies(pod, container, end, objects)
+    logs = "" if end.get("reason") in _NEVER_RAN else logs
     cause = make_cause(code, text, source, at=end.get("finishedAt"), remedies=remedies, inspect=logs)
-    liveness = [c for c in _explain_probes(pod, container, events, now) if c["code"] != "probe-readiness"]
+    liveness = [c for c in explain_probes(pod, container, events, objects, now) if c["code"] != "probe-readiness"]
     return [*liveness, cause] if code != "out-of-memory" and _was_killed(end) else [cause, *liveness]
 
 
@@ -370,11 +290,11 @@ def _explain_end(
     """Return the cause for a container that has ended."""
     logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
     is_memory = end.get("reason") == "OOMKilled"
-    remedies = _raise_memory(pod, container, objects) if is_memory else []
+    remedies = _list_end_remedies(pod, container, end, objects)
     restarts = f", {container.restarts} restarts" if container.restarts else ""
     return make_cause(
         "out-of-memory" if is_memory else "container-exit",
-        f"{container.label} {_describe_end(end, now)}{restarts}",
+        f"{container.label} {describe_end(end, now)}{restarts}",
         source,
         at=end.get("finishedAt"),
         remedies=remedies,
@@ -382,14 +302,13 @@ def _explain_end(
     )
 
 
-def _describe_end(end: Json, now: datetime) -> str:
-    """Return how a container ended, such as `ended with exit code 1 (Error) 12m ago: MESSAGE`."""
-    reason, message = end.get("reason"), clean(end.get("message"))
-    if reason == "OOMKilled":
-        text = f"was killed because it reached its memory limit (OOMKilled, exit code {end.get('exitCode')})"
-    else:
-        text = f"ended with exit code {end.get('exitCode')}" + (f" ({reason})" if reason else "")
-    return f"{text}{format_ago(end.get('finishedAt'), now)}" + (f": {message}" if message else "")
+def _list_end_remedies(pod: Json, container: Container, end: Json, objects: ClusterObjects) -> list[Remedy]:
+    """Return what keeps a container from ending again as it did."""
+    if end.get("reason") == "OOMKilled":
+        return _raise_memory(pod, container, objects)
+    if message := clean(end.get("message")) if end.get("reason") in _NEVER_RAN else "":
+        return _advise("start", message, pod, objects, container)
+    return _advise("end", f"exit code {end.get('exitCode')}", pod, objects, container)
 
 
 def _raise_memory(pod: Json, container: Container, objects: ClusterObjects) -> list[Remedy]:
@@ -416,7 +335,7 @@ def _change_container(pod: Json, container: Container, change: Json, why: str, o
 
 
 def _explain_unready(
-    pod: Json, container: Container, events: list[Json], now: datetime, source: str
+    pod: Json, container: Container, events: list[Json], objects: ClusterObjects, now: datetime, source: str
 ) -> list[LiveCause]:
     """Return why a running container is not ready, or holds up the containers after it."""
     if container.is_init and not container.is_sidecar:
@@ -424,7 +343,7 @@ def _explain_unready(
         text = f"{container.label} runs{format_since(since, now)}; the next containers start after it has ended"
         logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
         return [make_cause("init-container-running", text, source, at=since, inspect=logs)]
-    probes = _explain_probes(pod, container, events, now)
+    probes = explain_probes(pod, container, events, objects, now)
     if container.status.get("started") is False:  # readiness is not probed before the startup probe has passed
         probes.sort(key=lambda cause: cause["code"] != "probe-startup")
     if probes:
@@ -433,46 +352,6 @@ def _explain_unready(
     which = "startup probe has" if waits else "readiness probe has" if container.spec.get("readinessProbe") else ""
     why = f"its {which} not succeeded, and no event says why" if which else "no event says why"
     return [make_cause("container-not-ready", f"{container.label} runs and is not ready: {why}", source)]
-
-
-def _explain_probes(pod: Json, container: Container, events: list[Json], now: datetime) -> list[LiveCause]:
-    """Return what the kubelet's events say of a container's probes, of each kind the last failure."""
-    latest: dict[str, Json] = {}
-    for event in events:
-        path = str((event.get("involvedObject") or {}).get("fieldPath") or "")
-        if event.get("reason") != "Unhealthy" or (path and f"{{{container.name}}}" not in path):
-            continue
-        if not path and not _is_only_candidate(pod, container):
-            continue
-        message = str(event.get("message") or "")
-        code = next((code for kind, code in _PROBES.items() if message.startswith(kind)), None)
-        if code:
-            latest[code] = event
-    causes = []
-    for code, event in latest.items():
-        probe = container.spec.get(_PROBE_FIELDS[code]) or {}
-        target = _describe_probe(probe)
-        what = f"{container.label}{' (' + target + ')' if target else ''}: "
-        causes.append(_make_event_cause(code, what, event, now, remedies=[]))
-    return causes
-
-
-def _is_only_candidate(pod: Json, container: Container) -> bool:
-    """Return whether an event without a container can only be about this one: no other is running and unready."""
-    unready = [c for c in list_containers(pod) if c.read_state("running") and not c.status.get("ready")]
-    return len(list_containers(pod)) == 1 or [c.name for c in unready] == [container.name]
-
-
-def _describe_probe(probe: Json) -> str:
-    """Return what a probe asks, such as `GET :8080/healthz`; "" if it is not known."""
-    if http := probe.get("httpGet"):
-        return f"GET :{http.get('port')}{http.get('path') or '/'}"
-    if tcp := probe.get("tcpSocket"):
-        return f"TCP port {tcp.get('port')}"
-    if grpc := probe.get("grpc"):
-        return f"gRPC port {grpc.get('port')}"
-    command = (probe.get("exec") or {}).get("command")
-    return " ".join(map(str, command))[:60] if command else ""
 
 
 def _find_closed_gates(pod: Json) -> list[LiveCause]:
@@ -492,43 +371,3 @@ def _find_closed_gates(pod: Json) -> list[LiveCause]:
         at = (condition or {}).get("lastTransitionTime")
         causes.append(make_cause("readiness-gate", text, f"status.conditions[{name}]", at=at))
     return causes
-
-
-# --- resizes --------------------------------------------------------------------------------------------------------
-
-
-def _compare_resources(pod: Json) -> tuple[str, str]:
-    """Return the requests that the spec has and those that the kubelet granted, where they differ; "" if unknown."""
-    wanted, given = [], []
-    for container in list_containers(pod):
-        asked = (container.spec.get("resources") or {}).get("requests") or {}
-        granted = _read_granted(container).get("requests") or {}
-        for resource, amount in asked.items():
-            if resource in granted and str(granted[resource]) != str(amount):
-                wanted.append(f"{amount} {resource} ({container.label})")
-                given.append(f"{granted[resource]}")
-    return ", ".join(wanted), ", ".join(given)
-
-
-def _read_granted(container: Container) -> Json:
-    """Return the resources that the kubelet has granted a container."""
-    actual = dict(container.status.get("resources") or {})
-    allocated = container.status.get("allocatedResources")
-    return {**actual, "requests": allocated} if allocated else actual
-
-
-def _give_up_resize(pod: Json) -> Remedy:
-    """Return the remedy that sets the resources back to those that the kubelet has granted."""
-    containers = []
-    for container in list_containers(pod):
-        granted, asked = _read_granted(container), container.spec.get("resources") or {}
-        back = {
-            part: {r: str(granted[part][r]) for r in asked.get(part) or {} if r in granted[part]}
-            for part in ("requests", "limits")
-            if granted.get(part)
-        }
-        if any(back.values()) and not container.is_init:
-            containers.append({"name": container.name, "resources": {k: v for k, v in back.items() if v}})
-    patch = quote_patch({"spec": {"containers": containers}})
-    command = kubectl(pod, f"patch pod {pod['metadata']['name']}", "--subresource=resize", "-p", patch)
-    return make_remedy("give up the resize, so that the node's capacity counts again as it is used", command)

@@ -257,7 +257,15 @@ def is_running_well(pod: Json) -> bool:
         and not pod["metadata"].get("deletionTimestamp")
         and not conditions.keys() & _CONDITIONS_TO_EXPLAIN
         and not was_created_with_node(pod)
+        and not any(map(_has_trouble, status.get("containerStatuses") or ()))
+        and not any((each.get("state") or {}).get("waiting") for each in status.get("ephemeralContainerStatuses") or ())
     )
+
+
+def _has_trouble(status: Json) -> bool:
+    """Return whether a container was restarted after a failure."""
+    end = (status.get("lastState") or {}).get("terminated") or {}
+    return bool(end.get("exitCode"))
 
 
 # --- workloads ------------------------------------------------------------------------------------------------------

@@ -9,8 +9,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import read_event_time
+from herodotus_answers.kubelet_messages import Topic, find_remedy
+from herodotus_answers.node_rules import (
+    describe_terms,
+    list_lacking_labels,
+    list_pod_terms,
+    matches_any_term,
+    read_labels,
+    tolerates,
+)
 from herodotus_answers.pod_facts import (
     clean,
+    describe_end,
     find_owner,
     format_ago,
     format_seconds,
@@ -19,6 +29,8 @@ from herodotus_answers.pod_facts import (
     list_containers,
     make_cause,
     make_remedy,
+    name_event,
+    name_source,
     parse_time,
     quote_patch,
     read_conditions,
@@ -93,9 +105,7 @@ def find_disruption(pod: Json, objects: ClusterObjects, now: datetime) -> list[L
         if began is not None and reported is not None and reported < began - _BEFORE:
             continue
         if event is not None and clean(event.get("message")) not in ("", message):
-            text += (
-                f"; {where}{clean(event['message'])} ({_name_event(event)}{format_ago(read_event_time(event), now)})"
-            )
+            text += f"; {where}{clean(event['message'])} ({name_event(event)}{format_ago(read_event_time(event), now)})"
     if code != "preempted-by-scheduler" and (taints := _list_disrupting_taints(pod, objects)):
         text += f"; node {node} has taint {taints}"
     return [make_cause(code, text, "status.conditions[DisruptionTarget]", at=condition.get("lastTransitionTime"))]
@@ -200,7 +210,7 @@ def describe_eviction_from(pod: Json, objects: ClusterObjects, now: datetime) ->
     if not taints:
         return "its node has no NoExecute taint, so the pod is not evicted as long as that is so"
     taint = taints[0]
-    tolerating = [t for t in pod["spec"].get("tolerations") or () if _tolerates(t, taint)]
+    tolerating = [t for t in pod["spec"].get("tolerations") or () if tolerates([t], taint)]
     if not tolerating:
         return f"it does not tolerate {taint['key']}:NoExecute and is evicted at once"
     limits = [t["tolerationSeconds"] for t in tolerating if t.get("tolerationSeconds") is not None]
@@ -229,14 +239,6 @@ def list_node_repairs(pod: Json, objects: ClusterObjects, cause: LiveCause) -> l
     ]
 
 
-def _tolerates(toleration: Json, taint: Json) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    if toleration.get("operator") == "Exists":
-        return toleration.get("key") in (None, "", taint["key"])
-    return toleration.get("key") == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")
-
-
 def _list_disrupting_taints(pod: Json, objects: ClusterObjects) -> str:
     """Return the taints of the pod's node that the pod does not tolerate, as KEY:EFFECT; "" if none or unknown.
 
@@ -248,7 +250,7 @@ def _list_disrupting_taints(pod: Json, objects: ClusterObjects) -> str:
     return ", ".join(
         f"{taint['key']}:{taint['effect']}"
         for taint in taints
-        if taint.get("effect") in ("NoSchedule", "NoExecute") and not any(_tolerates(t, taint) for t in tolerations)
+        if taint.get("effect") in ("NoSchedule", "NoExecute") and not tolerates(tolerations, taint)
     )
 
 
@@ -272,12 +274,32 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     text = message if is_named else f"{reason}{': ' + message if message else ''}"
     event = _find_last_event(_event_subject(pod), objects, (reason,))
     if event is not None and clean(event.get("message")) not in ("", message):
-        text += f"; {clean(event['message'])} ({_name_event(event)}{format_ago(read_event_time(event), now)})"
+        text += f"; {clean(event['message'])} ({name_event(event)}{format_ago(read_event_time(event), now)})"
+    if reason == "DeadlineExceeded" and (limit := pod["spec"].get("activeDeadlineSeconds")) is not None:
+        text += f" (activeDeadlineSeconds {limit})"
+    if reason == "NodeAffinity" and (differs := _compare_with_node(pod, objects)):
+        text += f"; {differs}"
     cause = make_cause(code, text, "status.reason, status.message", of=f"Node/{node}" if node else None)
     cause["remedies"] = _list_end_remedies(pod, reason, message, objects)
     # the condition of the kubelet's own termination repeats the status
     others = [each for each in disruption if each["code"] != "terminated-by-kubelet"]
     return state, [cause, *others, *exits]
+
+
+def _compare_with_node(pod: Json, objects: ClusterObjects) -> str:
+    """Return what a pod demands of the labels of its node and the node does not have now; "" if that is nothing."""
+    name = pod["spec"].get("nodeName")
+    node = objects.get("Node", name).object if name else None
+    if node is None:
+        return ""
+    labels, lacking = read_labels(node), list_lacking_labels(pod["spec"], node)
+    if lacking:
+        has = [f"{key}={labels[key]}" for key in (each.partition("=")[0] for each in lacking) if key in labels]
+        return f"{name} lacks {', '.join(lacking)} now" + (f" and has {', '.join(has)}" if has else "")
+    terms = list_pod_terms(pod["spec"])
+    if terms and not matches_any_term(terms, node):
+        return f"{name} does not match {describe_terms(terms)} now"
+    return f"{name} matches the pod's node selector and affinity now"
 
 
 def describe_successor(pod: Json, objects: ClusterObjects) -> str:
@@ -312,14 +334,12 @@ def _find_exits(pod: Json, now: datetime) -> list[LiveCause]:
         end = container.read_state("terminated")
         if not end or end.get("exitCode") == 0:
             continue
-        is_memory = end.get("reason") == "OOMKilled"
-        reason, message = end.get("reason"), clean(end.get("message"))
-        text = f"{container.label} ended with exit code {end.get('exitCode')}" + (f" ({reason})" if reason else "")
-        text += format_ago(end.get("finishedAt"), now) + (f": {message}" if message else "")
-        field = "initContainerStatuses" if container.is_init else "containerStatuses"
         logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
-        code = "out-of-memory" if is_memory else "container-exit"
-        source = f"status.{field}[{container.name}]"
+        code = "out-of-memory" if end.get("reason") == "OOMKilled" else "container-exit"
+        text, source = (
+            f"{container.label} {describe_end(end, now)}",
+            f"status.{container.status_field}[{container.name}]",
+        )
         causes.append(make_cause(code, text, source, at=end.get("finishedAt"), inspect=logs))
     return causes
 
@@ -328,11 +348,19 @@ def _list_end_remedies(pod: Json, reason: str, message: str, objects: ClusterObj
     """Return what keeps a pod that follows from the same end, and what to do with this one."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
     owner = find_owner(pod, objects)
+    topics: dict[str, Topic] = {"Evicted": "eviction"}
+    facts = {"node": str(node), "owner": name_source(pod, objects)}
     remedies = []
+    if advice := find_remedy(topics.get(reason, "rejection"), message, **facts):
+        remedies.append(make_remedy(advice))
+    if reason == "DeadlineExceeded":
+        text = f"raise activeDeadlineSeconds in {facts['owner']}, or let the pod do less"
+        remedies.append(make_remedy(text))
     if reason == "UnexpectedAdmissionError" and node:
         text = f"keep new pods off {node} until its devices work again, and uncordon it then"
         remedies.append(make_remedy(text, f"kubectl cordon {node}"))
-    resource = message.partition("low on resource: ")[2].partition(".")[0] if reason == "Evicted" else ""
+    is_short = reason == "Evicted" and "was using" not in message
+    resource = message.partition("low on resource: ")[2].partition(".")[0] if is_short else ""
     lacking = [c.name for c in list_containers(pod) if resource and resource not in _read_requests(c.spec)]
     if lacking and resource in ("ephemeral-storage", "memory"):
         where = owner.label if owner else "its manifest"
@@ -383,8 +411,3 @@ def _is_of_a_disruption(event: Json) -> bool:
         "NodeNotReady",
         "DeletingNode",
     )
-
-
-def _name_event(event: Json) -> str:
-    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
-    return f"Event {event.get('reason')}" + (f" of {component}" if component else "")

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from herodotus_answers.cluster_objects import count_event, read_event_time
+
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.live import LiveCause, Remedy
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 # Kinds whose pod template can be changed, so that new pods get it; the template of a Job is immutable.
 _WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+_MAX_NAMES: Final = 4  # in a sentence
+_MIRROR: Final = "kubernetes.io/config.mirror"  # on the API server's copy of a static pod
 _SPANS: Final = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "m"), (0, 1, "s"))
 
 
@@ -26,6 +30,13 @@ class Container(NamedTuple):
     spec: Json
     status: Json
     is_init: bool
+    is_ephemeral: bool = False
+
+    @property
+    def status_field(self) -> str:
+        """The field of the pod's status that has the container's."""
+        kind = "ephemeralC" if self.is_ephemeral else "initC" if self.is_init else "c"
+        return f"{kind}ontainerStatuses"
 
     @property
     def name(self) -> str:
@@ -39,7 +50,8 @@ class Container(NamedTuple):
     @property
     def label(self) -> str:
         """The container's kind and name, for sentences."""
-        return f"{'sidecar' if self.is_sidecar else 'init container' if self.is_init else 'container'} {self.name}"
+        kind = "ephemeral container" if self.is_ephemeral else "init container" if self.is_init else "container"
+        return f"{'sidecar' if self.is_sidecar else kind} {self.name}"
 
     def read_state(self, state: str) -> Json:
         """Return a state of the container, `waiting`, `running` or `terminated`, or {} if it is in another one."""
@@ -128,6 +140,16 @@ def clean(message: object) -> str:
     return " ".join(str(message or "").split()).rstrip(".")
 
 
+def describe_end(end: Json, now: datetime) -> str:
+    """Return how a container ended, such as `ended with exit code 1 (Error) 12m ago: MESSAGE`."""
+    reason, message = end.get("reason"), clean(end.get("message"))
+    if reason == "OOMKilled":
+        text = f"was killed because it reached its memory limit (OOMKilled, exit code {end.get('exitCode')})"
+    else:
+        text = f"ended with exit code {end.get('exitCode')}" + (f" ({reason})" if reason else "")
+    return f"{text}{format_ago(end.get('finishedAt'), now)}" + (f": {message}" if message else "")
+
+
 def make_cause(
     code: str,
     text: str,
@@ -152,6 +174,21 @@ def make_cause(
     return cause
 
 
+def make_event_cause(code: str, before: str, event: Json, now: datetime, **more: Any) -> LiveCause:
+    """Return the cause that an event reports, with how often and when last."""
+    times, at = count_event(event), read_event_time(event)
+    often = f"{times} times, last" if times > 1 else ""
+    when = " ".join(filter(None, (often, format_ago(at, now).strip())))
+    text = f"{before}{clean(event.get('message'))}" + (f" ({when})" if when else "")
+    return make_cause(code, text, name_event(event), at=at, **more)
+
+
+def name_event(event: Json) -> str:
+    """Return the reason and the reporter of an event, such as `Event FailedMount of kubelet`."""
+    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    return f"Event {event.get('reason')}" + (f" of {component}" if component else "")
+
+
 def make_remedy(text: str, command: str | None = None) -> Remedy:
     """Return a remedy that no engine has checked."""
     return {"text": text, "command": command}
@@ -167,9 +204,25 @@ def quote_patch(patch: object) -> str:
     return "'" + json.dumps(patch, separators=(",", ":")).replace("'", "'\\''") + "'"
 
 
+def is_static(pod: Json) -> bool:
+    """Return whether the kubelet of its node made the pod, from a file or URL: the API server has a copy alone."""
+    return _MIRROR in (pod["metadata"].get("annotations") or {})
+
+
+def name_source(pod: Json, objects: ClusterObjects) -> str:
+    """Return what has to change so that the pod and its successors change, for sentences."""
+    owner = find_owner(pod, objects)
+    if is_static(pod):
+        return f"the static pod's manifest on {pod['spec'].get('nodeName')}"
+    return owner.label if owner else "the pod"
+
+
 def find_owner(pod: Json, objects: ClusterObjects) -> Owner | None:
-    """Return the object that makes the pod and its successors, or None if the pod has no controller."""
-    owner = _find_controller(pod)
+    """Return the object that makes the pod and its successors, or None if the pod has no controller.
+
+    A static pod has none: its node, which its reference names, is no object that could be changed.
+    """
+    owner = None if is_static(pod) else _find_controller(pod)
     if owner is None or owner.kind != "ReplicaSet":
         return owner
     replica_set = objects.get("ReplicaSet", owner.name, pod["metadata"]["namespace"]).object
@@ -180,6 +233,16 @@ def patch_template(pod: Json, owner: Owner, spec: Json) -> str:
     """Return the command that changes the pod template of an owner that has one."""
     patch = quote_patch({"spec": {"template": {"spec": spec}}})
     return kubectl(pod, f"patch {owner.kind.lower()} {owner.name}", "-p", patch)
+
+
+def describe_similar(name: str, existing: list[str]) -> str:
+    """Return a clause on the existing names that are similar, or on all if they are few; "" if there is none."""
+    from difflib import get_close_matches  # here, because few pods name an object that does not exist
+
+    names = get_close_matches(name, existing, n=_MAX_NAMES, cutoff=0.6) or (
+        existing if len(existing) <= _MAX_NAMES else []
+    )
+    return f" (there is {', '.join(names)})" if names else ""
 
 
 def find_missing_objects(kind: str, names: Iterable[str], namespace: str, objects: ClusterObjects) -> Iterator[str]:

@@ -20,6 +20,7 @@ from herodotus_answers.pod_facts import (
     find_owner,
     format_ago,
     format_seconds,
+    is_static,
     kubectl,
     make_cause,
     make_remedy,
@@ -52,10 +53,14 @@ _GATE_OWNERS: Final = {
 def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     """Return the state of a pod. `now` is the time to which ages refer."""
     status, spec = pod.get("status") or {}, pod["spec"]
-    if status.get("phase") in ("Succeeded", "Failed"):
-        return _find_ended(pod, objects, now)
-    if pod["metadata"].get("deletionTimestamp"):
+    is_deleted, has_ended = (
+        bool(pod["metadata"].get("deletionTimestamp")),
+        status.get("phase") in ("Succeeded", "Failed"),
+    )
+    if is_deleted and (not has_ended or pod["metadata"].get("finalizers")):
         return _find_terminating(pod, objects, now)
+    if has_ended:
+        return _find_ended(pod, objects, now)
     if spec.get("nodeName"):
         return _find_on_node(pod, objects, now)
     if spec.get("schedulingGates"):
@@ -339,13 +344,14 @@ def _choose_scheduler(pod: Json, scheduler: str, known: list[str], objects: Clus
 
 
 def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
-    from herodotus_answers.kubelet_causes import find_resize_causes, find_start_causes
+    from herodotus_answers.kubelet_causes import find_debugging_causes, find_restart_causes, find_start_causes
     from herodotus_answers.pod_ending import (
         describe_eviction_from,
         find_disruption,
         find_node_problem,
         list_node_repairs,
     )
+    from herodotus_answers.resize_causes import find_resize_causes
 
     node, phase = pod["spec"]["nodeName"], (pod.get("status") or {}).get("phase") or "Pending"
     conditions = read_conditions(pod)
@@ -370,9 +376,16 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
             return _make_state("pod-resizing", headline, "kubelet", [*resize, *disruption], objects)
         created = [_explain_node_name(pod)] if was_created_with_node(pod) else []
         by = ": created with spec.nodeName, so no scheduler decided it" if created else ""
-        return _make_state("pod-running", f"Runs on {node} and is ready{by}", None, [*disruption, *created], objects)
+        if is_static(pod):
+            created, by = [], f": a static pod, which the kubelet of {node} made from its own manifest"
+        notable = [*find_debugging_causes(pod, objects, now), *find_restart_causes(pod, objects, now)]
+        by += f"; {notable[0]['text']}" if notable else ""
+        causes = [*notable, *disruption, *created]
+        return _make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects)
     causes = [*find_start_causes(pod, objects, now), *resize, *disruption]
-    if was_created_with_node(pod) and not any(cause["code"] == "created-with-node" for cause in causes):
+    if is_static(pod):
+        causes.append(_explain_static(pod))
+    elif was_created_with_node(pod) and not any(cause["code"] == "created-with-node" for cause in causes):
         causes.append(_explain_node_name(pod))
     why = f": {causes[0]['text']}" if causes else ""
     failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness")
@@ -403,6 +416,16 @@ def _explain_node_name(pod: Json) -> LiveCause:
     return make_cause("created-with-node", text, "metadata.managedFields, status.conditions")
 
 
+def _explain_static(pod: Json) -> LiveCause:
+    node = pod["spec"]["nodeName"]
+    text = f"it is a static pod: the kubelet of {node} makes it from a manifest on that node, and no scheduler places"
+    text += " it. Deleting it at the API server changes nothing"
+    remedy = make_remedy(
+        f"change its manifest on {node} (staticPodPath of the kubelet, often /etc/kubernetes/manifests)"
+    )
+    return make_cause("static-pod", text, "metadata.annotations", remedies=[remedy])
+
+
 # --- pods that end --------------------------------------------------------------------------------------------------
 
 
@@ -414,7 +437,9 @@ def _find_terminating(pod: Json, objects: ClusterObjects, now: datetime) -> Live
     where = f" on {node}" if node else ""
     by = f", {who[0]['text']}" if who else ""
     why = f": {blocking[0]['text']}" if blocking else ""
-    headline = f"Terminating{where}{describe_termination(pod, now)}{why or by}"
+    phase = (pod.get("status") or {}).get("phase")
+    ended = f" ({phase})" if phase in ("Succeeded", "Failed") else ""
+    headline = f"Terminating{where}{describe_termination(pod, now)}{ended}{why or by}"
     is_stuck = blocking and blocking[0]["code"] != "grace-period"
     causes = [*blocking, *who] if is_stuck else [*who, *blocking]
     return _make_state("pod-terminating", headline, "user" if is_stuck else "kubelet", causes, objects)

@@ -179,6 +179,10 @@ def _describe_predicate(reason: Reason, has: str, is_: str) -> str:
             wants = p.get("wants", "")
             short = wants if 0 < len(wants) <= _MAX_WANTS else "the pod's node selector or affinity"
             return f"{'does' if one else 'do'} not match {short}"
+        case "volume-limit" if p.get("driver"):
+            return f"{has} as many volumes of {p['driver']} attached as the limit allows"
+        case "volume-affinity" if p.get("volume") and p.get("wants"):
+            return f"cannot reach volume {p['volume']}, which needs {p['wants']}"
         case "ports" if p.get("ports"):
             return f"{has} host port {p['ports']} taken"
         case "spread":

@@ -93,11 +93,18 @@ class Workload:
 
     @cached_property
     def _listing(self) -> tuple[list[Json], bool]:
-        """The pods of the workload, and whether these are all."""
-        selector = "" if self.kind == "CronJob" else _format_selector(self.spec.get("selector"))
-        listed = self.objects.list_objects("Pod", self.namespace, labels=selector)
+        """The pods of the workload, and whether these are all.
+
+        Owner references decide. A selector only lets the API server send less, and one that finds nothing may be for
+        labels that the pods of an earlier object with this name do not have.
+        """
         owners = [(str(each["kind"]), str(each["metadata"]["name"])) for each in self.makers]
-        pods = [{**pod, "kind": "Pod"} for pod in listed.items if _is_owned(pod, owners)]
+        selector = "" if self.kind == "CronJob" else _format_selector(self.spec.get("selector"))
+        for labels in dict.fromkeys((selector, "" if self.kind == "Job" else selector)):
+            listed = self.objects.list_objects("Pod", self.namespace, labels=labels)
+            pods = [{**pod, "kind": "Pod"} for pod in listed.items if _is_owned(pod, owners)]
+            if pods:
+                break
         return pods, listed.is_complete
 
     @property
@@ -153,6 +160,18 @@ def find_kinds(name: str, namespace: str, objects: ClusterObjects) -> list[str]:
     return [kind for kind, each in found.items() if each and not _is_owned(each, [(k, name) for k in found])]
 
 
+def find_maker(pod: str, namespace: str, objects: ClusterObjects, now: datetime) -> Workload | None:
+    """Return the workload that makes pods of a name, or None if there is none."""
+    base, _, end = pod.rpartition("-")
+    kinds = [("StatefulSet", base)] if end.isdigit() else []
+    kinds += [("Deployment", base.rpartition("-")[0])]
+    kinds += [(kind, base) for kind in ("ReplicaSet", "DaemonSet", "Job", "ReplicationController")]
+    for kind, name in kinds:
+        if name and objects.get(kind, name, namespace).object is not None:
+            return Workload(kind, name, namespace, objects, now)
+    return None
+
+
 def list_names(kind: str, namespace: str, objects: ClusterObjects) -> list[tuple[str, str]]:
     """Return namespace and name of the workloads of a kind, of all namespaces if `namespace` is empty."""
     items = objects.list_objects(kind, namespace).items
@@ -165,6 +184,16 @@ def find_parent(workload: Workload) -> str:
         return ""
     owners = workload.meta.get("ownerReferences") or ()
     return next((f"{each['kind']}/{each['name']}" for each in owners if each.get("controller")), "")
+
+
+def find_newest_sibling(workload: Workload) -> str:
+    """Return the newer ReplicaSet of the Deployment that made a ReplicaSet, as KIND/NAME; "" if there is none."""
+    kind, _, name = find_parent(workload).partition("/")
+    if kind != "Deployment":
+        return ""
+    newest = next(iter(Workload(kind, name, workload.namespace, workload.objects, workload.now).makers), None)
+    found = str(newest["metadata"]["name"]) if newest else workload.name
+    return "" if found == workload.name else f"ReplicaSet/{found}"
 
 
 def list_active(pods: Iterable[Json]) -> list[Json]:

@@ -14,7 +14,6 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.amount_causes import parse_quantity
 from herodotus_answers.creation_causes import explain_refusal, find_missing_references
 from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_node
 from herodotus_answers.pod_facts import (
@@ -26,9 +25,10 @@ from herodotus_answers.pod_facts import (
     make_remedy,
     parse_time,
 )
+from herodotus_answers.quantities import read_quantity
 from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
 from herodotus_answers.workload_events import build_timeline, find_refusal
-from herodotus_answers.workload_objects import Workload, find_parent, is_ready
+from herodotus_answers.workload_objects import Workload, find_newest_sibling, find_parent, is_ready
 from herodotus_answers.workload_pods import Problems, find_problems
 
 if TYPE_CHECKING:
@@ -212,6 +212,8 @@ def _find_zero(situation: Situation) -> Parts:
     parent = find_parent(workload)
     if parent:
         text = f"{parent} keeps it at 0 replicas"
+        if newest := find_newest_sibling(workload):
+            text = f"it has an earlier template of {parent}, which runs that of {newest} now"
         see = f"kubectl herodotus workload {parent.lower()} -n {workload.namespace}"
         cause = make_cause("replicas-zero", text, "spec.replicas", of=parent, inspect=see)
         return "workload-scaled-to-zero", f"Scaled to 0: {text}{still}", [cause], None
@@ -446,7 +448,7 @@ def _asks_no_more(workload: Workload) -> bool:
 def _list_requests(spec: Json) -> dict[tuple[str, str], Fraction]:
     """Return the requests of the containers of a pod spec, by name of container and resource."""
     return {
-        (str(container["name"]), resource): parse_quantity(amount) or Fraction(0)
+        (str(container["name"]), resource): read_quantity(amount)
         for container in spec.get("containers") or ()
         for resource, amount in ((container.get("resources") or {}).get("requests") or {}).items()
     }
@@ -543,6 +545,8 @@ def _find_unread(situation: Situation) -> Parts:
     made = "Job" if workload.kind == "CronJob" else "pod"
     number = len(workload.makers) if workload.kind == "CronJob" else len(workload.active)
     exist = f"{_join(number, made) if number else f'no {made}'} of it {'exist' if number > 1 else 'exists'}"
+    if workload.kind == "CronJob" and number:
+        exist += f" ({', '.join(str(each['metadata']['name']) for each in workload.makers[:3])})"
     unknown = f"how many {made}s {workload.label} wants is not known ({why}), and {exist}"
     if not causes:
         return "workload-not-read", unknown[:1].upper() + unknown[1:], [], None

@@ -101,6 +101,8 @@ def fetch_pod_answer(
             raise failure from None
         lookup = _look_up_pod(request)
         if not lookup.pod:
+            if lookup.known and isinstance(e, ServerError):
+                failure = e.with_hints([*hints, *_list_owner_hints(request)])
             raise failure from None
         if not isinstance(e, CliError):
             e = CliError("error: local mode cannot evaluate this cluster; HERODOTUS_DEBUG=1 shows why")
@@ -124,6 +126,21 @@ def _answer_without_decision(
     if lookup.pod and answer_undecided:
         return answer_undecided(lookup.pod, error)
     raise error.with_hints(_pod_hints(error, absent, lookup)) from None
+
+
+def _list_owner_hints(request: PodRequest) -> list[str]:
+    """Return the state of the workload that makes pods of the requested name, or [] if there is none."""
+    from herodotus_answers.workload_objects import find_maker
+    from herodotus_answers.workload_state import Situation, find_state
+    from herodotus_cli.transport import open_objects
+
+    objects = open_objects(request.connection, request.environment.environ)
+    maker = find_maker(request.name, request.namespace, objects, request.environment.now())
+    if maker is None:
+        return []
+    headline = find_state(Situation(maker, lambda _: None))["headline"]
+    see = f"kubectl herodotus workload {maker.short} -n {maker.namespace}"
+    return [f"{maker.label} makes pods of such names: {headline}", f"more: {see}"]
 
 
 def _failed_to_evaluate(request: PodRequest) -> bool:
@@ -228,6 +245,7 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
             *similar_name_hints(error),
             *named,
             f"the API server has no such pod in namespace {request.namespace} either",
+            *_list_owner_hints(request),
         ]
     return [
         *similar_name_hints(error),

@@ -66,7 +66,8 @@ def build_screen(
         return join_sections(first)
     if now["code"] in _WITHOUT_NODE:
         # a change for the scheduler's sake helps a pod that waits for something else as little as it helps others
-        decided += fixes if now["code"] == "pod-waits-for-node" else []
+        is_advised = any(cause["remedies"] for cause in now["causes"]) and not answer.get("suggestions")
+        decided += fixes if now["code"] == "pod-waits-for-node" and not is_advised else []
     elif now["code"] not in _RUNNING and not every_node:
         is_recorded = answer["attempt"]["source"] != "evaluated"  # an evaluation of now says nothing of such a pod
         return join_sections([*first, decided if is_recorded else [], *live, hints])

@@ -53,8 +53,8 @@ def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
     """Return the rows of a cause. Only the source and the object are left of what the headline says already."""
     of = cause["object"] or ""
     is_named = not of or of.partition("/")[2] in cause["text"]
-    source = cause["source"] + ("" if is_named else f" of {of}")
-    is_said = cause["text"] in headline
+    source = cause["source"] + ("" if is_named else f", about {of}")
+    is_said = cause["text"].lower() in headline.lower()
     rows = [("SOURCE", source)] if is_said else [("CAUSE", f"{cause['text']} [{source}]")]
     return [*rows, *([("SEE", cause["inspect"])] if "inspect" in cause else [])]
 

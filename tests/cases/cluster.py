@@ -42,6 +42,7 @@ _APIS: Final = {
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
     "CronJob": "batch/v1",
+    "Node": "v1",
 }
 
 

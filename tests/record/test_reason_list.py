@@ -11,11 +11,16 @@ from pathlib import Path
 import pytest
 
 from herodotus_answers import (
+    attachment_causes,
+    claim_causes,
     creation_causes,
     job_state,
     kubelet_causes,
     pod_ending,
     pod_state,
+    probe_causes,
+    reference_causes,
+    resize_causes,
     waiting_causes,
     wording,
     workload_state,
@@ -97,8 +102,10 @@ def test_what_was_published_stays_and_what_is_new_raises_the_version() -> None:
 
 def test_states_and_causes_have_only_published_codes() -> None:
     names = {"_build": STATES, "_make_state": STATES}
-    names |= dict.fromkeys(("build_cause", "_cause", "_Refusal", "make_cause"), CAUSES)
-    for module in (creation_causes, job_state, kubelet_causes, pod_ending, pod_state, waiting_causes, workload_state):
+    names |= dict.fromkeys(("build_cause", "_cause", "_Refusal", "make_cause", "make_event_cause"), CAUSES)
+    modules = [attachment_causes, claim_causes, creation_causes, job_state, kubelet_causes, pod_ending, pod_state]
+    modules += [probe_causes, reference_causes, resize_causes, waiting_causes, workload_state]
+    for module in modules:
         for call in (node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)):
             published = names.get(getattr(call.func, "id", getattr(call.func, "attr", "")))
             first = call.args[0] if call.args else None

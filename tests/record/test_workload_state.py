@@ -9,12 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from herodotus_answers.amount_causes import format_amount, parse_quantity
+from herodotus_answers.amount_causes import format_amount
 from herodotus_answers.brief import shorten
 from herodotus_answers.cluster_objects import ClusterObjects
 from herodotus_answers.cron_schedule import parse_schedule
 from herodotus_answers.live import LiveState, LiveWorkload
 from herodotus_answers.live_codes import CAUSES as POD_CAUSES
+from herodotus_answers.quantities import parse_quantity
 from herodotus_answers.workload_codes import CAUSES, STATES
 from herodotus_answers.workload_objects import Workload, find_kinds
 from herodotus_answers.workload_state import Situation, add_state

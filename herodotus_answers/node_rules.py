@@ -1,0 +1,84 @@
+"""Compare nodes with what a pod spec or a volume demands of them: labels, node affinity, tolerations.
+
+For answers about objects that no engine has evaluated. Owns: these comparisons. Does not own: what they mean. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def read_labels(node: Json) -> dict[str, str]:
+    """Return the labels of a node."""
+    return node["metadata"].get("labels") or {}
+
+
+def list_required_terms(
+    affinity: Json | None, field: str = "requiredDuringSchedulingIgnoredDuringExecution"
+) -> list[Json]:
+    """Return the node selector terms of a pod's nodeAffinity, or of a volume's with field `required`."""
+    return list(((affinity or {}).get(field) or {}).get("nodeSelectorTerms") or ())
+
+
+def list_pod_terms(pod_spec: Json) -> list[Json]:
+    """Return the node selector terms of which a pod requires one."""
+    return list_required_terms((pod_spec.get("affinity") or {}).get("nodeAffinity"))
+
+
+def matches_any_term(terms: Iterable[Json], node: Json) -> bool:
+    """Return whether a node matches one of the terms. A term without requirements matches none."""
+    return any(_matches(term, node) for term in terms)
+
+
+def list_lacking_labels(pod_spec: Json, node: Json) -> list[str]:
+    """Return the labels of a pod's nodeSelector that a node lacks, as KEY=VALUE."""
+    labels = read_labels(node)
+    return [f"{key}={value}" for key, value in (pod_spec.get("nodeSelector") or {}).items() if labels.get(key) != value]
+
+
+def describe_terms(terms: Iterable[Json]) -> str:
+    """Return node selector terms for a sentence, such as `zone In a or zone In b`."""
+    described = []
+    for term in terms:
+        parts = (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ()))
+        words = (f"{each['key']} {each['operator']} {', '.join(each.get('values') or ())}".strip() for each in parts)
+        described.append(" and ".join(words))
+    return " or ".join(dict.fromkeys(described))
+
+
+def tolerates(tolerations: Iterable[Json], taint: Json) -> bool:
+    """Return whether one of the tolerations is for a taint."""
+    return any(_is_for(each, taint) for each in tolerations)
+
+
+def _is_for(toleration: Json, taint: Json) -> bool:
+    key, effect = toleration.get("key"), toleration.get("effect")
+    if (effect and effect != taint["effect"]) or (key and key != taint["key"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(key) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _matches(term: Json, node: Json) -> bool:
+    fields = {"metadata.name": str(node["metadata"]["name"])}
+    parts = [(each, read_labels(node)) for each in term.get("matchExpressions") or ()]
+    parts += [(each, fields) for each in term.get("matchFields") or ()]
+    return bool(parts) and all(_meets(each, values) for each, values in parts)
+
+
+def _meets(requirement: Json, values: Mapping[str, str]) -> bool:
+    key, operator = str(requirement["key"]), str(requirement["operator"])
+    wanted: Sequence[str] = requirement.get("values") or ()
+    has = values.get(key)
+    if operator in ("Gt", "Lt"):
+        try:
+            return has is not None and (int(has) > int(wanted[0]) if operator == "Gt" else int(has) < int(wanted[0]))
+        except (ValueError, IndexError):
+            return False
+    if operator in ("Exists", "DoesNotExist"):
+        return (has is not None) == (operator == "Exists")
+    return (has in wanted) == (operator == "In")

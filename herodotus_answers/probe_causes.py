@@ -1,0 +1,97 @@
+"""Find what the kubelet's events say of a container's probes, and what would let the probes succeed.
+
+Owns: these causes and their remedies. Does not own: containers without a failing probe (`kubelet_causes`). Pure.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.pod_facts import (
+    Container,
+    kubectl,
+    list_containers,
+    make_event_cause,
+    make_remedy,
+    name_source,
+)
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
+    from herodotus_answers.live import LiveCause
+
+Json = dict[str, Any]
+_PROBES: Final = {
+    "Startup probe": "probe-startup",
+    "Readiness probe": "probe-readiness",
+    "Liveness probe": "probe-liveness",
+}
+_PROBE_FIELDS: Final = {
+    "probe-startup": "startupProbe",
+    "probe-readiness": "readinessProbe",
+    "probe-liveness": "livenessProbe",
+}
+
+
+def explain_probes(
+    pod: Json, container: Container, events: list[Json], objects: ClusterObjects, now: datetime
+) -> list[LiveCause]:
+    """Return what the kubelet's events say of a container's probes, of each kind the last failure."""
+    latest: dict[str, Json] = {}
+    for event in events:
+        path = str((event.get("involvedObject") or {}).get("fieldPath") or "")
+        if event.get("reason") != "Unhealthy" or (path and f"{{{container.name}}}" not in path):
+            continue
+        if not path and not _is_only_candidate(pod, container):
+            continue
+        message = str(event.get("message") or "")
+        code = next((code for kind, code in _PROBES.items() if message.startswith(kind)), None)
+        if code:
+            latest[code] = event
+    causes = []
+    for code, event in latest.items():
+        probe = container.spec.get(_PROBE_FIELDS[code]) or {}
+        target = _describe_probe(probe)
+        what = f"{container.label}{' (' + target + ')' if target else ''}: "
+        remedies = [make_remedy(f"{_advise_on_probe(code, probe)}, in {name_source(pod, objects)}")] if probe else []
+        logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
+        causes.append(make_event_cause(code, what, event, now, remedies=remedies, inspect=logs))
+    return causes
+
+
+def _advise_on_probe(code: str, probe: Json) -> str:
+    """Return how a probe that fails may succeed."""
+    target = _describe_probe(probe) or "the probe's command"
+    period, failures = int(probe.get("periodSeconds") or 10), int(probe.get("failureThreshold") or 3)
+    wait = int(probe.get("timeoutSeconds") or 1)
+    if code == "probe-startup":
+        given = period * failures + int(probe.get("initialDelaySeconds") or 0)
+        return (
+            f"make the program answer {target} within {given}s of its start, or give it longer: failureThreshold, now"
+            f" {failures} times {period}s"
+        )
+    if code == "probe-liveness":
+        return (
+            f"make the program answer {target} within {wait}s; give it longer by timeoutSeconds or failureThreshold"
+            f" (now {failures}), and to start by a startupProbe"
+        )
+    return f"make the program answer {target} within {wait}s, or correct the probe"
+
+
+def _is_only_candidate(pod: Json, container: Container) -> bool:
+    """Return whether an event without a container can only be about this one: no other is running and unready."""
+    unready = [c for c in list_containers(pod) if c.read_state("running") and not c.status.get("ready")]
+    return len(list_containers(pod)) == 1 or [c.name for c in unready] == [container.name]
+
+
+def _describe_probe(probe: Json) -> str:
+    """Return what a probe asks, such as `GET :8080/healthz`; "" if it is not known."""
+    if http := probe.get("httpGet"):
+        return f"GET :{http.get('port')}{http.get('path') or '/'}"
+    if tcp := probe.get("tcpSocket"):
+        return f"TCP port {tcp.get('port')}"
+    if grpc := probe.get("grpc"):
+        return f"gRPC port {grpc.get('port')}"
+    command = (probe.get("exec") or {}).get("command")
+    return " ".join(map(str, command))[:60] if command else ""
