@@ -77,7 +77,7 @@ def build_device_shortage(decision: Decision, table: NodeTable) -> DeviceShortag
     nodes, (claim, request, resource, needed) = nodes_by_request[most_nodes], most_nodes
     usable = sorted((n for n in nodes if n.usable), key=lambda n: (-n.usable, natural_sort_key(n.node)))
     total, most = sum(n.usable for n in nodes), max(n.usable for n in nodes)
-    what = resource or f"{claim}/{request}"
+    what = resource or f"request {request} of claim {claim}"
     text = f"{what} needs {_count(needed)} on one node; {total} usable on {len(usable)} of {len(nodes)} nodes"
     if usable:
         text += f", at most {most} on one: {', '.join(f'{n.node} {n.usable}' for n in usable[:MAX_NODES])}"

@@ -24,6 +24,7 @@ from herodotus_answers.node_results import (
     ReasonDetail,
     build_reason_detail,
     describe_capacity,
+    describe_kept,
     describe_reason,
     find_resource,
     format_request,
@@ -470,7 +471,7 @@ def _group_reason(decision: Decision, reason: Reason) -> GroupReason:
         "code": reason.code,
         "sentence": reasons.format_reason(reason, version),
         "params": dict(reason.params),
-        "text": format_request(resource, requested, reason) + describe_capacity(reason)
+        "text": format_request(resource, requested, reason) + describe_capacity(reason) + describe_kept(reason)
         if resource
         else describe_reason(reason, version),
         "resource": resource or None,
@@ -492,10 +493,43 @@ def select_nearest(decision: Decision, table: NodeTable, slots: Sequence[int], m
     If `most` is None, all of `slots` are returned.
     """
     shortfall = dict(zip(slots, _compute_shortfalls(decision, table, slots), strict=True))
+    missing = {slot: max(0.0, share) for slot, share in shortfall.items()}
     if most is not None and most < len(slots):
-        farthest = heapq.nsmallest(most, shortfall.values())[-1]
-        slots = [slot for slot in slots if shortfall[slot] <= farthest]
-    return sorted(slots, key=lambda slot: (shortfall[slot], natural_sort_key(table.names[slot])))[:most]
+        farthest = heapq.nsmallest(most, missing.values())[-1]
+        slots = [slot for slot in slots if missing[slot] <= farthest]
+
+    def distance(slot: int) -> tuple[object, ...]:
+        offer = _rate_offer(decision, table, slot)
+        return missing[slot], *offer, shortfall[slot], natural_sort_key(table.names[slot])
+
+    return sorted(slots, key=distance)[:most]
+
+
+def _rate_offer(decision: Decision, table: NodeTable, slot: int) -> tuple[int, tuple[int, int]]:
+    """Return how little the slot's node has of what the pod asks for, whether it is in use or not; the least first.
+
+    These are the number of requested resources that an empty node would lack, and the devices of a resource claim,
+    usable ones and all of them, as negative numbers.
+    """
+    there = table.allocatable[slot]
+    lacking = sum(there.get(resource, 0) < requested for resource, requested in decision.pod.requests.items())
+    return lacking, _count_claimed_devices(decision).get(slot, (0, 0))
+
+
+@_memoized
+def _count_claimed_devices(decision: Decision) -> dict[int, tuple[int, int]]:
+    """Return by node slot the usable and all devices, as negative numbers, of nodes that lack devices of a claim."""
+    counts = dict[int, tuple[int, int]]()
+    for column in decision.filters:
+        offers = {
+            number: (-int(reason.params.get("usable") or 0), -int(reason.params.get("devices") or 0))
+            for number, verdict in enumerate(column.verdicts)
+            for reason in verdict.reasons
+            if reason.code == "cannot-allocate"
+        }
+        if offers:
+            counts |= {slot: offers[number] for slot, number in enumerate(column.ids) if number in offers}
+    return counts
 
 
 def _compute_shortfalls(decision: Decision, table: NodeTable, slots: Sequence[int]) -> list[float]:

@@ -70,7 +70,7 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
     resource = find_resource(reason)
     if resource:
         requested = decision.pod.requests.get(resource, 0) if resource != "pods" else 1
-        free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
+        free, allocatable = _find_free(table, slot, reason), table.allocatable[slot].get(resource, 0)
         detail |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
         offer = _describe_offer(reason, resource, free, allocatable)
         detail["text"] = f"{format_request(resource, requested, reason)}; {offer}"
@@ -159,7 +159,19 @@ def _describe_offer(reason: Reason, resource: str, free: int, allocatable: int) 
         kept = f"{capacity - allocatable} of {capacity} are not allocatable: {_UNOFFERED}"
         return f"free {free} of {allocatable}; {kept}" if allocatable else kept
     amounts = f"free {format_quantity(resource, free)} of {format_quantity(resource, allocatable)}"
-    return amounts if allocatable else "the node has none"
+    return amounts + describe_kept(reason) if allocatable else "the node has none"
+
+
+def _find_free(table: NodeTable, slot: int, reason: Reason) -> int:
+    """Return how much of a reason's resource is free on the slot's node, without what is kept for nominated pods."""
+    return table.free(slot, find_resource(reason)) - int(reason.params.get("kept") or 0)
+
+
+def describe_kept(reason: Reason) -> str:
+    """Return a clause on what a node keeps for pods that are nominated for it, "" if that is nothing."""
+    p = reason.params
+    kept = format_quantity(find_resource(reason), int(p.get("kept") or 0))
+    return f"; {kept} kept for nominated {p['nominated']}" if p.get("nominated") else ""
 
 
 def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) -> str:
@@ -181,13 +193,18 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
         case "pod-affinity" if p.get("lacks") == "label":
             return f"has no label {p.get('key')}, which the pod affinity needs"
         case "pod-affinity":
-            return f"no pod that matches {p.get('wants')} in the same {p.get('key')}"
+            return f"no pod that matches {describe_wanted_pods(p)} in the same {p.get('key')}"
         case "pod-anti-affinity":
             return f"{p.get('pod') or 'a pod'} is in the same {p.get('key')}: the pod must not be near it"
         case "existing-anti-affinity":
             return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
         case _:
             return wording.describe_reason(reason, version)
+
+
+def describe_wanted_pods(p: Mapping[str, str]) -> str:
+    """Return what a pod affinity wants, from the parameters of a reason: `app=redis in namespace shop`."""
+    return f"{p.get('wants')} in {p['namespaces']}" if p.get("namespaces") else str(p.get("wants"))
 
 
 def _describe_spread(p: Mapping[str, str]) -> str:
@@ -256,6 +273,8 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
         case "spread":
             skew = int(p.get("pods", 0)) - int(p.get("fewest", 0))
             return wording.describe_remedy(reason, node, {"skew": str(skew)})
+        case "cannot-allocate" if p.get("devices") == "0" and "extendedResource" not in p:
+            return wording.describe_remedy(reason, node, variant="cannot-allocate/none")
         case "volume-affinity" if gone := _find_missing_nodes(decision, table, p.get("wants", "")):
             return wording.describe_remedy(reason, node, {"wants": " or ".join(gone)}, "volume-affinity/gone")
         case "pod-affinity" if p.get("lacks") != "pods":
@@ -281,10 +300,12 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
     """Return what to change if the slot's node has too little of the resource that a reason is about."""
     resource = find_resource(reason)
     requested = decision.pod.requests.get(resource, 0)
-    free, allocatable = table.free(slot, resource), table.allocatable[slot].get(resource, 0)
+    free, allocatable = _find_free(table, slot, reason), table.allocatable[slot].get(resource, 0)
     owner = decision.pod.owner
     is_daemon = owner is not None and owner.kind == "DaemonSet" and requested <= allocatable
-    if resource == "pods":
+    if reason.params.get("nominated") and requested <= allocatable:
+        variant = "insufficient/nominated"
+    elif resource == "pods":
         variant = "too-many-pods/daemon" if is_daemon else "too-many-pods"
     elif requested > allocatable and reason.params.get("capacity"):
         variant = "insufficient/unoffered"
@@ -302,4 +323,6 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
     derived["owner"] = f"{owner.kind}/{owner.name}" if owner else ""
     derived["priority"] = str(decision.pod.priority)
     derived["missing"] = format_quantity(resource, requested - free, up=True)
+    derived["resource"] = resource
+    derived["kept"] = format_quantity(resource, int(reason.params.get("kept") or 0))
     return wording.describe_remedy(reason, table.names[slot], derived, variant)

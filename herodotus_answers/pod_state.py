@@ -10,10 +10,11 @@ from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.live_objects import read_scheduler, was_created_with_node
 from herodotus_answers.pod_facts import (
     clean,
@@ -135,7 +136,9 @@ def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) 
     labels = pod["metadata"].get("labels") or {}
     queue = labels.get("kueue.x-k8s.io/queue-name")
     others = [str(each["name"]) for each in pod["spec"]["schedulingGates"]]
-    if queue and not any(name.startswith("kueue.x-k8s.io/") for name in others):
+    if queue and gate.startswith("kueue.x-k8s.io/"):
+        text += f" (LocalQueue {queue})"
+    elif queue and not any(name.startswith("kueue.x-k8s.io/") for name in others):
         text += f"; Kueue (LocalQueue {queue}) does not hold the pod: it has none of Kueue's gates"
     path = f"/spec/schedulingGates/{position}"
     patch = [{"op": "test", "path": f"{path}/name", "value": gate}, {"op": "remove", "path": path}]
@@ -168,6 +171,7 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         said = f"{read_scheduler(pod)}{format_ago(condition.get('lastTransitionTime'), now)}: {message}"
         source = "status.conditions[PodScheduled]" if condition else "Event FailedScheduling"
         causes.append(make_cause("no-node-found", said, source, at=condition.get("lastTransitionTime")))
+    causes += _list_extender_causes(pod, objects, now)
     why = causes[0]["text"] if causes else "its PodScheduled condition has no message"
     why = message if causes and causes[0]["code"] == "no-node-found" else why
     return _make_state("pod-waits-for-node", f"Pending: waits for a node. {_capitalize(why)}", "user", causes, objects)
@@ -177,6 +181,20 @@ def _find_attempt_event(pod: Json, objects: ClusterObjects) -> Json:
     """Return the last event of a scheduler's attempt at the pod, or {}."""
     events = objects.list_events({**pod, "kind": "Pod"})
     return next((event for event in reversed(events) if event.get("reason") == "FailedScheduling"), {})
+
+
+def _list_extender_causes(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
+    """Yield what a scheduler's extender says in events such as FilteringFailed: the newest of each reason."""
+    scheduler, newest = read_scheduler(pod), dict[str, Json]()
+    for event in objects.list_events({**pod, "kind": "Pod"}):
+        component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+        is_known = event.get("reason") in ("FailedScheduling", "Preempted")
+        if event.get("type") == "Warning" and component == scheduler and not is_known:
+            newest[str(event["reason"])] = event
+    for reason, event in newest.items():
+        at = read_event_time(event)
+        text = f"{scheduler}{format_ago(at, now)}: {reason}: {clean(event.get('message'))}"
+        yield make_cause("no-node-found", text, f"Event {reason}", at=at)
 
 
 def _find_victims(pod: Json, node: str, objects: ClusterObjects, now: datetime) -> list[LiveCause]:

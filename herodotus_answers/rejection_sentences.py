@@ -17,6 +17,7 @@ from herodotus_answers.node_results import (
     build_reason_detail,
     describe_reason,
     describe_taints,
+    describe_wanted_pods,
     find_resource,
     list_obstacles,
     list_rejections,
@@ -192,9 +193,9 @@ def _describe_predicate(reason: Reason, has: str, is_: str) -> str:
         case "pod-affinity" if p.get("lacks") == "label":
             return f"{has} no label {p.get('key')}, which the pod affinity needs"
         case "pod-affinity" if p.get("wants"):
-            return f"{has} no pod that matches {p['wants']}{_name_domain(p)}"
+            return f"{has} no pod that matches {describe_wanted_pods(p)}{_name_domain(p)}"
         case "cannot-allocate" if p.get("needed"):
-            what = p.get("extendedResource") or f"{p.get('claim')}/{p.get('request')}"
+            what = p.get("extendedResource") or f"claim {p.get('claim')}"
             return f"{has} too few usable devices for {what}"
         case "claim-in-use" if p.get("claims"):
             user = f": {p['pod']} on {p.get('podNode')} uses it" if p.get("pod") else ""

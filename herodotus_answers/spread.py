@@ -90,6 +90,10 @@ def _describe(decision: Decision, table: NodeTable, reason: Reason) -> SpreadDom
             "nodeTaintsPolicy Ignore counts tainted nodes; Honor would leave out those with taints that the pod does"
             " not tolerate."
         )
+    if reason.params.get("nodeAffinityPolicy") == _IGNORE:
+        sentences.append(
+            "nodeAffinityPolicy Ignore counts nodes that the pod does not select; Honor would leave them out."
+        )
     if not found["matches"]:
         sentences.append("The pod does not match the constraint's own selector.")
     found["text"] = " ".join(sentences)

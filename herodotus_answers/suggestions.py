@@ -40,8 +40,9 @@ _TEMPLATES: Final = {  # kinds with a pod template, by their name in commands
 _DELETES_POD: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")  # they keep a pending pod as it is
 
 _NODE_CHANGES: Final = ("uncordon", "label-node", "remove-taint", "clear-taint")
-_CAPACITY_CHANGES: Final = ("add-node", "add-node-of-kind")
-_MANUAL_CHANGES: Final = ("clear-taint", *_CAPACITY_CHANGES)  # no command of kubectl makes them
+_CAPACITY_CHANGES: Final = ("add-node", "add-node-like", "add-node-of-kind")
+_WAITS: Final = "await-end"
+_MANUAL_CHANGES: Final = (_WAITS, "clear-taint", *_CAPACITY_CHANGES)  # no command of kubectl makes them
 _STRATEGY: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 _AFFINITIES: Final = {"remove-pod-affinity": "podAffinity", "remove-pod-anti-affinity": "podAntiAffinity"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -146,6 +147,7 @@ def _list_costs(suggestion: Suggestion) -> list[str]:
     costs = dict.fromkeys(
         "node" if c.code in _NODE_CHANGES else "capacity" if c.code in _CAPACITY_CHANGES else "application"
         for c in suggestion.changes
+        if c.code != _WAITS
     )
     return list(costs)
 
@@ -180,15 +182,17 @@ def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, ch
     """Return a change as JSON: its kind, the object and field that it changes, and the values before and after."""
     p, code = change.params, change.code
     spec = "spec" if owner.kind == "Pod" else "spec.template.spec"
-    is_node = code in (*_NODE_CHANGES, *_CAPACITY_CHANGES)
+    is_node = code in (*_NODE_CHANGES, *_CAPACITY_CHANGES, _WAITS)
     changed = "/".join(filter(None, ("Node", suggestion.node))) if is_node else "/".join(owner)
     holder = f"{spec}.{p['group']}[name={p['container']}]" if p.get("container") else spec
     field, old, new = {
+        "await-end": ("metadata.deletionTimestamp", p.get("leaving"), None),
         "uncordon": ("spec.unschedulable", "true", "false"),
         "label-node": (f"metadata.labels[{p.get('key')}]", p.get("from") or None, p.get("value")),
         "remove-taint": ("spec.taints", _format_taint(p), None),
         "clear-taint": ("spec.taints", _format_taint(p), None),
         "add-node": ("status.allocatable", p.get("from"), p.get("to")),
+        "add-node-like": ("metadata.name", None, None),
         "add-node-of-kind": (f"metadata.labels[{p.get('key')}]", p.get("from"), p.get("value")),
         "add-toleration": (f"{spec}.tolerations", None, _format_taint(p)),
         "set-priority-class": (f"{spec}.priorityClassName", p.get("from"), p.get("to")),
@@ -200,6 +204,7 @@ def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, ch
         "set-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), p.get("to")),
         "remove-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), None),
         "set-taints-policy": (_constraint_field(spec, p, "nodeTaintsPolicy"), p.get("from"), p.get("to")),
+        "set-affinity-policy": (_constraint_field(spec, p, "nodeAffinityPolicy"), p.get("from"), p.get("to")),
         "remove-min-domains": (_constraint_field(spec, p, "minDomains"), p.get("from"), None),
         "set-max-skew": (_constraint_field(spec, p, "maxSkew"), p.get("from"), p.get("to")),
         "set-when-unsatisfiable": (_constraint_field(spec, p, "whenUnsatisfiable"), p.get("from"), p.get("to")),

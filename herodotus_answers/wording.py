@@ -30,7 +30,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "features": "the node does not declare {features}",
     "cannot-allocate/extended": "{extendedResource}: requests {needed}; {usable} of {devices} devices (DRA) usable"
     " ({stoppers})",
-    "cannot-allocate": "{claim}/{request}: {usable} of {devices} devices usable, {needed} needed ({stoppers})",
+    "cannot-allocate/held": "request {request} of claim {claim}: {usable} of {devices} devices usable, {needed} needed"
+    " ({stoppers}; held by {holders})",
+    "cannot-allocate": "request {request} of claim {claim}: {usable} of {devices} devices usable, {needed} needed"
+    " ({stoppers})",
 }
 
 CAUSES: Final[Mapping[Cause, str]] = {
@@ -60,6 +63,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "insufficient/daemon": "give {owner} a PriorityClass above that of pods on {node}, which it then preempts (its"
     " priority is {priority}), or free {missing} {resource} on {node}",
     "insufficient": "free {missing} {resource} on {node}",
+    "insufficient/nominated": "wait until {nominated} is placed or gone: {node} keeps {kept} {resource} for it",
     "insufficient/unoffered": "find out why {node} offers {allocatable} of its {capacity} {resource}: its device plugin"
     " reports the others as unhealthy, or has stopped",
     "insufficient/crowded": "request at most {free} {resource} (free now; {node} has {allocatable} in all), or add a"
@@ -87,7 +91,12 @@ REMEDIES: Final[Mapping[str, str]] = {
     "volume-zone": "run the pod in a zone of its volumes ({wants}), not on {node}",
     "features": "turn on {features} on {node}",
     "cannot-allocate/extended": "free or add devices for {extendedResource} on {node}: {stoppers}",
-    "cannot-allocate": "free or add devices on {node} for request {request} of claim {claim}: {stoppers}",
+    "cannot-allocate/held": "end the pods that use claim {holders} on {node}, or add devices there for request"
+    " {request} of claim {claim}",
+    "cannot-allocate/none": "see whether the DRA driver for request {request} of claim {claim} runs on {node}: no"
+    " ResourceSlice has devices for the node",
+    "cannot-allocate": "change request {request} of claim {claim}, or add devices that it can use on {node}:"
+    " {stoppers}",
 }
 
 
@@ -129,6 +138,8 @@ def _find_key(reason: Reason) -> str:
         return "claim-in-use/used"
     if "extendedResource" in reason.params:
         return f"{reason.code}/extended"
+    if reason.code == "cannot-allocate" and reason.params.get("holders"):
+        return "cannot-allocate/held"
     return f"{reason.code}/elsewhere" if "selected" in reason.params else reason.code
 
 

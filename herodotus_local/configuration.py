@@ -30,8 +30,8 @@ _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps/"
 HEADER: Final = "evaluated now with kube-scheduler {version} rules; {origin}"  # of at most 80 columns
 _ASSUMED: Final = "default profile assumed"  # its configuration is not visible
 _MAX_ORIGIN: Final = 30  # characters
-_NAME: Final = "default-scheduler"  # of a profile that names no scheduler, as kube-scheduler has it
-_DEFAULT: Final = Configuration(profiles=(ProfileConfig(scheduler_name=_NAME),))
+DEFAULT_NAME: Final = "default-scheduler"  # of a profile that names no scheduler, as kube-scheduler has it
+_DEFAULT: Final = Configuration(profiles=(ProfileConfig(scheduler_name=DEFAULT_NAME),))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     try:
         if text is not None:
             warnings: list[str] = []
-            configuration = parse_config(text, default_name=_NAME, legacy=warnings.append)
+            configuration = parse_config(text, default_name=DEFAULT_NAME, legacy=warnings.append)
             return FoundConfiguration(configuration, "its configuration", tuple(warnings))
         why = "cannot be read from here"
     except ConfigError as e:
@@ -142,7 +142,7 @@ def read_configuration(file: str, version: str = "") -> Configuration:
     """
     asked = _parse_version(version)
     try:
-        config = load(Path(file), default_name=_NAME) if file else _DEFAULT
+        config = load(Path(file), default_name=DEFAULT_NAME) if file else _DEFAULT
         return override_rules(config, version=FoundVersion(asked, VersionSource.FLAG) if asked else None)
     except (ConfigError, FeatureGateError) as e:
         raise UnusableInputError(str(e)) from e

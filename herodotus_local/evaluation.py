@@ -21,6 +21,7 @@ import msgspec
 from herodotus_answers.cluster_questions import ClusterQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_local.cluster_reader import ALLOCATES, ClusterListing
+from herodotus_local.configuration import DEFAULT_NAME
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
     EVALUATION,
@@ -303,7 +304,7 @@ class ClusterEvaluation:
             result = with_outcome(result, slot, "")
             result.trace.list_devices = lambda _node: devices
         elif result.chosen is not None:
-            result = replace(result, message=f"{self._describe_fit(pod.pod)}; {name} has not placed it yet")
+            result = replace(result, message=f"{self._describe_fit(pod.pod, name)}; {name} has not placed it yet")
         attempt = AttemptData(
             pod=pod,
             number=1,
@@ -331,11 +332,15 @@ class ClusterEvaluation:
             return tuple(replace(suggestion, is_checked=False) for suggestion in suggestions)
         return suggestions
 
-    def _describe_fit(self, pod: Pod) -> str:
+    def _describe_fit(self, pod: Pod, scheduler: str) -> str:
         """Return that a pod fits now, or may fit, with what is not known."""
         unknown = self._find_unknown(pod)
         limits = f" (whether {unknown} is unknown)" if unknown else ""
-        return f"may fit{limits}: {UNREAD_PODS}" if self._is_partial else f"fits now{limits}"
+        if self._is_partial:
+            return f"may fit{limits}: {UNREAD_PODS}"
+        if scheduler not in (*self._index, DEFAULT_NAME):  # decided as the first profile would
+            return f"may fit{limits}: kube-scheduler's filters let it pass, and {scheduler}'s own are not known"
+        return f"may fit{limits}" if unknown else "fits now"
 
     def _find_unknown(self, pod: Pod) -> str:
         """Return what could not be evaluated for the pod, as a clause, or "" if everything was."""

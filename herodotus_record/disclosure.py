@@ -48,21 +48,29 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
         ("pods", "fewest", "maxSkew", "limit", "attached", "new", "count", "total", "named", "victims"), _N
     ),
     **dict.fromkeys(("claim", "claims", "volume", "storage_class", "selected", "disk", "driver", "name", "gates"), _N),
-    **dict.fromkeys(("domains", "matches", "nodeTaintsPolicy", "minDomains", "capacity", "extendedResource"), _N),
+    **dict.fromkeys(
+        ("domains", "matches", "nodeTaintsPolicy", "nodeAffinityPolicy", "minDomains", "capacity", "extendedResource"),
+        _N,
+    ),
     "emptiest": Discloses.NODES,
     "podNode": Discloses.NODES,
-    **dict.fromkeys(("request", "device_class", "needed", "devices", "usable", "stoppers"), _N),
+    "like": Discloses.NODES,
+    **dict.fromkeys(("request", "device_class", "needed", "devices", "usable", "kept"), _N),
     **dict.fromkeys(("plugin", "plugins", "scheduler", "extender", "verb", "kind", "api", "purpose", "field"), _N),
     **dict.fromkeys(("change", "rules", "version", "source"), _N),
     **dict.fromkeys(("weight", "taint", "size", "domain", "terms"), _N),
     "node": Discloses.NODES,
     # of the pod itself, in suggestions and scores
-    **dict.fromkeys(("container", "group", "from", "to", "difference", "parts", "image"), Discloses.THIS_POD),
+    **dict.fromkeys(
+        ("container", "group", "from", "to", "difference", "parts", "namespaces", "stoppers", "image"),
+        Discloses.THIS_POD,
+    ),
     **dict.fromkeys(("templateCount", "index"), _N),
     # of other pods
     "pod": Discloses.POD,
     "victim": Discloses.PODS,
     "nominated": Discloses.PODS,
+    "leaving": Discloses.PODS,
     "holders": Discloses.PODS,  # resource claims, which the pods of their namespace own or use
     # texts that anyone may have written
     "message": Discloses.MESSAGE,

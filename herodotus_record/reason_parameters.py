@@ -36,6 +36,8 @@ _OTHER_POD: Final = ReasonParameter(
 _RESOURCE: Final = ReasonParameter("Name of the resource.")
 _WEIGHT: Final = ReasonParameter("Weight of the term or terms; negative for anti-affinity.")
 _DOMAIN: Final = ReasonParameter("The node's value of that label.")
+_KEPT: Final = ReasonParameter("Amount that is kept for pods that are nominated for the node.", "base units")
+_NOMINATED: Final = ReasonParameter("These pods, as NAMESPACE/NAME, separated by commas.")
 
 PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
     "untolerated-taint": {
@@ -53,7 +55,10 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "resource": _RESOURCE,
         "parts": ReasonParameter("What makes up the pod's request, such as `main 8 + sidecar side 8`."),
         "capacity": ReasonParameter("The node's capacity, where it exceeds the allocatable amount.", "base units"),
+        "kept": _KEPT,
+        "nominated": _NOMINATED,
     },
+    "too-many-pods": {"kept": _KEPT, "nominated": _NOMINATED},
     "spread": {
         "key": _TOPOLOGY,
         "pods": ReasonParameter("Matching pods in the node's domain, with this one.", "pods"),
@@ -63,6 +68,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "emptiest": ReasonParameter("Nodes of the domains with the fewest matching pods, separated by commas."),
         "matches": ReasonParameter("`true` if the pod itself matches the constraint's selector, else `false`."),
         "nodeTaintsPolicy": ReasonParameter("The constraint's nodeTaintsPolicy: Honor or Ignore."),
+        "nodeAffinityPolicy": ReasonParameter("The constraint's nodeAffinityPolicy if it is Ignore."),
         "minDomains": ReasonParameter("The constraint's minDomains, if there are fewer domains.", "domains"),
     },
     "spread-label": {"key": _TOPOLOGY},
@@ -70,6 +76,9 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "key": _TOPOLOGY,
         "wants": ReasonParameter("Label selector of the affinity term."),
         "lacks": ReasonParameter("What is lacking: `label` if the node lacks the key, else `pods`."),
+        "namespaces": ReasonParameter(
+            "The term's namespaces, as `namespace a` or `namespaces with x=y`; absent if it has all."
+        ),
     },
     "pod-anti-affinity": {"key": _TOPOLOGY, "pod": _OTHER_POD},
     "existing-anti-affinity": {"key": _TOPOLOGY, "pod": _OTHER_POD},

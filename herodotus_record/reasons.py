@@ -146,6 +146,7 @@ EXCLUDED_BY_POD: Final = frozenset(
 )
 # Changes that a record suggests, as imperatives without a full stop (`herodotus_answers.suggestions` completes them).
 CHANGES: Final[dict[str, str]] = {
+    "await-end": "wait for the end of {leaving} on {node}, now terminating",
     "uncordon": "uncordon {node}",
     "label-node": "label {node} with {key}={value}",
     "add-toleration": "tolerate the taint {taint}",
@@ -159,6 +160,8 @@ CHANGES: Final[dict[str, str]] = {
     "remove-node-affinity": "remove the required node affinity {from}",
     "set-taints-policy": "do not count nodes whose taints the pod does not tolerate when it is spread over {key}"
     " (nodeTaintsPolicy: Honor)",
+    "set-affinity-policy": "do not count nodes that the pod does not select when it is spread over {key}"
+    " (nodeAffinityPolicy: Honor)",
     "remove-min-domains": "remove minDomains {from} for {key}",
     "set-max-skew": "raise maxSkew from {from} to {to} for {key}",
     "set-when-unsatisfiable": "spread over {key} only where possible (ScheduleAnyway)",
@@ -169,6 +172,7 @@ CHANGES: Final[dict[str, str]] = {
     "set-rollout-strategy": "let the rollout delete an old pod before it creates a new one (maxSurge 0,"
     " maxUnavailable 1): old pods hold its place",
     "add-node": "add a node that can hold {to}: the largest can hold {from}",
+    "add-node-like": "add a node such as {like}, but without a pod that excludes this one",
     "add-node-of-kind": "add a node with {key}={value}: the nodes have {from}, which needs another image",
 }
 

@@ -18,7 +18,7 @@ A case is a YAML file in a folder named by its kind:
     fix: what no longer occurs after the commands below FIX were run
 
 Patterns are regular expressions, without regard to case, on the answer with each run of white space as one space.
-`${now-5m}` in a file becomes a time.
+`${now-5m}` in a file becomes a time, and `${micro-5m}` one with fractions of a second, as Leases have it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any, Final
 import yaml
 
 Json = dict[str, Any]
-_TIME: Final = re.compile(r"\$\{now(?:-(\d+)([smhd]))?\}")
+_TIME: Final = re.compile(r"\$\{(now|micro)(?:-(\d+)([smhd]))?\}")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _KEYS: Final = {"title", "nodes", "pods", "objects", "events", "faults", "before", "questions", "fix", "local"}
 _APIS: Final = {
@@ -64,8 +64,9 @@ def load_case(path: Path) -> Json:
 
 
 def _time(match: re.Match[str]) -> str:
-    seconds = int(match[1]) * _UNITS[match[2]] if match[1] else 0
-    return (datetime.now(timezone.utc) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    seconds = int(match[2]) * _UNITS[match[3]] if match[2] else 0
+    form = "%Y-%m-%dT%H:%M:%S.%fZ" if match[1] == "micro" else "%Y-%m-%dT%H:%M:%SZ"
+    return (datetime.now(timezone.utc) - timedelta(seconds=seconds)).strftime(form)
 
 
 def _node(short: Json) -> Json:

@@ -213,7 +213,7 @@ def test_unreadable_storage_is_unknown_and_not_absent(local: Open, notes: list[s
         [*CLUSTER, pod("stateful", volumes=[volume])], forbidden=["persistentvolumeclaims", "persistentvolumes"]
     )
     found = document(local(api), "namespaces/shop/podexplanations/stateful")
-    assert found["message"] == "fits now (whether its volumes fit is unknown); default-scheduler has not placed it yet"
+    assert found["message"] == "may fit (whether its volumes fit is unknown); default-scheduler has not placed it yet"
     assert notes == [
         "persistentvolumeclaims, persistentvolumes cannot be read: whether volumes fit is not evaluated"
         " (VolumeBinding, VolumeZone, NodeVolumeLimits)"

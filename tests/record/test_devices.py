@@ -47,13 +47,16 @@ def test_free_devices_on_several_nodes_are_counted_where_none_has_enough() -> No
     decision, table = decide(pod("c"), CLASS, claim("c", exactly("r", 4)), *nodes).record()
     shortage = as_json(build_pod_explanation(decision, (), table)["deviceShortage"])
     assert (shortage["usable"], shortage["needed"], shortage["fragmented"]) == (5, 4, True)
-    assert shortage["text"] == "c/r needs 4 devices on one node; 5 usable on 2 of 3 nodes, at most 3 on one: a 3, c 2"
+    assert (
+        shortage["text"]
+        == "request r of claim c needs 4 devices on one node; 5 usable on 2 of 3 nodes, at most 3 on one: a 3, c 2"
+    )
 
 
 def test_no_free_device_is_no_fragmentation() -> None:
     decision, table = decide(pod("c"), node("a"), CLASS, claim("c", exactly("r"))).record()
     shortage = as_json(build_pod_explanation(decision, (), table)["deviceShortage"])
-    assert shortage["text"] == "c/r needs 1 device on one node; 0 usable on 0 of 1 nodes"
+    assert shortage["text"] == "request r of claim c needs 1 device on one node; 0 usable on 0 of 1 nodes"
     assert not shortage["fragmented"]
 
 

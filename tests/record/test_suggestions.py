@@ -190,7 +190,7 @@ def test_changes_of_a_node_come_first() -> None:
 
 def test_every_change_has_a_sentence_and_a_field() -> None:
     every = {"key": "k", "value": "v", "effect": "e", "from": "1", "to": "2", "ports": "80/TCP", "container": "c"}
-    every |= {"group": "containers", "resource": "cpu"}
+    every |= {"group": "containers", "resource": "cpu", "leaving": "a/b", "like": "m"}
     for code in CHANGES:
         found = build(Suggestion("n", (Reason(code, every),), "{}"))
         assert found["kind"] == code

@@ -94,6 +94,10 @@ class PodRows:
         assert pod is not None
         return pod
 
+    def count_terminating(self, slots: int) -> NDArray[np.intp]:
+        """Return, for each of `slots` node slots, the number of terminating pods on its node."""
+        return np.bincount(self._slots[: self.count][self.terminating], minlength=slots)
+
     def matching(self, selector: LabelSelector | None, namespaces: Namespaces | None) -> Mask:
         """Return the mask of the rows whose pod is in one of the namespaces and matches the selector.
 

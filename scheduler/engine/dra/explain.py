@@ -21,6 +21,7 @@ from scheduler.engine.objects.types import Node
 
 MAX_NAMES: Final = 4  # devices that a group names; the others are counted
 IN_USE: Final = "in use"
+MAX_EXPRESSION: Final = 100  # characters of a selector that a reason quotes
 MAX_HOLDERS: Final = 8  # claims that are named as holders of devices
 
 
@@ -97,7 +98,7 @@ def _examine(
                 )
     needed = devices if request.takes_all else request.spec.count
     stoppers = "; ".join(_describe(stopper, names) for stopper, names in groups.items())
-    stoppers = stoppers or ("the node has no more devices" if devices else "no devices for the node")
+    stoppers = stoppers or ("the node has no more devices" if devices else "no ResourceSlice has devices for the node")
     return Shortage(
         claim, request.full_name, max(needed, 1), devices, usable, stoppers, tuple(sorted(holders)[:MAX_HOLDERS])
     )
@@ -150,12 +151,19 @@ def _find_selector(allocator: Allocator, request: AllocatableRequest, device: Sl
         owners.insert(0, (f"class {request.device_class.metadata.name}", request.device_class.spec.selectors))
     for owner, selectors in owners:
         for i, selector in enumerate(selectors or ()):
+            expression = selector.cel.expression if selector.cel is not None else ""
             try:
-                if not allocator.matches(selector.cel.expression if selector.cel is not None else "", device):
-                    return f"selector #{i} of {owner} is false"
+                if not allocator.matches(expression, device):
+                    return f"selector #{i} of {owner} is false ({_shorten(expression)})"
             except (SelectorError, AllocationError) as e:
                 return f"selector #{i} of {owner}: {e}"
     return None
+
+
+def _shorten(expression: str) -> str:
+    """Return a CEL expression on one line, cut to MAX_EXPRESSION characters."""
+    line = " ".join(expression.split())
+    return line if len(line) <= MAX_EXPRESSION else f"{line[: MAX_EXPRESSION - 1]}…"
 
 
 def _describe(stopper: str, names: Sequence[str]) -> str:

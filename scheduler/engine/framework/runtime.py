@@ -9,6 +9,7 @@ Invariant: if a plugin ends a phase, the trace holds nothing of later phases.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -203,6 +204,7 @@ class Framework(ReserveAndBindPlugins):
         rejected = dry_run.filter_with_nominated(state, pod, nodes)
         if rejected:
             nominated = dry_run.nominated_pods(pod, nodes)
+            rejected = {slot: _name_nominated(by_plugin, nominated[slot]) for slot, by_plugin in rejected.items()}
             for slot in list(rejected)[:MAX_NOTED_NODES]:
                 pods = ", ".join(other.full_name for other in nominated[slot])
                 trace.notes.append(Reason("nominated-pods", {"node": nodes.names[slot], "nominated": pods}))
@@ -370,3 +372,23 @@ class _Timed:
     def __exit__(self, *raised: object) -> None:
         phases_s = self._phases_s
         phases_s[self._phase] = phases_s.get(self._phase, 0.0) + self._clock() - self._start
+
+
+def _name_nominated(by_plugin: Mapping[str, Verdict], pods: Sequence[PodInfo]) -> dict[str, Verdict]:
+    """Return the verdicts on a node with what its nominated pods take of the resources that it lacks."""
+    return {
+        plugin: replace(verdict, reasons=tuple(_add_kept_amount(reason, pods) for reason in verdict.reasons))
+        for plugin, verdict in by_plugin.items()
+    }
+
+
+def _add_kept_amount(reason: Reason, pods: Sequence[PodInfo]) -> Reason:
+    if reason.code == "too-many-pods":
+        kept = len(pods)
+    elif reason.code == "insufficient":
+        pods = [pod for pod in pods if pod.requests.get(reason.params["resource"])]
+        kept = sum(pod.requests[reason.params["resource"]] for pod in pods)
+    else:
+        return reason
+    names = ", ".join(pod.full_name for pod in pods)
+    return Reason(reason.code, {**reason.params, "kept": str(kept), "nominated": names}) if kept else reason

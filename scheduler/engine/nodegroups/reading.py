@@ -24,6 +24,7 @@ from scheduler.engine.objects.autoscaling import (
     STATUS_NAMESPACE,
     AutoscalingKind,
     ConfigMap,
+    Event,
     NodePool,
 )
 from scheduler.engine.objects.types import Object
@@ -61,22 +62,27 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObjects:
     """Return the objects that describe node groups, and the events about the pods NAMESPACE/NAME.
 
-    Events about NodeClaims are read where there is a NodePool, and cluster-autoscaler's own where it has a status.
+    Events about NodeClaims are read where there is a NodePool, or where a pod was nominated for a NodeClaim, and
+    cluster-autoscaler's own where it has a status.
     """
     objects, unread = AutoscalingObjects(), dict[str, list[str]]()
     for kind in AUTOSCALING_KINDS:
         _add(objects, unread, kind, _list(get, kind, kind.paths))
     status = get(f"/api/v1/namespaces/{STATUS_NAMESPACE}/configmaps/{STATUS_CONFIG_MAP}")
     _add(objects, unread, STATUS_KIND, status if isinstance(status, int) else _decode_status(status))
-    involved = [(*pod.split("/", 1), "Pod") for pod in pods]
-    if any(isinstance(obj, NodePool) for obj in objects.objects):
-        involved.append((_CLUSTER_EVENTS, "", "NodeClaim"))
-    if any(isinstance(obj, ConfigMap) for obj in objects.objects):
-        involved.append((STATUS_NAMESPACE, STATUS_CONFIG_MAP, "ConfigMap"))
-    for namespace, name, of in involved:
+
+    def add_events(namespace: str, name: str, of: str) -> None:
         selector = f"involvedObject.kind={of}" + (f",involvedObject.name={name}" if name else "")
         query = urlencode({"fieldSelector": selector})
         _add(objects, unread, EVENT_KIND, _list(get, EVENT_KIND, [f"/api/v1/namespaces/{namespace}/events?{query}"]))
+
+    for pod in pods:
+        pod_namespace, _, pod_name = pod.partition("/")
+        add_events(pod_namespace, pod_name, "Pod")
+    if any(isinstance(obj, NodePool) or (isinstance(obj, Event) and obj.node_claim) for obj in objects.objects):
+        add_events(_CLUSTER_EVENTS, "", "NodeClaim")
+    if any(isinstance(obj, ConfigMap) for obj in objects.objects):
+        add_events(STATUS_NAMESPACE, STATUS_CONFIG_MAP, "ConfigMap")
     parts = [f"{', '.join(names)} cannot be read: {missing}" for missing, names in unread.items()]
     objects.note = "; ".join(parts)
     return objects

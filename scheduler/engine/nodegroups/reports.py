@@ -40,7 +40,16 @@ _CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 
 
 def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[AutoscalerReport]:
-    """Return the autoscalers' events about a pod, the newest first."""
+    """Return the autoscalers' events about a pod, and about NodeClaims for which it was nominated, the newest first."""
+    of_pod = [
+        event
+        for event in objects.in_namespace(Event, namespace)
+        if event.involved_object.kind == "Pod"
+        and event.involved_object.name == name
+        and is_of_autoscaler(event.reason, event.component)
+    ]
+    claims = {event.node_claim for event in of_pod} - {""}
+    of_claims = [event for event in objects.all(Event) if _is_failed_launch(event) and _name_of(event) in claims]
     reports: list[AutoscalerReport] = [
         {
             "component": event.component,
@@ -49,12 +58,17 @@ def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[Aut
             "at": event.last_seen,
             "count": max(event.count or 1, event.series.count if event.series else 0),
         }
-        for event in objects.in_namespace(Event, namespace)
-        if event.involved_object.kind == "Pod"
-        and event.involved_object.name == name
-        and is_of_autoscaler(event.reason, event.component)
+        for event in (*of_pod, *of_claims)
     ]
     return sorted(reports, key=lambda report: report["at"], reverse=True)[:MAX_REPORTS]
+
+
+def _is_failed_launch(event: Event) -> bool:
+    return event.involved_object.kind == "NodeClaim" and event.reason in _LAUNCH_FAILURES
+
+
+def _name_of(event: Event) -> str:
+    return event.involved_object.name
 
 
 def list_group_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCondition]]:
@@ -83,8 +97,8 @@ def list_group_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCo
             if condition.status != "True":
                 add(format_pool_source(pool_name), _describe(f"NodeClaim/{claim.metadata.name}", condition))
     for event in sorted(objects.all(Event), key=lambda event: event.last_seen, reverse=True):
-        if event.involved_object.kind == "NodeClaim" and event.reason in _LAUNCH_FAILURES:
-            name = event.involved_object.name  # a claim that cannot be launched is deleted soon
+        if _is_failed_launch(event):
+            name = _name_of(event)  # a claim that cannot be launched is deleted soon
             add(format_pool_source(name.rpartition("-")[0]), _describe_event(f"NodeClaim/{name}", event))
     for machine in sorted(objects.all(Machine), key=lambda machine: machine.metadata.name):
         if machine.status.node_ref is None or machine.status.phase == "Failed":

@@ -6,6 +6,7 @@ about node groups comes, and not watched. Of a ConfigMap only the status of clus
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 import msgspec
@@ -257,6 +258,9 @@ class InvolvedObject(Struct, frozen=True):
     uid: str = ""
 
 
+_NODE_CLAIM: Final = re.compile(r"\bnodeclaim/([a-z0-9.-]+)")
+
+
 class EventSource(Struct, frozen=True):
     """The program that created an event, as core/v1 names it."""
 
@@ -293,6 +297,12 @@ class Event(Object, frozen=True):
     def component(self) -> str:
         """The program that created the event, or ""."""
         return self.reporting_component or (self.source.component if self.source else "")
+
+    @property
+    def node_claim(self) -> str:
+        """The NodeClaim for which Karpenter nominated a pod, or ""."""
+        match = _NODE_CLAIM.search(self.message) if self.reason == "Nominated" else None
+        return match[1] if match else ""
 
 
 class StatusData(Struct, frozen=True):

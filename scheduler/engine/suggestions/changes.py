@@ -277,7 +277,7 @@ def _with_tolerations(spec: PodSpec, more: list[Toleration]) -> PodSpec:
 
 def _lower_request(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     resource = reason.params["resource"]
-    target = place.free(resource)
+    target = place.free(resource) - int(reason.params.get("kept") or 0)
     if _total_of(draft.spec, resource) <= target:
         return draft
     at_pod_level = resource in ((draft.spec.resources.requests if draft.spec.resources else None) or {})
@@ -600,6 +600,17 @@ def _honor_taints(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     return draft.with_change("set-taints-policy", params, spec, {"topologySpreadConstraints": [entry]})
 
 
+def _honor_affinity(draft: Draft, reason: Reason, place: Place) -> Draft | None:
+    """Return the draft that leaves nodes that the pod does not select out of the count of domains."""
+    constraint = _constraint(draft.spec, reason.params["key"])
+    if constraint is None or constraint.node_affinity_policy != "Ignore":
+        return None
+    spec = _with_constraint(draft.spec, constraint, msgspec.structs.replace(constraint, node_affinity_policy="Honor"))
+    entry = {"topologyKey": constraint.topology_key, "nodeAffinityPolicy": "Honor"}
+    params = {"key": constraint.topology_key, "from": "Ignore", "to": "Honor"}
+    return draft.with_change("set-affinity-policy", params, spec, {"topologySpreadConstraints": [entry]})
+
+
 def _remove_min_domains(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     constraint = _constraint(draft.spec, reason.params["key"])
     if constraint is None or (constraint.min_domains or 1) <= 1:
@@ -709,7 +720,7 @@ _CHANGES: Final[Mapping[str, tuple[Callable[[Draft, Reason, Place], Draft | None
     "insufficient": (_lower_request,),
     "ports": (_remove_host_ports,),
     "node-affinity": (_select_node,),
-    "spread": (_raise_max_skew, _honor_taints, _remove_min_domains, _spread_if_possible),
+    "spread": (_raise_max_skew, _honor_taints, _honor_affinity, _remove_min_domains, _spread_if_possible),
     "spread-label": (_spread_if_possible,),
     "pod-affinity": (_remove_pod_affinity,),
     "pod-anti-affinity": (_remove_pod_anti_affinity,),

@@ -1,4 +1,6 @@
-"""Changes after which pods leave a node and make room: a higher priority, or another order of a rollout.
+"""Pods that leave a node and make room: those that are terminating, or that leave after a change.
+
+The changes are a higher priority, or another order of a rollout.
 
 Owns: for which pods the changes are considered, and which pods then leave. Does not own: whether the pod then fits
 (`check`), sentences and commands (`herodotus_answers.suggestions`). Pure.
@@ -26,28 +28,43 @@ _CRITICAL_PRIORITY: Final = 2_000_001_000
 
 def list_places(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Place]:
     """Return the rejected nodes on which pods would leave after a change, the first `MAX_PLACES`."""
+    rejected = trace.evaluated & (trace.codes != 0) & nodes.live
     if not _can_raise_priority(pod) and not _find_deployment(pod):
-        return []
-    slots = np.flatnonzero(trace.evaluated & (trace.codes != 0) & nodes.live)[:MAX_SCANNED].tolist()
+        rejected &= nodes.pod_rows.count_terminating(nodes.slots) > 0
+    slots = np.flatnonzero(rejected)[:MAX_SCANNED].tolist()
     places = (Place(pod, nodes, slot) for slot in slots)
     return [place for place, _ in zip((p for p in places if any(_list_drafts(p))), range(MAX_PLACES), strict=False)]
 
 
-def draft_departures(place: Place) -> list[Draft]:
+def draft_departures(place: Place, trace: Trace) -> list[Draft]:
     """Return the drafts after which pods would leave the node. None of them is checked."""
-    return list(_list_drafts(place))
+    drafts = list(_list_drafts(place))
+    if _lacks_amounts(place, trace):
+        return drafts
+    return [draft for draft in drafts if all(change.code != "set-priority-class" for change in draft.changes)]
+
+
+def _lacks_amounts(place: Place, trace: Trace) -> bool:
+    """Return whether the node lacks amounts only. What is not shared, such as a port, is no matter of priority."""
+    given = [reason for run in trace.filters for reason in run.verdicts.verdict_at(place.slot).reasons]
+    return all(reason.code in ("insufficient", "too-many-pods") for reason in given)
 
 
 def list_leaving_pods(place: Place, draft: Draft) -> Sequence[PodInfo]:
     """Return the pods that leave the node because of a draft's changes; () if none do."""
     codes = {change.code for change in draft.changes}
+    if "await-end" in codes:
+        return _list_terminating_pods(place)
     if "set-priority-class" in codes:
         return _list_lower_pods(place)
-    return _list_earlier_pods(place) if "set-rollout-strategy" in codes else ()
+    return _list_earlier_pods(place)[:1] if "set-rollout-strategy" in codes else ()  # maxUnavailable is 1
 
 
 def _list_drafts(place: Place) -> Iterator[Draft]:
     pod, spec = place.pod, place.pod.pod.spec
+    if terminating := _list_terminating_pods(place):
+        names = ", ".join(other.full_name for other in terminating)
+        yield Draft(spec, {}).with_change("await-end", {"leaving": names}, spec)
     if _can_raise_priority(pod) and _list_lower_pods(place):
         changed = msgspec.structs.replace(spec, priority=_CRITICAL_PRIORITY)
         params = {"from": str(pod.priority), "to": _CRITICAL_CLASS}
@@ -55,6 +72,10 @@ def _list_drafts(place: Place) -> Iterator[Draft]:
         yield Draft(spec, {}).with_change("set-priority-class", params, changed, patch)
     if _find_deployment(pod) and _list_earlier_pods(place):
         yield Draft(spec, {}).with_change("set-rollout-strategy", {}, spec)
+
+
+def _list_terminating_pods(place: Place) -> list[PodInfo]:
+    return [other for other in place.nodes.pods[place.slot].values() if other.terminating]
 
 
 def _can_raise_priority(pod: PodInfo) -> bool:

@@ -1,4 +1,4 @@
-"""Suggestions of nodes that the cluster lacks: larger ones, or ones with another operating system or architecture.
+"""Suggestions of nodes that the cluster lacks: larger ones, one more, or of another operating system or architecture.
 
 Owns: what no present node can hold or has. Does not own: node groups (`nodegroups`), whether the pod would fit there:
 a node that does not exist cannot be checked.
@@ -7,21 +7,28 @@ a node that does not exist cannot be checked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
+from herodotus_record.model import Reason
 from herodotus_record.units import format_quantity
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.node_affinity import match_required_affinity
 from scheduler.engine.suggestions.changes import BUILT_FOR, Draft, is_daemon, list_required_terms
 
+MAX_SCANNED: Final = 500  # rejected nodes whose reasons are read
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_ANTI_AFFINITY: Final = ("pod-anti-affinity", "existing-anti-affinity")
 
-def draft_new_nodes(pod: PodInfo, nodes: NodeColumns) -> list[Draft]:
+
+def draft_new_nodes(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Draft]:
     """Return drafts for nodes that do not exist, and on which the pod might fit; [] for a DaemonSet's pod."""
     if is_daemon(pod):
         return []
-    return list(_draft_kinds(pod, nodes)) or list(_draft_sizes(pod, nodes))
+    return list(_draft_kinds(pod, nodes)) or list(_draft_sizes(pod, nodes)) or list(_draft_more(pod, nodes, trace))
 
 
 def _draft_kinds(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
@@ -40,6 +47,23 @@ def _draft_kinds(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
             params = {"key": key, "value": values[0], "from": ", ".join(present)}
             yield Draft(spec, {}, is_exact=False).with_change("add-node-of-kind", params, spec)
             return
+
+
+def _draft_more(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> Iterator[Draft]:
+    """Yield the draft of a node like one that rejects the pod only for other pods that are on it."""
+    for slot in np.flatnonzero(trace.evaluated & (trace.codes != 0) & nodes.live)[:MAX_SCANNED].tolist():
+        verdicts = [run.verdicts.verdict_at(slot) for run in trace.filters if not run.skipped]
+        given = [reason for verdict in verdicts for reason in verdict.reasons if verdict.rejects_node]
+        if given and all(map(_is_about_occupant, given)):
+            yield Draft(pod.pod.spec, {}, is_exact=False).with_change(
+                "add-node-like", {"like": nodes.names[slot]}, pod.pod.spec
+            )
+            return
+
+
+def _is_about_occupant(reason: Reason) -> bool:
+    """Return whether a reason is that another pod is on the same node, so that it does not hold for a new node."""
+    return reason.code == "ports" or (reason.code in _ANTI_AFFINITY and reason.params.get("key") == _HOSTNAME)
 
 
 def _draft_sizes(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:

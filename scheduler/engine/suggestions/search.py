@@ -51,13 +51,15 @@ SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those
 BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searches or more at 5,000 nodes
 MAX_TEMPLATES: Final = 256
 
-# What a change costs whoever makes it, the cheapest first: changes of a node that somebody owes it anyway, changes of
-# the application that keep what it needs, those that take something from it, and new capacity.
+# What a change costs whoever makes it, the cheapest first: none, changes of a node that somebody owes it anyway,
+# changes of the application that keep what it needs, those that take something from it, and new capacity.
 _RANKS: Final = {
+    "await-end": 0.5,
     "uncordon": 1.0,
     "clear-taint": 1.5,
     "remove-taint": 2.0,
     "set-taints-policy": 2.0,
+    "set-affinity-policy": 2.0,
     "set-rollout-strategy": 2.5,
     "add-toleration": 3.0,
     "remove-min-domains": 3.0,
@@ -74,6 +76,7 @@ _RANKS: Final = {
     "remove-pod-affinity": 5.0,
     "remove-pod-anti-affinity": 5.0,
     "add-node": 6.0,
+    "add-node-like": 6.0,
     "add-node-of-kind": 6.0,
 }
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
@@ -234,9 +237,9 @@ def _search(
     for place in list_places(pod, nodes, result.trace):
         if not has_time():
             break
-        add(place, [draft for draft in draft_departures(place) if _fits(framework, place, draft)])
+        add(place, [draft for draft in draft_departures(place, result.trace) if _fits(framework, place, draft)])
     found = [hit for kinds, hit in hits.items() if not any(other < kinds for other in hits)]
-    found += [_Found("", draft) for draft in draft_new_nodes(pod, nodes)]
+    found += [_Found("", draft) for draft in draft_new_nodes(pod, nodes, result.trace)]
     return sorted(found, key=_rank)[:MAX_SUGGESTIONS]
 
 
@@ -339,12 +342,15 @@ def _nearest(
     `members` are indices into `slots`, the node slots, and `missing`, the shares of the request that are missing there.
     """
 
-    def distance(member: int) -> tuple[int, float, object]:
+    def distance(member: int) -> tuple[int, float, int, object]:
         slot = int(slots[member])
         unmet = count_unmet_requirements(Place(pod, nodes, slot)) if selects else 0
-        return unmet, float(missing[member]), natural_sort_key(nodes.names[slot])
+        lacking = sum(nodes.allocatable(resource)[slot] < pod.requests[resource] for resource in known)
+        return unmet, float(missing[member]), int(lacking), natural_sort_key(nodes.names[slot])
 
     selects = bool(pod.pod.spec.node_selector or pod.pod.spec.affinity)
+    wanted = [resource for resource, amount in pod.requests.items() if amount > 0]
+    known = set(wanted) - set(nodes.list_unknown_resources(wanted))
     nearest: int = min(members.tolist(), key=distance)
     return nearest
 

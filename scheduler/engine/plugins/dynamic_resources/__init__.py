@@ -73,7 +73,7 @@ from scheduler.engine.plugins.dynamic_resources.claims import (
 )
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation, match_selector
 from scheduler.engine.plugins.dynamic_resources.node_results import NodeResults, ResultsByClaims
-from scheduler.engine.plugins.dynamic_resources.reporting import build_devices, name_in_pod
+from scheduler.engine.plugins.dynamic_resources.reporting import build_devices, name_shared
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import (
     BINDING_CONDITIONS,
@@ -295,7 +295,7 @@ class DynamicResources(BasePlugin):
             return NodeResults(), None
         extended = pod.spec_digest if attempt.extended is not None else b""
         classes = self.handle.objects.revision_of(DeviceClass)
-        key = (classes, extended, msgspec.msgpack.encode([(name_in_pod(pod, claim), claim.spec) for claim in claims]))
+        key = (classes, extended, msgspec.msgpack.encode([(name_shared(pod, claim), claim.spec) for claim in claims]))
         return self._results.get(key), self._devices
 
     def _search(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> tuple[Verdict, NodeAllocation | None]:
@@ -344,7 +344,7 @@ class DynamicResources(BasePlugin):
         shortage = find_shortage(attempt.allocator, node, self._claims_on(attempt, extended))
         claim = attempt.claims[numbers[shortage.claim]] if numbers else None
         params = {
-            "claim": "" if claim is None else name_in_pod(pod, claim),
+            "claim": "" if claim is None else name_shared(pod, claim),
             "request": shortage.request,
             "needed": str(shortage.needed),
             "devices": str(shortage.devices),

@@ -19,6 +19,12 @@ def name_in_pod(pod: PodInfo, claim: ResourceClaim) -> str:
     return names.get(claim.metadata.name, claim.metadata.name)
 
 
+def name_shared(pod: PodInfo, claim: ResourceClaim) -> str:
+    """Return the name of a claim that pods of one template share: its own if their spec names it, else its alias."""
+    named = {each.resource_claim_name for each in pod.pod.spec.resource_claims or ()}
+    return claim.metadata.name if claim.metadata.name in named else name_in_pod(pod, claim)
+
+
 def build_devices(
     pod: PodInfo, allocations: Iterable[tuple[ResourceClaim, AllocationResult | None]]
 ) -> tuple[AllocatedDevice, ...]:

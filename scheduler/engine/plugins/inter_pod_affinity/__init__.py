@@ -32,6 +32,7 @@ from scheduler.engine.plugins.inter_pod_affinity.terms import (
     IncomingTerms,
     IncomingTermsCache,
     MatchingTermsCache,
+    format_namespaces,
     get_namespace_labels,
     read_valid_terms,
 )
@@ -373,7 +374,10 @@ def _find_closed_domains(
 
 
 def _affinity_mismatch(term: IncomingTerm, lacks: str) -> Verdict:
-    return unresolvable(Reason("pod-affinity", {"key": term.topology_key, "wants": str(term), "lacks": lacks}))
+    params = {"key": term.topology_key, "wants": str(term), "lacks": lacks}
+    if term.namespaces is not None:
+        params["namespaces"] = format_namespaces(term.namespaces)
+    return unresolvable(Reason("pod-affinity", params))
 
 
 def _reject_closed_domains(rejections: FirstRejections, closed: _ClosedDomains, nodes: NodeColumns, code: str) -> None:

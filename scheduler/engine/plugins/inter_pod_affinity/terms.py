@@ -30,6 +30,7 @@ from scheduler.engine.rules.version_rules import NAMESPACE_SELECTOR_KEPT
 MAX_ENTRIES: Final = 256  # a bound on cached pods, since labels may be unique to each pod
 MAX_TERMS: Final = 8192  # of incoming pods, each about a kilobyte; users write them, and a pod may have 8,000
 ENTRY_TERMS: Final = MAX_TERMS // MAX_ENTRIES  # an entry counts as at least so many terms
+MAX_NAMES: Final = 3  # namespaces of a term that a reason names
 MANY_TERMS: Final = 16  # of a running pod: then an index of them is faster
 PART: Final = 32  # terms that are matched at once: a few milliseconds at 20,000 pods
 
@@ -50,6 +51,10 @@ class SelectedNamespaces:
             return True
         namespace = self._objects.get(Namespace, name) if isinstance(name, str) else None
         return namespace is not None and label_selector_matches(self._selector, namespace.metadata.labels or {})
+
+    def __str__(self) -> str:
+        named = f", and {_join_names(self._names)}" if self._names else ""
+        return f"namespaces with {selectors.format_label_selector(self._selector)}{named}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SelectedNamespaces) and self._key == other._key
@@ -74,6 +79,19 @@ class CommonNamespaces:
         if decision is None:
             decision = self._decided[name] = all(name in collection for collection in self._collections)
         return decision
+
+
+def format_namespaces(namespaces: Namespaces) -> str:
+    """Return the namespaces of a term as words: `namespace shop`, or `namespaces with team=a`."""
+    if not isinstance(namespaces, frozenset):
+        return str(namespaces)
+    return f"namespace{'s' if len(namespaces) > 1 else ''} {_join_names(namespaces)}"
+
+
+def _join_names(names: frozenset[str]) -> str:
+    shown = sorted(names)
+    more = f", … {len(shown) - MAX_NAMES} more" if len(shown) > MAX_NAMES else ""
+    return f"{', '.join(shown[:MAX_NAMES])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -363,6 +363,8 @@ def _describe_domains(
         "emptiest": ", ".join(names),
         "nodeTaintsPolicy": spread.HONOR if constraint.honor_taints else "Ignore",
     }
+    if not constraint.honor_affinity:
+        described["nodeAffinityPolicy"] = "Ignore"
     if len(present) < constraint.min_domains:
         described["minDomains"] = str(constraint.min_domains)
     return described

@@ -41,12 +41,12 @@ def of(name: str, value: Any) -> Json:
 @pytest.mark.parametrize(
     ("request_", "devices", "stoppers"),
     [
-        pytest.param(exactly("r"), [], "no devices for the node", id="none"),
+        pytest.param(exactly("r"), [], "no ResourceSlice has devices for the node", id="none"),
         pytest.param(exactly("r", 2), [device("a")], "the node has no more devices", id="few"),
         pytest.param(
             exactly("r", 1, MEMORY),
             [device("a", **of("memory", {"int": 16})), device("b", **of("memory", {"int": 24}))],
-            "selector #0 of the request is false: a, b",
+            f"selector #0 of the request is false ({MEMORY}): a, b",
             id="selector",
         ),
         pytest.param(exactly("r"), [device("a", taints=[BROKEN])], "taint broken=yes:NoSchedule: a", id="taint"),
@@ -59,7 +59,7 @@ def of(name: str, value: Any) -> Json:
         pytest.param(
             exactly("r", 6, MEMORY),
             [device(name, **of("memory", {"int": 16})) for name in "abcdef"],
-            "selector #0 of the request is false: a, b, c, d and 2 more",
+            f"selector #0 of the request is false ({MEMORY}): a, b, c, d and 2 more",
             id="bounded",
         ),
     ],
@@ -110,7 +110,9 @@ def test_an_unsatisfiable_constraint_is_named() -> None:
 def test_the_short_text_of_the_reason_shows_the_count_and_the_stoppers() -> None:
     decided = decide(pod("c"), node("n"), CLASS, claim("c", exactly("r", 2)), slice_on("n", device("a")))
     (reason,) = verdict(decided, "n").reasons
-    assert describe_reason(reason) == "c/r: 1 of 1 devices usable, 2 needed (the node has no more devices)"
+    assert describe_reason(reason) == (
+        "request r of claim c: 1 of 1 devices usable, 2 needed (the node has no more devices)"
+    )
 
 
 def test_many_different_explanations_are_bounded_and_the_verdict_stays() -> None:

@@ -356,9 +356,41 @@ def test_a_rollout_whose_old_pods_hold_the_place_of_new_ones_deletes_old_ones_fi
         return own.owner("ReplicaSet", f"web-{number}").anti_affinity(HOST, app="web")
 
     nodes = columns_of([host("a")], [revision("old", hash_).node("a")])
-    found = find(revision("new", "2").info(), nodes)
+    *found, one_more = find(revision("new", "2").info(), nodes)
     assert {change.code for s in found for change in s.changes} == codes
     assert all(s.is_checked for s in found)
+    assert (changes(one_more), one_more.is_checked) == ([("add-node-like", {"like": "a"})], False)
+
+
+def test_a_rollout_order_is_suggested_only_if_one_old_pod_fewer_is_enough() -> None:
+    old = [
+        make_pod(f"old-{i}").owner("ReplicaSet", "web-1").label("pod-template-hash", "1").request(cpu="2").node("a")
+        for i in range(2)
+    ]
+    new = make_pod("new").owner("ReplicaSet", "web-2").label("pod-template-hash", "2").request(cpu="3")
+    found = find(new.info(), columns_of([host("a")], old))
+    assert "set-rollout-strategy" not in {change.code for s in found for change in s.changes}
+
+
+def test_a_port_is_no_matter_of_priority() -> None:
+    pod = make_pod().owner("DaemonSet", "agent").host_port(80)
+    pod.required_terms(term(fields=[expression("metadata.name", "In", "a")])).spec["hostNetwork"] = True
+    assert find(pod.info(), columns_of([host("a")], [running("w", "a").host_port(80)])) == ()
+
+
+def test_a_pod_waits_first_for_one_that_is_terminating() -> None:
+    holder = running("old", "a").request(cpu="3").terminating()
+    first, *_ = find(make_pod().request(cpu="2").info(), columns_of([host("a")], [holder]))
+    assert (changes(first), first.is_checked) == ([("await-end", {"leaving": "default/old"})], True)
+
+
+def test_nodes_that_the_pod_does_not_select_no_longer_count_as_domains() -> None:
+    constraint = SPREAD["topologySpreadConstraints"][0] | {"nodeAffinityPolicy": "Ignore"}
+    pod = make_pod().label("app", "web").node_selector(pool="app")
+    pod.spec["topologySpreadConstraints"] = [constraint]
+    nodes = [host("a").label("pool", "app"), host("b").label("pool", "db")]
+    first, *_ = find(pod.info(), columns_of(nodes, [running("w", "a").label("app", "web")]))
+    assert changes(first)[0][0] == "set-affinity-policy"
 
 
 @pytest.mark.parametrize("limit", [20, 19])
