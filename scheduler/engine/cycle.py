@@ -103,8 +103,6 @@ def _schedule(cycle: _Cycle, seed: int) -> CycleResult:
     if result.path is DecisionPath.NONE:
         cycle.note_eligible_nodes()
         cycle.framework.explain_rejections(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
-    if result.path is DecisionPath.SCORED and result.chosen is not None:
-        cycle.framework.explain_scores(cycle.state, cycle.pod, cycle.nodes, cycle.trace, result.chosen)
     cycle.framework.gather_inputs(cycle.state, cycle.pod, cycle.nodes, cycle.trace)
     return result
 
@@ -163,6 +161,8 @@ class _Cycle:
         if count == 1:
             return self.finish(DecisionPath.ONLY_FEASIBLE, int(feasible.argmax()))
         best = framework.run_scores(self.state, pod, nodes, feasible, trace)
+        if len(best) == 1:  # of equals one is drawn, and no plugin decided
+            framework.explain_scores(self.state, pod, nodes, feasible, trace, int(best[0]))
         return self.finish(DecisionPath.SCORED, _choose(best, seed))
 
     def _narrow(self, outcome: PreFilterOutcome) -> NDArray[np.intp]:

@@ -67,7 +67,7 @@ def test_the_state_of_a_decision() -> None:
 def test_ranking_margin_and_shares() -> None:
     assert explain.rank_slots(PLACED) == [2, 0, 1]
     assert explain.weigh_scores(PLACED, 2) == {"TaintToleration": 300, "NodeResourcesFit": 90, "ImageLocality": 0}
-    assert explain.compute_margin(PLACED) == explain.Margin(1, 0, 50, (("NodeResourcesFit", 50),))
+    assert explain.compute_margin(PLACED) == explain.Margin(2, 0, 50, (("NodeResourcesFit", 50),))
 
 
 def test_a_margin_includes_negative_shares() -> None:
@@ -419,7 +419,18 @@ def test_the_answer_of_a_bound_pod() -> None:
         ],
     }
     assert answer["nodes"] == {"total": 3, "evaluated": 3, "feasible": 3, "notEvaluated": {}}
-    assert answer["margin"] == {"points": 50, "runnerUp": "worker-1", "shares": {"NodeResourcesFit": 50}}
+    margin = answer["margin"]
+    assert margin is not None
+    (made_up,) = margin["reasons"]
+    assert (margin["points"], margin["best"], margin["runnerUp"]) == (50, "worker-3", "worker-1")
+    assert margin["shares"] == {"NodeResourcesFit": 50}
+    assert (made_up["plugin"], made_up["points"], made_up["best"], made_up["runnerUp"]) == (
+        "NodeResourcesFit",
+        50,
+        [],
+        [],
+    )
+    assert " requested against " in made_up["text"]
     assert answer["ranking"][0] == {
         "rank": 1,
         "node": "worker-3",

@@ -125,6 +125,7 @@ def test_a_change_is_structured_and_a_sentence() -> None:
             {"verb": "delete", "resource": "pods", "namespace": "shop"},
         ],
         "checked": True,
+        "helps": 0,
     }
 
 

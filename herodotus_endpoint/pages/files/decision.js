@@ -44,21 +44,21 @@ export async function view(params) {
   return { title: `${namespace}/${pod}`, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),
     mark ? el("p", { class: "marks" }, mark) : "",
-    became ? "" : stateIsReadBy(`pod ${pod}`, namespace, "What became of the pod after this decision"),
-    ...explanation(answer, params, { holds: !became }),
+    ...explanation(answer, params, { holds: !became, note: became ? "" : stateIsReadBy(`pod ${pod}`, namespace, "What became of the pod after this decision") }),
     attempts(namespace, answer),
     section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),
   ] };
 }
 
 /** The answer about a pod and its evidence; of a pod that does not exist only what follows the result in a sentence. */
-export function explanation(answer, params, { exists = true, holds = true } = {}) {
+export function explanation(answer, params, { exists = true, holds = true, note = "" } = {}) {
   const names = new Set(answer.columns?.nodes ?? answer.rejections.flatMap((group) => group.nodes.map((node) => node.node)));
   for (const row of answer.ranking ?? []) names.add(row.node);
   const evictions = preemption(answer, names);
   return [
     exists ? stateLine(answer) : "",
     ...(exists ? headline(answer, names) : []),
+    note,
     suggestions(answer, names, { commands: exists }),
     exists && holds ? holders(answer) : "",
     notes(answer.notes),

@@ -51,6 +51,7 @@ from scheduler.engine.framework.trace import ABSENT_CODE, FilterRun, Trace
 from scheduler.engine.framework.verdicts import ERRORS, error
 from scheduler.engine.objects.pod import PodInfo
 
+_BELOW_ALL: Final = -(1 << 63)  # no total
 MAX_SCORE_REASONS: Final = 8  # of a plugin for a node: users write any number of terms
 MAX_NOTED_NODES: Final = 10  # a record names the nominated pods of so many nodes, so that it stays readable
 
@@ -303,26 +304,25 @@ class Framework(ReserveAndBindPlugins):
                 runs[position] = FilterRun(run.plugin, False, explained)
         trace.filters = runs
 
-    def explain_scores(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace, chosen: int) -> None:
-        """Let the score plugins say what made up their scores of the chosen node and the next best.
+    def explain_scores(
+        self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace, best: int
+    ) -> None:
+        """Let the score plugins say what made up their scores of the best node and the next one.
 
         Only plugins that gave the two different points are asked. One that fails leaves its part out.
         """
-        others = trace.feasible.copy()
-        others[chosen] = False
-        if trace.totals is None or not others.any():
+        if trace.totals is None:
             return
-        totals = np.where(others, trace.totals, np.iinfo(np.int64).min)
+        totals = np.where(feasible, trace.totals, _BELOW_ALL)
+        totals[best] = _BELOW_ALL
         next_best = int(totals.argmax())
-        if totals[next_best] == trace.totals[chosen]:
-            return  # one of equals was drawn, and no plugin decided
         explained: list[ScoreReasons] = []
         for run in trace.scores:
             reporter, points = self._score_reporters.get(run.plugin), run.normalized
-            if reporter is None or points is None or points[chosen] == points[next_best]:
+            if reporter is None or points is None or points[best] == points[next_best]:
                 continue
             try:
-                for slot in (chosen, next_best):
+                for slot in (best, next_best):
                     found = tuple(reporter.explain_score(state, pod, nodes, slot)[:MAX_SCORE_REASONS])
                     explained.append(ScoreReasons(run.plugin, nodes.names[slot], found))
             except (Exception, SystemExit) as e:
