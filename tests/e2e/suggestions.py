@@ -252,6 +252,7 @@ class SuggestionTrial:
 
     def __init__(self, cluster: Cluster, explain: Callable[[Json], Json], scheduler: str, patience_s: float) -> None:
         """Store the settings; `explain` returns the PodExplanation of the pod with this metadata."""
+        self._has_undone = False  # a change, which the scheduler may not have seen
         self._cluster, self._explain = cluster, explain
         self._scheduler, self._patience_s = scheduler, patience_s
         self.figures = SuggestionFigures()
@@ -286,16 +287,17 @@ class SuggestionTrial:
     def _begin(self, name: str, kind: str, reason: str) -> list[Json]:
         """Create the workload until the scheduler rejects a pod of it, and return the suggestions for that pod.
 
-        The first pod may still be placed, because schedulers watch pods and nodes apart: the pod may arrive before the
-        change of a node with which the last suggestion was undone.
+        The first pod may be decided on an earlier state, because schedulers watch pods and nodes apart: the pod may
+        arrive before the change of a node with which the last suggestion was undone. So it is created anew.
         """
         what = f"{kind} {name} ({reason}) to be pending"
         for _ in range(5):
             self._cluster.create(_PATHS[kind], make_workload(name, kind, reason, self._scheduler))
             tried = eventually(lambda: self._find_tried(name), what, self._patience_s, every_s=0.1)
-            if not tried["spec"].get("nodeName"):
+            if not tried["spec"].get("nodeName") and not self._has_undone:
                 suggestions: list[Json] = self._explain(tried["metadata"])["suggestions"]
                 return suggestions
+            self._has_undone = False
             self._end(name, kind, {})
         raise AssertionError(f"{what}: it is placed")
 
@@ -345,6 +347,7 @@ class SuggestionTrial:
 
         eventually(is_gone, f"{name} to be gone", self._patience_s)
         for change in (suggestion, *suggestion.get("also", ())) if suggestion else ():
+            self._has_undone = True
             node = f"{_NODES}/{suggestion['node']}"
             if change["kind"] == "uncordon":
                 self._cluster.patch(node, {"spec": {"unschedulable": True}})
