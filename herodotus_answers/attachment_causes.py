@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from herodotus_answers.pod_facts import find_owner, kubectl, make_cause, make_remedy
+from herodotus_answers.live_objects import has_ended
+from herodotus_answers.pod_facts import find_owner, kubectl, list_claims, make_cause, make_remedy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,9 +25,8 @@ def list_users(pod: Json, claim: str, objects: ClusterObjects) -> list[Json]:
     users = []
     for other in objects.list_objects("Pod", pod["metadata"]["namespace"]).items:
         used = {(v.get("persistentVolumeClaim") or {}).get("claimName") for v in other["spec"].get("volumes") or ()}
-        has_ended = (other.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         is_other = other["metadata"]["name"] != pod["metadata"]["name"]
-        if claim in used and is_other and other["spec"].get("nodeName") and not has_ended:
+        if claim in used and is_other and other["spec"].get("nodeName") and not has_ended(other):
             users.append(other)
     return users
 
@@ -69,11 +69,8 @@ def explain_attachment(pod: Json, volume: str, objects: ClusterObjects, now: dat
 
 def _find_claim(pod: Json, volume: str, objects: ClusterObjects) -> Json | None:
     """Return the claim of the pod that is bound to a volume, or None."""
-    for each in pod["spec"].get("volumes") or ():
-        name = (each.get("persistentVolumeClaim") or {}).get("claimName")
-        if each.get("ephemeral"):
-            name = f"{pod['metadata']['name']}-{each['name']}"
-        claim = objects.get("PersistentVolumeClaim", name, pod["metadata"]["namespace"]).object if name else None
+    for each in list_claims(pod):
+        claim = objects.get("PersistentVolumeClaim", each.name, pod["metadata"]["namespace"]).object
         if claim is not None and claim["spec"].get("volumeName") == volume:
             return claim
     return None

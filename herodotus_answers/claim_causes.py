@@ -16,7 +16,7 @@ from herodotus_answers.attachment_causes import list_users
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term
-from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy
+from herodotus_answers.pod_facts import describe_similar, list_claims, make_cause, make_remedy
 from herodotus_answers.quantities import read_quantity
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def find_claim_causes(pod: Json, objects: ClusterObjects, only: str = "") -> lis
     finder = _ClaimFinder(pod, objects)
     causes = [
         cause
-        for name, is_made in finder.list_claims()
+        for _, name, is_made in list_claims(pod)
         for cause in (finder.find_claim(name, is_made=is_made) if only in ("", name) else ())
     ]
     return causes if causes or only else list(finder.find_apart())
@@ -46,15 +46,6 @@ class _ClaimFinder:
     def __init__(self, pod: Json, objects: ClusterObjects) -> None:
         self._pod, self._spec, self._objects = pod, pod["spec"], objects
         self._namespace = str(pod["metadata"]["namespace"])
-
-    def list_claims(self) -> Iterator[tuple[str, bool]]:
-        """Yield the names of the pod's claims, and whether a controller makes the claim for the pod."""
-        for volume in self._spec.get("volumes") or ():
-            name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if not name and volume.get("ephemeral"):
-                name = f"{self._pod['metadata']['name']}-{volume['name']}"
-            if name:
-                yield str(name), bool(volume.get("ephemeral"))
 
     def find_apart(self) -> Iterator[LiveCause]:
         """Yield the cause that no node reaches all volumes of the pod, each of which some node reaches."""

@@ -82,7 +82,7 @@ def build_live_pod(
     if not was_read and node_groups is None:
         return None
     live: LivePod = {"source": "kube-apiserver" if was_read else "scheduler", "at": _format(at), "fate": fate}
-    condition = None if pod is None or (pod.get("spec") or {}).get("nodeName") else _read_scheduled(pod)
+    condition = None if pod is None or (pod.get("spec") or {}).get("nodeName") else read_scheduled(pod)
     if condition is not None:
         live["condition"] = condition
     if state is not None:
@@ -100,7 +100,7 @@ def build_live_pod(
     return live
 
 
-def _read_scheduled(pod: Json) -> PodCondition | None:
+def read_scheduled(pod: Json) -> PodCondition | None:
     """Return the condition PodScheduled of a Pod object, or None if no scheduler has set it."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     found = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
@@ -151,16 +151,15 @@ def find_untried(document: Mapping[str, Any], pods: Iterable[Json]) -> list[Untr
     """
     listed = {pod["uid"] for pod in document["pods"]}
     is_complete, has_records = not (document["podsOmitted"] or document.get("source")), not document.get("noRecords")
-
-    def is_new(pod: UntriedPod) -> bool:
-        return not _is_older(pod["createdAt"], document["at"])
-
     untried = [_read_untried(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
     untried.sort(key=lambda p: (not p["schedulingGates"], p["createdAt"], p["namespace"], p["pod"]))
     return [
         pod
         for pod in untried
-        if pod["uid"] not in listed and (pod["schedulingGates"] or (is_complete and not (has_records and is_new(pod))))
+        if pod["uid"] not in listed
+        and (
+            pod["schedulingGates"] or (is_complete and (not has_records or _is_older(pod["createdAt"], document["at"])))
+        )
     ]
 
 
@@ -214,9 +213,19 @@ def _read_untried(pod: Json) -> UntriedPod:
         "owner": read_owner(pod),
         "createdAt": metadata["creationTimestamp"],
         "schedulerName": read_scheduler(pod),
-        "message": scheduled["message"] if (scheduled := _read_scheduled(pod)) else "",
+        "message": scheduled["message"] if (scheduled := read_scheduled(pod)) else "",
         "schedulingGates": [gate["name"] for gate in spec.get("schedulingGates") or ()],
     }
+
+
+def has_ended(pod: Json) -> bool:
+    """Return whether the Pod object is of a pod all of whose containers have ended for good."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_active(pod: Json) -> bool:
+    """Return whether the Pod object is of a pod that has not ended and is not being deleted."""
+    return not has_ended(pod) and not pod["metadata"].get("deletionTimestamp")
 
 
 def read_scheduler(pod: Json) -> str:
@@ -274,7 +283,7 @@ def _has_trouble(status: Json) -> bool:
 def build_live_workload(at: datetime, nodes: Sequence[Mapping[str, Any]], zone_of: Mapping[str, str]) -> LiveWorkload:
     """Return the pods by zone; no zones if none is known.
 
-    `nodes` are those of a WorkloadPlacement, and `zone_of` has the zone by node name. `pods` are Pod objects.
+    `nodes` are those of a WorkloadPlacement, and `zone_of` has the zone by node name.
     """
     counts = Counter[str]()
     for node in nodes if zone_of else ():

@@ -96,6 +96,26 @@ def list_containers(pod: Json) -> list[Container]:
     return listed
 
 
+class PodClaim(NamedTuple):
+    """A PersistentVolumeClaim of a pod: the volume that names it, its name, and whether it is made for the pod."""
+
+    volume: str
+    name: str
+    is_ephemeral: bool
+
+
+def list_claims(pod: Json) -> list[PodClaim]:
+    """Return the claims of a pod, also those that a controller makes for its ephemeral volumes."""
+    claims = []
+    for each in pod["spec"].get("volumes") or ():
+        name = (each.get("persistentVolumeClaim") or {}).get("claimName")
+        if each.get("ephemeral"):
+            name = f"{pod['metadata']['name']}-{each['name']}"
+        if name:
+            claims.append(PodClaim(str(each["name"]), str(name), bool(each.get("ephemeral"))))
+    return claims
+
+
 def read_conditions(obj: Json) -> dict[str, Json]:
     """Return the conditions of an object by type."""
     return {str(each.get("type")): each for each in (obj.get("status") or {}).get("conditions") or ()}
@@ -194,9 +214,9 @@ def make_remedy(text: str, command: str | None = None) -> Remedy:
     return {"text": text, "command": command}
 
 
-def kubectl(pod: Json, verb: str, *more: str) -> str:
-    """Return a kubectl command in the pod's namespace."""
-    return " ".join(("kubectl", *verb.split(), "-n", pod["metadata"]["namespace"], *more))
+def kubectl(obj: Json, verb: str, *more: str) -> str:
+    """Return a kubectl command in the namespace of a pod or another object."""
+    return " ".join(("kubectl", *verb.split(), "-n", obj["metadata"]["namespace"], *more))
 
 
 def quote_patch(patch: object) -> str:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import read_event_time
-from herodotus_answers.live_objects import read_scheduler, was_created_with_node
+from herodotus_answers.live_objects import has_ended, read_scheduler, was_created_with_node
 from herodotus_answers.pod_facts import (
     clean,
     find_owner,
@@ -53,14 +53,10 @@ _GATE_OWNERS: Final = {
 
 def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     """Return the state of a pod. `now` is the time to which ages refer."""
-    status, spec = pod.get("status") or {}, pod["spec"]
-    is_deleted, has_ended = (
-        bool(pod["metadata"].get("deletionTimestamp")),
-        status.get("phase") in ("Succeeded", "Failed"),
-    )
-    if is_deleted and (not has_ended or pod["metadata"].get("finalizers")):
+    spec, meta = pod["spec"], pod["metadata"]
+    if meta.get("deletionTimestamp") and (not has_ended(pod) or meta.get("finalizers")):
         return _find_terminating(pod, objects, now)
-    if has_ended:
+    if has_ended(pod):
         return _find_ended(pod, objects, now)
     if spec.get("nodeName"):
         return _find_on_node(pod, objects, now)
@@ -207,7 +203,7 @@ def _find_victims(pod: Json, node: str, objects: ClusterObjects, now: datetime) 
     causes = []
     for victim in listed.items:
         meta = victim["metadata"]
-        if not meta.get("deletionTimestamp") or (victim.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if not meta.get("deletionTimestamp") or has_ended(victim):
             continue
         reasons = find_termination_causes(victim, objects, now)
         name = (

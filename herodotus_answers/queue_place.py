@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from herodotus_answers.cluster_objects import ClusterObjects
 from herodotus_answers.live import QueuePlace
-from herodotus_answers.live_objects import read_scheduler
+from herodotus_answers.live_objects import is_active, read_scheduler
 from herodotus_answers.pod_facts import format_ago, format_seconds, parse_time
 from herodotus_answers.pod_state import find_lease, read_lease_left
 
@@ -74,10 +74,9 @@ def _find_overdue(attempt: Json, now: datetime) -> timedelta | None:
 
 
 def _waits_for(pod: Json, scheduler: str) -> bool:
-    spec, phase = pod.get("spec") or {}, (pod.get("status") or {}).get("phase")
-    if spec.get("nodeName") or spec.get("schedulingGates") or phase in ("Succeeded", "Failed"):
-        return False
-    return not pod["metadata"].get("deletionTimestamp") and read_scheduler(pod) == scheduler
+    spec = pod.get("spec") or {}
+    may_be_tried = not spec.get("nodeName") and not spec.get("schedulingGates")
+    return may_be_tried and is_active(pod) and read_scheduler(pod) == scheduler
 
 
 def _order(pod: Json) -> tuple[int, str, str]:

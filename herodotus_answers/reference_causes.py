@@ -14,6 +14,7 @@ from herodotus_answers.claim_causes import find_claim_causes
 from herodotus_answers.pod_facts import (
     find_missing_objects,
     find_owner,
+    list_claims,
     list_containers,
     make_cause,
     make_remedy,
@@ -110,12 +111,8 @@ def _list_references(pod: Json, kind: str) -> dict[str, list[tuple[str, str]]]:
 def _list_claims(pod: Json) -> dict[str, list[tuple[str, str]]]:
     """Return the names of the pod's claims, and the fields that name them."""
     names: dict[str, list[tuple[str, str]]] = {}
-    for volume in pod["spec"].get("volumes") or ():
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if volume.get("ephemeral"):
-            claim = f"{pod['metadata']['name']}-{volume['name']}"
-        if claim:
-            names.setdefault(claim, []).append((f"spec.volumes[{volume['name']}]", ""))
+    for claim in list_claims(pod):
+        names.setdefault(claim.name, []).append((f"spec.volumes[{claim.volume}]", ""))
     return names
 
 

@@ -7,13 +7,14 @@ Owns: the document's type, and what the objects of the group say. Does not own: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypedDict
 
 from herodotus_answers.declare import Document
 from herodotus_answers.live import BatchQueue
+from herodotus_answers.live_objects import read_scheduled
 
-Json = Mapping[str, Any]
+Json = dict[str, Any]
 MAX_PODS = 500  # of a group that the document lists
 
 
@@ -68,9 +69,8 @@ def _describe(pod: Json) -> UndecidedMember:
     from herodotus_answers.pending import find_dominant_reason
 
     node = (pod.get("spec") or {}).get("nodeName")
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    said = next((c for c in conditions if c.get("type") == "PodScheduled" and c.get("status") != "True"), None)
-    message = (said or {}).get("message") or (said or {}).get("reason")
+    said = read_scheduled(pod)
+    message = (said["message"] or said["reason"]) if said and said["status"] != "True" else ""
     return {
         "pod": pod["metadata"]["name"],
         "node": node or None,

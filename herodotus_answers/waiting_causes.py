@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.claim_causes import find_claim_causes
-from herodotus_answers.live_objects import HOSTNAME, list_pinned
+from herodotus_answers.live_objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy
 from herodotus_answers.quantities import read_quantity
 
@@ -49,7 +49,7 @@ class _Finder:
 
     def find_group(self) -> Iterator[LiveCause]:
         """Yield why the pod's group is not tried: its PodGroup does not exist, or has fewer pods than it needs."""
-        name = str((self._spec.get("schedulingGroup") or {}).get("podGroupName") or "")
+        name = _read_group(self._spec)
         if not name:
             return
         about = f"PodGroup/{name}"
@@ -64,7 +64,7 @@ class _Finder:
         listed = self._objects.list_objects("Pod", self._namespace) if needed else None
         if listed is None or not listed.is_complete or listed.missing:
             return
-        members = [pod for pod in listed.items if _is_member(pod, name)]
+        members = [pod for pod in listed.items if is_active(pod) and _read_group(pod["spec"]) == name]
         if len(members) < needed:
             exist = "1 exists" if len(members) == 1 else f"{len(members)} exist"
             text = f"PodGroup {name} needs {needed} pods before any of them is tried, and {exist}"
@@ -124,22 +124,21 @@ class _Finder:
         if nodes is None or not nodes.is_complete or nodes.missing:
             return
         for resource in wanted:
-            if any(_allocatable(node, resource) > 0 for node in nodes.items):
+            if any(_read_amount(node, "allocatable", resource) > 0 for node in nodes.items):
                 continue
-            unhealthy = [n for n in nodes.items if _capacity(n, resource) > 0]
-            if unhealthy:
-                first = unhealthy[0]
-                amount, node = _capacity(first, resource), first["metadata"]["name"]
+            unhealthy = next((n for n in nodes.items if _read_amount(n, "capacity", resource) > 0), None)
+            if unhealthy is not None:
+                amount, node = _read_amount(unhealthy, "capacity", resource), unhealthy["metadata"]["name"]
                 text = (
                     f"node {node} has a capacity of {amount} {resource}, and 0 allocatable: its device plugin reports"
                 )
                 text += " none as healthy"
-                remedies = [make_remedy(f"see the device plugin on {first['metadata']['name']}")]
+                remedies = [make_remedy(f"see the device plugin on {node}")]
                 yield make_cause(
                     "devices-unhealthy",
                     text,
                     "status.allocatable",
-                    of=f"Node/{first['metadata']['name']}",
+                    of=f"Node/{node}",
                     remedies=remedies,
                 )
                 continue
@@ -172,11 +171,9 @@ class _Finder:
             )
 
 
-def _is_member(pod: Json, group: str) -> bool:
-    """Return whether a pod belongs to a PodGroup and has not ended and is not being deleted."""
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    is_of_group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") == group
-    return is_of_group and not ended and not pod["metadata"].get("deletionTimestamp")
+def _read_group(spec: Json) -> str:
+    """Return the name of the PodGroup of a pod; "" if it belongs to none."""
+    return str((spec.get("schedulingGroup") or {}).get("podGroupName") or "")
 
 
 def _list_requests(spec: Json) -> Iterator[str]:
@@ -187,12 +184,9 @@ def _list_requests(spec: Json) -> Iterator[str]:
             yield from resources.get("limits") or ()
 
 
-def _allocatable(node: Json, resource: str) -> int:
-    return int(read_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0)))
-
-
-def _capacity(node: Json, resource: str) -> int:
-    return int(read_quantity(((node.get("status") or {}).get("capacity") or {}).get(resource, 0)))
+def _read_amount(node: Json, field: str, resource: str) -> int:
+    """Return the amount of a resource in a field of a node's status, `allocatable` or `capacity`."""
+    return int(read_quantity(((node.get("status") or {}).get(field) or {}).get(resource, 0)))
 
 
 def _list_similar_resources(resource: str, nodes: Iterable[Json]) -> list[str]:

@@ -19,6 +19,7 @@ from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import compute_margin
 from herodotus_answers.live import LiveWorkload
 from herodotus_answers.node_results import pluralize
+from herodotus_answers.workload_objects import MAKERS
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
 from herodotus_record.units import format_timestamp, natural_sort_key
 
@@ -168,8 +169,6 @@ _KIND_NAMES: Final = {
     "cronjob": "CronJob",
     "pod": "Pod",
 }
-# The kind that owns the pods on behalf of another.
-_OWNED_BY_CHILD_KIND: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 
 
 def get_kind_name(kind: str) -> str:
@@ -187,7 +186,7 @@ def belongs_to_workload(owner: str, pod: str, suffix: str | None, kind: str, nam
     if kind == "Pod":
         return not owner and pod == name
     owner_kind, _, owner_name = owner.partition("/")
-    if _OWNED_BY_CHILD_KIND.get(kind) != owner_kind:
+    if MAKERS.get(kind) != owner_kind:
         return (owner_kind, owner_name) == (kind, name)
     if suffix:
         return owner_name == f"{name}-{suffix}"

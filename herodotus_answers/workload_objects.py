@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.pod_facts import read_conditions
+from herodotus_answers.live_objects import is_active, read_owner
+from herodotus_answers.pod_facts import kubectl, read_conditions
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 # The kind whose objects make the pods on behalf of another.
 MAKERS: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
-ENDED: Final = ("Succeeded", "Failed")
 REVISION: Final = "deployment.kubernetes.io/revision"
 _HASH: Final = "pod-template-hash"
 # The kinds of workloads, in the order in which a name without a kind is looked up.
@@ -120,7 +120,7 @@ class Workload:
     @cached_property
     def active(self) -> list[Json]:
         """The pods that have not ended and are not being deleted."""
-        return list_active(self.pods)
+        return list(filter(is_active, self.pods))
 
     def list_active_of(self, maker: Json) -> list[Json]:
         """Return the active pods that one of `makers` made."""
@@ -140,7 +140,7 @@ class Workload:
 
     def kubectl(self, verb: str, *more: str) -> str:
         """Return a kubectl command in the workload's namespace."""
-        return " ".join(("kubectl", *verb.split(), "-n", self.namespace, *more))
+        return kubectl(self.object, verb, *more)
 
 
 SHORT: Final = {
@@ -182,8 +182,7 @@ def find_parent(workload: Workload) -> str:
     """Return the workload that made a ReplicaSet or Job, as KIND/NAME; "" if there is none."""
     if workload.kind not in _WITH_PARENT:
         return ""
-    owners = workload.meta.get("ownerReferences") or ()
-    return next((f"{each['kind']}/{each['name']}" for each in owners if each.get("controller")), "")
+    return read_owner(workload.object) or ""
 
 
 def find_newest_sibling(workload: Workload) -> str:
@@ -194,15 +193,6 @@ def find_newest_sibling(workload: Workload) -> str:
     newest = next(iter(Workload(kind, name, workload.namespace, workload.objects, workload.now).makers), None)
     found = str(newest["metadata"]["name"]) if newest else workload.name
     return "" if found == workload.name else f"ReplicaSet/{found}"
-
-
-def list_active(pods: Iterable[Json]) -> list[Json]:
-    """Return the pods that have not ended and are not being deleted."""
-    return [
-        pod
-        for pod in pods
-        if not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in ENDED
-    ]
 
 
 def is_ready(pod: Json) -> bool:

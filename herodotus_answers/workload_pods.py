@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.live_objects import has_ended, is_active
 from herodotus_answers.pod_facts import list_containers, make_cause, make_remedy, read_conditions
 from herodotus_answers.pod_state import find_state
 from herodotus_answers.workload_objects import is_ready
@@ -41,9 +42,7 @@ def find_problems(workload: Workload, explain: Explain) -> Problems:
     """Return the problems of the pods that are not ready and have not ended. Pods without a node come first."""
     by_signature: dict[tuple[object, ...], list[Json]] = {}
     for pod in workload.pods:
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            continue
-        if not is_ready(pod) or pod["metadata"].get("deletionTimestamp"):
+        if not has_ended(pod) and not (is_ready(pod) and is_active(pod)):
             by_signature.setdefault(_sign(pod), []).append(pod)
     order = sorted(by_signature.values(), key=lambda pods: (bool(pods[0]["spec"].get("nodeName")), -len(pods)))
     groups: list[PodsInState] = []

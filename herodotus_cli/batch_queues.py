@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
+from herodotus_answers.live_objects import is_active
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
 
@@ -74,7 +75,7 @@ def read_group(namespace: str, name: str, get: Get) -> GroupObjects | None:
     """
     reader = _Reader(get)
     path = api_paths.namespaced("/api/v1", namespace, "pods")
-    pods = [pod for pod in reader.list(path, "pods of the namespace") or () if _has_not_ended(pod)]
+    pods = list(filter(is_active, reader.list(path, "pods of the namespace") or ()))
 
     def select(names: Callable[[Json], Any]) -> list[Json]:
         return [pod for pod in pods if names(pod) == name]
@@ -300,18 +301,13 @@ def _read_coscheduling(pod: Json, label: str, reader: _Reader) -> BatchQueue:
 
 def _count_members(pods: list[Json], minimum: int | None) -> str:
     """Return how many pods of a group exist, of those that it needs, and how many have a node."""
-    present = [pod for pod in pods if _has_not_ended(pod)]
+    present = list(filter(is_active, pods))
     placed = sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in present)
     nodes = f"{placed} of them {'has' if placed == 1 else 'have'} a node"
     if minimum is None:
         return f"{len(present)} pods of the group exist; {nodes}"
     only = "only " if len(present) < minimum else ""
     return f"{only}{len(present)} of the {minimum} pods that the group needs exist; {nodes}"
-
-
-def _has_not_ended(pod: Json) -> bool:
-    has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    return not has_ended and not pod["metadata"].get("deletionTimestamp")
 
 
 def _text(value: Any) -> str | None:

@@ -152,7 +152,7 @@ def _failed_to_evaluate(request: PodRequest) -> bool:
 
 def describe_missing_decision(error: CliError, pod: Json, request: PodRequest) -> list[str]:
     """Return sentences on why an existing pod has no decision or evaluation. `error` is what the answer failed with."""
-    from herodotus_answers.live_objects import was_created_with_node
+    from herodotus_answers.live_objects import has_ended, was_created_with_node
 
     if not isinstance(error, ServerError):
         return [f"not evaluated: {error.message.removeprefix('error: ')}"]
@@ -162,9 +162,7 @@ def describe_missing_decision(error: CliError, pod: Json, request: PodRequest) -
         if _failed_to_evaluate(request):  # local mode evaluates no pod that is being deleted
             return []
         return _no_records_hints(error)[:1] or [_explain_missing_record(pod)]
-    if error.reason == "Forbidden":
-        return [f"not evaluated: {error.words}"]
-    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):  # local mode evaluates none that has ended
+    if has_ended(pod) and error.reason != "Forbidden":  # local mode evaluates none that has ended
         return []
     return [f"not evaluated: {error.words}"]
 

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +54,7 @@ from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
+from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.objects.watched_kinds import DEVICE_TAINT_RULES
 from scheduler.engine.plugins import IN_TREE
@@ -263,7 +263,7 @@ class LocalService(AbstractContextManager["LocalService"]):
                 pod.metadata.name,
                 workload.name,
                 pod.spec.node_name or None,
-                _parse_microseconds(pod.metadata.creation_timestamp),
+                parse_microseconds(pod.metadata.creation_timestamp),
                 "Bound",
                 self._messages.get(pod.metadata.uid, ""),
             )
@@ -455,11 +455,6 @@ class _Question:
         group = pod.spec.scheduling_group
         named = group is not None and group.pod_group_name == self.pod_group
         return named and (bool(pod.spec.node_name) or is_waiting(pod))
-
-
-def _parse_microseconds(timestamp: str | None) -> int:
-    """Return a timestamp of the API server as microseconds since 1970, 0 if there is none."""
-    return round(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1e6) if timestamp else 0
 
 
 class _LocalReviews:

@@ -29,8 +29,10 @@ from herodotus_cli.transport.api_server_queries import LivePodQuery, PodLookup
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
+    from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.holders import HeldObject
     from herodotus_answers.live import BatchQueue, LivePod, LiveState, QueuePlace
     from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
@@ -271,17 +273,21 @@ def _read_live(
 
         replaced_by = unrecorded.build_undecided(lookup.pod)
     is_undecided = replaced_by is not None or answer["kind"] == "UndecidedPod"
-    state, reports = None, []
+    state = place = None
+    reports: list[AutoscalerReport] = []
     if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
         is_enough = not arguments.timeline and not is_undecided and live_objects.is_running_well(lookup.pod)
         if is_pod and not is_enough and (is_undecided or not arguments.node):  # --node is about the decision
-            explanation = {} if is_undecided else answer
-            state = _read_state(lookup.pod, explanation, at, arguments, connection, environment)
-            reports = _read_reports(lookup.pod, connection, environment)
-    place = None
-    if lookup.pod and is_pod and is_explanation and not replaced_by and not arguments.node:
-        place = _find_place(lookup.pod, answer, at, connection, environment)
+            from herodotus_cli.transport import open_objects
+
+            objects = open_objects(connection, environment.environ)  # each object is read once for the answer
+            attempts = partial(_read_attempts, lookup.pod["metadata"], connection, environment)
+            state = _read_state(
+                lookup.pod, {} if is_undecided else answer, at, objects, attempts if arguments.timeline else None
+            )
+            reports = _read_reports(lookup.pod, objects)
+            place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
     if arguments.timeline and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
@@ -303,65 +309,50 @@ def _read_live(
 
 
 def _read_state(
-    pod: Json,
-    answer: Json,
-    now: datetime,
-    arguments: PodArguments,
-    connection: ConnectionSettings,
-    environment: Environment,
+    pod: Json, answer: Json, now: datetime, objects: ClusterObjects, attempts: Callable[[], list[Json]] | None
 ) -> LiveState | None:
     """Return the state that the pod is really in, or None if the decision that `answer` explains says as much.
 
-    With --timeline, return it always, with the timeline.
+    With `attempts`, which returns the recorded attempts, return it always, with the timeline.
     """
     from herodotus_answers.pod_state import find_state, is_decision_enough  # here, because most pods run well
-    from herodotus_cli.transport import open_objects
 
-    objects = open_objects(connection, environment.environ)
     state = find_state(pod, objects, now)
-    if arguments.timeline:
+    if attempts is not None:
         from herodotus_answers.pod_timeline import build_timeline  # here, because few answers have a timeline
 
-        meta = pod["metadata"]
-        attempts = _read_attempts(meta["namespace"], meta["name"], meta["uid"], connection, environment)
-        state["timeline"], state["unread"] = build_timeline(pod, objects, attempts), list(objects.unread)
+        state["timeline"], state["unread"] = build_timeline(pod, objects, attempts()), list(objects.unread)
         return state
     return None if answer and is_decision_enough(state, answer, now) else state
 
 
-def _read_reports(pod: Json, connection: ConnectionSettings, environment: Environment) -> list[AutoscalerReport]:
+def _read_reports(pod: Json, objects: ClusterObjects) -> list[AutoscalerReport]:
     """Return the autoscalers' events about a pod without a node; [] if it has one, or if events cannot be read."""
     if pod["spec"].get("nodeName"):
         return []
     from herodotus_answers.node_groups import list_autoscaler_reports  # here, because most pods have a node
-    from herodotus_cli.transport import open_objects
 
-    return list_autoscaler_reports(open_objects(connection, environment.environ).list_events({**pod, "kind": "Pod"}))
+    return list_autoscaler_reports(objects.list_events({**pod, "kind": "Pod"}))
 
 
-def _find_place(
-    pod: Json, answer: Json, now: datetime, connection: ConnectionSettings, environment: Environment
-) -> QueuePlace | None:
+def _find_place(pod: Json, answer: Json, now: datetime, objects: ClusterObjects) -> QueuePlace | None:
     """Return the place of a pod that waits for a node in its scheduler's queue, or None if it does not wait there."""
     if pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates") or answer["outcome"]["node"] is not None:
         return None
     from herodotus_answers.queue_place import find_place  # here, because most pods have a node
-    from herodotus_cli.transport import open_objects
 
-    return find_place(pod, answer["attempt"], open_objects(connection, environment.environ), now)
+    return find_place(pod, answer["attempt"], objects, now)
 
 
-def _read_attempts(
-    namespace: str, name: str, uid: str, connection: ConnectionSettings, environment: Environment
-) -> list[Json]:
-    """Return the recorded attempts at the pod with this UID; [] if there are none, as always in local mode."""
+def _read_attempts(meta: Json, connection: ConnectionSettings, environment: Environment) -> list[Json]:
+    """Return the recorded attempts at the pod with this metadata; [] if there are none, as always in local mode."""
     from herodotus_cli.transport import connect
 
     try:
-        history = connect(connection, environment.environ).get(api_paths.pod_history(namespace, name))
+        history = connect(connection, environment.environ).get(api_paths.pod_history(meta["namespace"], meta["name"]))
     except CliError:
         return []
-    return list(history["attempts"]) if history["metadata"].get("uid") == uid else []
+    return list(history["attempts"]) if history["metadata"].get("uid") == meta["uid"] else []
 
 
 def _read_queue(pod: Json, connection: ConnectionSettings, environment: Environment) -> BatchQueue | None:

@@ -120,11 +120,11 @@ def _list_facts(question: str, document: Mapping[str, Any], view: ViewOptions) -
     """Yield what the report says of its making: the question, the time, where the answer comes from, versions."""
     attempt = document.get("attempt") or {}
     yield "Question", question
-    yield "Made", view.now.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    yield "Made", _format_time(view.now)
     source = attempt.get("source") or document.get("source") or ""
     started = attempt.get("startedAt")
     if source:
-        when = f", {datetime.fromisoformat(started).strftime('%Y-%m-%d %H:%M:%S UTC')}" if started else ""
+        when = f", {_format_time(datetime.fromisoformat(started))}" if started else ""
         yield "Answer", f"{_SOURCES.get(source, source)}{when}"
     if attempt.get("scheduler"):
         yield "Scheduler", f"{attempt['scheduler']}, version {attempt['version']}, profile {attempt['profile']}"
@@ -141,6 +141,10 @@ _SOURCES: Final = {
     "conditions": "from the pods' own conditions",
     "kube-apiserver": "from the objects as they were when the report was made",
 }
+
+
+def _format_time(time: datetime) -> str:
+    return time.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _find_format(file: Path | None) -> str:

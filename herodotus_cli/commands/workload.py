@@ -88,7 +88,7 @@ def _once(
     output: OutputOptions,
     environment: Environment,
 ) -> None:
-    from herodotus_answers.workload_objects import Workload
+    from herodotus_answers.workload_objects import KINDS, Workload
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(connection, environment.environ)
@@ -96,7 +96,8 @@ def _once(
     path = api_paths.workload_placement(
         namespace, kind, arguments.name, since_s=arguments.since_s, labels=arguments.labels
     )
-    present = Workload(_KIND_NAMES[kind], arguments.name, namespace, objects, environment.now())
+    name_of_kind = next(each for each in KINDS if each.lower() == kind)
+    present = Workload(name_of_kind, arguments.name, namespace, objects, environment.now())
     answer = _fetch(path, present, connection, output, environment)
     if output.format != "name":
         from herodotus_answers.live_objects import add_live
@@ -105,17 +106,6 @@ def _once(
     from herodotus_cli.render import workload as workload_screen
 
     environment.print_answer(answer, output, lambda view: workload_screen.build_screen(answer, view))
-
-
-_KIND_NAMES = {
-    "deployment": "Deployment",
-    "statefulset": "StatefulSet",
-    "replicaset": "ReplicaSet",
-    "daemonset": "DaemonSet",
-    "job": "Job",
-    "cronjob": "CronJob",
-    "replicationcontroller": "ReplicationController",
-}
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
