@@ -32,7 +32,7 @@ class _Field(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """A parsed schedule."""
+    """The times of a CronJob: the values of each field of its schedule, and its time zone."""
 
     minutes: _Field
     hours: _Field

@@ -14,7 +14,7 @@ from herodotus_answers.cluster_objects import count_event, read_event_time
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import LiveCause, Remedy
+    from herodotus_answers.live import LiveCause, LiveState, Remedy
 
 Json = dict[str, Any]
 # Kinds whose pod template can be changed, so that new pods get it; the template of a Job is immutable.
@@ -192,6 +192,19 @@ def make_cause(
     if inspect:
         cause["inspect"] = inspect
     return cause
+
+
+def make_state(
+    code: str, headline: str, actor: str | None, causes: Iterable[LiveCause], unread: Iterable[str]
+) -> LiveState:
+    """Return a state. `headline` gets a full stop, and `unread` are the kinds of objects that could not be read."""
+    return {
+        "code": code,
+        "headline": headline if headline.endswith((".", "?", "!")) else f"{headline}.",
+        "actor": actor,
+        "causes": list(causes),
+        "unread": list(unread),
+    }
 
 
 def make_event_cause(code: str, before: str, event: Json, now: datetime, **more: Any) -> LiveCause:

@@ -25,6 +25,7 @@ from herodotus_answers.pod_facts import (
     kubectl,
     make_cause,
     make_remedy,
+    make_state,
     parse_time,
     patch_template,
     quote_patch,
@@ -80,18 +81,6 @@ def is_decision_enough(state: LiveState, answer: Json, now: datetime) -> bool:
     return is_recorded or answer["outcome"]["node"] is None
 
 
-def _make_state(
-    code: str, headline: str, actor: str | None, causes: Iterable[LiveCause], objects: ClusterObjects
-) -> LiveState:
-    return {
-        "code": code,
-        "headline": headline if headline.endswith((".", "?", "!")) else f"{headline}.",
-        "actor": actor,
-        "causes": list(causes),
-        "unread": list(objects.unread),
-    }
-
-
 # --- pods without a node --------------------------------------------------------------------------------------------
 
 
@@ -105,7 +94,7 @@ def _find_gated(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
         f" {'it is' if len(gates) == 1 else 'they are'} removed"
     )
     actor = ", ".join(owner.partition(",")[0] for owner in owners if owner) or "whoever set the gate"
-    return _make_state("pod-gated", headline, actor, causes, objects)
+    return make_state("pod-gated", headline, actor, causes, objects.unread)
 
 
 def _find_gate_owner(gate: str) -> str:
@@ -155,7 +144,7 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         if victims:
             names = ", ".join(str(cause["object"]).partition("/")[2] for cause in victims)
             headline = f"Nominated for {nominated}, waits for {names} to end there: still terminating"
-            return _make_state("pod-waits-for-victims", headline, "kubelet", victims, objects)
+            return make_state("pod-waits-for-victims", headline, "kubelet", victims, objects.unread)
     condition = read_conditions(pod).get("PodScheduled") or {}
     if condition.get("reason") == "SchedulingGated":  # its gates are gone, and no scheduler has tried it since
         condition = {}
@@ -170,7 +159,9 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
     causes += _list_extender_causes(pod, objects, now)
     why = causes[0]["text"] if causes else "its PodScheduled condition has no message"
     why = message if causes and causes[0]["code"] == "no-node-found" else why
-    return _make_state("pod-waits-for-node", f"Pending: waits for a node. {_capitalize(why)}", "user", causes, objects)
+    return make_state(
+        "pod-waits-for-node", f"Pending: waits for a node. {_capitalize(why)}", "user", causes, objects.unread
+    )
 
 
 def _find_attempt_event(pod: Json, objects: ClusterObjects) -> Json:
@@ -243,7 +234,7 @@ def _find_not_tried(pod: Json, causes: list[LiveCause], objects: ClusterObjects,
         headline = f"Pending: never tried. Nothing in the cluster shows a scheduler named {scheduler}"
     elif found["code"] == "scheduler-silent":
         headline = f"{word}: {scheduler} seems not to run"
-    return _make_state("pod-not-tried", headline, "user", [found, *causes], objects)
+    return make_state("pod-not-tried", headline, "user", [found, *causes], objects.unread)
 
 
 def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: ClusterObjects, now: datetime) -> LiveCause:
@@ -381,13 +372,13 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
             )
             headline = f"{phase} on {node} as last reported: {problem['text']}; {what}"
             problem["text"] = f"{problem['text']}; {describe_eviction_from(pod, objects, now)}"
-        return _make_state("pod-node-lost", headline, "user", [problem], objects)
+        return make_state("pod-node-lost", headline, "user", [problem], objects.unread)
     disruption = find_disruption(pod, objects, now)
     resize = find_resize_causes(pod, now)
     if phase == "Running" and is_ready:
         if resize:
             headline = f"Runs on {node} with its old resources: {resize[0]['text']}"
-            return _make_state("pod-resizing", headline, "kubelet", [*resize, *disruption], objects)
+            return make_state("pod-resizing", headline, "kubelet", [*resize, *disruption], objects.unread)
         created = [_explain_node_name(pod)] if was_created_with_node(pod) else []
         by = ": created with spec.nodeName, so no scheduler decided it" if created else ""
         if is_static(pod):
@@ -395,7 +386,7 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         notable = [*find_debugging_causes(pod, objects, now), *find_restart_causes(pod, objects, now)]
         by += f"; {notable[0]['text']}" if notable else ""
         causes = [*notable, *disruption, *created]
-        return _make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects)
+        return make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects.unread)
     causes = [*find_start_causes(pod, objects, now), *resize, *disruption]
     if is_static(pod):
         causes.append(_explain_static(pod))
@@ -404,15 +395,17 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
     why = f": {causes[0]['text']}" if causes else ""
     failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness")
     if causes and causes[0]["code"] in failing:
-        return _make_state("pod-failing", f"On {node}, failing{why}", "user", causes, objects)
+        return make_state("pod-failing", f"On {node}, failing{why}", "user", causes, objects.unread)
     if resize and causes[0] is resize[0]:
-        return _make_state("pod-resizing", f"Runs on {node} with its old resources{why}", "kubelet", causes, objects)
+        return make_state(
+            "pod-resizing", f"Runs on {node} with its old resources{why}", "kubelet", causes, objects.unread
+        )
     if phase == "Running":
-        return _make_state("pod-not-ready", f"Runs on {node}, not ready{why}", "user", causes, objects)
+        return make_state("pod-not-ready", f"Runs on {node}, not ready{why}", "user", causes, objects.unread)
     actor = "user" if causes and causes[0]["code"] != "kubelet-waits" else "kubelet"
     waits = _find_waiting_reason(pod)
     headline = f"Bound to {node}, not running{f' ({waits})' if waits and waits not in why else ''}{why}"
-    return _make_state("pod-starting", headline, actor, causes, objects)
+    return make_state("pod-starting", headline, actor, causes, objects.unread)
 
 
 def _find_waiting_reason(pod: Json) -> str:
@@ -456,7 +449,7 @@ def _find_terminating(pod: Json, objects: ClusterObjects, now: datetime) -> Live
     headline = f"Terminating{where}{describe_termination(pod, now)}{ended}{why or by}"
     is_stuck = blocking and blocking[0]["code"] != "grace-period"
     causes = [*blocking, *who] if is_stuck else [*who, *blocking]
-    return _make_state("pod-terminating", headline, "user" if is_stuck else "kubelet", causes, objects)
+    return make_state("pod-terminating", headline, "user" if is_stuck else "kubelet", causes, objects.unread)
 
 
 def _find_ended(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
@@ -466,7 +459,7 @@ def _find_ended(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     node = pod["spec"].get("nodeName")
     where = f" on {node}" if node else ""
     if code == "pod-succeeded":
-        return _make_state(code, f"Succeeded{where}: all containers have ended with success", None, [], objects)
+        return make_state(code, f"Succeeded{where}: all containers have ended with success", None, [], objects.unread)
     verb = {
         "pod-evicted": f"Failed: evicted by the kubelet of {node}",
         "pod-preempted": f"Failed: preempted by the kubelet of {node}",
@@ -474,4 +467,4 @@ def _find_ended(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     }.get(code, f"Failed{where}")
     why = f": {causes[0]['text']}" if causes else ""
     headline = f"{verb}{why}. {describe_successor(pod, objects)}"
-    return _make_state(code, headline, "user", causes, objects)
+    return make_state(code, headline, "user", causes, objects.unread)

@@ -44,7 +44,7 @@ class Workload:
 
     @property
     def label(self) -> str:
-        """The form KIND/NAME."""
+        """The workload as KIND/NAME."""
         return f"{self.kind}/{self.name}"
 
     @property

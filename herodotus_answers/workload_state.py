@@ -23,6 +23,7 @@ from herodotus_answers.pod_facts import (
     format_since,
     make_cause,
     make_remedy,
+    make_state,
     parse_time,
 )
 from herodotus_answers.quantities import read_quantity
@@ -90,9 +91,7 @@ def find_state(situation: Situation) -> LiveState:
         find = _find_terminating
     code, headline, causes, actor = find(situation)
     unread = [kind for kind in workload.objects.unread if kind not in _OPTIONAL]
-    headline = headline if headline.endswith((".", "?", "!")) else f"{headline}."
-    state: LiveState = {"code": code, "headline": headline, "actor": actor, "causes": causes, "unread": unread}
-    return state
+    return make_state(code, headline, actor, causes, unread)
 
 
 def inspect_job(name: str, cron_job: Situation) -> Situation:

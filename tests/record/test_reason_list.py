@@ -101,8 +101,7 @@ def test_what_was_published_stays_and_what_is_new_raises_the_version() -> None:
 
 
 def test_states_and_causes_have_only_published_codes() -> None:
-    names = {"_build": STATES, "_make_state": STATES}
-    names |= dict.fromkeys(("build_cause", "_cause", "_Refusal", "make_cause", "make_event_cause"), CAUSES)
+    names = {"make_state": STATES, "make_cause": CAUSES, "make_event_cause": CAUSES}
     modules = [attachment_causes, claim_causes, creation_causes, job_state, kubelet_causes, pod_ending, pod_state]
     modules += [probe_causes, reference_causes, resize_causes, waiting_causes, workload_state]
     for module in modules:
