@@ -196,7 +196,7 @@ def _judge(system: System, journal: Journal, result: RunResult) -> None:
         incarnations=system.query("/incarnations")["items"],
         record=lambda decision: system.query(f"/namespaces/{NAMESPACE}/decisions/{decision['metadata']['name']}"),
         attempts=system.attempts(),
-        kills=sum(replica.kills for replica in system.replicas),
+        attempts_before_kills=system.attempts_before_kills(),
         crashes=system.crashes,
     )
     result.pods = len({s.uid for s in history if s.kind == "Pod"})

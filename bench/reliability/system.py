@@ -12,6 +12,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,10 @@ Json = dict[str, Any]
 
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{PROFILE}"
 ATTEMPT: Final = re.compile(r'"Attempting to schedule pod" pod="([^"]+)"')
+LOG_TIME: Final = re.compile(r"^I\d{4} (\d\d:\d\d:\d\d\.\d{6})", re.M)
+UNWRITTEN_S: Final = (
+    2.0  # A count of repeats is kept for a second before it is written, at the next of two checks a second.
+)
 SCHEDULING: Final = '"Scheduling" profiles'
 
 
@@ -113,7 +118,8 @@ class Replica:
     command: list[str]
     process: Process | None = None
     logs: list[Path] = field(default_factory=list)
-    kills: int = 0
+    killed: list[Path] = field(default_factory=list)
+    """The logs of the processes that `kill` ended."""
     end_requested: bool = False  # by `stop` or `kill`
 
     def start(self) -> None:
@@ -136,7 +142,7 @@ class Replica:
     def kill(self) -> None:
         """Send SIGKILL without starting a new process."""
         self.end_requested = True
-        self.kills += 1
+        self.killed.append(self.logs[-1])
         self.running.kill()
 
     def freeze(self, seconds: float) -> None:
@@ -218,6 +224,11 @@ class System:
         """Return the number of attempts per pod in the schedulers' logs."""
         return Counter(pod for r in self.replicas for log in r.logs for pod in ATTEMPT.findall(log.read_text()))
 
+    def attempts_before_kills(self) -> Counter[str]:
+        """Return the number of attempts per pod in the last UNWRITTEN_S of schedulers that were killed."""
+        logs = [_read_last(log, UNWRITTEN_S) for r in self.replicas for log in r.killed]
+        return Counter(pod for log in logs for pod in ATTEMPT.findall(log))
+
     def is_delivered(self) -> bool:
         """Return whether the spools of all replicas are delivered."""
         return all(not _undelivered(r.directory / r.name) for r in self.replicas)
@@ -285,3 +296,10 @@ def _undelivered(spool: Path) -> bool:
         if any(n > number or (n == number and size > offset) for n, size in segments.items()):
             return True
     return False
+
+
+def _read_last(log: Path, seconds: float) -> str:
+    """Return the lines of the last seconds of a scheduler's log."""
+    text = log.read_text()
+    times = [(datetime.strptime(m[1], "%H:%M:%S.%f"), m.start()) for m in LOG_TIME.finditer(text)]
+    return next((text[start:] for at, start in times if (times[-1][0] - at).total_seconds() <= seconds), "")

@@ -173,7 +173,14 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
     ),
     "missing sequences explained by a gap": (replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 2}]), []),
     "an attempt without a record": (replace(GOOD, attempts=Counter({"x/a": 2})), ["every_attempt_is_stored_once"]),
-    "killed before it was recorded": (replace(GOOD, attempts=Counter({"x/a": 2}), kills=1), []),
+    "killed before it was counted": (
+        replace(GOOD, attempts=Counter({"x/a": 4}), attempts_before_kills=Counter({"x/a": 3})),
+        [],
+    ),
+    "another pod was tried before a kill": (
+        replace(GOOD, attempts=Counter({"x/a": 2, "x/b": 1}), attempts_before_kills=Counter({"x/b": 1})),
+        ["every_attempt_is_stored_once"],
+    ),
     "a record without an attempt": (replace(GOOD, attempts=Counter()), ["every_attempt_is_stored_once"]),
 }
 
