@@ -6,7 +6,7 @@ Pods are bound and nothing runs: a test that needs running pods plays the kubele
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -38,26 +38,39 @@ def run_api_server(binaries: Path, directory: Path, *flags: str) -> Iterator[Clu
 def run_real_cluster(directory: Path, controllers: Sequence[str]) -> Iterator[Cluster]:
     """Run etcd, kube-apiserver, kube-scheduler and these controllers, such as `deployment`; end them with the block.
 
-    Skips the test if one of the programs is missing.
+    Without controllers, a test may run them for a while (`run_controllers`). Skips the test if one of the programs is
+    missing.
     """
     binaries = control_plane.assets()
     programs = ("kube-scheduler", "kube-controller-manager")
     if binaries is None or not all((binaries / program).exists() for program in programs):
         pytest.skip(NOT_FOUND)
-    started: list[Process] = []
     with run_api_server(binaries, directory) as cluster:
+        scheduler = _start_scheduler(binaries, directory, cluster.kubeconfig)
         try:
-            started += _start_controllers(binaries, directory, cluster.kubeconfig, controllers)
-            yield cluster
+            with run_controllers(directory, cluster, controllers) if controllers else nullcontext():
+                yield cluster
         finally:
-            for process in started:
-                process.kill()
+            scheduler.kill()
 
 
-def _start_controllers(
-    binaries: Path, directory: Path, kubeconfig: Path, controllers: Sequence[str]
-) -> Iterator[Process]:
-    """Start kube-scheduler and kube-controller-manager, and yield each once it runs."""
+@contextmanager
+def run_controllers(directory: Path, cluster: Cluster, controllers: Sequence[str]) -> Iterator[None]:
+    """Run kube-controller-manager with these controllers during the block."""
+    binaries = control_plane.assets()
+    assert binaries is not None  # the cluster runs
+    command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false"]
+    command += [f"--controllers={','.join(f'{name}-controller' for name in controllers)}", "--secure-port=0"]
+    command += ["--kube-api-qps=200", "--kube-api-burst=400"]
+    process = Process("kube-controller-manager", command, directory / "controllers.log")
+    try:
+        yield
+    finally:
+        process.kill()
+
+
+def _start_scheduler(binaries: Path, directory: Path, kubeconfig: Path) -> Process:
+    """Start kube-scheduler."""
     config = directory / "scheduler.yaml"
     config.write_text(
         yaml.safe_dump(
@@ -72,8 +85,4 @@ def _start_controllers(
     )
     port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={directory / 'certs-s'}")
     command = [str(binaries / "kube-scheduler"), f"--config={config}", "-v=3", *port]
-    yield Process("kube-scheduler", command, directory / "scheduler.log")
-    command = [str(binaries / "kube-controller-manager"), f"--kubeconfig={kubeconfig}", "--leader-elect=false"]
-    command += [f"--controllers={','.join(f'{name}-controller' for name in controllers)}", "--secure-port=0"]
-    command += ["--kube-api-qps=200", "--kube-api-burst=400"]
-    yield Process("kube-controller-manager", command, directory / "controllers.log")
+    return Process("kube-scheduler", command, directory / "scheduler.log")
