@@ -11,7 +11,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity suggestions drains cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity suggestions drains cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +62,7 @@ $(STAMP): packages/lock.txt pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what the tests need into $(VENV)"
 	@for installation in servers build mcp dev s3; do $(LOCKED) $$installation > $(VENV)/$$installation.txt || exit; done
-	@$(LOCKED) plugin | sed 's/ ;[^\\]*//' > $(VENV)/plugin.txt # for whatever Python: krew's archive has it
+	@$(LOCKED) plugin | sed 's/ ;[^\\]*//' > $(VENV)/plugin.txt # for whatever Python
 	@for installation in servers build plugin mcp; do $(FETCH) -r $(VENV)/$$installation.txt || exit; done
 	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(VENV)/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
@@ -129,10 +129,12 @@ golden: $(STAMP) ## the recorded decisions of kube-scheduler
 parity: $(STAMP) ## random clusters against a real kube-scheduler, ten minutes (PARITY_SEEDS, PARITY_PODS, PARITY_NODES, PARITY_EMULATED)
 	PARITY_SEEDS="$${PARITY_SEEDS:-1-50}" PARITY_PODS="$${PARITY_PODS:-50}" $(RUN) pytest tests/e2e/test_parity.py -s
 
-# The suggestions of `kubectl herodotus pod` for pending pods, carried out with their commands.
-suggestions: $(STAMP) ## every suggestion for 95 pending pods, judged by a real kube-scheduler (SUGGESTION_NODES, SUGGESTION_PODS, SUGGESTION_WORKLOADS)
+# The suggestions of `kubectl herodotus pod` for pending pods, carried out with their commands, and the first fix of each
+# case in tests/cases.
+suggestions: $(STAMP) ## every suggestion for 95 pending pods, and every first fix of a case, judged by a real kube-scheduler (SUGGESTION_NODES, SUGGESTION_PODS, SUGGESTION_WORKLOADS, FIRST_FIXES)
 	SUGGESTION_NODES="$${SUGGESTION_NODES:-200}" SUGGESTION_PODS="$${SUGGESTION_PODS:-2000}" \
-		SUGGESTION_WORKLOADS="$${SUGGESTION_WORKLOADS:-95}" $(RUN) pytest tests/e2e/test_suggestions.py -s
+		SUGGESTION_WORKLOADS="$${SUGGESTION_WORKLOADS:-95}" FIRST_FIXES="$${FIRST_FIXES:-all}" \
+		$(RUN) pytest tests/e2e/test_suggestions.py tests/e2e/test_first_fixes.py -s
 
 drains: $(STAMP) ## 20 random clusters: what drain, capacity and add-nodes say, held against a real control plane
 	DRAIN_SEEDS="$${DRAIN_SEEDS:-20}" $(RUN) pytest tests/e2e/test_drains.py -s
@@ -221,12 +223,14 @@ wheels: $(STAMP) ## both wheels, into dist
 	$(RUN) hatchling build --target wheel --directory dist
 	cd packages/servers && "$(CURDIR)/$(VENV)/bin/python" -m hatchling build --target wheel --directory "$(CURDIR)/dist"
 
-# krew's archive and manifest, into dist. What is in it was fetched by its hash, and is held against that again.
-krew: wheels ## krew's archive and manifest, into dist
-	rm -rf $(VENV)/krew
-	$(FETCH:wheels=krew) --no-index --find-links $(VENV)/wheels -r $(VENV)/plugin.txt
-	cp dist/kubectl_herodotus-*.whl $(VENV)/krew
-	$(VENV)/bin/python packages/krew/build.py dist $(VENV)/krew/*.whl
+# For this machine's platform, with the Python of the environment: it runs where glibc is as new as here, or newer.
+krew: $(STAMP) ## krew's archive and manifest, and Homebrew's formula, into dist
+	SOURCE_DATE_EPOCH=1577836800 PYTHONHASHSEED=1 $(RUN) PyInstaller --noconfirm --log-level WARN \
+		--distpath $(VENV)/krew --workpath $(VENV)/krew-work packages/krew/herodotus.spec
+	$(VENV)/bin/python packages/krew/build.py dist $(VENV)/krew/herodotus
+
+krew-manifest: $(STAMP) ## krew's manifest and Homebrew's formula for the archives that are in dist
+	$(VENV)/bin/python packages/krew/build.py dist
 
 picture: $(STAMP) ## the README's picture
 	$(RUN) deploy.demo.picture draw

@@ -50,11 +50,12 @@ def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _program(environ: Mapping[str, str]) -> list[str]:
-    """Return the command that starts the scheduler: the program on PATH, or the module in this Python.
+    """Return the command that starts the scheduler: the archive's own, that on PATH, or the module in this Python.
 
     Raises CliError if neither exists.
     """
-    for folder in os.get_exec_path(dict(environ)):
+    own = [os.path.dirname(sys.executable)] if getattr(sys, "frozen", False) else []  # by PyInstaller (packages/krew)
+    for folder in (*own, *os.get_exec_path(dict(environ))):
         if os.access(os.path.join(folder, PROGRAM), os.X_OK):
             return [os.path.join(folder, PROGRAM)]
     if find_spec("herodotus_local") is not None:

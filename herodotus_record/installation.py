@@ -35,10 +35,10 @@ def describe_extra_installation(extra: str) -> str:
     """
     environment, packages = Path(sys.prefix), _packages()
     requirement = f"'{DISTRIBUTIONS[extra]}[{extra}]'"
+    if getattr(sys, "frozen", False):  # by PyInstaller (packages/krew)
+        return f"pipx install {requirement} (the archive of krew and Homebrew has local mode alone: uninstall it first)"
     if (packages / "install.sh").is_file():
         return f"{shlex.quote(str(packages / 'install.sh'))} --with {extra}"
-    if packages.name == "lib" and (packages.parent / "kubectl-herodotus").is_file():
-        return f"pipx install {requirement} (krew's archive has no extras: then kubectl krew uninstall herodotus)"
     if (environment / IMAGE_MARK).is_file():
         return _describe_image(extra)
     if installer := find_installer(environment.parent):
@@ -54,7 +54,7 @@ def describe_extra_installation(extra: str) -> str:
 
 
 def _packages() -> Path:
-    """Return the directory with this package and its neighbours: site-packages, a clone, or krew's lib."""
+    """Return the directory with this package and its neighbours: site-packages, or a clone."""
     return Path(__file__).absolute().parents[1]
 
 

@@ -1,80 +1,113 @@
-"""Builds krew's archive of the plugin and its manifest: `python packages/krew/build.py OUTPUT WHEEL...`.
+"""Builds krew's archive of the plugin, its manifest, and a formula for Homebrew: `build.py OUTPUT [FOLDER]`.
 
-Owns: the contents of the archive, and that equal wheels give equal bytes. Does not own: the list of wheels
-(what the plugin takes from packages/lock.txt; the Makefile downloads them), and the start of the program
-(kubectl-herodotus).
+FOLDER is what PyInstaller made from herodotus.spec, with the interpreter of the machine that runs this: it becomes the
+archive of this machine's platform. Manifest and formula then name every archive of this version in OUTPUT, so that a
+release builds each archive on its platform, and collects them in one directory before it writes both.
 
-The archive holds a folder instead of a zipapp, because Python then caches bytecode and starts in two thirds of the
-time. It contains no platform-specific code: PyYAML's C extension, the only one, is left out, and PyYAML works without
-it.
+Owns: the contents of the archive, and that equal folders give equal bytes. Does not own: which modules the folder has
+(herodotus.spec).
+
+Invariant: the archive has only what krew extracts: regular files, without links.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import io
+import platform
+import re
 import sys
 import tarfile
-import zipfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-NAME = "herodotus"  # of the archive and its manifest, as krew knows the plugin
-DISTRIBUTION = "kubectl_herodotus"  # as wheels spell it
-COMMANDS = {"kubectl-herodotus": "herodotus_cli.main", "kubectl_complete-herodotus": "herodotus_cli.completion"}
-COMPILED = {".so", ".pyd"}
-EPOCH = 1577836800  # 2020-01-01, a fixed date for reproducible archives
+import yaml
+
+HERE: Final = Path(__file__).resolve().parent
+ROOT: Final = HERE.parents[1]
+NAME: Final = "herodotus"  # of the archive and its manifest, as krew knows the plugin
+ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}  # as krew calls what `uname -m` prints
+BREWS: Final = {"amd64": "on_intel", "arm64": "on_arm"}
+DOWNLOADS: Final = "https://github.com/herodotus-scheduler/herodotus/releases/download"
+EPOCH: Final = 1577836800  # 2020-01-01, a fixed date for reproducible archives
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the archive and the manifest into a directory."""
-    output, wheels = Path(arguments[0]), [Path(a) for a in arguments[1:]]
-    version = next(w.name.split("-")[1] for w in wheels if w.name.startswith(f"{DISTRIBUTION}-"))
-    content = archive({**programs(), **libraries(wheels)})
-    name = f"{NAME}-{version}-linux-amd64.tar.gz"
+    """Pack the folder, if one is given, and write manifest and formula into a directory."""
+    output, folders = Path(arguments[0]), [Path(a) for a in arguments[1:]]
     output.mkdir(parents=True, exist_ok=True)
-    (output / name).write_bytes(content)
-    filled = {"version": version, "archive": name, "sha256": hashlib.sha256(content).hexdigest()}
-    manifest = (HERE / "herodotus.yaml").read_text("utf-8")
-    (output / "herodotus.yaml").write_text(manifest.partition("\n")[2].format(**filled), "utf-8")
-    print(output / name, output / "herodotus.yaml", sep="\n")
+    version = read_version()
+    for folder in folders:
+        packed = output / f"{NAME}-{version}-linux-{ARCHITECTURES[platform.machine()]}.tar.gz"
+        pack(folder, packed)
+        print(packed)
+    sums = {
+        architecture: (path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+        for architecture in sorted(ARCHITECTURES.values())
+        if (path := output / f"{NAME}-{version}-linux-{architecture}.tar.gz").exists()
+    }
+    (output / f"{NAME}.yaml").write_text(render_manifest(version, sums), "utf-8")
+    (output / f"kubectl-{NAME}.rb").write_text(render_formula(version, sums), "utf-8")
+    print(output / f"{NAME}.yaml", output / f"kubectl-{NAME}.rb", sep="\n")
 
 
-def programs() -> dict[str, tuple[bytes, int]]:
-    """Return contents and modes by path of the programs and the licence."""
-    start = (HERE / "kubectl-herodotus").read_text("utf-8")
-    modules = {name: start.replace(COMMANDS["kubectl-herodotus"], module) for name, module in COMMANDS.items()}
-    licence = {"LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644)}
-    return licence | {name: (text.encode(), 0o755) for name, text in modules.items()}
+def read_version() -> str:
+    """Return the version of this tree, which the archive is built from."""
+    match = re.search(
+        r'^__version__ = "(.*)"$', (ROOT / "herodotus_record/version.py").read_text("utf-8"), re.MULTILINE
+    )
+    if match is None:
+        raise SystemExit("error: herodotus_record/version.py has no version")
+    return match[1]
 
 
-def libraries(wheels: Sequence[Path]) -> dict[str, tuple[bytes, int]]:
-    """Return contents and modes by path of the wheels' files, as installed."""
-    return {f"lib/{name}": (content, 0o644) for wheel in wheels for name, content in _unpacked(wheel)}
+def pack(folder: Path, archive: Path) -> None:
+    """Write a reproducible tar.gz without owners, times and links.
+
+    PyInstaller links libraries beside the interpreter to their places in packages. Those packages find them without the
+    links, which krew does not extract.
+    """
+    files = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()}
+    files["LICENSE"] = ROOT / "LICENSE"
+    with (
+        archive.open("wb") as output,
+        gzip.GzipFile("", "wb", mtime=0, fileobj=output) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as tar,
+    ):
+        for name, path in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime = path.stat().st_size, EPOCH
+            entry.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+            with path.open("rb") as content:
+                tar.addfile(entry, content)
 
 
-def _unpacked(wheel: Path) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(wheel) as content:
-        for name in content.namelist():
-            path = PurePosixPath(name)
-            if path.parts[0].endswith(".data"):
-                raise SystemExit(f"error: {wheel.name} has files for elsewhere than the library: {name}")
-            if not name.endswith("/") and path.suffix not in COMPILED:
-                yield name, content.read(name)
+def render_manifest(version: str, sums: dict[str, tuple[str, str]]) -> str:
+    """Return krew's manifest with a platform for each architecture of `sums`: name and hash of its archive."""
+    manifest: dict[str, Any] = yaml.safe_load((HERE / "herodotus.yaml").read_text("utf-8"))
+    manifest["spec"]["version"] = f"v{version}"
+    (common,) = manifest["spec"]["platforms"]
+    manifest["spec"]["platforms"] = [
+        {
+            "selector": {"matchLabels": {"os": "linux", "arch": architecture}},
+            "uri": f"{DOWNLOADS}/v{version}/{name}",
+            "sha256": digest,
+            **common,
+        }
+        for architecture, (name, digest) in sums.items()
+    ]
+    return yaml.safe_dump(manifest, sort_keys=False)
 
 
-def archive(files: dict[str, tuple[bytes, int]]) -> bytes:
-    """Return a reproducible tar.gz without owners and times."""
-    packed = io.BytesIO()
-    with gzip.GzipFile("", "wb", mtime=0, fileobj=packed) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
-        for path, (content, mode) in sorted(files.items()):
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mode, entry.mtime = len(content), mode, EPOCH
-            tar.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
+def render_formula(version: str, sums: dict[str, tuple[str, str]]) -> str:
+    """Return Homebrew's formula with the archive of each architecture of `sums`."""
+    blocks = [
+        f'    {BREWS[architecture]} do\n      url "{DOWNLOADS}/v{version}/{name}"\n      sha256 "{digest}"\n    end\n'
+        for architecture, (name, digest) in sums.items()
+    ]
+    text = (HERE / "kubectl-herodotus.rb").read_text("utf-8")
+    return text.replace("{version}", version).replace("    {archives}\n", "".join(blocks))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,24 @@
-"""krew's archive: kubectl finds the plugin after krew's steps, and it needs only Python."""
+"""krew's archive: what krew checks, what is in it, and that it needs nothing but libc, zlib and kubectl.
+
+HERODOTUS_FROZEN names a folder that PyInstaller made from packages/krew/herodotus.spec; without it the slow tests make
+one.
+"""
 
 from __future__ import annotations
 
-import ast
+import base64
 import hashlib
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,155 +26,307 @@ import pytest
 import yaml
 
 from herodotus_record.version import __version__
-from tests.packages.lock import locked
-from tests.packages.wheels import PLUGINS_LIBRARIES
+from packages.krew import build
+from tests.e2e import control_plane
+from tests.e2e.cluster import Cluster, node, pod
+from tests.e2e.real_cluster import run_api_server
 from tests.processes import ROOT
 
-BUILD = ROOT / "packages" / "krew" / "build.py"
+Json = dict[str, Any]
+HERE = ROOT / "packages" / "krew"
+PROGRAMS = ("herodotus-scheduler", "kubectl-herodotus", "kubectl_complete-herodotus")
+KUBECTL = shutil.which("kubectl", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+# Of krew's validate-krew-manifest: names, hashes, versions, and the files of which one has to be there.
+SAFE_NAME, SHA256, SEMVER = r"[\w-]+", r"[a-f0-9]{64}", r"v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?"
+LICENCES = {"license", "license.txt", "license.md", "licenses", "licenses.txt", "licenses.md", "copying", "copying.txt"}
+MOST_MB = 100
 
 
 @dataclass(frozen=True)
 class Built:
-    """An archive, and its manifest."""
+    """An archive with its manifest and formula."""
 
     archive: Path
-    manifest: dict[str, Any]
-
-    @property
-    def platform(self) -> dict[str, Any]:
-        (found,) = self.manifest["spec"]["platforms"]
-        return dict(found)
+    manifest: Json
+    formula: str
 
 
-def build(wheel_dir: Path, output: Path) -> Built:
-    wheels = [str(path) for path in sorted(wheel_dir.glob(f"kubectl_herodotus-{__version__}-*.whl"))]
-    for entry in sorted(locked("plugin"), key=lambda e: e.name):
-        name = entry.name.replace("-", "_")
-        (found,) = wheel_dir.glob(f"[{name[0]}{name[0].upper()}]{name[1:]}-{entry.version}-*.whl")
-        wheels.append(str(found))
-    command = [sys.executable, str(BUILD), str(output), *wheels]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
-    archive, manifest = map(Path, done.stdout.splitlines())
-    return Built(archive, yaml.safe_load(manifest.read_text()))
+def run_build(folder: Path, output: Path) -> Built:
+    command = [sys.executable, str(HERE / "build.py"), str(output), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    archive, manifest, formula = map(Path, done.stdout.splitlines())
+    assert manifest.name == "herodotus.yaml"
+    return Built(archive, yaml.safe_load(manifest.read_text()), formula.read_text())
 
 
-@pytest.fixture(scope="module")
-def built(wheel_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return build(wheel_dir, tmp_path_factory.mktemp("built"))
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder as PyInstaller makes it, with a link to a library."""
+    made = tmp_path / "folder"
+    (made / "_internal" / "numpy.libs").mkdir(parents=True)
+    (made / "kubectl-herodotus").write_text("program")
+    (made / "kubectl-herodotus").chmod(0o755)
+    (made / "_internal" / "numpy.libs" / "libblas.so").write_text("library")
+    (made / "_internal" / "libblas.so").symlink_to("numpy.libs/libblas.so")
+    return made
 
 
-@pytest.fixture(scope="module")
-def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install as krew does: check the sum, unpack, move `files`, link the executable; return the folder for PATH."""
-    root = tmp_path_factory.mktemp("krew")
-    assert hashlib.sha256(built.archive.read_bytes()).hexdigest() == built.platform["sha256"]
-    unpacked, store = root / "unpacked", root / "store" / "herodotus" / built.manifest["spec"]["version"]
-    with tarfile.open(built.archive) as archive:
-        archive.extractall(unpacked, filter="data")
-    store.mkdir(parents=True)
-    for operation in built.platform["files"]:
-        for path in unpacked.glob(operation["from"]):
-            shutil.move(path, (store / operation["to"]).resolve())
-    (root / "bin").mkdir()
-    executable = store / built.platform["bin"]
-    (root / "bin" / f"kubectl-{built.manifest['metadata']['name']}").symlink_to(executable)
-    return root / "bin"
-
-
-def run(*command: str, path: Path | str) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": f"{path}{os.pathsep}{os.defpath}", "HOME": "/nonexistent"}
-    return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=100, check=False)
-
-
-def test_the_manifest_is_valid_for_krew(built: Built) -> None:
-    """The rules are from krew's documentation: Plugin Manifest and Naming guide."""
-    manifest = built.manifest
+def check_manifest(manifest: Json, file_name: str) -> None:
+    """Check what `validate-krew-manifest` checks (internal/index/validation, cmd/validate-krew-manifest)."""
     assert (manifest["apiVersion"], manifest["kind"]) == ("krew.googlecontainertools.github.com/v1alpha2", "Plugin")
-    assert manifest["metadata"] == {"name": "herodotus"}
-    assert manifest["spec"]["version"] == f"v{__version__}"
-    assert manifest["spec"]["homepage"].startswith("https://")
-    assert 0 < len(manifest["spec"]["shortDescription"]) <= 50
+    name, spec = manifest["metadata"]["name"], manifest["spec"]
+    assert re.fullmatch(SAFE_NAME, name)
+    assert file_name == f"{name}.yaml"
+    assert spec["shortDescription"]
+    assert not {"\r", "\n"} & set(spec["shortDescription"])
+    assert re.fullmatch(SEMVER, spec["version"])
+    assert spec["platforms"]
+    selectors = [json.dumps(platform["selector"], sort_keys=True) for platform in spec["platforms"]]
+    assert len(set(selectors)) == len(selectors), "overlapping selectors"
+    for platform in spec["platforms"]:
+        assert platform["uri"]
+        assert platform["bin"]
+        assert re.fullmatch(SHA256, platform["sha256"])
+        assert platform["selector"]["matchLabels"].keys() == {"os", "arch"}
+        assert platform["selector"]["matchLabels"]["arch"] in ("amd64", "arm64", "386", "arm", "ppc64le")
+        assert all(operation["from"] and operation["to"] for operation in platform["files"])
+
+
+def test_the_manifest_passes_krews_checks(folder: Path, tmp_path: Path) -> None:
+    built = run_build(folder, tmp_path / "out")
+    check_manifest(built.manifest, "herodotus.yaml")
+    (platform,) = built.manifest["spec"]["platforms"]
+    assert platform["uri"].endswith(f"/v{__version__}/{built.archive.name}")
+    assert platform["sha256"] == hashlib.sha256(built.archive.read_bytes()).hexdigest()
+
+
+def test_the_manifest_follows_krews_naming_guide() -> None:
+    manifest = yaml.safe_load((HERE / "herodotus.yaml").read_text())
+    assert len(manifest["spec"]["shortDescription"]) <= 50
     assert not manifest["spec"]["shortDescription"].endswith(".")
-    assert built.platform.keys() == {"selector", "uri", "sha256", "bin", "files"}
-    assert built.platform["selector"] == {"matchLabels": {"os": "linux", "arch": "amd64"}}
-    assert built.platform["uri"].endswith(f"/v{__version__}/{built.archive.name}")
+    assert manifest["spec"]["homepage"].startswith("https://")
 
 
-def test_the_archive_is_reproducible(built: Built, wheel_dir: Path, tmp_path: Path) -> None:
-    again = build(wheel_dir, tmp_path)
-    assert again.archive.read_bytes() == built.archive.read_bytes()
-    assert again.manifest == built.manifest
-
-
-def test_the_archive_has_the_plugin_and_its_pure_python_dependencies(built: Built) -> None:
-    with tarfile.open(built.archive) as archive:
+def test_krew_extracts_every_entry_of_the_archive(folder: Path, tmp_path: Path) -> None:
+    """It takes regular files and directories, and no path with `..` or from the root."""
+    with tarfile.open(run_build(folder, tmp_path / "out").archive) as archive:
         entries = archive.getmembers()
-    assert all(e.isfile() and (e.uid, e.gid, e.uname, e.gname) == (0, 0, "", "") for e in entries)
-    outside = {e.name: oct(e.mode) for e in entries if not e.name.startswith("lib/")}
-    assert outside == {"LICENSE": "0o644", "kubectl-herodotus": "0o755", "kubectl_complete-herodotus": "0o755"}
-    installed = {e.name.split("/")[1].partition("-")[0] for e in entries if ".dist-info/" in e.name}
-    assert installed == {e.name.replace("-", "_") for e in locked("plugin")} | {"kubectl_herodotus"}
-    assert installed > PLUGINS_LIBRARIES
-    assert {Path(e.name).suffix for e in entries} & {".so", ".pyd", ".pyc", ".dll"} == set()
+    assert {e.name: oct(e.mode) for e in entries} == {
+        "LICENSE": "0o644",
+        "_internal/numpy.libs/libblas.so": "0o644",
+        "kubectl-herodotus": "0o755",
+    }
+    assert all(e.isreg() and (e.uid, e.gid, e.uname, e.gname) == (0, 0, "", "") for e in entries)
 
 
-def test_kubectl_finds_the_plugin_without_a_warning(installed: Path) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("NO KUBECTL, neither in the virtual environment nor on PATH")
-    python = installed.parent / "python"  # as `python3`, whatever else this machine has
-    python.mkdir()
-    (python / "python3").symlink_to(sys.executable)
-    path = f"{installed}{os.pathsep}{python}"
-    said = run(kubectl, "herodotus", "version", "--client", "-o", "json", path=path)
-    assert (json.loads(said.stdout), said.stderr) == ({"clientVersion": __version__}, "")
-    listed = run(kubectl, "plugin", "list", path=path)
-    assert listed.returncode == 0
-    assert [line for line in listed.stdout.splitlines() if line.startswith(str(installed))] == [
-        f"{installed}/kubectl-herodotus"
-    ]
-    assert str(installed) not in listed.stderr
+def test_the_archive_is_reproducible(folder: Path, tmp_path: Path) -> None:
+    first, second = run_build(folder, tmp_path / "a"), run_build(folder, tmp_path / "b")
+    assert first.archive.read_bytes() == second.archive.read_bytes()
+    assert first.manifest == second.manifest
 
 
-def test_it_runs_with_its_own_libraries(installed: Path) -> None:
-    """With -S the interpreter's own libraries are not on the path."""
-    program = installed / "kubectl-herodotus"
-    code = (
-        "import os, runpy, sys\n"
-        "files = lambda: [sys.modules[name].__file__ for name in ('click', 'httpx')]\n"
-        "os._exit = lambda code: print(code, *files(), sep='\\n')\n"  # as the plugin ends
-        "sys.argv[1:] = ['pod', 'x', '--endpoint', 'http://127.0.0.1:1']\n"
-        f"runpy.run_path({str(program)!r}, run_name='__main__')\n"
-    )
-    said = run(sys.executable, "-S", "-c", code, path="")
-    assert "(http://127.0.0.1:1: Connection refused)" in said.stderr
-    lib = program.resolve().with_name("lib")
-    assert said.stdout.splitlines() == ["1", *(str(lib / name / "__init__.py") for name in ("click", "httpx"))]
+def test_manifest_and_formula_name_the_archives_of_both_platforms(tmp_path: Path) -> None:
+    for architecture in ("amd64", "arm64"):
+        (tmp_path / f"herodotus-{__version__}-linux-{architecture}.tar.gz").write_text(architecture)
+    build.main([str(tmp_path)])
+    manifest, formula = yaml.safe_load((tmp_path / "herodotus.yaml").read_text()), tmp_path / "kubectl-herodotus.rb"
+    check_manifest(manifest, "herodotus.yaml")
+    sums = {p["selector"]["matchLabels"]["arch"]: p["sha256"] for p in manifest["spec"]["platforms"]}
+    assert sums == {a: hashlib.sha256(a.encode()).hexdigest() for a in ("amd64", "arm64")}
+    text = formula.read_text()
+    assert re.findall(r'sha256 "(\w+)"', text) == [sums["amd64"], sums["arm64"]]
+    assert f'version "{__version__}"' in text
+    assert not re.search(r"(?<!#)\{", text)
 
 
-def test_the_archive_has_completion(installed: Path) -> None:
-    completion = (installed / "kubectl-herodotus").resolve().with_name("kubectl_complete-herodotus")
-    assert "pending\t" in run(sys.executable, str(completion), "pen", path="").stdout
+def test_the_formula_is_ruby(folder: Path, tmp_path: Path) -> None:
+    ruby = shutil.which("ruby")
+    if ruby is None:
+        pytest.skip("NO RUBY: the formula's syntax is not checked")
+    file = tmp_path / "kubectl-herodotus.rb"
+    file.write_text(run_build(folder, tmp_path / "out").formula)
+    assert subprocess.run([ruby, "-c", file], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("newer", [True, False], ids=["a newer one beside it", "no other"])
-def test_an_old_python_starts_a_newer_one_or_names_the_required_version(
-    installed: Path, tmp_path: Path, newer: bool
-) -> None:
-    """The version is faked: the test below checks that the file's syntax is valid in 3.6."""
-    if newer:
-        (tmp_path / "python3.12").symlink_to(sys.executable)
-    old = f"import sys; sys.version_info = (3, 8, 10); exec(open({str(installed / 'kubectl-herodotus')!r}).read())"
-    code = f"__file__ = {str(installed / 'kubectl-herodotus')!r}; {old}"
-    env = {"PATH": str(tmp_path), "HOME": "/nonexistent"}
-    command = [sys.executable, "-c", code, "version", "--client"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
-    if newer:
-        assert (done.returncode, done.stdout) == (0, f"Client Version: {__version__}\n")
-    else:
-        message = "error: Python 3.10 or later is needed, and python3 is 3.8\n"
-        assert (done.returncode, done.stderr) == (1, message)
+# --- the archive itself
 
 
-def test_every_python_3_parses_the_launcher() -> None:
-    ast.parse((BUILD.parent / "kubectl-herodotus").read_text(), feature_version=(3, 4))
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    frozen, output = os.environ.get("HERODOTUS_FROZEN"), tmp_path_factory.mktemp("built")
+    if frozen is None:
+        if find_spec("PyInstaller") is None:
+            pytest.skip("NO PYINSTALLER in this environment: the archive is not built")
+        command = [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]
+        command += [
+            "--distpath",
+            str(output / "dist"),
+            "--workpath",
+            str(output / "work"),
+            str(HERE / "herodotus.spec"),
+        ]
+        subprocess.run(command, cwd=ROOT, check=True, timeout=3000)
+        frozen = str(output / "dist" / "herodotus")
+    return run_build(Path(frozen), output / "out")
+
+
+@pytest.fixture(scope="module")
+def empty_root(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a root file system with libc, zlib, kubectl, and what krew makes of the archive: a folder and a link."""
+    root = tmp_path_factory.mktemp("root")
+    store = root / "krew" / "store" / "herodotus" / built.manifest["spec"]["version"]
+    store.mkdir(parents=True)
+    with tarfile.open(built.archive) as archive:
+        archive.extractall(store, filter="data")
+    for name in ("bin", "tmp", "proc", "dev", "root"):
+        (root / name).mkdir()
+    for name in ("null", "urandom"):
+        (root / "dev" / name).touch()
+    program = built.manifest["spec"]["platforms"][0]["bin"]
+    (root / "bin" / program).symlink_to(Path("/") / (store / program).relative_to(root))
+    assert KUBECTL is not None
+    shutil.copy(Path(KUBECTL).resolve(), root / "bin" / "kubectl")
+    for library in system_libraries(store):
+        target = root / library.relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library.resolve(), target)
+    return root
+
+
+def system_libraries(store: Path) -> set[Path]:
+    """Return the libraries that the archive takes from the system: glibc's, and zlib for PyInstaller's start."""
+    text = subprocess.run(["ldd", store / "kubectl-herodotus"], capture_output=True, text=True, check=True).stdout
+    paths = {Path(word) for word in text.split() if word.startswith("/")}
+    assert {path.name.partition(".so")[0] for path in paths} <= {
+        "libc",
+        "libdl",
+        "libpthread",
+        "libz",
+        "ld-linux-x86-64",
+    }
+    libc = next(path for path in paths if path.name == "libc.so.6")
+    parts = ("libm.so.6", "librt.so.1", "libutil.so.1", "libresolv.so.2")
+    return {*paths, *(libc.with_name(name) for name in parts if libc.with_name(name).exists())}
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def run(empty_root: Path) -> Run:
+    """Run a command in the empty root, where only libc, zlib and kubectl are beside the archive."""
+    if os.geteuid() != 0:
+        pytest.skip("NOT ROOT: no empty root to run the archive in")
+    binds = "".join(f"mount --bind /dev/{n} {empty_root}/dev/{n} && " for n in ("null", "urandom"))
+    mounts = f"mount -t proc proc {empty_root}/proc && {binds}exec chroot {empty_root} "
+
+    def run_in_root(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        inside = shlex.join(words)
+        command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", mounts + inside]
+        env = {"PATH": "/bin", "HOME": "/root", "NO_COLOR": "1", **variables}
+        outside = {**env, "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin{os.pathsep}/bin"}
+        return subprocess.run(command, env=outside, capture_output=True, text=True, timeout=300, check=False)
+
+    done = run_in_root("/bin/kubectl", "version", "--client")
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"NO MOUNTS on this machine: {done.stderr}")
+    return run_in_root
+
+
+@pytest.fixture(scope="module")
+def cluster(empty_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run a real API server with two nodes, a pod on one of them, and one that fits nowhere."""
+    binaries = control_plane.assets()
+    if binaries is None:
+        pytest.skip("NO KUBE-APISERVER: the archive is not tried on a real one")
+    with run_api_server(binaries, tmp_path_factory.mktemp("plane")) as cluster:
+        for name in ("worker-1", "worker-2"):
+            cluster.create("/api/v1/nodes", node(name))
+        cluster.create(
+            "/api/v1/namespaces/default/pods", pod("web", scheduler="default-scheduler", nodeName="worker-1")
+        )
+        cluster.create("/api/v1/namespaces/default/pods", pod("big", cpu="64", scheduler="default-scheduler"))
+        config = yaml.safe_load(cluster.kubeconfig.read_text())
+        authority = Path(config["clusters"][0]["cluster"].pop("certificate-authority"))
+        config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(
+            authority.read_bytes()
+        ).decode()
+        (empty_root / "kubeconfig").write_text(yaml.safe_dump(config))
+        yield cluster
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_archive_has_interpreter_plugin_and_licences(built: Built) -> None:
+    check_manifest(built.manifest, "herodotus.yaml")
+    with tarfile.open(built.archive) as archive:
+        entries = {e.name: e for e in archive.getmembers()}
+    assert {name for name in entries if "/" not in name} == {"LICENSE", *PROGRAMS}
+    assert all(e.isreg() for e in entries.values())
+    assert {Path(name).name.lower() for name in entries} & LICENCES
+    assert any(re.fullmatch(r"_internal/libpython3\.\d+\.so[\d.]*", name) for name in entries)
+    assert {name.split("/")[1] for name in entries if name.startswith("_internal/")} >= {"numpy", "scheduler", "rich"}
+    assert built.archive.stat().st_size < MOST_MB * 1e6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_it_runs_without_python(run: Run) -> None:
+    done = run("/bin/kubectl", "herodotus", "version", "--client", "-o", "json")
+    assert (json.loads(done.stdout or "{}"), done.stderr) == ({"clientVersion": __version__}, "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_completion_runs_without_python(run: Run) -> None:
+    version = f"v{__version__}"
+    assert "pending\t" in run(f"/krew/store/herodotus/{version}/kubectl_complete-herodotus", "pen").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("pending", r"default/big .*(Insufficient )?cpu"),
+        ("pod big", r"no node fits|cpu"),
+        ("pod web", r"worker-1"),
+        ("whatif drain worker-1", r"web"),
+        ("pending -o json", r'"big"'),
+    ],
+)
+def test_it_answers_in_local_mode(run: Run, cluster: Cluster, words: str, expected: str) -> None:
+    done = run("/bin/kubectl", "herodotus", *words.split(), KUBECONFIG="/kubeconfig")
+    assert "Traceback" not in done.stderr
+    assert re.search(expected, done.stdout), (done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_it_evaluates_a_file_of_a_cluster(run: Run, empty_root: Path) -> None:
+    items = [node("worker-1"), {**pod("web", scheduler="default-scheduler"), "apiVersion": "v1"}]
+    (empty_root / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    done = run("/bin/kubectl", "herodotus", "whatif", "drain", "worker-1", "--cluster-file", "/cluster.json")
+    assert "Traceback" not in done.stderr
+    assert "worker-1" in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_kubectl_does_not_find_the_archives_libraries(run: Run, empty_root: Path, cluster: Cluster) -> None:
+    """A credential plugin that kubectl starts has its own libraries."""
+    shown = empty_root / "shown"
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        pytest.skip("NO BUSYBOX: nothing shows the environment")
+    shutil.copy(busybox, empty_root / "bin" / "sh")
+    shutil.move(empty_root / "bin" / "kubectl", empty_root / "bin" / "kubectl-real")
+    try:
+        real = empty_root / "bin" / "kubectl"
+        real.write_text('#!/bin/sh\necho "[$LD_LIBRARY_PATH]" >> /shown\nexec /bin/kubectl-real "$@"\n')
+        real.chmod(0o755)
+        run("/bin/kubectl-herodotus", "pending", KUBECONFIG="/kubeconfig", LD_LIBRARY_PATH="/mine")
+    finally:
+        shutil.move(empty_root / "bin" / "kubectl-real", empty_root / "bin" / "kubectl")
+    assert set(shown.read_text().split()) == {"[/mine]"}

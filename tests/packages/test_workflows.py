@@ -59,7 +59,8 @@ def test_workflows_exist_for_changes_main_and_releases() -> None:
 def test_only_tested_artifacts_are_published() -> None:
     assert jobs("images")["images"]["needs"] == "test"
     assert jobs("images")["test"]["uses"] == "./.github/workflows/ci.yml"
-    assert jobs("release")["release"]["needs"] == "images"
+    assert jobs("release")["release"]["needs"] == ["images", "archive"]
+    assert jobs("release")["archive"]["needs"] == "images"
     assert jobs("release")["images"]["uses"] == "./.github/workflows/images.yml"
     assert "make test" in lines()
 

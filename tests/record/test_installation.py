@@ -62,11 +62,10 @@ def test_another_environment_names_the_pip_of_its_python(environment: Path) -> N
     )
 
 
-def test_krews_archive_names_another_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "kubectl-herodotus").write_text("")
-    monkeypatch.setattr(installation, "_packages", lambda: tmp_path / "lib")
-    hint = installation.describe_extra_installation("local")
-    assert hint.startswith("pipx install 'kubectl-herodotus[local]'")
+def test_krews_archive_names_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    hint = installation.describe_extra_installation("mcp")
+    assert hint.startswith("pipx install 'kubectl-herodotus[mcp]'")
     assert "krew" in hint
 
 
