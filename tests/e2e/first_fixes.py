@@ -42,6 +42,7 @@ _RANKS: Final = {
     )
     for kind in kinds
 }
+_SYSTEM_CLASSES: Final = {2_000_000_000: "system-cluster-critical", 2_000_001_000: "system-node-critical"}
 _SERVERS_OWN: Final = ("uid", "creationTimestamp", "deletionTimestamp", "resourceVersion", "generation")
 _OWNER: Final = "case.herodotus.dev/owner"  # a label of the pods of an owner that the case does not describe
 
@@ -60,6 +61,12 @@ class FirstFix:
 
     def __str__(self) -> str:
         return f"{self.case}: {self.result}" + "".join(f"\n    {command}" for command in self.commands)
+
+
+def _is_checked(answer: str) -> bool:
+    """Return whether the engine has checked an answer's first fix."""
+    fix = answer.partition("\nFIX")[2].partition("kubectl ")[0]
+    return "(not checked)" not in fix
 
 
 class UnsupportedCaseError(Exception):
@@ -125,14 +132,20 @@ def _find_deployment(kind: str, pod: Json, objects: Sequence[Json]) -> Json | No
     return None
 
 
+def _class_of(priority: int | None) -> str:
+    """Return a name for the class of a priority, or "" for none."""
+    return f"priority-{priority}".replace("--", "-minus-") if priority else ""
+
+
 def _missing_priority_classes(pods: Sequence[Json], names: set[Any]) -> Iterator[Json]:
     """Yield a class for each priority of pods, and let the pods name it: the API server accepts no bare number."""
     made: dict[str, Json] = {}
     for pod in pods:
         value = pod["spec"].get("priority")
-        name = pod["spec"].get("priorityClassName") or (f"priority-{value}".replace("--", "-minus-") if value else "")
-        if value is not None and name and ("PriorityClass", None, name) not in names and not name.startswith("system-"):
+        name = pod["spec"].get("priorityClassName") or _SYSTEM_CLASSES.get(value) or _class_of(value)
+        if name:
             pod["spec"]["priorityClassName"] = name
+        if value is not None and name and ("PriorityClass", None, name) not in names and not name.startswith("system-"):
             body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
             made[name] = {**body, "value": value}
     yield from made.values()
@@ -180,11 +193,19 @@ def create_over_http(cluster: Cluster, body: Json) -> Json:
         if body["kind"] == "Pod" and not body["spec"].get("nodeName"):
             conditions = [c for c in status.get("conditions", ()) if c["type"] != "PodScheduled"]
             status = {k: v for k, v in {**status, "conditions": conditions}.items() if v and v != "Pending"}
+        elif body["kind"] == "Pod" and any(c["type"].startswith("PodResize") for c in status.get("conditions", ())):
+            status.setdefault("containerStatuses", [_running(container) for container in body["spec"]["containers"]])
         if status:
             cluster.patch(f"{path_of(body)}/status", {"status": status})
     except AssertionError as e:
         raise UnsupportedCaseError(f"{body['kind']} {body['metadata']['name']}: {e}") from None
     return stored
+
+
+def _running(container: Json) -> Json:
+    """Return the status that a kubelet writes for a container, with the resources by which it supports a resize."""
+    state = {"ready": True, "restartCount": 0, "image": container["image"], "imageID": ""}
+    return {"name": container["name"], **state, "resources": container.get("resources", {})}
 
 
 def _create_runtime_class(cluster: Cluster, spec: Json) -> None:
@@ -232,13 +253,18 @@ class FirstFixTrial:
         before = {p["metadata"]["uid"] for p in self._relatives(pod) if p["spec"].get("nodeName")}
         for command in commands:
             done = self._execute(["bash", "-e", "-o", "pipefail", "-c", command])
+            if "the server could not find the requested resource" in done.stderr and self._cluster.kind == "simulated":
+                raise UnsupportedCaseError(command)
             if done.returncode:
                 return FirstFix(self._name, commands, f"refused: {done.stderr.strip()[-300:]}")
-        was_waiting = pod is not None and not pod["spec"].get("nodeName")
-        return FirstFix(self._name, commands, self._judge(pod, before, commands, was_waiting))
+        return FirstFix(self._name, commands, self._judge(pod, before, commands, is_checked=_is_checked(answer)))
 
-    def _judge(self, pod: Json | None, before: set[str], commands: Sequence[str], was_waiting: bool) -> str:
+    def _judge(self, pod: Json | None, before: set[str], commands: Sequence[str], *, is_checked: bool) -> str:
+        """Return the result: a checked fix promises that the pod fits, any other one only that its cause ends."""
+        was_waiting = pod is not None and not pod["spec"].get("nodeName")
+
         def bound() -> bool:
+            self._end_deleted_pods()
             return any(p["spec"].get("nodeName") and p["metadata"]["uid"] not in before for p in self._relatives(pod))
 
         def cause_gone() -> bool:
@@ -250,7 +276,7 @@ class FirstFixTrial:
             answer = self._ask()
             if list_fix_commands(answer) == commands:
                 return f"not ended: {self._waiting(pod)}"
-            if re.search(r"no node fits", answer, re.IGNORECASE):
+            if is_checked and re.search(r"no node fits", answer, re.IGNORECASE):
                 return f"still fits nowhere: {self._waiting(pod)}"
             return CAUSE_GONE
         eventually(lambda: True, "controllers to act", 1.0)
@@ -259,6 +285,14 @@ class FirstFixTrial:
         if not was_waiting and not cause_gone():
             return "the answer has the same fix again"
         return BOUND
+
+    def _end_deleted_pods(self) -> None:
+        """End the pods that are being deleted, as their kubelets do, which a real control plane lacks."""
+        path = f"/api/v1/namespaces/{self._namespace}/pods"
+        for pod in self._cluster.items(path) if self._cluster.kind == "real" else ():
+            metadata = pod["metadata"]
+            if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
+                self._cluster.delete(f"{path}/{metadata['name']}")
 
     def _waiting(self, pod: Json | None) -> str:
         """Describe the pods that wait, for a failure."""
