@@ -510,6 +510,34 @@ def test_a_quota_refuses_the_pods_that_exceed_it_until_it_is_raised(cluster: Con
     assert not cluster.sim.get("ReplicaSet", "default", "web")["status"].get("conditions")
 
 
+@pytest.mark.parametrize(
+    ("spec", "allowed"),
+    [
+        ({"minAvailable": 2}, 1),
+        ({"maxUnavailable": 1}, 1),
+        ({"maxUnavailable": "50%"}, 2),
+        ({"minAvailable": "100%"}, 0),
+    ],
+)
+def test_a_budget_allows_what_leaves_enough_healthy_pods(
+    cluster: ControlledCluster, spec: Object, allowed: int
+) -> None:
+    cluster.sim.create({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+    })  # fmt: skip
+    cluster.sim.create(a_workload("ReplicaSet", replicas=3))
+    cluster.settle()
+    cluster.run()
+    cluster.settle()
+    status = cluster.sim.get("PodDisruptionBudget", "default", "b")["status"]
+    assert (status["currentHealthy"], status["expectedPods"], status["disruptionsAllowed"]) == (3, 3, allowed)
+    cluster.report(cluster.pods()[0], "Running", "False")
+    cluster.settle()
+    left = cluster.sim.get("PodDisruptionBudget", "default", "b")["status"]["disruptionsAllowed"]
+    assert left == max(allowed - 1, 0)
+
+
 def test_a_quota_refuses_pods_without_an_amount_that_it_limits(api: SimClient) -> None:
     api("POST", "/api/v1/namespaces/default/resourcequotas", a_quota(limits_memory="2Gi", pods="5"))
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
