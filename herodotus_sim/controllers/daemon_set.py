@@ -66,7 +66,7 @@ def _may_run(spec: Object, node: Object) -> bool:
     tolerations = [*(spec.get("tolerations") or ()), *TOLERATED]
     return all(labels.get(key) == value for key, value in (spec.get("nodeSelector") or {}).items()) and all(
         taint.get("effect") == "PreferNoSchedule" or any(_tolerates(t, taint) for t in tolerations)
-        for taint in node["spec"].get("taints") or ()
+        for taint in (node.get("spec") or {}).get("taints") or ()
     )
 
 

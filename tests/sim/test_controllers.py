@@ -450,8 +450,8 @@ def test_scale_is_a_subresource(serve: Callable[..., SimClient], plural: str) ->
 
 
 def add_node(cluster: ControlledCluster, name: str, taints: tuple[str, ...] = (), **labels: str) -> None:
-    spec = {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}
-    cluster.sim.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec})
+    spec = {"spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}} if taints else {}
+    cluster.sim.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, **spec})
 
 
 def pinned_nodes(cluster: ControlledCluster) -> list[str]:
