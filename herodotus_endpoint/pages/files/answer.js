@@ -49,8 +49,8 @@ export function nextTry(attempt) {
   return `next try on an event that may help${earliest > 0 ? ` after ${duration(earliest)}` : ""}, or in ${duration(latest)}`;
 }
 
-/** The result in a sentence, with a sign; a second one where what became of the pod differs from it. */
-export function headline(answer, names) {
+/** The result in a sentence, with a sign unless it `holds` no more; a second one where what became of the pod differs. */
+export function headline(answer, names, holds = true) {
   const { outcome, headline: said, metadata } = answer;
   const { node, state } = outcome;
   let first = "";
@@ -63,7 +63,7 @@ export function headline(answer, names) {
   }
   const bad = !node || ["Failed", "Error"].includes(state);
   return [
-    el("p", { class: `answer ${bad ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ "), withNodes(first || said, names)),
+    el("p", { class: `answer ${!holds ? "" : bad ? "bad" : "good"}` }, holds ? el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ ") : "", withNodes(first || said, names)),
     first ? el("p", {}, withNodes(said.replace(`On ${node}: `, `Why ${node}: `), names)) : "",
   ];
 }

@@ -42,7 +42,7 @@ export async function view(params) {
   const evicting = answer.preemptedBy;
   const mark = evicting && (became || evicting.evicted) ? eviction(evicting) : FATES[became]; // an evaluation alone may err
   return { title: `${namespace}/${pod}`, body: [
-    el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),
+    el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(mark && evicting?.evicted ? "Evicted" : answer.outcome.state)),
     mark ? el("p", { class: "marks" }, mark) : "",
     ...explanation(answer, params, { holds: !became, note: became ? "" : stateIsReadBy(`pod ${pod}`, namespace, "What became of the pod after this decision") }),
     attempts(namespace, answer),
@@ -57,7 +57,7 @@ export function explanation(answer, params, { exists = true, holds = true, note 
   const evictions = preemption(answer, names);
   return [
     exists ? stateLine(answer) : "",
-    ...(exists ? headline(answer, names) : []),
+    ...(exists ? headline(answer, names, holds) : []),
     note,
     suggestions(answer, names, { commands: exists }),
     exists && holds ? holders(answer) : "",

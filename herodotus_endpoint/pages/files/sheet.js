@@ -5,6 +5,7 @@ import { get, path } from "./api.js";
 import { Columns } from "./columns.js";
 import { el, field, nodeLink, section, table } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
+import { remember } from "./list.js";
 import { count, number, signed } from "./words.js";
 
 const SHOWN = [["all", "all nodes"], ["feasible", "those that fit"], ["rejected", "those rejected"]];
@@ -60,13 +61,8 @@ export class Sheet {
     else [...this.beside.querySelectorAll("tbody button")].find((row) => row.textContent === before)?.focus({ preventScroll: true });
   }
 
-  /** Put something into the URL, or take it out where it is empty. */
   #remember(chosen) {
-    for (const [name, value] of Object.entries(chosen)) {
-      if (value) this.params.set(name, value);
-      else this.params.delete(name);
-    }
-    history.replaceState(null, "", `?${this.params}`);
+    remember(this.params, chosen);
   }
 
   /** Points come with the most first, ranks and names the other way; the same column again turns it round. */

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_LISTS = ("/api/v1/pods", "/api/v1/nodes")
+_APPS = tuple(f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets"))
+_LISTS = ("/api/v1/pods", "/api/v1/nodes", *_APPS)
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
