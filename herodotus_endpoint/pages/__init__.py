@@ -33,6 +33,7 @@ FILES: Final = (
     "main.js",
     "api.js",
     "dom.js",
+    "keys.js",
     "live.js",
     "pickers.js",
     "words.js",

@@ -7,6 +7,7 @@ import * as decision from "./decision.js";
 import * as decisions from "./decisions.js";
 import * as disagreements from "./disagreements.js";
 import { el, field, form, link } from "./dom.js";
+import { listen } from "./keys.js";
 import { Live } from "./live.js";
 import * as node from "./node.js";
 import * as pending from "./pending.js";
@@ -65,6 +66,7 @@ function failed(failure) {
 
 mark();
 offer(main, params);
+listen(document.getElementById("search"));
 const live = new Live(main, { read: () => chosen.view(params), place, probe: chosen.probe && (() => chosen.probe(params)) });
 live.first().catch(fail).finally(() => {
   main.dataset.ready = name;
