@@ -35,6 +35,7 @@ FILES: Final = (
     "dom.js",
     "keys.js",
     "live.js",
+    "livestate.js",
     "pickers.js",
     "words.js",
     "plots.js",

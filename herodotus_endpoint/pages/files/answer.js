@@ -92,10 +92,15 @@ function suggestion(one, label, names, commands) {
     commands && one.command ? command(one) : "");
 }
 
+/** A command with a button that copies it; `deletes` names what it deletes. */
+export function commandOf(text, command, deletes = []) {
+  return el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${text}` }, el("code", {}, command)), copyButton({ text, command, deletes }));
+}
+
 function command(one) {
   const needs = one.rights.map((right) => `${right.verb} ${right.resource}${right.namespace ? ` in ${right.namespace}` : ""}`).join(", ");
   return [
-    el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${one.text}` }, el("code", {}, one.command)), copyButton(one)),
+    commandOf(one.text, one.command, one.deletes),
     needs ? el("p", { class: "quiet needs" }, `needs the right to ${needs}`) : "",
   ];
 }

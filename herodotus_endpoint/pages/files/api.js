@@ -12,6 +12,7 @@ const METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 const ABSENT = `herodotus-no-cluster:${CLUSTER.pathname}`; // for the tab: the API server does not serve these pages
+let isServedByPlugin = false;
 const seen = new Map(); // answers since the last call of `fingerprint`
 const VOLATILE = /"(?:(?:at|since|until|to|from|latest|notBefore)":"\d{4}-|resourceVersion":")[^"]*(?:")/g;
 
@@ -65,6 +66,16 @@ export async function nodeObjects(names) {
   const labelSelector = names.length > FEW ? "" : `kubernetes.io/hostname in (${names.join(",")})`;
   const found = names.length ? await clusterList("api/v1/nodes", { labelSelector }).catch(() => null) : [];
   return found && new Map(found.map((node) => [node.metadata.name, node]));
+}
+
+/** Whether `kubectl herodotus ui` serves these pages, which answers about pods as they are now. Known after an answer. */
+export function servesLive() {
+  return isServedByPlugin;
+}
+
+/** The plugin's document about a pod, with `live`. */
+export function livePod(namespace, name) {
+  return request(new URL(`live/pods/${path(namespace, name)}`, CLUSTER), { method: "GET" });
 }
 
 /** The rows that kubectl prints of a list, as {name, namespace, COLUMN: text}; null where they cannot be read. */
@@ -135,6 +146,7 @@ async function request(url, { headers = {}, ...options } = {}) {
   } catch {
     throw failed(0, "The decisions service does not answer.");
   }
+  isServedByPlugin ||= response.headers.has("Herodotus-Live");
   const text = await response.text().catch(() => "");
   const body = parse(text);
   if (response.ok && body) {

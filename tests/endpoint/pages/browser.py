@@ -55,19 +55,20 @@ class StubApiServer:
     """The API server around the decisions service: objects by path, of which lists ignore their selectors.
 
     Without `objects`, lists are empty and nothing else exists. A path in `forbidden` is answered with 403. With `away`,
-    no API server is there.
+    no API server is there. With `live`, it is `kubectl herodotus ui`, which answers about pods as they are now.
     """
 
     objects: dict[str, Any] = field(default_factory=dict)
     forbidden: set[str] = field(default_factory=set)
     away: bool = False
+    live: bool = False
     asked: list[str] = field(default_factory=list)
 
     def __call__(self, environ: dict[str, Any], start: Any) -> list[bytes]:
         path = environ["PATH_INFO"]
         self.asked.append(f"{path}?{environ['QUERY_STRING']}")
         code, body = self._answer(path)
-        start(code, [("Content-Type", "application/json")])
+        start(code, [("Content-Type", "application/json"), *[("Herodotus-Live", "pods")] * self.live])
         return [json.dumps(body).encode()]
 
     def _answer(self, path: str) -> tuple[str, Any]:
