@@ -70,7 +70,8 @@ def pages(browser: Browser, service: Service) -> Iterator[Pages]:
         tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
         yield tab
         tab.page.close()
-        assert tab.complaints == []
+        absent = "Failed to load resource: the server responded with a status of 404 (Not Found)"  # a pod that is gone
+        assert [said for said in tab.complaints if said != absent] == []
 
 
 def test_nodes_show_requests_state_zone_and_taints(pages: Pages, service: Service) -> None:
@@ -178,7 +179,7 @@ def test_preemptions_name_victims_and_preemptors(pages: Pages, service: Service)
     assert row[1:4] == ["ci/big-0", "0", "worker-1"]
     assert row[4].startswith("shop/web-0")
     page = pages.open("view=decision&namespace=shop&name=web-0")
-    assert page.locator("h1 .state").inner_text() in ("✗ Evicted", "✓ Bound")
+    assert page.locator("h1 .state").inner_text() == "✗ Evicted"
 
 
 def test_drain_says_what_blocks_it_and_where_pods_go(pages: Pages, service: Service) -> None:
@@ -216,7 +217,7 @@ def test_drain_says_what_blocks_it_and_where_pods_go(pages: Pages, service: Serv
             {"Number": "3"},
             {"changes": [{"kind": "AddNodes", "like": "worker-1", "count": 3, "zone": ""}]},
         ),
-        ("ask=consolidate", {}, {"consolidate": {"force": False, "deleteEmptyDirData": True}}),
+        ("ask=consolidate", {}, {"consolidate": {"nodes": None, "force": False, "deleteEmptyDirData": True}}),
     ],
     ids=["cordon", "add", "consolidate"],
 )
@@ -266,6 +267,8 @@ def test_keys_lead_from_the_search_to_a_pod_and_on_to_its_node(pages: Pages, ser
     page.keyboard.press("g")
     page.keyboard.press("s")
     assert pages.state()["view"] == "node"
+    page.keyboard.press("Control+k")
+    search.wait_for()
     page.evaluate("localStorage.clear()")
 
 
