@@ -88,8 +88,7 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
                 _print_link(f"{server.url}{api_paths.web_pages()}", opens, environment)
                 print_to_stderr(
                     "note: anyone on this machine with the link reads decisions, pods, nodes, workloads and what"
-                    " explains the state of a pod as you;"
-                    " stop with Ctrl-C"
+                    " explains the state of a pod as you; stop with Ctrl-C"
                 )
                 raise CliError(f"error: kubectl proxy ended with {kubectl.process.wait()}")
             finally:
