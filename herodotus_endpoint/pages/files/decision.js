@@ -58,7 +58,7 @@ export function explanation(answer, params, { exists = true, holds = true, note 
   const evictions = preemption(answer, names);
   return [
     exists ? stateLine(answer) : "",
-    ...(exists ? headline(answer, names, holds) : []),
+    ...(exists ? headline(answer, names, !answer.preemptedBy?.evicted) : []),
     note,
     suggestions(answer, names, { commands: exists }),
     exists && holds ? holders(answer) : "",

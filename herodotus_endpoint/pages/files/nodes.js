@@ -32,7 +32,7 @@ export async function all(params, since) {
   });
   return { title: "Nodes", body: [
     el("h1", {}, zone ? [el("span", { class: "kind" }, "Zone "), zone] : "Nodes"),
-    said(rows, zone, zones, show === "cordoned" && !cordoned),
+    said(rows, { zone, zones, hasHistory: items.length > 0, unknown: show === "cordoned" && !cordoned }),
     form("node", "Choose a node and a time", field("name", "Node", "", null, { hint: "all", names: "nodes" }), field("since", "Time", since, WINDOWS)),
     choice("node", params, "show", SHOWN),
     rows.length ? await list.shown() : "",
@@ -45,9 +45,9 @@ function isShown(row, show, cordoned) {
   return show !== "unused" || !row.chosen;
 }
 
-function said(rows, zone, zones, unknown) {
+function said(rows, { zone, zones, hasHistory, unknown }) {
   const at = rows.find((row) => row.resources)?.resources.at;
-  const parts = [rows.length ? `${count(rows.length, "node")}${zone && zones ? " in this zone" : ""}.` : "No node has a history yet, or none matches."];
+  const parts = [rows.length ? `${count(rows.length, "node")}${zone && zones ? " in this zone" : ""}.` : hasHistory ? "No node matches." : "No node has a history yet."];
   if (zone && !zones) parts.push(" Zones are labels of the nodes, which cannot be read here: all nodes are listed.");
   if (unknown) parts.push(" Which nodes are cordoned cannot be read here: all nodes are listed.");
   if (at) parts.push(" Requests are those that the newest decision saw, ", ago(at), ".");
