@@ -58,10 +58,10 @@ class Search {
   constructor() {
     this.names = null;
     this.at = 0;
-    this.input = el("input", { id: "search-text", role: "combobox", "aria-controls": "search-found", "aria-expanded": "true", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", input: () => this.#show(0), keydown: (event) => this.#key(event) });
+    this.input = el("input", { id: "search-text", placeholder: "pod, node, workload, namespace or page", role: "combobox", "aria-controls": "search-found", "aria-expanded": "true", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", input: () => this.#show(0), keydown: (event) => this.#key(event) });
     this.found = el("ul", { id: "search-found", role: "listbox", "aria-label": "Matches" });
     this.said = el("p", { class: "quiet", role: "status" });
-    this.dialog = el("dialog", { class: "palette", "aria-label": "Search" }, el("label", { for: "search-text" }, "Pod, node, workload, namespace or page"), this.input, this.said, this.found);
+    this.dialog = el("dialog", { class: "palette", "aria-label": "Search" }, el("label", { for: "search-text" }, "Go to"), this.input, this.said, this.found);
     document.body.append(this.dialog);
   }
 

@@ -125,7 +125,7 @@ class Pages:
         """What it asked neither of the service nor of the API server as far as `kubectl herodotus ui` forwards it."""
         ours = tuple(f"{root}/" for root in self.roots)
         origins = {f"{part.scheme}://{part.netloc}" for part in map(urlsplit, self.roots)}
-        read = re.compile(api_paths.PAGES_READ)
+        read = re.compile(f"{api_paths.PAGES_READ}|/live/pods/[^/]+/[^/]+")
         elsewhere = {url for url in self.asked if not url.startswith(ours)}
         return {url for url in elsewhere if not (url.startswith(tuple(origins)) and read.fullmatch(urlsplit(url).path))}
 

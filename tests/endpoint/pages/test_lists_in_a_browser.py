@@ -240,7 +240,7 @@ def test_keys_lead_from_the_search_to_a_pod_and_on_to_its_node(pages: Pages, ser
     store_web_and_db(service)
     page = pages.open("view=summary")
     page.keyboard.press("/")
-    search = page.get_by_role("combobox", name="Pod, node, workload")
+    search = page.get_by_role("combobox", name="Go to")
     search.press_sequentially("pod db")
     page.get_by_role("option", name="pod shop/db-0").wait_for()
     search.press("Enter")
