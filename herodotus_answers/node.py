@@ -350,12 +350,16 @@ def build_listed_node_history(node: str, over: HistoryWindow, counts: Sequence[i
 
     `counts` has the numbers of decisions in which the node was considered, evaluated, feasible and chosen.
     """
+    considered, evaluated, feasible, chosen = counts
     return {
         "apiVersion": API_VERSION,
         "kind": "NodeHistory",
         "metadata": {"name": node},
         "window": _window(over),
-        **_counted(counts),
+        "considered": considered,
+        "evaluated": evaluated,
+        "feasible": feasible,
+        "chosen": chosen,
     }
 
 
