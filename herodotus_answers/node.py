@@ -22,7 +22,7 @@ from herodotus_answers.explain import compute_margin, derive_state, weigh_scores
 from herodotus_answers.node_results import list_rejections, pluralize
 from herodotus_answers.workload import PlacementCount, WorkloadOnNode, list_top_workloads
 from herodotus_record import reasons
-from herodotus_record.model import API_VERSION, Decision, Evaluation, Outcome, Reason
+from herodotus_record.model import API_VERSION, Decision, Evaluation, NodeTable, Outcome, Reason
 from herodotus_record.units import format_number, format_percent, format_timestamp
 
 SPANS: Final = 48  # of `overTime`: up to two days by the hour
@@ -218,11 +218,22 @@ class DecisionOnNode(ResultOnNode):
     state: Annotated[str, "State of the attempt: Bound, Binding, DryRun, Failed, Unschedulable or Error."]
 
 
+class NodeResources(TypedDict):
+    """What pods may request on the node and what they request, as the newest decision saw it."""
+
+    at: Annotated[str, "Start of that decision's attempt."]
+    allocatable: Annotated[dict[str, int], "Allocatable amounts by resource; cpu in millicores."]
+    requested: Annotated[dict[str, int], "Requested amounts by resource, `pods` being their number; cpu in millicores."]
+
+
 class ListedNodeHistory(Document, CountedDecisions):
     """Counts of one node in a list."""
 
     kind: Annotated[str, "NodeHistory."]
     window: Annotated[TimeWindow, "Time window in which decisions are counted."]
+    resources: NotRequired[
+        Annotated[NodeResources | None, "If asked for; null if the newest decision did not see the node."]
+    ]
 
 
 class NodeHistory(Document, CountedDecisions):
@@ -234,6 +245,9 @@ class NodeHistory(Document, CountedDecisions):
     ]
     headline: Annotated[str, "The history in one sentence."]
     window: Annotated[TimeWindow, "Time window in which decisions are counted."]
+    resources: NotRequired[
+        Annotated[NodeResources, "What pods request on it, as the newest decision saw it; absent if that did not."]
+    ]
     notEvaluated: Annotated[int, "Number of decisions that did not evaluate the node."]
     eligibility: Annotated[Eligibility, "Evaluations of the node and how many of them it passed."]
     overTime: Annotated[list[Span], "The same counts for spans of whole hours."]
@@ -322,18 +336,36 @@ def build_node_history(
     }
 
 
+def read_node_resources(table: NodeTable, slot: int, at_us: int) -> NodeResources:
+    """Return the amounts of the node in a slot of a decision's table. `at_us` is the start of the attempt."""
+    return {
+        "at": format_timestamp(at_us),
+        "allocatable": dict(table.allocatable[slot]),
+        "requested": dict(table.requested[slot]),
+    }
+
+
 def build_listed_node_history(node: str, over: HistoryWindow, counts: Sequence[int]) -> ListedNodeHistory:
     """Return a NodeHistory list item: the node's counts in the window `over`.
 
     `counts` has the numbers of decisions in which the node was considered, evaluated, feasible and chosen.
     """
+    considered, evaluated, feasible, chosen = counts
     return {
         "apiVersion": API_VERSION,
         "kind": "NodeHistory",
         "metadata": {"name": node},
         "window": _window(over),
-        **_counted(counts),
+        "considered": considered,
+        "evaluated": evaluated,
+        "feasible": feasible,
+        "chosen": chosen,
     }
+
+
+def list_node_resources(table: NodeTable, at_us: int) -> dict[str, NodeResources]:
+    """Return the amounts of each node of a decision's table by its name. `at_us` is the start of the attempt."""
+    return {name: read_node_resources(table, slot, at_us) for slot, name in enumerate(table.names) if name}
 
 
 def mark_as_evaluated(answer: MutableMapping[str, Any]) -> None:

@@ -128,6 +128,27 @@ class WorkloadPlacement(Document):
     live: NotRequired[Annotated[LiveWorkload, "What the API server knows now; only the plugin adds it."]]
 
 
+class ListedWorkload(TypedDict):
+    """Numbers of pods of a workload by the result of their last attempt."""
+
+    namespace: Annotated[str, "Namespace of the workload."]
+    workload: Annotated[str, "The workload as KIND/NAME."]
+    placed: Annotated[int, "Number of pods that were placed."]
+    pending: Annotated[int, "Number of pods whose last attempt found no node."]
+    nodes: Annotated[int, "Number of nodes on which pods were placed."]
+    mostOnOneNode: Annotated[int, "Highest number of its pods that were placed on one node."]
+    lastAt: Annotated[str, "Start of the newest attempt."]
+
+
+class WorkloadPlacements(Document):
+    """Workloads with pods that were decided, and how their pods are spread over nodes."""
+
+    kind: Literal["WorkloadPlacements"]
+    since: Annotated[str, "Start of the time window."]
+    complete: Annotated[bool, "Whether every decision of the requested time window is counted."]
+    workloads: Annotated[list[ListedWorkload], "The workloads, by namespace and name."]
+
+
 class WorkloadOnNode(TypedDict):
     """A workload with pods that were placed on the node."""
 
@@ -241,6 +262,40 @@ def build_workload_placement(
         "decidedBy": count_by_factor(decided_placements),
         "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_sort_key(row["node"]))),
         "recent": [_recent(p) for p in placed[:MAX_RECENT]],
+    }
+
+
+def build_workload_placements(
+    placements: Iterable[Placement], *, since_us: int, complete: bool, namespace: str
+) -> WorkloadPlacements:
+    """Return the JSON document of kind WorkloadPlacements: the workloads of some pods, with their numbers of pods.
+
+    `placements` holds the last attempt of each pod; the `workload` of each is KIND/NAME. If `namespace` is "", the
+    document is about all namespaces. `complete` is whether these are all placements since `since_us`.
+    """
+    members = dict[WorkloadName, list[Placement]]()
+    for placement in placements:
+        members.setdefault(WorkloadName(placement.namespace, placement.workload), []).append(placement)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "WorkloadPlacements",
+        "metadata": {"namespace": namespace} if namespace else {},
+        "since": format_timestamp(since_us),
+        "complete": complete,
+        "workloads": [_list_workload(workload, pods) for workload, pods in sorted(members.items())],
+    }
+
+
+def _list_workload(workload: WorkloadName, pods: Sequence[Placement]) -> ListedWorkload:
+    on = Counter(pod.node for pod in pods if pod.node is not None)
+    return {
+        "namespace": workload.namespace,
+        "workload": workload.name,
+        "placed": on.total(),
+        "pending": len(pods) - on.total(),
+        "nodes": len(on),
+        "mostOnOneNode": max(on.values(), default=0),
+        "lastAt": format_timestamp(max(pod.started_us for pod in pods)),
     }
 
 

@@ -11,15 +11,16 @@ from typing import Any
 _UNRESERVED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")
 _API = "/apis/herodotus.dev/v1alpha1"
 
-# A regular expression of the API server's paths that the web pages read: one pod or workload, and lists of pods and
-# nodes. No subresource, such as a pod's log.
+# A regular expression of the API server's paths that the web pages read: one pod or workload, and lists of pods, nodes
+# and workloads. No subresource, such as a pod's log.
 PAGES_READ = (
     "/api/v1/(pods|nodes|namespaces/[^/]+/(pods|(pods|replicationcontrollers)/[^/]+))$"
+    "|/apis/apps/v1/(namespaces/[^/]+/)?(deployments|statefulsets|daemonsets)$"
     "|/apis/apps/v1/namespaces/[^/]+/(deployments|statefulsets|replicasets)/[^/]+$"
     "|/apis/batch/v1/namespaces/[^/]+/(jobs|cronjobs)/[^/]+$"
 )
-# Of the paths to which they post: a question that stores nothing.
-PAGES_POST = f"{_API}/namespaces/[^/]+/placementreviews$"
+# Of the paths to which they post: questions that store nothing.
+PAGES_POST = f"{_API}/(namespaces/[^/]+/placementreviews|clusterreviews)$"
 
 
 def pod_explanation(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 import threading
+from functools import partial
+from typing import Any
 
 import click
 
@@ -17,6 +19,7 @@ from herodotus_cli import option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import CliError, ServerError, ServiceMissingError, print_to_stderr
+from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
 
 _NO_PAGES = "error: the web pages come from a decisions service, and {why}"
@@ -75,7 +78,8 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
             rules = ForwardingRules(
                 f"{api_paths.api_group()}/", re.compile(api_paths.PAGES_READ), re.compile(api_paths.PAGES_POST)
             )
-            server = LoopbackProxy(port, socket, transport.service_prefix, rules)
+            explain_pod = partial(_explain_pod, connection, environment)
+            server = LoopbackProxy(port, socket, transport.service_prefix, rules, explain_pod)
         except OSError as e:
             raise CliError(f"error: cannot serve on 127.0.0.1:{port}: {e.strerror}") from None
         with server:
@@ -83,12 +87,33 @@ def run(port: int, opens: bool, connection: ConnectionSettings, environment: Env
             try:
                 _print_link(f"{server.url}{api_paths.web_pages()}", opens, environment)
                 print_to_stderr(
-                    "note: anyone on this machine with the link reads decisions, pods, nodes and workloads as you;"
-                    " stop with Ctrl-C"
+                    "note: anyone on this machine with the link reads decisions, pods, nodes, workloads and what"
+                    " explains the state of a pod as you; stop with Ctrl-C"
                 )
                 raise CliError(f"error: kubectl proxy ended with {kubectl.process.wait()}")
             finally:
                 server.shutdown()
+
+
+def _explain_pod(
+    connection: ConnectionSettings, environment: Environment, namespace: str, name: str
+) -> tuple[int, dict[str, Any]]:
+    """Return status 200 and the document that `kubectl herodotus pod NAME --timeline -o json` prints.
+
+    If there is no answer, return 404 and why.
+    """
+    from herodotus_cli.commands import pod  # here, because the pages ask seldom
+
+    documents: list[dict[str, Any]] = []
+    collecting = environment._replace(collect=lambda document, _screen: documents.append(dict(document)))
+    arguments = pod.PodArguments(
+        name, namespace, attempt=None, every_node=False, node="", full=False, history=False, timeline=True
+    )
+    try:
+        pod.run(arguments, connection, OutputOptions(format="json", headers=True, color="never"), collecting)
+    except CliError as e:
+        return 404, {"kind": "Status", "status": "Failure", "code": 404, "message": str(e).removeprefix("error: ")}
+    return 200, documents[-1]
 
 
 def _print_link(url: str, opens: bool, environment: Environment) -> None:

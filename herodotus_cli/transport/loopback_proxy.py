@@ -14,8 +14,10 @@ Invariant: a request without the token or with another Host is refused, and so i
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,8 +38,14 @@ _RESPONSE_HEADERS = (
     "Referrer-Policy",
     "Retry-After",
 )
+_LIVE_POD = re.compile(r"live/pods/([a-z0-9][a-z0-9.-]{0,252})/([a-z0-9][a-z0-9.-]{0,252})")
+_LIVE_HEADER = "Herodotus-Live"  # tells the pages that this server answers about pods as they are now
 _IDLE_S = 60.0  # after which a connection without bytes is closed
 _CHUNK = 65_536  # bytes
+
+
+# Returns the HTTP status and the document about the pod with a namespace and a name.
+ExplainPod = Callable[[str, str], tuple[int, dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -61,11 +69,20 @@ class LoopbackProxy(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, unix_socket: str, upstream_prefix: str, rules: ForwardingRules) -> None:
+    def __init__(
+        self,
+        port: int,
+        unix_socket: str,
+        upstream_prefix: str,
+        rules: ForwardingRules,
+        explain_pod: ExplainPod | None = None,
+    ) -> None:
         """Listen on `port` and forward the requests that `rules` allow to the server behind `unix_socket`.
 
         `upstream_prefix` is the path under which that server serves the decisions service; "" if it is that service.
+        GET live/pods/NAMESPACE/NAME is answered with what `explain_pod` returns, if it is given.
         """
+        self.explain_pod = explain_pod
         self.token = secrets.token_urlsafe(24)
         self.unix_socket = unix_socket
         self.upstream_prefix, self.rules = upstream_prefix, rules
@@ -76,13 +93,20 @@ class LoopbackProxy(ThreadingHTTPServer):
         """The base URL of this server, with the token."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}"
 
-    def upstream_path(self, method: str, path: str, host: str) -> str | None:
-        """Return the path to request on the Unix socket, or None if the token, Host, method or path is not accepted."""
+    def accepted_path(self, path: str, host: str) -> str | None:
+        """Return the path behind the token, without a slash before it, or None if token or Host is not accepted."""
         token, slash, rest = path[1:].partition("/")
         ours = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         named = host in (f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}")
+        return rest if ours and named and slash else None
+
+    def upstream_path(self, method: str, path: str, host: str) -> str | None:
+        """Return the path to request on the Unix socket, or None if the token, Host, method or path is not accepted."""
+        rest = self.accepted_path(path, host)
+        if rest is None:
+            return None
         plain = unquote(f"/{rest}".partition("?")[0])
-        if not (ours and named and slash) or ".." in plain.split("/"):
+        if ".." in plain.split("/"):
             return None
         if method == "POST":
             return f"{self.upstream_prefix}/{rest}" if self.rules.posted.fullmatch(plain) else None
@@ -100,7 +124,13 @@ class _Handler(BaseHTTPRequestHandler):
     server: LoopbackProxy
 
     def do_GET(self) -> None:
-        self._answer(b"")
+        path = self.server.accepted_path(self.path, self.headers.get("Host", ""))
+        pod = _LIVE_POD.fullmatch(path) if path and self.server.explain_pod else None
+        if pod is None or self.server.explain_pod is None:
+            self._answer(b"")
+            return
+        code, document = self.server.explain_pod(pod[1], pod[2])
+        self._send(code, "application/json", json.dumps(document).encode())
 
     def do_HEAD(self) -> None:
         self._answer(b"")
@@ -135,6 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
             for name in _RESPONSE_HEADERS:
                 if answer.headers[name] is not None:
                     self.send_header(name, answer.headers[name])
+            if self.server.explain_pod is not None:
+                self.send_header(_LIVE_HEADER, "pods")
             if "Content-Length" not in answer.headers:
                 self.send_header("Connection", "close")
             self.end_headers()
@@ -144,9 +176,13 @@ class _Handler(BaseHTTPRequestHandler):
             connection.close()
 
     def _refuse(self, code: int, why: str) -> None:
-        body = f"{why}\n".encode()
+        self._send(code, "text/plain; charset=utf-8", f"{why}\n".encode())
+
+    def _send(self, code: int, content_type: str, body: bytes) -> None:
         self.send_response(code)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Type", content_type)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

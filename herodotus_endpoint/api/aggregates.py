@@ -32,6 +32,7 @@ from herodotus_answers.workload import (
     WorkloadName,
     belongs_to_workload,
     build_workload_placement,
+    build_workload_placements,
     find_deciding_factor,
     get_kind_name,
 )
@@ -56,7 +57,7 @@ from herodotus_endpoint.resources import (
 from herodotus_endpoint.routing import READ_ERRORS, RequiredRight, Route, build_blueprint, declare, list_views
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import PodWait, StoredAttempt
-from herodotus_endpoint.store.counters import workload_name
+from herodotus_endpoint.store.counters import name_workload
 from herodotus_endpoint.store.labels import parse_labels
 from herodotus_endpoint.store.listing import (
     AnyCondition,
@@ -113,6 +114,16 @@ _PREEMPTIONS: Final = Route(
     "Preemptions by pods of a namespace, and of them.",
     right=RequiredRight("list", PREEMPTIONS),
     parameters=(SINCE, CLUSTER, _VICTIM),
+    errors=READ_ERRORS,
+)
+_WORKLOADS: Final = Route(
+    "GET",
+    f"{PREFIX}/namespaces/<namespace>/workloadplacements",
+    "listWorkloadPlacements",
+    "Workloads of a namespace, and how their pods are spread.",
+    right=RequiredRight("list", WORKLOAD),
+    document="WorkloadPlacements",
+    parameters=(SINCE, CLUSTER, LABEL_SELECTOR),
     errors=READ_ERRORS,
 )
 
@@ -190,6 +201,23 @@ class AggregateViews:
             last[0].nodes_total,
             since_us=since_us,
             complete=complete,
+        )
+        return json_response(document)
+
+    @declare(_WORKLOADS, _WORKLOADS.for_all_namespaces("listAllWorkloadPlacements", "Workloads of all namespaces."))
+    def workloads(self, namespace: str = "") -> Response:
+        """Return the WorkloadPlacements document: the workloads whose pods were decided, with their numbers of pods.
+
+        If `namespace` is "", all namespaces count.
+        """
+        since_us = self._since()
+        rows = self._rows(self._within(namespace))
+        last = [row for row in _latest_attempt_by_uid(rows).values() if row.started_us >= since_us]
+        document = build_workload_placements(
+            [_build_placement(row, None) for row in last],
+            since_us=since_us,
+            complete=len(rows) < MAX_ROWS or rows[-1].started_us < since_us,
+            namespace=namespace,
         )
         return json_response(document)
 
@@ -435,7 +463,7 @@ def _build_placement(row: Any, stored: StoredAttempt | None) -> Placement:
     return Placement(
         namespace=row.namespace,
         pod=row.pod,
-        workload=workload_name(stored.decision) if stored else f"{row.namespace}/{row.owner or row.pod}",
+        workload=name_workload(row.owner or "", row.pod, parse_labels(row.labels)),
         node=row.node if placed else None,
         started_us=row.started_us,
         state=row.state,

@@ -15,7 +15,7 @@ from typing import Final
 
 from flask import Blueprint, Response
 
-from herodotus_answers.node import HistoryWindow, build_node_history
+from herodotus_answers.node import HistoryWindow, build_node_history, read_node_resources
 from herodotus_answers.service import StatusDetails
 from herodotus_endpoint.api import documents
 from herodotus_endpoint.api.masked_reader import MaskedReader
@@ -116,7 +116,12 @@ class ExplanationViews:
             raise not_found(self._reader, f'no decision considered node "{node}"', details)
         recent = self._reader.find_recent_decisions(node)
         share = self._reader.sum_cluster_totals(from_bucket=since)
-        return json_response(build_node_history(node, over, facts, share, recent, searched=MAX_SEARCHED))
+        answer = build_node_history(node, over, facts, share, recent, searched=MAX_SEARCHED)
+        newest = self._reader.newest_decision()
+        if newest and node in newest.table.names:
+            slot, at_us = newest.table.names.index(node), newest.decision.times.started_us
+            answer["resources"] = read_node_resources(newest.table, slot, at_us)
+        return json_response(answer)
 
     @declare(
         Route(

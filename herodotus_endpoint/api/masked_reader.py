@@ -148,6 +148,11 @@ class MaskedReader:
         ids = [(row.namespace, row.decision_id) for row in rows]
         return [self._mask(stored) for stored in self._reader.decisions_by_id(ids, cluster=self._cluster())]
 
+    def newest_decision(self) -> StoredAttempt | None:
+        """Return the attempt that was stored last, of any namespace, or None if there is none."""
+        newest = self.decisions_by_row(self.listing().decisions([], None, 1))
+        return newest[0] if newest else None
+
     def archived_decision_by_id(self, namespace: str, decision_id: str) -> StoredAttempt | None:
         """Return the archived attempt that the decision with this ID describes.
 

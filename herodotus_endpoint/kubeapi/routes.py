@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response, g, request
 
-from herodotus_answers.node import build_listed_node_history
+from herodotus_answers.node import NodeResources, build_listed_node_history, list_node_resources
 from herodotus_endpoint import openapi
 from herodotus_endpoint.api import documents, explanations
 from herodotus_endpoint.api.masked_reader import MaskedReader
@@ -81,6 +81,7 @@ _INITIAL_EVENTS: Final = FlagParameter("sendInitialEvents", "Not supported: list
 _ARCHIVE: Final = FlagParameter(
     "archive", "Only decisions of the archive, if the service has one: of days that are over, newest first."
 )
+_RESOURCES: Final = FlagParameter("resources", "Add what pods request on each node, as the newest decision saw it.")
 _LIST_PARAMETERS: Final = (_LIMIT, _CONTINUE, LABEL_SELECTOR, FIELD_SELECTOR, _VERSION_MATCH, *GET_PARAMETERS)
 _WATCH_PARAMETERS: Final = (_WATCH, _TIMEOUT_SECONDS, _BOOKMARKS, _INITIAL_EVENTS)
 _DECISIONS: Final = Route(
@@ -166,14 +167,15 @@ class ObjectViews:
             "Nodes and their counts.",
             right=RequiredRight("list", HISTORY),
             document="NodeHistoryList",
-            parameters=(SINCE, CLUSTER, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
+            parameters=(SINCE, CLUSTER, _RESOURCES, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
             errors=(*READ_ERRORS, 405),
         )
     )
     def node_histories(self) -> Response:
         """Return a page of the nodes that have a history, sorted by name, with their counts.
 
-        The counts begin at the time in the query parameter `since`, by default a day ago.
+        The counts begin at the time in the query parameter `since`, by default a day ago. With `resources`, each node
+        has the amounts that the newest decision saw.
         """
         if _WATCH.parse():
             raise StatusError(405, "nodehistories cannot be watched")
@@ -186,7 +188,16 @@ class ObjectViews:
         nodes = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us))
         more = _format_continue(nodes[limit - 1].name, "v1n") if len(nodes) > limit else {}
         items = [build_listed_node_history(node.name, over, node.counts) for node in nodes[:limit]]
+        if _RESOURCES.parse():
+            resources = self._read_resources()
+            for item in items:
+                item["resources"] = resources.get(item["metadata"]["name"])
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
+
+    def _read_resources(self) -> dict[str, NodeResources]:
+        """Return the amounts of the nodes that the newest decision saw, by name; {} without a decision."""
+        newest = self._reader.newest_decision()
+        return list_node_resources(newest.table, newest.decision.times.started_us) if newest else {}
 
     def _list_archived(self, conditions: Sequence[AnyCondition], limit: int, form: str) -> Response:
         """Return a page of archived decisions. Raises StatusError 400 if the service has no archive."""

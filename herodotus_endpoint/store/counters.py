@@ -492,18 +492,22 @@ def reason_detail(reason: Reason) -> str:
 
 
 def workload_name(decision: Decision) -> str:
-    """Return `namespace/Kind/name` of the workload to which the decision's pod belongs.
-
-    The workload is the pod's owner, the Deployment if the owner is a Deployment's ReplicaSet, or the pod itself if it
-    has no owner.
-    """
+    """Return `namespace/Kind/name` of the workload to which the decision's pod belongs."""
     pod = decision.pod
-    if pod.owner is None:
-        return f"{pod.namespace}/Pod/{pod.name}"
-    suffix = f"-{pod.labels.get('pod-template-hash', '')}"
-    if pod.owner.kind == "ReplicaSet" and len(suffix) > 1 and pod.owner.name.endswith(suffix):
-        return f"{pod.namespace}/Deployment/{pod.owner.name.removesuffix(suffix)}"
-    return f"{pod.namespace}/{pod.owner.kind}/{pod.owner.name}"
+    owner = f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else ""
+    return f"{pod.namespace}/{name_workload(owner, pod.name, pod.labels)}"
+
+
+def name_workload(owner: str, pod: str, labels: Mapping[str, str]) -> str:
+    """Return `Kind/name` of the workload of a pod with these labels. `owner` is its owner as KIND/NAME, or "".
+
+    The workload is the owner, the Deployment if the owner is a Deployment's ReplicaSet, or the pod itself if it has no
+    owner.
+    """
+    suffix = f"-{labels.get('pod-template-hash', '')}"
+    if owner.startswith("ReplicaSet/") and len(suffix) > 1 and owner.endswith(suffix):
+        return f"Deployment/{owner.removeprefix('ReplicaSet/').removesuffix(suffix)}"
+    return owner or f"Pod/{pod}"
 
 
 _PASSED: Final = _classify(SUCCESS)

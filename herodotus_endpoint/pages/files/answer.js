@@ -49,8 +49,8 @@ export function nextTry(attempt) {
   return `next try on an event that may help${earliest > 0 ? ` after ${duration(earliest)}` : ""}, or in ${duration(latest)}`;
 }
 
-/** The result in a sentence, with a sign; a second one where what became of the pod differs from it. */
-export function headline(answer, names) {
+/** The result in a sentence, with a sign unless it `holds` no more; a second one where what became of the pod differs. */
+export function headline(answer, names, holds = true) {
   const { outcome, headline: said, metadata } = answer;
   const { node, state } = outcome;
   let first = "";
@@ -63,7 +63,7 @@ export function headline(answer, names) {
   }
   const bad = !node || ["Failed", "Error"].includes(state);
   return [
-    el("p", { class: `answer ${bad ? "bad" : "good"}` }, el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ "), withNodes(first || said, names)),
+    el("p", { class: `answer ${!holds ? "" : bad ? "bad" : "good"}` }, holds ? el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ ") : "", withNodes(first || said, names)),
     first ? el("p", {}, withNodes(said.replace(`On ${node}: `, `Why ${node}: `), names)) : "",
   ];
 }
@@ -92,10 +92,15 @@ function suggestion(one, label, names, commands) {
     commands && one.command ? command(one) : "");
 }
 
+/** A command with a button that copies it; `deletes` names what it deletes. */
+export function commandOf(text, command, deletes = []) {
+  return el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${text}` }, el("code", {}, command)), copyButton({ text, command, deletes }));
+}
+
 function command(one) {
   const needs = one.rights.map((right) => `${right.verb} ${right.resource}${right.namespace ? ` in ${right.namespace}` : ""}`).join(", ");
   return [
-    el("div", { class: "command" }, el("pre", { tabindex: "0", "aria-label": `Command: ${one.text}` }, el("code", {}, one.command)), copyButton(one)),
+    commandOf(one.text, one.command, one.deletes),
     needs ? el("p", { class: "quiet needs" }, `needs the right to ${needs}`) : "",
   ];
 }

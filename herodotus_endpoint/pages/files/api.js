@@ -5,9 +5,14 @@ const ROOT = new URL("../", import.meta.url);
 const SERVED = /^(.*?)(?:\/api\/v1\/namespaces\/[^/]+\/services\/[^/]+\/proxy)?\/apis\/herodotus\.dev\//;
 const CLUSTER = new URL(`${ROOT.pathname.match(SERVED)?.[1] ?? ""}/`, ROOT); // the API server, where it serves the pages
 const LISTED = 500; // objects of the cluster in one answer
+const FEW = 150; // names in a label selector: a URL of at most 10 kB
+const BUSY_CODE = 429;
+const TRIES = 5;
 const METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
+const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 const ABSENT = `herodotus-no-cluster:${CLUSTER.pathname}`; // for the tab: the API server does not serve these pages
+let isServedByPlugin = false;
 const seen = new Map(); // answers since the last call of `fingerprint`
 const VOLATILE = /"(?:(?:at|since|until|to|from|latest|notBefore)":"\d{4}-|resourceVersion":")[^"]*(?:")/g;
 
@@ -17,8 +22,24 @@ export async function get(path, query = {}) {
 }
 
 /** The answer to a question that stores nothing. Another site cannot send it: JSON from there needs permission. */
-export async function post(path, document) {
+async function post(path, document) {
   return request(address(path), { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(document) });
+}
+
+/** The complete answer to a review: asked again while the scheduler answers others, and continued while it is not done. */
+export async function postUntilDone(path, kind, spec) {
+  const document = { apiVersion: "herodotus.dev/v1alpha1", kind, spec };
+  for (let left = TRIES; ;) {
+    try {
+      const answer = await post(path, document);
+      if (answer.status.phase !== "Running") return answer;
+      document.spec = { continue: answer.status.continue };
+    } catch (failure) {
+      left -= 1;
+      if (failure.code !== BUSY_CODE || !left) throw failure;
+      await new Promise((done) => { setTimeout(done, 1000); });
+    }
+  }
 }
 
 /** An object of the cluster by the path of the API server; null where that does not serve these pages. */
@@ -36,8 +57,56 @@ export async function clusterObject(path, query = {}, accept = "application/json
 
 /** The metadata of all nodes that match a query; null where they cannot be read. */
 export async function clusterNodes(query) {
-  const found = await clusterObject("api/v1/nodes", { limit: LISTED, ...query }, METADATA).catch(() => null);
-  return found?.items?.map((node) => node.metadata) ?? null;
+  const found = await clusterList("api/v1/nodes", query, METADATA).catch(() => null);
+  return found?.map((node) => node.metadata) ?? null;
+}
+
+/** The Node objects with these names, by name; null where they cannot be read. */
+export async function nodeObjects(names) {
+  const labelSelector = names.length > FEW ? "" : `kubernetes.io/hostname in (${names.join(",")})`;
+  const found = names.length ? await clusterList("api/v1/nodes", { labelSelector }).catch(() => null) : [];
+  return found && new Map(found.map((node) => [node.metadata.name, node]));
+}
+
+/** Whether `kubectl herodotus ui` serves these pages, which answers about pods as they are now. Known after an answer. */
+export function servesLive() {
+  return isServedByPlugin;
+}
+
+/** The plugin's document about a pod, with `live`. */
+export function livePod(namespace, name) {
+  return request(new URL(`live/pods/${path(namespace, name)}`, CLUSTER), { method: "GET" });
+}
+
+/** The rows that kubectl prints of a list, as {name, namespace, COLUMN: text}; null where they cannot be read. */
+export async function printedRows(path) {
+  const printed = await clusterObject(path, { limit: LISTED }, TABLE).catch(() => null);
+  if (printed?.kind !== "Table") return null;
+  const heads = printed.columnDefinitions.map((column) => column.name);
+  return printed.rows.map(({ cells, object }) => ({ ...Object.fromEntries(heads.map((head, i) => [head, cells[i]])), name: object.metadata.name, namespace: object.metadata.namespace }));
+}
+
+/** All objects of a list of the API server, page by page; null where it does not serve these pages. */
+async function clusterList(path, query, accept) {
+  const items = [];
+  for (let next = ""; ;) {
+    const page = await clusterObject(path, { limit: LISTED, ...query, continue: next }, accept);
+    if (!page?.items) return null;
+    items.push(...page.items);
+    next = page.metadata?.continue;
+    if (!next) return items;
+  }
+}
+
+/** The items of all pages of a list of the service. */
+export async function everyPage(path, query) {
+  const items = [];
+  for (let next = ""; ;) {
+    const page = await get(path, { limit: LISTED, ...query, continue: next });
+    items.push(...page.items);
+    next = page.metadata.continue;
+    if (!next) return items;
+  }
 }
 
 /** The UIDs of all pods without a node; null where they cannot be read, or are too many for one answer. */
@@ -77,6 +146,7 @@ async function request(url, { headers = {}, ...options } = {}) {
   } catch {
     throw failed(0, "The decisions service does not answer.");
   }
+  isServedByPlugin ||= response.headers.has("Herodotus-Live");
   const text = await response.text().catch(() => "");
   const body = parse(text);
   if (response.ok && body) {

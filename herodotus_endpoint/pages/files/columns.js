@@ -16,6 +16,9 @@ export class Columns {
     this.filters = (told.filters ?? []).filter((filter) => !filter.skipped);
     this.scores = (told.scores ?? []).filter((score) => !score.skipped && score.normalized?.length);
     this.first = this.names.map((_, node) => this.#first(node));
+    this.best = this.rank.indexOf(1);
+    this.second = this.rank.indexOf(2);
+    this.most = this.scores.reduce((most, score) => this.names.reduce((m, _, node) => Math.max(m, Math.abs(this.lead(score, node))), most), 0);
   }
 
   /** Whether a filter looked at the node. */
@@ -37,6 +40,12 @@ export class Columns {
   /** Points of a plugin: the normalized score times its weight. */
   points(score, node) {
     return this.feasible(node) ? score.normalized[node] * (score.weight ?? 1) : null;
+  }
+
+  /** By how many points of a plugin a node is ahead of the best node, and the best node of the next one; negative behind. */
+  lead(score, node) {
+    const other = node === this.best ? this.second : this.best;
+    return other < 0 || !this.feasible(node) ? 0 : this.points(score, node) - this.points(score, other);
   }
 
   total(node) {

@@ -1,9 +1,10 @@
 // One decision: the same answer as the terminal's first, then the evidence: rejected nodes, all nodes × plugins, attempts.
 // Owns: what is asked, the order of the page. Does not own: the answer (`answer`), the table and what it leads to (`sheet`).
 
-import { eviction, fate, suggestions, headline, holders, preemption, stateIsReadBy, stateLine, victimLink } from "./answer.js";
+import { eviction, fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
+import { liveState } from "./livestate.js";
 import { Sheet } from "./sheet.js";
 import { undecided } from "./undecided.js";
 import { ago, count, duration, more, number, signed, state, workloadOf } from "./words.js";
@@ -42,9 +43,9 @@ export async function view(params) {
   const evicting = answer.preemptedBy;
   const mark = evicting && (became || evicting.evicted) ? eviction(evicting) : FATES[became]; // an evaluation alone may err
   return { title: `${namespace}/${pod}`, body: [
-    el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(answer.outcome.state)),
+    el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(mark && evicting?.evicted ? "Evicted" : answer.outcome.state)),
     mark ? el("p", { class: "marks" }, mark) : "",
-    ...explanation(answer, params, { holds: !became, note: became ? "" : stateIsReadBy(`pod ${pod}`, namespace, "What became of the pod after this decision") }),
+    ...explanation(answer, params, { holds: !became, note: became ? "" : liveState(namespace, pod, "What became of the pod after this decision") }),
     attempts(namespace, answer),
     section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),
   ] };
@@ -57,7 +58,7 @@ export function explanation(answer, params, { exists = true, holds = true, note 
   const evictions = preemption(answer, names);
   return [
     exists ? stateLine(answer) : "",
-    ...(exists ? headline(answer, names) : []),
+    ...(exists ? headline(answer, names, !answer.preemptedBy?.evicted) : []),
     note,
     suggestions(answer, names, { commands: exists }),
     exists && holds ? holders(answer) : "",

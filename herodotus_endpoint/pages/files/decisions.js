@@ -19,7 +19,7 @@ export async function view(params) {
     asked.continue ? el("a", { href: query("decisions", { ...asked, continue: "" }) }, "Newest") : null,
     found.next ? el("a", { href: query("decisions", rest), rel: "next" }, "Older") : null);
   const rows = found.items.map(row);
-  const columns = [["Pod"], ["Outcome"], ["Node"], ["Feasible", "number"], ["Attempt", "number"], ["Started"], ["Message"]];
+  const columns = [["Pod"], ["Workload"], ["Outcome"], ["Node"], ["Feasible", "number"], ["Attempt", "number"], ["Started"], ["Message", "oneline"]];
   return { title: "Decisions", body: [el("h1", {}, "Decisions"), filters(asked), first, rows.length ? table("Decisions, newest first", columns, rows) : null, pages].filter(Boolean) };
 }
 
@@ -63,12 +63,13 @@ function row(item) {
   const { pod, snapshot, key, times } = item.spec;
   const { node, message } = item.status;
   return [
-    [podLink(pod.namespace, pod.name, item.metadata.name), pod.owner ? el("span", { class: "under" }, workloadLink(pod.namespace, workloadOf(`${pod.owner.kind}/${pod.owner.name}`, item.metadata.labels))) : null],
+    podLink(pod.namespace, pod.name, item.metadata.name),
+    pod.owner ? workloadLink(pod.namespace, workloadOf(`${pod.owner.kind}/${pod.owner.name}`, item.metadata.labels)) : "–",
     state(item.status.state),
     node ? nodeLink(node) : "–",
     `${number(snapshot.feasible)} of ${number(snapshot.nodes)}`,
     number(key.attempt),
     ago(times.startedAt),
-    el("span", { class: "said" }, message || ""),
+    message ? el("span", { class: "said", title: message }, message) : "",
   ];
 }

@@ -53,11 +53,15 @@ function breakable(text) {
   return text.split(/(?<=[a-z]{4})(?=[A-Z][a-z])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
 }
 
-/** A table that scrolls by itself where it is wider than the page, and is a list of cards on a narrow screen. */
+/**
+ * A table that scrolls by itself where it is wider than the page, and is a list of cards on a narrow screen. A column is
+ * its heading, its kind, and, where it can be sorted, `{sorted, click}`.
+ */
 export function table(caption, columns, rows) {
-  const head = el("tr", { role: "row" }, columns.map(([text, kind]) => el("th", { scope: "col", role: "columnheader", class: kind }, text)));
+  const head = el("tr", { role: "row" }, columns.map(([text, kind, order]) => el("th", { scope: "col", role: "columnheader", class: kind, "aria-sort": order?.sorted }, order ? el("button", { type: "button", click: order.click }, text) : text)));
   const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => el("td", { role: "cell", class: columns[i][1], "data-label": columns[i][0] }, el("div", {}, typeof cell === "string" ? breakable(cell) : cell)))));
-  return el("div", { class: columns.length > 2 ? "wide cards" : "wide", tabindex: "0", role: "region", "aria-label": caption },
+  const sortable = columns.some(([, , order]) => order);
+  return el("div", { class: `wide${columns.length > 2 ? " cards" : ""}${sortable ? " sortable" : ""}`, tabindex: "0", role: "region", "aria-label": caption },
     el("table", { role: "table" }, el("caption", { class: "unseen" }, caption), el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }
 

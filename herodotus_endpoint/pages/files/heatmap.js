@@ -8,7 +8,7 @@ import { number } from "./words.js";
 const ROW = 28; // pixels, as in the style sheet
 const BEYOND = 8; // rows drawn above and below what is in sight
 const HEADS = 2; // rows of headings
-const STEPS = 5; // shades of a score
+const STEPS = 5; // shades of a difference in points
 
 export class HeatMap {
   /** `on`: {sort(key), open(node), pick(node, picked)}. */
@@ -122,7 +122,7 @@ export class HeatMap {
     columns.filters.forEach((filter, position) => put(...said(columns.verdict(filter, node), position === columns.first[node])));
     columns.scores.forEach((score) => {
       const points = columns.points(score, node);
-      put(points === null ? "" : String(points), points === null ? "" : `s${shade(score.normalized[node])}`);
+      put(points === null ? "" : String(points), points === null ? "" : shade(columns.lead(score, node), columns.most));
     });
     return row;
   }
@@ -169,8 +169,9 @@ function said(verdict, first) {
   return ["✗", first ? "reject first" : "reject"];
 }
 
-function shade(normalized) {
-  return Math.max(0, Math.min(STEPS, Math.round((normalized / 100) * STEPS)));
+/** The class of a score: `s1` to `s5` ahead, `b1` to `b5` behind; none where it made no difference. */
+function shade(lead, most) {
+  return lead ? `${lead > 0 ? "s" : "b"}${Math.max(1, Math.round((Math.abs(lead) / most) * STEPS))}` : "";
 }
 
 function spacer(width) {

@@ -2,20 +2,23 @@
 // The whole state of a page is its URL: a link shows another reader the same.
 
 import * as balance from "./balance.js";
+import * as clusterwhatif from "./clusterwhatif.js";
 import * as decision from "./decision.js";
 import * as decisions from "./decisions.js";
 import * as disagreements from "./disagreements.js";
 import { el, field, form, link } from "./dom.js";
+import { listen } from "./keys.js";
 import { Live } from "./live.js";
 import * as node from "./node.js";
 import * as pending from "./pending.js";
 import { offer } from "./pickers.js";
+import * as preemptions from "./preemptions.js";
 import * as summary from "./summary.js";
 import * as whatif from "./whatif.js";
 import * as workload from "./workload.js";
 
-const VIEWS = { summary, decisions, decision, pending, node, workload, balance, whatif, disagreements };
-const UNDER = { decision: "decisions" };
+const VIEWS = { summary, decisions, decision, pending, node, workload, balance, whatif, clusterwhatif, preemptions, disagreements };
+const UNDER = { decision: "decisions", clusterwhatif: "whatif" };
 const HEADINGS = { 0: "No answer", 401: "Not signed in", 403: "No right to see this", 404: "Not found", 503: "No answer" };
 const HINTS = {
   0: "Is it running?  kubectl -n herodotus get pods",
@@ -63,6 +66,7 @@ function failed(failure) {
 
 mark();
 offer(main, params);
+listen(document.getElementById("search"));
 const live = new Live(main, { read: () => chosen.view(params), place, probe: chosen.probe && (() => chosen.probe(params)) });
 live.first().catch(fail).finally(() => {
   main.dataset.ready = name;

@@ -1,40 +1,17 @@
 // A node: how often it was considered, passed, won and lost, and what carries it. Without a name: all nodes.
 
-import { clusterNodes, get, path } from "./api.js";
+import { get, nodeObjects, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, podLink, section, table } from "./dom.js";
+import { all, amount, stateText, taintTexts, ZONE } from "./nodes.js";
 import { bar, columns } from "./plots.js";
-import { ago, byName, count, full, more, number, percent, signed, state, WINDOWS } from "./words.js";
+import { ago, count, full, more, number, percent, signed, state, WINDOWS } from "./words.js";
 
 const DAY = "86400";
-const LISTED = 100;
-const READ = 500; // nodes of a zone
-const ZONE = "topology.kubernetes.io/zone";
 
 export async function view(params) {
   const since = params.get("since") ?? DAY;
   const name = (params.get("name") ?? "").trim();
-  return name ? one(name, since) : all(since, params.get("continue") ?? "", (params.get("zone") ?? "").trim());
-}
-
-/** All nodes page by page, or those of a zone, which is a label that the nodes have now. */
-async function all(since, after, zone) {
-  const [answer, there] = await Promise.all([
-    get("nodehistories", { since, limit: zone ? READ : LISTED, continue: after }),
-    zone ? clusterNodes({ labelSelector: `${ZONE}=${zone}` }) : null,
-  ]);
-  const members = there && new Set(there.map((node) => node.name));
-  const next = answer.metadata.continue;
-  const items = answer.items.filter((node) => !members || members.has(node.metadata.name)).sort((a, b) => byName(a.metadata.name, b.metadata.name));
-  const said = !zone ? "" : members ? `${count(items.length, "node")} in this zone ${items.length === 1 ? "has" : "have"} a history.` : "Zones are labels of the nodes, which cannot be read here: all nodes are listed.";
-  const rows = items.map((node) => [
-    nodeLink(node.metadata.name, { since }),
-    number(node.considered), number(node.evaluated), number(node.feasible), number(node.chosen),
-    [bar(node.evaluated ? node.chosen / node.evaluated : 0), percent(node.evaluated ? node.chosen / node.evaluated : null)],
-  ]);
-  const heads = [["Node"], ["Considered", "number"], ["Evaluated", "number"], ["Feasible", "number"], ["Chosen", "number"], ["Chosen of evaluated", "plotted"]];
-  return { title: "Nodes", body: [el("h1", {}, zone ? [el("span", { class: "kind" }, "Zone "), zone] : "Nodes"), choose("", since), said ? el("p", { class: "answer" }, said) : "",
-    rows.length ? table("Nodes", heads, rows) : el("p", { class: "answer" }, "No node has a history yet."),
-    next ? el("nav", { class: "pages", "aria-label": "More nodes" }, link("node", { since, continue: next, zone }, "More nodes")) : ""] };
+  return name ? one(name, since) : all(params, since);
 }
 
 function choose(name, since) {
@@ -42,13 +19,15 @@ function choose(name, since) {
 }
 
 async function one(name, since) {
-  const [answer, found] = await Promise.all([get(path("nodehistories", name), { since }), clusterNodes({ fieldSelector: `metadata.name=${name}` })]);
-  const zone = found?.find((node) => node.name === name)?.labels?.[ZONE];
+  const [answer, objects] = await Promise.all([get(path("nodehistories", name), { since }), nodeObjects([name])]);
+  const node = objects?.get(name);
+  const zone = node?.metadata.labels?.[ZONE];
   const { won, lost } = answer;
   return { title: `Node ${name}`, body: [
     el("h1", {}, el("span", { class: "kind" }, "Node "), name),
     el("p", { class: "answer" }, headline(answer)),
-    zone ? el("p", {}, "Zone ", link("node", { zone }, zone)) : "",
+    now(node, zone, answer.resources),
+    el("p", {}, link("clusterwhatif", { ask: "drain", nodes: name }, "What if it is drained?"), " · ", link("decisions", { node: name }, "Pods that were placed here")),
     choose(name, since),
     over(answer),
     section("Wins and losses", facts([
@@ -61,6 +40,18 @@ async function one(name, since) {
     section("Workloads placed on this node", workloads(answer)),
     section("Recent decisions", recent(answer)),
   ] };
+}
+
+/** What the node has and is, apart from its history. */
+function now(node, zone, resources) {
+  const taints = node && taintTexts(node);
+  return facts([
+    ["State", node && stateText(node)],
+    ["Zone", zone && link("node", { zone }, zone)],
+    ["Taints", taints?.length ? taints : null],
+    ...["cpu", "memory", "pods"].map((resource) => [resource === "cpu" ? "CPU requested" : resource === "memory" ? "Memory requested" : "Pods", resources && amount(resources, resource)]),
+    ["Kubelet", node?.status?.nodeInfo?.kubeletVersion],
+  ]);
 }
 
 function headline(answer) {

@@ -5,6 +5,7 @@ import { get, path } from "./api.js";
 import { Columns } from "./columns.js";
 import { el, field, nodeLink, section, table } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
+import { remember } from "./list.js";
 import { count, number, signed } from "./words.js";
 
 const SHOWN = [["all", "all nodes"], ["feasible", "those that fit"], ["rejected", "those rejected"]];
@@ -44,7 +45,7 @@ export class Sheet {
   }
 
   #key() {
-    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (bold: first failure), · not evaluated. Points are the normalized score times the weight. Select a node's name for its details, or two checkboxes to compare nodes.");
+    return el("p", { class: "quiet" }, "✓ passed, ✗ rejected (bold: first failure), · not evaluated. Points are the normalized score times the weight; red: behind the best node, blue: ahead of it, and in the best node's row ahead of the next; uncoloured: no difference. Select a node's name for its details, or two checkboxes to compare nodes.");
   }
 
   #narrow(name, value) {
@@ -60,13 +61,8 @@ export class Sheet {
     else [...this.beside.querySelectorAll("tbody button")].find((row) => row.textContent === before)?.focus({ preventScroll: true });
   }
 
-  /** Put something into the URL, or take it out where it is empty. */
   #remember(chosen) {
-    for (const [name, value] of Object.entries(chosen)) {
-      if (value) this.params.set(name, value);
-      else this.params.delete(name);
-    }
-    history.replaceState(null, "", `?${this.params}`);
+    remember(this.params, chosen);
   }
 
   /** Points come with the most first, ranks and names the other way; the same column again turns it round. */

@@ -1,16 +1,14 @@
 // Where pods would go that do not exist: a manifest, or copies of a pod or workload of the cluster. Nothing is created.
 // Owns: the question. Does not own: how an answer about a pod looks (`decision`). A link only fills in the form.
 
-import { clusterObject, path, post } from "./api.js";
+import { clusterObject, path, postUntilDone } from "./api.js";
 import { explanation } from "./decision.js";
-import { el, field, nodeLink, section, table, withNodes } from "./dom.js";
+import { el, field, link, nodeLink, section, table, withNodes } from "./dom.js";
 import { count, number } from "./words.js";
 
 export const live = false;
 
 const MOST_PODS = 100;
-const BUSY_CODE = 429;
-const TRIES = 5;
 const NODES = 20; // named
 const RESOURCES = { // kind, group version, plural
   pod: ["Pod", "v1", "pods"],
@@ -21,51 +19,67 @@ const RESOURCES = { // kind, group version, plural
   job: ["Job", "batch/v1", "jobs"],
   cronjob: ["CronJob", "batch/v1", "cronjobs"],
 };
+const QUESTIONS = [["", "place pods"], ["drain", "drain nodes"], ["cordon", "cordon nodes"], ["uncordon", "uncordon nodes"], ["add", "add nodes"], ["capacity", "how many more fit"], ["consolidate", "empty nodes"]];
 const EXAMPLE = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 3\n  …";
 
 export async function view(params) {
   const given = (name) => (params.get(name) ?? "").trim();
   const workload = given("pod") ? `Pod/${given("pod")}` : given("workload");
-  const result = el("div", { id: "result", "aria-live": "polite" });
-  const button = el("button", { class: "primary" }, "Show where they would go");
   const manifest = el("textarea", { id: "field-manifest", name: "manifest", rows: "12", spellcheck: "false", placeholder: EXAMPLE });
-  const question = el("form", { class: "question", "aria-label": "What if", submit: (event) => {
-    event.preventDefault();
-    ask(new FormData(question), result, button);
-  } },
-  el("div", { class: "filters" },
-    field("namespace", "Namespace", given("namespace"), null, { hint: "the object's", names: "namespaces" }),
-    field("workload", "Pod or workload that exists", workload, null, { hint: "Deployment/web", names: "workloads" }),
-    field("replicas", "Pods", given("replicas"), null, { hint: "the object's", type: "number", min: "1", max: MOST_PODS }),
-    field("node", "Explain one node", given("node"), null, { names: "nodes" }),
-    field("schedulerName", "Scheduler", given("schedulerName"), null, { hint: "the object's", names: "profiles" })),
-  el("div", { class: "field" }, el("label", { for: "field-manifest" }, "or a manifest, YAML or JSON"), manifest),
-  button);
+  const fields = [
+    el("div", { class: "filters" },
+      field("namespace", "Namespace", given("namespace"), null, { hint: "the object's", names: "namespaces" }),
+      field("workload", "Pod or workload that exists", workload, null, { hint: "Deployment/web", names: "workloads" }),
+      field("replicas", "Pods", given("replicas"), null, { hint: "the object's", type: "number", min: "1", max: MOST_PODS }),
+      field("node", "Explain one node", given("node"), null, { names: "nodes" }),
+      field("schedulerName", "Scheduler", given("schedulerName"), null, { hint: "the object's", names: "profiles" })),
+    el("div", { class: "field" }, el("label", { for: "field-manifest" }, "or a manifest, YAML or JSON"), manifest),
+  ];
   return { title: "What if", body: [
     el("h1", {}, "What if"),
+    choices(""),
     el("p", {}, "The scheduler decides the pods on a copy of its present state. Nothing is created, evicted or recorded."),
-    question, result,
+    ...answerTo("What if", fields, "Show where they would go", place),
   ] };
 }
 
-async function ask(given, result, button) {
-  const of = (name) => String(given.get(name) ?? "").trim();
-  button.disabled = true;
-  result.replaceChildren(el("p", { class: "quiet" }, "Waiting for the scheduler …"));
-  try {
-    const spec = { ...await object(of), node: of("node"), schedulerName: of("schedulerName") };
-    if (of("replicas")) spec.replicas = Number(of("replicas"));
-    const namespace = of("namespace") || written(of("manifest")) || "default";
-    const answer = await review(namespace, { apiVersion: "herodotus.dev/v1alpha1", kind: "PlacementReview", spec });
-    result.replaceChildren(...show(answer, of("node")));
-  } catch (failure) {
-    result.replaceChildren(el("div", { role: "alert", class: "failure" }, el("p", {}, failure.message), failure.hint ? el("p", {}, failure.hint) : ""));
-  } finally {
-    button.disabled = false;
-  }
-  const found = result.querySelector("h2, [role=alert]");
-  found?.focus({ preventScroll: true });
-  found?.scrollIntoView({ block: "start" });
+/** The questions, as links. */
+export function choices(current) {
+  return el("nav", { class: "choice", "aria-label": "Questions" }, QUESTIONS.map(([asked, text]) => {
+    const to = asked ? link("clusterwhatif", { ask: asked }, text) : link("whatif", {}, text);
+    if (asked === current) to.setAttribute("aria-current", "true");
+    return to;
+  }));
+}
+
+/** A form and the place of its answer, which `ask` makes from a function that returns the value of a field. */
+export function answerTo(label, fields, verb, ask) {
+  const result = el("div", { id: "result", "aria-live": "polite" });
+  const button = el("button", { class: "primary" }, verb);
+  const question = el("form", { class: "question", "aria-label": label, submit: async (event) => {
+    event.preventDefault();
+    const given = new FormData(question);
+    button.disabled = true;
+    result.replaceChildren(el("p", { class: "quiet" }, "Waiting for the scheduler …"));
+    try {
+      result.replaceChildren(...await ask((name) => String(given.get(name) ?? "").trim()));
+    } catch (failure) {
+      result.replaceChildren(el("div", { role: "alert", class: "failure" }, el("p", {}, failure.message), failure.hint ? el("p", {}, failure.hint) : ""));
+    } finally {
+      button.disabled = false;
+    }
+    const found = result.querySelector("h2, [role=alert]");
+    found?.focus({ preventScroll: true });
+    found?.scrollIntoView({ block: "start" });
+  } }, fields, button);
+  return [question, result];
+}
+
+async function place(of) {
+  const spec = { ...await object(of), node: of("node"), schedulerName: of("schedulerName") };
+  if (of("replicas")) spec.replicas = Number(of("replicas"));
+  const namespace = of("namespace") || written(of("manifest")) || "default";
+  return show(await postUntilDone(path("namespaces", namespace, "placementreviews"), "PlacementReview", spec), of("node"));
 }
 
 /** The object of the question: the manifest, or what the API server has. */
@@ -74,6 +88,11 @@ async function object(of) {
     if (of("workload")) throw new Error("Give either a manifest or the name of an object.");
     return { manifest: of("manifest") };
   }
+  return { object: await readObject(of) };
+}
+
+/** The object that the form names, as the API server has it. */
+export async function readObject(of) {
   const [kind, name] = of("workload").split("/");
   if (!name) throw new Error("Paste a manifest, or name a pod or workload: Deployment/web, Pod/web-0.");
   const resource = RESOURCES[kind.toLowerCase()];
@@ -83,24 +102,12 @@ async function object(of) {
   const found = await clusterObject(`${version.includes("/") ? "apis" : "api"}/${version}/${path("namespaces", namespace, plural, name)}`);
   if (!found) throw Object.assign(new Error("The API server does not serve these pages, so the object cannot be read."), { hint: `Paste its manifest, or: kubectl herodotus whatif ${proper}/${name} -n ${namespace}` });
   const { managedFields: _, annotations: __, ...metadata } = found.metadata;
-  return { object: { ...found, apiVersion: version, kind: proper, metadata, status: undefined } };
+  return { ...found, apiVersion: version, kind: proper, metadata, status: undefined };
 }
 
 /** The namespace in the metadata of a manifest. The service refuses another one than the object's. */
 function written(manifest) {
   return /^\s+"?namespace"?:\s*"?([a-z0-9-]+)/m.exec(manifest)?.[1] ?? /"namespace":\s*"([a-z0-9-]+)"/.exec(manifest)?.[1];
-}
-
-/** Ask, and ask again while the scheduler answers other reviews. */
-async function review(namespace, document) {
-  for (let left = TRIES; ; left -= 1) {
-    try {
-      return await post(path("namespaces", namespace, "placementreviews"), document);
-    } catch (failure) {
-      if (failure.code !== BUSY_CODE || left === 1) throw failure;
-      await new Promise((done) => { setTimeout(done, 1000); });
-    }
-  }
 }
 
 function show(answer, node) {

@@ -4,23 +4,23 @@ import { stateIsReadBy } from "./answer.js";
 import { clusterNodes, get, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes } from "./dom.js";
 import { bar, bars } from "./plots.js";
-import { ago, byName, full, number, percent, state, WINDOWS, workloadOf } from "./words.js";
+import { ago, byName, full, number, percent, state, WINDOWS } from "./words.js";
+import { all } from "./workloads.js";
 
 const DAY = "86400";
 const ZONE = "topology.kubernetes.io/zone";
 const HOSTNAME = "kubernetes.io/hostname";
 const ZONED = 200; // nodes whose zones are read
-const LISTED = 500; // decisions whose workloads are offered
 
 export async function view(params) {
   const namespace = (params.get("namespace") ?? "").trim();
   const workload = (params.get("workload") ?? "").trim();
   const since = params.get("since") ?? DAY;
   const choose = form("workload", "Choose a workload",
-    field("namespace", "Namespace", namespace, null, { names: "namespaces", required: true }),
-    field("workload", "Workload", workload, null, { hint: "Deployment/web", names: "workloads", required: true, pattern: "[^/]+/[^/]+", title: "KIND/NAME, such as Deployment/web" }),
+    field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" }),
+    field("workload", "Workload", workload, null, { hint: "all", names: "workloads", pattern: "[^/]+/[^/]+", title: "KIND/NAME, such as Deployment/web" }),
     field("since", "Time", since, WINDOWS));
-  if (!namespace || !workload) return { title: "Workloads", body: [el("h1", {}, "Workloads"), choose, await known(namespace)] };
+  if (!namespace || !workload) return { title: "Workloads", body: [el("h1", {}, "Workloads"), choose, ...await all(params, namespace, since)] };
   const [kind, name] = split(workload);
   const answer = await get(path("namespaces", namespace, "workloadplacements", `${kind.toLowerCase()}.${name}`), { since });
   const zones = await zonesOf(answer.nodes);
@@ -43,20 +43,6 @@ export async function view(params) {
 function split(workload) {
   const [kind, name] = workload.split("/");
   return name ? [kind, name] : ["deployment", kind];
-}
-
-/** The workloads of the newest decisions, to choose from. */
-async function known(namespace) {
-  const answer = await get(namespace ? path("namespaces", namespace, "decisions") : "decisions", { limit: LISTED });
-  const found = new Map();
-  for (const { spec: { pod }, metadata } of answer.items) {
-    if (!pod.owner) continue;
-    const workload = workloadOf(`${pod.owner.kind}/${pod.owner.name}`, metadata.labels);
-    const key = `${pod.namespace}/${workload}`;
-    found.set(key, { namespace: pod.namespace, workload, decisions: (found.get(key)?.decisions ?? 0) + 1 });
-  }
-  const rows = [...found].sort(([a], [b]) => byName(a, b)).map(([, one]) => [namespaceLink(one.namespace), link("workload", { namespace: one.namespace, workload: one.workload }, one.workload), number(one.decisions)]);
-  return rows.length ? table("Workloads of the newest decisions", [["Namespace"], ["Workload"], ["Decisions", "number"]], rows) : el("p", { class: "answer" }, "No decision about a workload's pod is stored.");
 }
 
 function waiting(namespace, pods) {

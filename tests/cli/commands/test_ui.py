@@ -105,6 +105,31 @@ def test_forwards_requests_without_token_and_with_few_headers(
     assert headers["Host"] == "localhost"
 
 
+def test_answers_about_a_pod_only_with_the_token(
+    proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]]
+) -> None:
+    assert ask(proxy, f"/{proxy.token}{API}/decisions").headers["Herodotus-Live"] is None
+    asked: list[tuple[str, str]] = []
+
+    def explain_pod(namespace: str, name: str) -> tuple[int, dict[str, Any]]:
+        asked.append((namespace, name))
+        return 200, {"live": {}}
+
+    proxy.explain_pod = explain_pod
+    answer = ask(proxy, f"/{proxy.token}/live/pods/shop/web-0")
+    assert (answer.status, answer.headers["Content-Type"], asked) == (200, "application/json", [("shop", "web-0")])
+    assert ask(proxy, f"/{proxy.token}{API}/decisions").headers["Herodotus-Live"] == "pods"
+    for path, more in (
+        ("/wrong/live/pods/shop/web-0", {}),
+        (f"/{proxy.token}/live/pods/shop/web-0", {"host": "evil.test"}),
+        (f"/{proxy.token}/live/pods/shop/-o", {}),
+        (f"/{proxy.token}/live/pods/shop/a/b", {}),
+        (f"/{proxy.token}/live/pods/shop/web-0", {"method": "HEAD"}),
+    ):
+        assert ask(proxy, path, **more).status == 404
+    assert (len(asked), len(forwarded)) == (1, 2)
+
+
 def test_ends_a_response_of_unknown_length_by_closing_the_connection(proxy: LoopbackProxy) -> None:
     answer = ask(proxy, f"/{proxy.token}{API}/streamed")
     assert (answer.status, answer.headers["Connection"], answer.headers["Content-Length"]) == (200, "close", None)

@@ -18,6 +18,8 @@ RIGHTS = {
     "listIncarnations": "list incarnations",
     "listPendingPods": "list pendingpods",
     "listAllPendingPods": "list pendingpods",
+    "listWorkloadPlacements": "list workloadplacements",
+    "listAllWorkloadPlacements": "list workloadplacements",
     "getWorkloadPlacement": "get workloadplacements/workload",
     "getPodGroupPlacement": "get podgroupplacements/podgroup",
     "listBalances": "list balances, if labelSelector: get decisions",  # a selector may select a single pod

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_LISTS = ("/api/v1/pods", "/api/v1/nodes")
+_APPS = tuple(f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets"))
+_LISTS = ("/api/v1/pods", "/api/v1/nodes", *_APPS)
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -54,19 +55,20 @@ class StubApiServer:
     """The API server around the decisions service: objects by path, of which lists ignore their selectors.
 
     Without `objects`, lists are empty and nothing else exists. A path in `forbidden` is answered with 403. With `away`,
-    no API server is there.
+    no API server is there. With `live`, it is `kubectl herodotus ui`, which answers about pods as they are now.
     """
 
     objects: dict[str, Any] = field(default_factory=dict)
     forbidden: set[str] = field(default_factory=set)
     away: bool = False
+    live: bool = False
     asked: list[str] = field(default_factory=list)
 
     def __call__(self, environ: dict[str, Any], start: Any) -> list[bytes]:
         path = environ["PATH_INFO"]
         self.asked.append(f"{path}?{environ['QUERY_STRING']}")
         code, body = self._answer(path)
-        start(code, [("Content-Type", "application/json")])
+        start(code, [("Content-Type", "application/json"), *[("Herodotus-Live", "pods")] * self.live])
         return [json.dumps(body).encode()]
 
     def _answer(self, path: str) -> tuple[str, Any]:
@@ -123,7 +125,7 @@ class Pages:
         """What it asked neither of the service nor of the API server as far as `kubectl herodotus ui` forwards it."""
         ours = tuple(f"{root}/" for root in self.roots)
         origins = {f"{part.scheme}://{part.netloc}" for part in map(urlsplit, self.roots)}
-        read = re.compile(api_paths.PAGES_READ)
+        read = re.compile(f"{api_paths.PAGES_READ}|/live/pods/[^/]+/[^/]+")
         elsewhere = {url for url in self.asked if not url.startswith(ours)}
         return {url for url in elsewhere if not (url.startswith(tuple(origins)) and read.fullmatch(urlsplit(url).path))}
 

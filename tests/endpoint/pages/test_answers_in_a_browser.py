@@ -254,6 +254,44 @@ def test_evicted_pod_names_its_preemptor(scene: Scene) -> None:
     page.wait_for_url(f"**name={preemptor.id}*")
 
 
+def test_state_of_the_pod_now_is_that_of_the_plugin(browser: Browser, tmp_path: Path) -> None:
+    cause = {
+        "code": "image-pull",
+        "text": "container app: registry.example/web:1.9 not found",
+        "object": None,
+        "source": "status.containerStatuses",
+        "at": None,
+        "remedies": [{"text": "set an image that exists", "command": "kubectl -n shop set image pod/web-0 app=…"}],
+    }
+    state = {
+        "code": "pod-not-running",
+        "headline": "Scheduled; the kubelet waits for an image",
+        "actor": "kubelet",
+        "causes": [cause],
+        "timeline": [{"at": "2026-03-01T12:00:00Z", "source": "Event Pulling", "text": "pulling image"}],
+        "unread": ["Event"],
+    }
+    live = {"source": "kube-apiserver", "at": "2026-03-01T12:00:00Z", "fate": "exists", "state": state}
+    pod = a_pod("web-0", namespace="shop")
+    documents = {"/api/v1/namespaces/shop/pods/web-0": pod, "/live/pods/shop/web-0": {"live": live}}
+    with a_scene(browser, tmp_path, StubApiServer(documents, live=True)) as scene:
+        scene.store(a_decision(pod="web-0", nodes=NODES, uid=pod["metadata"]["uid"]))
+        page = scene.open("view=decision&namespace=shop&name=web-0")
+        panel = page.get_by_label("State now")
+        panel.wait_for()
+        assert panel.locator(".answer").inner_text() == "✗ Scheduled; the kubelet waits for an image"
+        assert "image-pull, from status.containerStatuses" in panel.get_by_label("Causes").inner_text()
+        assert "FIX" in panel.inner_text()
+        assert "set an image that exists (not checked)" in panel.inner_text()
+        assert panel.locator("pre").inner_text() == "kubectl -n shop set image pod/web-0 app=…"
+        assert "a cause may be missing: Event." in panel.inner_text()
+        assert [row[1:] for row in texts(page, "Timeline, oldest first")] == [["Event Pulling", "pulling image"]]
+        assert page.get_by_text("kubectl herodotus pod web-0").count() == 0
+        panel.get_by_role("button", name="Read again").press("Enter")
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.activeElement.textContent") == "Read again"
+
+
 UNDECIDED = "/api/v1/namespaces/shop/pods/held"
 SCHEDULED = {"conditions": [{"type": "PodScheduled"}]}
 

@@ -38,6 +38,10 @@ VIEWS = (
     "view=workload",
     "view=workload&namespace=shop&workload=ReplicaSet/checkout-7d9f",
     "view=whatif",
+    "view=clusterwhatif",
+    "view=clusterwhatif&ask=add",
+    "view=clusterwhatif&ask=capacity",
+    "view=preemptions",
     "view=balance",
 )
 OTHERS_VIEWS = ("view=disagreements", TOGETHER)

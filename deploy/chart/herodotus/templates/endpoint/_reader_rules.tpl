@@ -5,11 +5,14 @@ HERODOTUS_REGENERATE=1 python -m pytest tests/deploy/test_aggregated_api.py writ
   resources: [decisions]
   verbs: [get, list, watch]
 - apiGroups: [herodotus.dev]
-  resources: [podexplanations, podhistories, podcomparisons, nodecomparisons, workloadplacements, podgroupplacements]
+  resources: [podexplanations, podhistories, podcomparisons, nodecomparisons, podgroupplacements]
   verbs: [get]
 - apiGroups: [herodotus.dev]
   resources: [pendingpods, agreements, preemptions]
   verbs: [list]
+- apiGroups: [herodotus.dev]
+  resources: [workloadplacements]
+  verbs: [get, list]
 {{- end }}
 {{- define "herodotus.readers.whatif" -}}
 - apiGroups: [herodotus.dev]

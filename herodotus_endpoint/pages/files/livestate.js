@@ -1,0 +1,41 @@
+// The state that a pod is in now, as the plugin says it: `kubectl herodotus ui` gives its document to these pages.
+// Owns: the place of its parts. Does not own: states, causes and remedies, which are those of the document's `live`.
+
+import { livePod, servesLive } from "./api.js";
+import { commandOf, stateIsReadBy } from "./answer.js";
+import { el, section, table } from "./dom.js";
+import { ago } from "./words.js";
+
+/** The state with its causes, fixes and timeline, filled in when it is read; elsewhere the command that reads it. */
+export function liveState(namespace, name, what) {
+  const fallback = stateIsReadBy(`pod ${name}`, namespace, what);
+  if (!servesLive()) return fallback;
+  const place = el("div", { class: "livestate-of-pod", "aria-live": "polite" }, el("p", { class: "quiet" }, "Reading the state of the pod …"));
+  const read = () => livePod(namespace, name).then(({ live }) => {
+    const isFocused = place.contains(document.activeElement);
+    place.replaceChildren(...(live?.state ? show(live, read) : [fallback]));
+    if (isFocused) place.querySelector("section > p button")?.focus({ preventScroll: true });
+  })
+    .catch((failure) => place.replaceChildren(el("p", { class: "quiet" }, `The state of the pod was not read: ${failure.message}.`)));
+  read();
+  return place;
+}
+
+function show({ state, at }, read) {
+  const good = state.actor === null;
+  const remedies = state.causes.flatMap((cause) => cause.remedies);
+  const timeline = (state.timeline ?? []).map((one) => [ago(one.at), one.source, one.text]);
+  return [
+    el("section", { class: "panel", "aria-label": "State now" },
+      el("p", { class: `answer ${good ? "good" : "bad"}` }, el("span", { "aria-hidden": "true" }, good ? "✓ " : "✗ "), state.headline),
+      state.actor ? el("p", {}, "Who has to act: ", el("b", {}, state.actor)) : null,
+      state.causes.length ? el("ul", { "aria-label": "Causes" }, state.causes.map((cause) => el("li", {}, cause.text, el("span", { class: "quiet" }, ` ${cause.code}, from ${cause.source}`), cause.inspect ? [" · ", el("code", {}, cause.inspect)] : null))) : null,
+      remedies.map((one, i) => [
+        el("p", {}, el("b", { class: "label" }, i ? "or" : "FIX"), one.text, one.checked ? "" : " (not checked)"),
+        one.command ? commandOf(one.text, one.command) : null,
+      ]),
+      state.unread.length ? el("p", { class: "missing" }, `Not read, so a cause may be missing: ${state.unread.join(", ")}.`) : null,
+      el("p", { class: "quiet" }, "Read from the API server ", ago(at), " ", el("button", { type: "button", click: read }, "Read again"))),
+    timeline.length ? section("Timeline", table("Timeline, oldest first", [["When"], ["Source"], ["What", "long"]], timeline)) : "",
+  ].filter(Boolean);
+}
