@@ -18,7 +18,7 @@ from herodotus_cli.output_formats import is_document
 from herodotus_client import api_paths
 
 
-@click.command(short_help="List pods that were evicted to make room, and for which pods.")
+@options.command(short_help="List pods that were evicted to make room, and for which pods.")
 @options.namespaces_options
 @options.since_option
 @options.watch_option
