@@ -76,8 +76,13 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
         amounts = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
         age = format_age_or_time(side["attempt"]["startedAt"], view)
         tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
-        rows.append((side["name"], side["node"] or "–", side["state"], age, tried, fits, amounts))
+        rows.append((_name(side, sides), side["node"] or "–", side["state"], age, tried, fits, amounts))
     return build_table(header, rows, right=(4, 5))
+
+
+def _name(side: Json, sides: Sequence[Json]) -> str:
+    """Return the name of a pod, with its namespace if the pods are in two."""
+    return str(side["name"]) if len({s["namespace"] for s in sides}) == 1 else f"{side['namespace']}/{side['name']}"
 
 
 def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
@@ -102,7 +107,7 @@ def _label_first(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
 def _nodes_table(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
     """Return a table with one row per node and its result for each of the two pods."""
     lines = [[row["node"], *(_node_result(of) for of in row["pods"])] for row in rows]
-    return build_table(("NODE", *(f"FOR {side['name']}" for side in sides)), lines)
+    return build_table(("NODE", *(f"FOR {_name(side, sides)}" for side in sides)), lines)
 
 
 def _node_result(of: Json) -> str:
