@@ -78,7 +78,7 @@ class PodArguments(NamedTuple):
     timeline: bool = False
 
 
-@click.command(short_help="Explain why a pod is on its node, or Pending.")
+@options.command(short_help="Explain why a pod is on its node, waits, or does not run.")
 @click.argument("name", metavar="[POD]", required=False, shell_complete=completion_values.pods)
 @options.namespaces_options
 @options.selector_option
@@ -136,8 +136,10 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
     narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
     if ctx.params["history"] and (full or any(narrowed)):
         raise click.UsageError("--attempts excludes other selections: leave out --attempt, --all, --node and --full")
-    if ctx.params["timeline"] and (ctx.params["history"] or ctx.params["node_groups"] or full or any(narrowed)):
-        raise click.UsageError("--timeline excludes --attempt, --attempts, --all, --node, --node-groups and --full")
+    if ctx.params["timeline"] and (
+        ctx.params["history"] or ctx.params["node_groups"] or full or ctx.params["attempt"] or ctx.params["node"]
+    ):
+        raise click.UsageError("--timeline excludes --attempt, --attempts, --node, --node-groups and --full")
     has_shapes = bool(ctx.params["shapes_file"] or ctx.params["label_keys"])
     if ctx.params["node_groups"] and (ctx.params["history"] or full or any(narrowed)):
         raise click.UsageError("--node-groups excludes --attempt, --attempts, --all, --node and --full")
@@ -288,7 +290,7 @@ def _read_live(
             )
             reports = _read_reports(lookup.pod, objects)
             place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
-    if arguments.timeline and state is None:
+    if arguments.timeline and not arguments.every_node and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
         groups = _ask_about_groups(answer, arguments, connection, output, environment)

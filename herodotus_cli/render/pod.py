@@ -62,7 +62,7 @@ def build_screen(
         return join_sections([[*head, *_headline(answer, view), *fixes], *live, *evidence, hints])
     first: list[list[Block]] = [[*head, *pod_state.build_blocks(now, view)], pod_state.build_timeline(now, view)]
     decided = _headline(answer, view, is_first=False)
-    if "timeline" in now:
+    if "timeline" in now and not every_node:
         return join_sections(first)
     if now["code"] in _WITHOUT_NODE:
         # a change for the scheduler's sake helps a pod that waits for something else as little as it helps others
