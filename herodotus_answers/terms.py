@@ -70,7 +70,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "CHOSEN": "Times that the node was chosen.",
     "CHOSEN FOR": "Workloads for whose pods the node was chosen.",
     "CPU REQUESTS": "Sum of the CPU requests of the node's pods.",
-    "CPU REQUESTED": "Sum of the CPU requests of the node's pods, of what it has for pods.",
+    "CPU": "Sum of the CPU requests of the node's pods, of what it has for pods.",
     "DECIDED BY": "Score plugin that made most of the lead of the chosen node over the second best; tie: none, and a"
     " node was drawn at random.",
     "DIFFERENCE": "Points of the first node minus those of the second.",

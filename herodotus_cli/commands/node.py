@@ -6,7 +6,7 @@ Owns: its options and its requests. Does not own: the screen.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -16,6 +16,9 @@ from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
+
+if TYPE_CHECKING:
+    from herodotus_answers.node_list import NodeSummary
 
 SORT_FIELDS = ("name", "requests", "pods", "zone")
 
@@ -124,6 +127,21 @@ def _once(
         )
     except ServerError as e:
         raise e.with_hints(not_found.node_hints(e)) from None
+    if present := _read_present(arguments.name, connection, environment):
+        answer["present"] = present
     from herodotus_cli.render import node as node_screen
 
     environment.print_answer(answer, output, lambda view: node_screen.build_screen(answer, view))
+
+
+def _read_present(name: str, connection: ConnectionSettings, environment: Environment) -> NodeSummary | None:
+    """Return the node as the API server has it now; None if it cannot be read."""
+    from herodotus_answers.node_list import build_node_list
+    from herodotus_cli.transport import open_objects
+
+    objects = open_objects(connection, environment.environ)
+    node = objects.get("Node", name).object
+    if node is None:
+        return None
+    pods = objects.list_objects("Pod", fields=f"spec.nodeName={name}")
+    return build_node_list([node], pods.items if pods.is_complete and not pods.missing else None)["items"][0]

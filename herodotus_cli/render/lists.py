@@ -129,6 +129,6 @@ def build_nodes(answer: NodeSummaryList, view: ViewOptions) -> list[Block]:
         bad = "bad" if not node["ready"] or node["cordoned"] else ""
         name = Cell(node["metadata"]["name"], bad)
         rows.append([name, node["zone"] or "–", pods, cpu, memory, share, ", ".join(signs) or "–"])
-    header = ("NODE", "ZONE", "PODS", "CPU REQUESTED", "MEMORY", "FULL", "TAINTS, STATE, DEVICES")
+    header = ("NODE", "ZONE", "PODS", "CPU", "MEMORY", "FULL", "STATE")
     hints: list[Block] = [TextLine("more: kubectl herodotus node NODE (why it gets pods, or none)", "dim")]
     return join_sections([[build_table(header, rows, right=(2, 5))], [] if view.piped else hints])

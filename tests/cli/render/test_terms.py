@@ -136,7 +136,6 @@ PLAIN_PHRASES = frozenset(
         "REJECTED FOR",
         "SHORT OF",
         "STATUS AFTERWARDS",
-        "TAINTS, STATE, DEVICES",
         "WENT TO",
         "WHAT CHANGED IN",
         "WHAT IT DOES",
