@@ -62,7 +62,7 @@ class OrderedGroup(click.Group):
                 formatter.write_dl([(name, load_command(name).get_short_help_str(100)) for name in commands])
         others = [f"{name} ({words})" if words else name for name, words in OTHERS.items()]
         formatter.write_text(f"Others: {', '.join(others)}")
-        formatter.write_text(f"Arguments, options and examples: {PROG} COMMAND --help")
+        formatter.write_text(f"Usage: {PROG} COMMAND [ARGUMENTS] [OPTIONS]; each has --help")
 
 
 def _find_meant(word: str) -> list[str]:

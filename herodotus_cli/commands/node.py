@@ -30,7 +30,7 @@ class NodeArguments(NamedTuple):
     since_s: float
 
 
-@options.command(short_help="List nodes with requests and taints; why one gets pods, or none.")
+@options.command(short_help="List nodes with requests and taints; why one gets pods.")
 @click.argument("name", metavar="[NODE]", required=False, shell_complete=completion_values.nodes)
 @click.option(
     "--since",

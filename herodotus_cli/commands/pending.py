@@ -81,7 +81,7 @@ class SortField(click.ParamType[str]):
         return [CompletionItem(word) for word in SORT_FIELDS if word.startswith(incomplete)]
 
 
-@options.command(short_help="List pods that wait, by reason, with a fix, and when each is retried.")
+@options.command(short_help="List pods that wait, by reason, with a fix and the next try.")
 @options.namespaces_options
 @options.selector_option
 @click.option(
