@@ -13,6 +13,7 @@ from typing import Any, Final
 Json = dict[str, Any]
 NONE: Final = "none"
 _OF_ONE_POD: Final = ("-hash", "/pod-name", "/pod-index")  # labels that controllers set
+_OWN_LABELS: Final = "none but the labels that tell the pods of a workload apart"
 _MAX_TEXT: Final = 160  # two lines of a terminal
 _ADDED_BY_ADMISSION: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -26,7 +27,7 @@ def add_spec_differences(comparison: Json, pods: Sequence[Json]) -> Json:
     earlier, later = sorted(
         zip(comparison["pods"], pods, strict=True), key=lambda side: side[0]["attempt"]["startedAt"]
     )
-    texts = compare_specs(earlier[1], later[1])
+    texts = compare_specs(earlier[1], later[1]) or [_OWN_LABELS] * _differ_in_own_labels(pods)
     if not texts:
         return comparison
     others = [change for change in differences["changes"] if change["what"] != "pod"]
@@ -50,6 +51,14 @@ def compare_specs(before: Json, after: Json) -> list[str]:
         for key in keys
         if not key.endswith(_OF_ONE_POD)
     ]
+
+
+def _differ_in_own_labels(pods: Sequence[Json]) -> bool:
+    """Return whether two pods differ in a label that their controller gives each pod."""
+    one, other = (
+        {k: v for k, v in (pod["metadata"].get("labels") or {}).items() if k.endswith(_OF_ONE_POD)} for pod in pods
+    )
+    return one != other
 
 
 def _shorten(text: str) -> str:

@@ -121,6 +121,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "TRIED": "Time since the last attempt.",
     "UNREAD": "Objects that you may not read, or that could not be read.",
     "VERDICT": "Whether the filter passes the node.",
+    "VERDICTS DIFFER": "Nodes that fit one of the two pods only, with the filter that rejects the other.",
     "VICTIM": "Pod that was evicted for one of higher priority.",
     "WEIGHT": "Factor of a plugin's score, from the scheduler's configuration.",
     "WHAT CHANGED": "What differs between two attempts: pods, nodes, verdicts, free amounts.",

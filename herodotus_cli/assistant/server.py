@@ -65,7 +65,11 @@ class Assistant:
         try:
             jsonschema.validate(arguments, tool.input_schema)
             with _manifest_in_file(arguments) as given:
-                form = "brief" if "brief" in tool.properties and given.get("brief", True) else "json"
+                form = (
+                    "brief"
+                    if "brief" in tool.properties and given.get("brief", not given.get("every_node"))
+                    else "json"
+                )
                 line = tool.command_line(given, [f"--output={form}", *self._connection(tool)])
                 code, text, messages = self._run(line)
         except jsonschema.ValidationError as e:
