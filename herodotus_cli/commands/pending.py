@@ -144,13 +144,13 @@ def _once(
             live = _read_live(answer, query, every, connection, environment)
             if live is not None:
                 answer["live"] = live
-    if output.format in SCREEN_FORMATS:
-        _add_fixes(answer, connection, output, environment)
     shown = answer
     if "live" in answer and not shows_whole_document(output.format):
         from herodotus_answers.pending import apply_live
 
         shown = apply_live(answer)
+    if output.format in SCREEN_FORMATS and shown.get("source") != "conditions":
+        _add_fixes(shown, connection, output, environment)
     if arguments.sort_field:
         shown = shown | {"pods": sort_pods(shown["pods"], arguments.sort_field)}
     if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
