@@ -96,8 +96,8 @@ class ComparedPod(TypedDict):
 PodDifferences = TypedDict(
     "PodDifferences",
     {
-        "from": Annotated[str, "Name of the pod with the earlier attempt."],
-        "to": Annotated[str, "Name of the pod with the later attempt."],
+        "from": Annotated[str, "Name of the pod with the earlier attempt; NAMESPACE/NAME if the namespaces differ."],
+        "to": Annotated[str, "Name of the pod with the later attempt; NAMESPACE/NAME if the namespaces differ."],
         "changes": Annotated[list[Difference], "Changes from the earlier to the later attempt."],
     },
 )
@@ -185,8 +185,8 @@ def build_pod_comparison(pods: Sequence[RecordedDecision]) -> PodComparison:
         "secondsApart": (later.decision.times.started_us - earlier.decision.times.started_us) / 1e6,
         "pods": [_pod(pod) for pod in pods],
         "differences": {
-            "from": earlier.decision.pod.name,
-            "to": later.decision.pod.name,
+            "from": _name(earlier, earlier, later),
+            "to": _name(later, earlier, later),
             "changes": compare_decisions(earlier, later),
         },
         "nodes": [{"node": node, "pods": [_node_result(pod, node) for pod in pods]} for node in _select_nodes(pods)],
@@ -210,7 +210,7 @@ def _headline_of_nodes(recorded: RecordedDecision, a: int, b: int) -> str:
 
 def _headline_of_pods(earlier: RecordedDecision, later: RecordedDecision) -> str:
     before, after = _chosen_node(earlier), _chosen_node(later)
-    names = earlier.decision.pod.name, later.decision.pod.name
+    names = [_name(recorded, earlier, later) for recorded in (earlier, later)]
     if before is None and after is None:
         return f"Neither is placed. {names[0]}: {format_headline(earlier.decision, earlier.table)}"
     if before == after:
@@ -219,6 +219,13 @@ def _headline_of_pods(earlier: RecordedDecision, later: RecordedDecision) -> str
     if before is None:
         return f"{headline_text} {_explain_other_node(earlier, str(after))}"
     return f"{headline_text} {_explain_other_node(later, before)}"
+
+
+def _name(recorded: RecordedDecision, *compared: RecordedDecision) -> str:
+    """Return the name of a pod, with its namespace if the compared pods are in two namespaces."""
+    pod = recorded.decision.pod
+    is_one = len({each.decision.pod.namespace for each in compared}) == 1
+    return pod.name if is_one else f"{pod.namespace}/{pod.name}"
 
 
 def _chosen_node(recorded: RecordedDecision) -> str | None:

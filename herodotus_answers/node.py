@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.explain import compute_margin, derive_state, weigh_scores
+from herodotus_answers.node_list import NodeSummary
 from herodotus_answers.node_results import list_rejections, pluralize
 from herodotus_answers.workload import PlacementCount, WorkloadOnNode, list_top_workloads
 from herodotus_record import reasons
@@ -244,6 +245,7 @@ class NodeHistory(Document, CountedDecisions):
         Annotated[str, "`evaluated` if the answer is an evaluation of the present cluster, which local mode makes."]
     ]
     headline: Annotated[str, "The history in one sentence."]
+    present: NotRequired[Annotated[NodeSummary, "The node as the API server has it now, which the plugin reads."]]
     window: Annotated[TimeWindow, "Time window in which decisions are counted."]
     resources: NotRequired[
         Annotated[NodeResources, "What pods request on it, as the newest decision saw it; absent if that did not."]

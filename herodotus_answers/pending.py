@@ -78,6 +78,15 @@ class ListedPendingPod(TypedDict):
     restrictedTo: NotRequired[Annotated[list[str], "The only nodes that the pod may use, if there are few of them."]]
 
 
+class GroupFix(TypedDict):
+    """The best change known after which the first pod of a group would fit."""
+
+    pod: Annotated[str, "The pod as NAMESPACE/NAME."]
+    text: Annotated[str, "The change as a sentence."]
+    command: Annotated[str | None, "Shell command that makes it; null if none is known."]
+    checked: Annotated[bool, "Whether the pod with the change passed all filters on the snapshot of the attempt."]
+
+
 class PendingGroup(TypedDict):
     """Pending pods of one PodGroup, or with one reason."""
 
@@ -89,6 +98,7 @@ class PendingGroup(TypedDict):
     oldestAt: Annotated[str | None, "Time at which the oldest of the pods was created; null if it is not known."]
     pods: Annotated[list[str], "The oldest of the pods as NAMESPACE/NAME."]
     podsOmitted: Annotated[int, "Number of pods that are not listed in `pods`."]
+    fix: NotRequired[Annotated[GroupFix | None, "Fix for the first pod, which the plugin asks for; null if none."]]
 
 
 class PendingPods(Document):

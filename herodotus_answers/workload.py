@@ -333,13 +333,14 @@ def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapp
         return f"No pod of {workload} was placed.{pending}"
     most = max(on.values())
     busiest = sorted((node for node, n in on.items() if n == most), key=natural_sort_key)
-    distribution = f"{pluralize(len(placed), 'pod')} went to {len(on)} of {pluralize(nodes_total, 'node')}"
+    where = f"{len(on)} of {pluralize(nodes_total, 'node')}"
+    distribution = f"{pluralize(len(placed), 'pod')} went to {f'{busiest[0]}, {where}' if len(on) == 1 else where}"
     spread = f", {most} to each" if len(busiest) == len(on) else f", at most {most} to one ({', '.join(busiest[:3])})"
     decided = count_by_factor(placed)
     total = sum(decided.values())
     first = next(iter(decided.items()), None)
     reason = f" {_decided(*first)} {first[1]} of {total}." if first else ""
-    return f"{distribution}{spread if len(placed) > 1 else ''}.{reason}{pending}"
+    return f"{distribution}{spread if len(on) > 1 else ''}.{reason}{pending}"
 
 
 def _present_headline(placed: Sequence[Placement], waiting: int, nodes_total: int) -> str:

@@ -19,7 +19,7 @@ from io import StringIO
 import click
 
 from herodotus_cli import options, transport
-from herodotus_cli.commands import ALIASES, COMMANDS, load_command
+from herodotus_cli.commands import ACTION_NAMES, ALIASES, COMMANDS, GROUPS, OTHERS, SEE_INSTEAD, load_command
 from herodotus_cli.environment import Environment, process_environment
 from herodotus_cli.errors import INTERRUPTED, CliError, print_to_stderr
 
@@ -49,24 +49,36 @@ class OrderedGroup(click.Group):
             return super().resolve_command(ctx, args)
         if word in ALIASES:
             return super().resolve_command(ctx, [ALIASES[word], *args[1:]])
-        from difflib import get_close_matches  # here, because only this failure needs it
-
-        meant = get_close_matches(word, COMMANDS, n=2)
+        meant = _find_meant(word)
         hint = f" Did you mean {' or '.join(meant)}?" if meant else ""
         raise click.UsageError(f'unknown command "{word}" for "{PROG}".{hint}', ctx)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups of commands. The options that all have are described by the command `options`."""
+        formatter.write(f"{self.help}\n")
+        for title, commands in GROUPS.items():
+            formatter.write(f"{title}:\n")
+            with formatter.indentation():
+                formatter.write_dl([(name, load_command(name).get_short_help_str(100)) for name in commands])
+        others = [f"{name} ({words})" if words else name for name, words in OTHERS.items()]
+        formatter.write_text(f"Others: {', '.join(others)}")
+        formatter.write_text(f"Usage: {PROG} COMMAND [ARGUMENTS] [OPTIONS]; each has --help")
+
+
+def _find_meant(word: str) -> list[str]:
+    """Return the commands that the user may have meant by a word that is none."""
+    from difflib import get_close_matches  # here, because only this failure needs it
+
+    known = {name: name for name in COMMANDS} | {name: f"whatif {name}" for name in ACTION_NAMES} | SEE_INSTEAD
+    names = [word] if word in known else get_close_matches(word, known, n=2)
+    return list(dict.fromkeys(known[name] for name in names))
 
 
 @click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @options.namespace_option
 @options.connection_options
 def cli(**_options: object) -> None:
-    """Explain scheduling: why a pod is on its node, why it is Pending, how often a node is chosen.
-
-    The answers come from the decisions service, which records every scheduling decision. It is reached through the API
-    server with your kubeconfig, or directly with --endpoint.
-
-    Exit codes: 0 answered; 1 not found, forbidden, not reachable, or another error; 2 wrong usage; 130 interrupted.
-    """
+    """Explain why a pod is on its node or waits, and what would change it."""
 
 
 def run_process(arguments: Sequence[str]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from herodotus_cli import option_values
+from herodotus_cli.commands import ACTION_NAMES
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import environment_of
 from herodotus_cli.errors import CliError
@@ -29,11 +30,16 @@ _SHORT_KINDS = {"StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Jo
 
 
 def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
-    """Return completions of `word`: the pods in the namespace that have the newest decisions."""
+    """Return completions of `word`: the pods in the namespace that have the newest decisions.
+
+    After `NAMESPACE/` they are those of that namespace, with the namespace.
+    """
     if ctx.command.name == "compare" and not ctx.params.get("names") and "pod".startswith(word):
         return ["pod"]
     prefix = next((p for p in ("pod/", "pods/", "po/") if word.startswith(p)), "")
-    return _matching(word, (f"{prefix}{d['spec']['pod']['name']}" for d in _decisions(ctx)))
+    namespace = word.partition("/")[0] if "/" in word and not prefix else ""
+    prefix = f"{namespace}/" if namespace else prefix
+    return _matching(word, (f"{prefix}{d['spec']['pod']['name']}" for d in _decisions(ctx, namespace)))
 
 
 def pod_groups(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
@@ -60,11 +66,12 @@ def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> lis
 def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word` for the object of `whatif`: `pod`, names of pods, and workloads as KIND/NAME.
 
-    After the word `pod`, only pods are offered.
+    Actions, such as `drain`, come first. After the word `pod`, only pods are offered.
     """
     if ctx.params.get("words"):
         return pods(ctx, parameter, word)
-    return _matching(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
+    objects = _matching(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
+    return [*(action for action in ACTION_NAMES if action.startswith(word)), *objects]
 
 
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
@@ -94,9 +101,11 @@ def clusters(ctx: click.Context, _parameter: click.Parameter, word: str) -> list
     return _matching(word, (item["displayName"] or item["metadata"]["name"] for item in items))
 
 
-def _decisions(ctx: click.Context) -> list[Json]:
+def _decisions(ctx: click.Context, given: str = "") -> list[Json]:
+    """Return the newest decisions in the namespace `given`, or if it is empty in that of -n or of the context."""
+
     def fetch(connection: ConnectionSettings, get: Callable[[str], Json]) -> list[Json]:
-        namespace = environment_of(ctx).resolve_namespace(option_values.namespace(ctx), connection)
+        namespace = environment_of(ctx).resolve_namespace(given or option_values.namespace(ctx), connection)
         return list(get(api_paths.decisions(namespace, limit=DECISION_LIMIT)).get("items", []))
 
     return _fetch(ctx, fetch)

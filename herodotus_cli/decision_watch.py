@@ -24,6 +24,7 @@ from herodotus_client.responses import read_status
 Json = dict[str, Any]
 LIST_LIMIT = 500  # decisions that are searched for those in binding
 REPEAT_INTERVAL_S = 1.0  # between two answers: there may be hundreds of decisions per second
+REFRESH_INTERVAL_S = 5.0  # without a decision
 RECONNECT_DELAY_S = 1.0  # after a stream ended: the service ends each after half an hour
 _MAX_DELAY_S = 30.0  # between two attempts to reconnect, as client-go's reflector
 _MAX_FAILURES = 8  # in a row: two minutes of attempts, longer than a rollout of the service takes
@@ -138,7 +139,9 @@ def _is_binding(decision: Json) -> bool:
 def repeat_on_decisions(
     transport: Transport, namespace: str, selector: api_paths.DecisionSelector, once: Callable[[], None]
 ) -> None:
-    """Call `once` now and again after decisions change, at most once every REPEAT_INTERVAL_S, without end.
+    """Call `once` now, after decisions change, at most once every REPEAT_INTERVAL_S, and every REFRESH_INTERVAL_S.
+
+    It does so without end. The refresh shows what changes no decision, such as the deletion of a pod.
 
     `namespace` and `selector` choose the decisions. Raises CliError if the watch fails.
     """
@@ -155,7 +158,10 @@ def repeat_on_decisions(
     threading.Thread(target=listen, daemon=True).start()
     while True:
         once()
-        failure = changes.get()
+        try:
+            failure = changes.get(timeout=REFRESH_INTERVAL_S)
+        except queue.Empty:
+            continue
         time.sleep(REPEAT_INTERVAL_S)
         while failure is None and not changes.empty():
             failure = changes.get()

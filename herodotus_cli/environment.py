@@ -29,6 +29,7 @@ Json = dict[str, Any]
 Screen = Callable[["ViewOptions"], Sequence["Block"]]
 SCREEN_FORMATS = ("", "wide")
 DEFAULT_WIDTH = 80
+_CLEAR = "\x1b[H\x1b[2J"  # the cursor to the first line, and the screen empty; what scrolled away stays
 MIN_WIDTH = 40  # narrower terminals scroll sideways: tables with a letter per line cannot be read
 
 
@@ -80,9 +81,10 @@ class Environment(NamedTuple):
         namespace: str = "",
         selector: DecisionSelector | None = None,
     ) -> None:
-        """Call `print_once`; with --watch call it again whenever a decision changes.
+        """Call `print_once`; with --watch call it again whenever a decision changes, and regularly.
 
-        `namespace` and `selector` choose the decisions to watch.
+        Without that, the deletion of a pod would not show. A terminal shows the last answer only. `namespace` and
+        `selector` choose the decisions to watch.
         """
         if not output.watch:
             print_once()
@@ -92,13 +94,18 @@ class Environment(NamedTuple):
         from herodotus_client import api_paths
 
         first = True
+        redraws = self.out.isatty() and output.format in SCREEN_FORMATS and self.environ.get("TERM") != "dumb"
 
         def print_again() -> None:
             nonlocal first
-            if not first and output.format in SCREEN_FORMATS:
+            if redraws:
+                self.out.write(_CLEAR)
+            elif not first and output.format in SCREEN_FORMATS:
                 self.out.write("\n")
             first = False
             print_once()
+            if redraws:
+                self.out.write(f"\nas of {self.now():%H:%M:%S}; Ctrl-C ends it\n")
             self.out.flush()
 
         transport = connect(connection, self.environ)

@@ -30,8 +30,9 @@ def parse_pod(given: str) -> ObjectName:
     """Return the pod in `NAME`, `pod/NAME` or `NAMESPACE/NAME`. Raises UsageError for other text."""
     parts = given.split("/")
     prefix = parts[0].lower().partition(".")[0]
-    kinds = {*(name for names in WORKLOADS.values() for name in names), *_OTHER_KINDS}
-    if len(parts) != 2 or prefix in ("pod", "pods", "po", "") or prefix in kinds:
+    if _find_kind(parts[-2] if len(parts) > 1 else ""):
+        raise click.UsageError(f"{given[:60]!r} is a workload: kubectl herodotus workload {given[:60]}")
+    if len(parts) != 2 or prefix in ("pod", "pods", "po", "") or prefix in _OTHER_KINDS:
         return ObjectName("", "pod", parse_name("pod", given))
     return ObjectName(require_valid_name("namespace", parts[0]), "pod", parse_name("pod", parts[1]))
 

@@ -17,53 +17,80 @@ from herodotus_cli.parameter_types import Duration, Endpoint, PositiveDuration, 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class ConnectionOption(click.Option):
+    """An option that says which cluster a command asks, and how. `kubectl herodotus options` describes it."""
+
+
+class PluginCommand(click.Command):
+    """A command whose help has its own options, and says where those of the connection are described."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options to the formatter."""
+        every = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        own = [option for option in every if not isinstance(option, ConnectionOption)]
+        with formatter.section("Options"):
+            formatter.write_dl([record for option in own if (record := option.get_help_record(ctx)) is not None])
+        if len(own) < len(every):
+            formatter.write("\nWhich cluster is asked, and how (--context, --local, …): kubectl herodotus options\n")
+
+
+def command(**attributes: Any) -> Callable[[Callable[..., Any]], PluginCommand]:
+    """Return the decorator that makes a command of the plugin from a function. `attributes` are click's."""
+    return click.command(cls=PluginCommand, **attributes)
+
+
+def _connection_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+    return click.option(*names, cls=ConnectionOption, **attributes)
+
+
 _CONNECTION = (
-    click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
-    click.option(
+    _connection_option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+    _connection_option(
         "--kubeconfig",
         type=click.Path(),
         metavar="FILE",
         help="Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config.",
     ),
-    click.option("--as", "as_user", metavar="USER", help="Impersonate this user, as kubectl does."),
-    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="With --as: and this group."),
-    click.option(
+    _connection_option("--as", "as_user", metavar="USER", help="Impersonate this user, as kubectl does."),
+    _connection_option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="With --as: and this group."),
+    _connection_option(
         "--endpoint",
         type=Endpoint(),
         metavar="URL",
         help="URL of the decisions service, instead of the route through the API server [$HERODOTUS_ENDPOINT].",
     ),
-    click.option(
+    _connection_option(
         "--service",
         type=ServiceName(),
         metavar="NS/NAME:PORT",
         help="Service of the decisions service; NS/http:NAME:PORT without TLS"
         " [$HERODOTUS_SERVICE; herodotus/herodotus-endpoint:8000].",
     ),
-    click.option(
+    _connection_option(
         "--cluster",
         metavar="NAME",
         shell_complete=completion_values.clusters,
         help="Another cluster whose records the service has; `clusters` lists them [the service's own].",
     ),
-    click.option(
+    _connection_option(
         "--local",
         is_flag=True,
         help="Read the cluster and evaluate it here, as is done where there is no decisions service.",
     ),
-    click.option(
+    _connection_option(
         "--config",
         "scheduler_config",
         type=click.Path(exists=True, dir_okay=False),
         metavar="FILE",
         help="With --local: the KubeSchedulerConfiguration [the cluster's, where it can be read].",
     ),
-    click.option(
+    _connection_option(
         "--kubernetes-version",
         metavar="VERSION",
         help="With --local: evaluate by the rules of this kube-scheduler, such as v1.34.2 [the cluster's].",
     ),
-    click.option(
+    _connection_option(
         "--request-timeout", type=Duration(), metavar="DURATION", help="Time limit of a request; 0: none [30s]."
     ),
 )

@@ -44,9 +44,10 @@ def pod_history(namespace: str, pod: str) -> str:
     return f"{_API}/namespaces/{_escape(namespace)}/podhistories/{_escape(pod)}"
 
 
-def pod_comparison(namespace: str, pod: str, other: str) -> str:
-    """Return the path of the comparison of two pods."""
-    return f"{_API}/namespaces/{_escape(namespace)}/podcomparisons/{_escape(pod)}{_query_string({'with': other})}"
+def pod_comparison(namespace: str, pod: str, other: str, other_namespace: str = "") -> str:
+    """Return the path of the comparison of two pods. Without `other_namespace` both are in one namespace."""
+    query = _query_string({"with": other} | ({"withNamespace": other_namespace} if other_namespace else {}))
+    return f"{_API}/namespaces/{_escape(namespace)}/podcomparisons/{_escape(pod)}{query}"
 
 
 def node_comparison(namespace: str, pod: str, a: str, b: str, *, attempt: int | None = None) -> str:

@@ -310,12 +310,12 @@ class LocalService(AbstractContextManager["LocalService"]):
         A pod that waits for scheduling gates is in the cluster; the caller explains it from the Pod object.
         """
         assert self._evaluation is not None
-        here = {name for namespace, name in self._evaluation.pods if namespace == question.namespace}
-        for name in sorted(question.names - here):
+        for where, name in sorted(question.pods - self._evaluation.pods.keys()):
+            here = {name for namespace, name in self._evaluation.pods if namespace == where}
             similar = tuple(get_close_matches(name, here, n=MAX_SIMILAR, cutoff=0.5))
             raise NoObjectError(f'pods "{name}" not found among the pods that have not ended', similar)
-        for name in sorted(question.names):
-            pod = self._evaluation.pods[question.namespace, name]
+        for where, name in sorted(question.pods):
+            pod = self._evaluation.pods[where, name]
             if not self._evaluation.has_node_of(pod):
                 raise NoObjectError(f'pods "{name}" is on node {pod.spec.node_name}, which does not exist')
         for node in sorted(question.nodes - self._evaluation.node_names):
@@ -399,7 +399,7 @@ class _Question:
         """Parse a path with its query string. Raises HistoryNeededError if the answer needs past decisions."""
         url = urlsplit(path)
         query = parse_qs(url.query)
-        self.names: frozenset[str] = frozenset()
+        self.pods: frozenset[tuple[str, str]] = frozenset()  # by namespace and name
         self.nodes: frozenset[str] = frozenset()  # that have to exist
         self.node = self.pod_group = ""
         self.workload: tuple[str, str] | None = None  # kind and name
@@ -417,21 +417,24 @@ class _Question:
             self.node = unquote(node["node"])
             self.nodes = frozenset({self.node})
         elif named and named["resource"] in _ABOUT_ONE_POD and "attempt" not in query:
-            self.names, self.nodes = frozenset({unquote(named["name"])}), frozenset(query.get("node", ()))
+            self.pods = frozenset({(self.namespace, unquote(named["name"]))})
+            self.nodes = frozenset(query.get("node", ()))
         elif named and named["resource"] == "podgroupplacements":
             self.pod_group = unquote(named["name"])
         elif named and named["resource"] == "workloadplacements":
             kind, _, name = unquote(named["name"]).partition(".")
             self.workload = kind, name
         elif named and named["resource"] == "podcomparisons":
-            self.names = frozenset({unquote(named["name"]), *query.get("with", ())})
+            where = query.get("withNamespace", [self.namespace])[0]
+            others = ((where, name) for name in query.get("with", ()))
+            self.pods = frozenset({(self.namespace, unquote(named["name"])), *others})
         elif not _ABOUT_SERVICE.fullmatch(url.path):
             raise HistoryNeededError(path)
 
     def choose(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return those of the cluster's pods that the answer is about."""
-        if self.names:
-            named = (p for p in pods if p.metadata.namespace == self.namespace and p.metadata.name in self.names)
+        if self.pods:
+            named = (p for p in pods if (p.metadata.namespace, p.metadata.name) in self.pods)
             return [p for p in named if p.spec.node_name or not p.spec.scheduling_gates]
         if self.pod_group:
             return [p for p in pods if p.metadata.namespace == self.namespace and self._is_member(p)]

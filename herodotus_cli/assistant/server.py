@@ -39,8 +39,9 @@ NOTICE: Final = (
 )
 INSTRUCTIONS: Final = (
     "Herodotus explains Kubernetes scheduling: why a pod is on its node or Pending, and what would happen if. All tools"
-    " only read, with the rights of the user's kubeconfig. Under `answer` they return the document of kubectl herodotus"
-    f" -o json; `truncated` lists what was left out of it. {NOTICE}"
+    " only read, with the rights of the user's kubeconfig. Under `answer` they return a short form; with"
+    " brief=false, and where there is no short form, the document of kubectl herodotus -o json, which is tens of times"
+    f" as large. `truncated` lists what was left out of it. {NOTICE}"
 )
 _SCHEMA_TYPE: Final = "application/schema+json"
 _READ_ONLY: Final = types.ToolAnnotations(
@@ -64,7 +65,11 @@ class Assistant:
         try:
             jsonschema.validate(arguments, tool.input_schema)
             with _manifest_in_file(arguments) as given:
-                form = "brief" if given.get("brief") else "json"
+                form = (
+                    "brief"
+                    if "brief" in tool.properties and given.get("brief", not given.get("every_node"))
+                    else "json"
+                )
                 line = tool.command_line(given, [f"--output={form}", *self._connection(tool)])
                 code, text, messages = self._run(line)
         except jsonschema.ValidationError as e:

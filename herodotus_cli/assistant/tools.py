@@ -94,7 +94,9 @@ _MANIFEST: Final[Json] = {
 
 _BRIEF: Final[Json] = {
     "type": "boolean",
-    "description": "Only the headline, the cause as a code and the best fix, below 2 kB.",
+    "description": "Only the headline, the cause as a code and the best fix, below 2 kB, which is the default."
+    " false: the whole document.",
+    "default": True,
 }
 
 TOOLS: Final = (

@@ -16,6 +16,19 @@ from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
 
+# kube-scheduler's plugins that score nodes by default.
+_SCORING = (
+    "DynamicResources",
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "TaintToleration",
+    "VolumeBinding",
+)
+
 
 class Weights(click.ParamType[str]):
     """The type of the option --weights: `PLUGIN=NUMBER`, separated by commas. 0 removes a plugin's influence."""
@@ -28,6 +41,14 @@ class Weights(click.ParamType[str]):
         if not re.fullmatch(r"[^=,]+=\d{1,6}(,[^=,]+=\d{1,6})*", text):
             self.fail(f"{value!r} is not PLUGIN=NUMBER,…: write NodeResourcesFit=5,ImageLocality=0", param, ctx)
         return text
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Return the plugins whose names start with what follows the last comma, each with `=`."""
+        from click.shell_completion import CompletionItem  # here, because only completion needs it
+
+        before, comma, last = incomplete.rpartition(",")
+        names = (name for name in _SCORING if name.lower().startswith(last.lower()))
+        return [CompletionItem(f"{before}{comma}{name}=") for name in names]
 
 
 class BalanceArguments(NamedTuple):
@@ -44,7 +65,7 @@ class BalanceArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Explain how pods spread over nodes; with --weights, who would have won.")
+@options.command(short_help="Explain how pods spread over nodes, or would by others.")
 @click.option(
     "--weights",
     type=Weights(),

@@ -15,7 +15,7 @@ from herodotus_cli.environment import environment_of
 MAX_PODS = 100_000
 
 
-@click.command(short_help="Show how many more pods of one kind fit, and what runs out first.")
+@options.command(short_help="Show how many more pods of a kind fit, and what runs out first.")
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )

@@ -16,7 +16,7 @@ from herodotus_cli.output_formats import is_document
 from herodotus_client import api_paths
 
 
-@click.command(short_help="List the clusters whose records the service has.")
+@options.command(short_help="List the clusters whose records the service has.")
 @options.ignored_namespace_option
 @options.output_options
 @options.connection_options

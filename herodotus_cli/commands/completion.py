@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import click
 
+from herodotus_cli import options
 from herodotus_cli.environment import environment_of
 
 _BASH = """\
@@ -85,7 +86,7 @@ Register-ArgumentCompleter -Native -CommandName 'kubectl-herodotus' -ScriptBlock
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH, "powershell": _POWERSHELL}
 
 
-@click.command(short_help="Print a script that completes these commands in your shell.")
+@options.command(short_help="Print a script that completes these commands in your shell.")
 @click.argument("shell", type=click.Choice(tuple(SCRIPTS)))
 @click.pass_context
 def completion(ctx: click.Context, /, shell: str) -> None:

@@ -12,7 +12,7 @@ from herodotus_cli.cluster_review import ReviewOptions
 from herodotus_cli.environment import environment_of
 
 
-@click.command(short_help="Show which nodes could be emptied, and what keeps the others.")
+@options.command(short_help="Show which nodes could be emptied, and what keeps the others.")
 @click.argument("nodes", metavar="[NODE…]", nargs=-1, shell_complete=completion_values.nodes)
 @click.option("--force", is_flag=True, help="Pods without a controller do not keep a node: they are deleted.")
 @click.option("--keep-emptydir-data", is_flag=True, help="Pods with local storage (emptyDir) keep their node.")

@@ -35,7 +35,7 @@ class DisagreementsArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Show outcomes of other schedulers that the observer cannot explain.")
+@options.command(short_help="Show outcomes of other schedulers that no rule explains.")
 @options.namespaces_options
 @options.selector_option
 @options.since_option

@@ -21,19 +21,21 @@ def _complete(_ctx: click.Context, _parameter: click.Parameter, word: str) -> li
     return [name for name in names if name.lower().startswith(word.lower())]
 
 
-@click.command(short_help="Explain a plugin, a filter or a reason: what it checks, and how to fix it.")
-@click.argument("words", metavar="[PLUGIN | REASON]", nargs=-1, shell_complete=_complete)
+@options.command(short_help="Explain a plugin, a filter or a reason: what it checks, and how to fix it.")
+@click.argument("words", metavar="[PLUGIN | REASON | WORD]", nargs=-1, shell_complete=_complete)
 @options.output_options
 @click.pass_context
 def explain(ctx: click.Context, /, words: tuple[str, ...], **_given: object) -> None:
-    """Explain a plugin, a filter or a reason: what it checks, which fields it reads, and how to fix it.
+    """Explain a plugin, a filter or a reason: what it checks, which fields it reads, how to fix it; or a screen's word.
 
-    REASON is a sentence of kube-scheduler, as in a FailedScheduling event, or a reason's code. Without an argument,
-    lists the plugins; with `reasons`, the codes of all reasons. Needs no service.
+    REASON is a sentence of kube-scheduler, as in a FailedScheduling event, or a reason's code. WORD is one that a
+    screen prints: a heading, a state, a queue, or the event that requeued a pod. Without an argument, lists the
+    plugins; with `reasons`, the codes of all reasons. Needs no service.
 
     \b
     kubectl herodotus explain TaintToleration
     kubectl herodotus explain "Insufficient cpu"
+    kubectl herodotus explain AssignedPodDelete
     kubectl herodotus explain reasons -o json
     """
     run(" ".join(words), option_values.output_options(ctx), environment_of(ctx))
@@ -54,13 +56,22 @@ def run(words: str, output: OutputOptions, environment: Environment) -> None:
         reason_list = build_reason_list()
         environment.print_answer({**reason_list}, output, lambda _: lists.build_reasons(reason_list))
         return
-    plugins = find_plugins(words)
+    from herodotus_answers.terms import find_term, list_terms
+
+    plugins, term = find_plugins(words), find_term(words)
+    # kube-scheduler's sentences about preemption are reasons of a plugin that has many; their meaning says more
+    if term is not None and (not plugins or term["of"] == "word"):
+        environment.print_answer({**term}, output, lambda _: lists.build_term(term))
+        return
     if not plugins:
         from difflib import get_close_matches
 
-        names = {name.lower(): name for plugin in PLUGINS for name in (plugin.plugin, *plugin.codes)}
+        known = [name for plugin in PLUGINS for name in (plugin.plugin, *plugin.codes)]
+        names = {name.lower(): name for name in [*known, *list_terms()]}
         close = [names[match] for match in get_close_matches(words.lower(), names, n=2)]
         hint = f"did you mean {' or '.join(close)}?" if close else "all of them: kubectl herodotus explain"
-        raise click.UsageError(f"{words[:60]!r} is neither a plugin of kube-scheduler nor one of its reasons; {hint}")
+        raise click.UsageError(
+            f"{words[:60]!r} is neither a plugin of kube-scheduler, one of its reasons, nor a word of a screen; {hint}"
+        )
     answer = build_plugin_explanation(plugins[0])
     environment.print_answer(answer, output, lambda _: lists.build_plugin(answer))

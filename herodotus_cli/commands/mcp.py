@@ -15,7 +15,7 @@ from herodotus_record.installation import describe_extra_installation
 _DEFAULT_KIB = 64
 
 
-@click.command(short_help="Serve answers to an AI assistant (MCP, on stdin and stdout).")
+@options.command(short_help="Serve answers to an AI assistant (MCP, on stdin and stdout).")
 @click.option(
     "--max-answer",
     type=parameter_types.WholeNumber(4, 4096),

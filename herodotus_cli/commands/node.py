@@ -1,20 +1,26 @@
-"""`kubectl herodotus node NAME`: how often a node was considered, rejected and chosen.
+"""`kubectl herodotus node [NAME]`: how often a node was considered, rejected and chosen; without NAME all nodes.
 
-Owns: its options and its request. Does not own: the screen.
+Owns: its options and its requests. Does not own: the screen.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from herodotus_cli import completion_values, not_found, object_names, option_values, options, parameter_types
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import Environment, environment_of
-from herodotus_cli.errors import ServerError
+from herodotus_cli.environment import Environment, Json, environment_of
+from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
+
+if TYPE_CHECKING:
+    from herodotus_answers.node_list import NodeSummary
+
+SORT_FIELDS = ("name", "requests", "pods", "zone")
 
 
 class NodeArguments(NamedTuple):
@@ -24,8 +30,8 @@ class NodeArguments(NamedTuple):
     since_s: float
 
 
-@click.command(short_help="Show how often a node was considered, rejected and chosen.")
-@click.argument("name", metavar="NODE", shell_complete=completion_values.nodes)
+@options.command(short_help="List nodes with requests and taints; why one gets pods.")
+@click.argument("name", metavar="[NODE]", required=False, shell_complete=completion_values.nodes)
 @click.option(
     "--since",
     type=parameter_types.PositiveDuration(),
@@ -33,22 +39,40 @@ class NodeArguments(NamedTuple):
     metavar="DURATION",
     help="How far back, in whole hours [24h].",
 )
+@click.option(
+    "--sort-by",
+    "sort_field",
+    type=click.Choice(SORT_FIELDS),
+    metavar="FIELD",
+    help=f"Without NODE: sort by {', '.join(SORT_FIELDS)} [name].",
+)
 @options.ignored_namespace_option
 @options.watch_option
 @options.output_options
 @options.connection_options
 @click.pass_context
-def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> None:
-    """Show how often a node was considered, rejected and chosen, and why.
+def node(ctx: click.Context, /, name: str | None, since: float, **_given: object) -> None:
+    """List the nodes, or show how often one was considered, rejected and chosen, and why.
 
+    Without NODE, lists the nodes with what their pods request, taints and cordons, as the API server has them now.
     NODE is NAME or node/NAME. Shows how often the node was feasible and chosen, the pass rate of each filter, its
     scores, what decided its wins and losses, and the last decisions.
 
     \b
+    kubectl herodotus node
+    kubectl herodotus node --sort-by requests
     kubectl herodotus node worker-1
     kubectl herodotus node worker-1 --since 7d
     """
     environment = environment_of(ctx)
+    if not name:
+        output = option_values.output_options(ctx)
+        connection = option_values.connection_settings(ctx, environment.environ)
+        once = partial(_list_once, ctx.params["sort_field"] or "name", connection, output, environment)
+        environment.run_or_watch(once, connection, output)
+        return
+    if ctx.params["sort_field"]:
+        raise click.UsageError("--sort-by is for the list of nodes: leave out NODE")
     arguments = NodeArguments(object_names.parse_name("node", name), since)
     run(
         arguments,
@@ -56,6 +80,35 @@ def node(ctx: click.Context, /, name: str, since: float, **_given: object) -> No
         option_values.output_options(ctx),
         environment,
     )
+
+
+def _list_once(field: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
+    """Print all nodes. Raises CliError if they cannot be read."""
+    if not connection.reaches_cluster:
+        raise CliError(
+            "error: the list of nodes is read from the API server, which --endpoint and --cluster leave out",
+            ["ask for one node: kubectl herodotus node NAME"],
+        )
+    from herodotus_answers.node_list import build_node_list
+    from herodotus_cli.render import lists
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    transport = KubectlTransport(connection, environment.environ)
+    nodes = transport.get_from_api_server("/api/v1/nodes")["items"]
+    try:
+        pods: list[Json] | None = transport.get_from_api_server("/api/v1/pods")["items"]
+    except CliError:
+        pods = None
+        print_to_stderr("note: pods of all namespaces cannot be read, so requests are not known")
+    answer = build_node_list(nodes, pods)
+    keys = {
+        "requests": lambda node: -node.get("share", 0),
+        "pods": lambda node: -(node["pods"] or 0),
+        "zone": lambda node: node["zone"],
+    }
+    if field in keys:
+        answer["items"].sort(key=keys[field])
+    environment.print_answer({**answer}, output, lambda view: lists.build_nodes(answer, view))
 
 
 def run(
@@ -74,6 +127,21 @@ def _once(
         )
     except ServerError as e:
         raise e.with_hints(not_found.node_hints(e)) from None
+    if present := _read_present(arguments.name, connection, environment):
+        answer["present"] = present
     from herodotus_cli.render import node as node_screen
 
     environment.print_answer(answer, output, lambda view: node_screen.build_screen(answer, view))
+
+
+def _read_present(name: str, connection: ConnectionSettings, environment: Environment) -> NodeSummary | None:
+    """Return the node as the API server has it now; None if it cannot be read."""
+    from herodotus_answers.node_list import build_node_list
+    from herodotus_cli.transport import open_objects
+
+    objects = open_objects(connection, environment.environ)
+    node = objects.get("Node", name).object
+    if node is None:
+        return None
+    pods = objects.list_objects("Pod", fields=f"spec.nodeName={name}")
+    return build_node_list([node], pods.items if pods.is_complete and not pods.missing else None)["items"][0]

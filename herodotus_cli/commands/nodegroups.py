@@ -13,7 +13,7 @@ from herodotus_cli.commands.whatif import parse_object
 from herodotus_cli.environment import environment_of
 
 
-@click.command(short_help="Show the node groups, and which of them would take a pod.")
+@options.command(short_help="Show the node groups, and which of them would take a pod.")
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )

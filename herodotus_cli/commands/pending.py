@@ -14,8 +14,8 @@ import click
 
 from herodotus_cli import option_values, options
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import Environment, environment_of
-from herodotus_cli.errors import print_to_stderr
+from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_of
+from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document, shows_whole_document
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
@@ -37,6 +37,7 @@ SORT_FIELDS = {
     "reason": "reason",
     "owner": "owner",
 }
+_MAX_FIXES = 8  # groups, with a request each
 _MAX_LOOKED_UP = 5  # pods that are no longer pending, of which the API server is asked what became of them
 _NO_RECORDS = (
     "This decisions service has no records of the cluster's schedulers yet, so it does not know which pods are"
@@ -80,7 +81,7 @@ class SortField(click.ParamType[str]):
         return [CompletionItem(word) for word in SORT_FIELDS if word.startswith(incomplete)]
 
 
-@click.command(short_help="List pending pods by reason, and when each is tried again.")
+@options.command(short_help="List pods that wait, by reason, with a fix and the next try.")
 @options.namespaces_options
 @options.selector_option
 @click.option(
@@ -97,11 +98,11 @@ class SortField(click.ParamType[str]):
 def pending(ctx: click.Context, /, **_given: object) -> None:
     """List pending pods by reason, and when each is tried again.
 
-    The reason is that of most nodes in the pod's last attempt; nodes that its own selectors exclude count only if there
-    are no others. Pods that were not tried again in time are marked as overdue: the scheduler is not running. The API
-    server adds pods without a recorded attempt, such as those that wait for scheduling gates, and deleted pods are left
-    out; -o json has both under `live`. With --endpoint or --cluster the API server is not contacted, so deleted pods
-    are listed as overdue.
+    For each reason, shows the best fix for the first of its pods. The reason is that of most nodes in the pod's last
+    attempt; nodes that its own selectors exclude count only if there are no others. Pods that were not tried again in
+    time are marked as overdue: the scheduler is not running. The API server adds pods without a recorded attempt, such
+    as those that wait for scheduling gates, and deleted pods are left out; -o json has both under `live`. With
+    --endpoint or --cluster the API server is not contacted, so deleted pods are listed as overdue.
 
     \b
     kubectl herodotus pending -A
@@ -148,6 +149,8 @@ def _once(
         from herodotus_answers.pending import apply_live
 
         shown = apply_live(answer)
+    if output.format in SCREEN_FORMATS and shown.get("source") != "conditions":
+        _add_fixes(shown, connection, output, environment)
     if arguments.sort_field:
         shown = shown | {"pods": sort_pods(shown["pods"], arguments.sort_field)}
     if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
@@ -160,6 +163,24 @@ def _once(
     from herodotus_cli.render import pending as pending_screen
 
     environment.print_answer(shown, output, lambda view: pending_screen.build_screen(shown, view))
+
+
+def _add_fixes(
+    answer: PendingPods, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
+    """Add to the first _MAX_FIXES groups the best fix for the first pod of each, from the answer about that pod."""
+    from herodotus_answers.brief import shorten
+
+    for group in answer["groups"][:_MAX_FIXES]:
+        namespace, _, name = group["pods"][0].partition("/") if group["pods"] else ("", "", "")
+        if not name or group["overdue"]:
+            continue
+        try:
+            explanation = environment.fetch(connection, api_paths.pod_explanation(namespace, name), output)
+        except CliError:
+            continue
+        fix = shorten(explanation).get("fix") if explanation["kind"] == "PodExplanation" else None
+        group["fix"] = None if fix is None else {"pod": group["pods"][0], **fix}
 
 
 def _read_live(

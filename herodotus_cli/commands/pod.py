@@ -54,7 +54,6 @@ _OPTIONS_OF_ONE_POD = {
     "timeline": "--timeline",
     "every_node": "--all",
     "node": "--node",
-    "full": "--full",
     "node_groups": "--node-groups",
 }
 
@@ -78,7 +77,7 @@ class PodArguments(NamedTuple):
     timeline: bool = False
 
 
-@click.command(short_help="Explain why a pod is on its node, or Pending.")
+@options.command(short_help="Explain why a pod is on its node, waits, or does not run.")
 @click.argument("name", metavar="[POD]", required=False, shell_complete=completion_values.pods)
 @options.namespaces_options
 @options.selector_option
@@ -100,7 +99,11 @@ class PodArguments(NamedTuple):
 @node_groups.node_group_options
 @options.watch_option
 @options.output_options
-@click.option("--full", is_flag=True, help="With -o json or yaml: the full record.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="With -o json or yaml: the full record; without POD, those of all listed decisions, one after the other.",
+)
 @options.connection_options
 @click.pass_context
 def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -> None:
@@ -108,7 +111,8 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
 
     POD is NAME, pod/NAME or NAMESPACE/NAME. Shows the state that the pod is in and who has to act, if it does not run
     well, then the last scheduling attempt: the node and what decided for it, the scores of the best nodes, and why the
-    others were rejected. Without POD, lists the newest decision about each pod.
+    others were rejected. Without POD, lists the newest decision about each pod; with --full, exports the full records
+    of the newest 500 decisions, oldest first, one line of JSON each, as far as you may read them.
 
     \b
     kubectl herodotus pod -n shop -l app=checkout
@@ -118,8 +122,11 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
     kubectl herodotus pod payments-0 --attempts
     kubectl herodotus pod payments-0 --timeline
     kubectl herodotus pod payments-0 --all -o json
+    kubectl herodotus pod -n shop --full -o json > decisions.jsonl
     """
     output, environment = option_values.output_options(ctx), environment_of(ctx)
+    if full and not is_document(output.format):
+        raise click.UsageError("--full needs -o json, yaml or a template")
     if not name:
         _list(ctx, output, environment)
         return
@@ -127,8 +134,6 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
         raise click.UsageError("a pod cannot be retrieved by name across all namespaces: leave out -A or POD")
     if ctx.params["selector"]:
         raise click.UsageError("name cannot be provided when a selector is specified: leave out -l or POD")
-    if full and not is_document(output.format):
-        raise click.UsageError("--full needs -o json, yaml or a template")
     if full and (ctx.params["every_node"] or ctx.params["node"]):
         raise click.UsageError("--full prints the full record: leave out --all and --node")
     if output.watch and ctx.params["attempt"]:
@@ -136,8 +141,10 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
     narrowed = [ctx.params[name] not in (None, False, "") for name in ("attempt", "every_node", "node")]
     if ctx.params["history"] and (full or any(narrowed)):
         raise click.UsageError("--attempts excludes other selections: leave out --attempt, --all, --node and --full")
-    if ctx.params["timeline"] and (ctx.params["history"] or ctx.params["node_groups"] or full or any(narrowed)):
-        raise click.UsageError("--timeline excludes --attempt, --attempts, --all, --node, --node-groups and --full")
+    if ctx.params["timeline"] and (
+        ctx.params["history"] or ctx.params["node_groups"] or full or ctx.params["attempt"] or ctx.params["node"]
+    ):
+        raise click.UsageError("--timeline excludes --attempt, --attempts, --node, --node-groups and --full")
     has_shapes = bool(ctx.params["shapes_file"] or ctx.params["label_keys"])
     if ctx.params["node_groups"] and (ctx.params["history"] or full or any(narrowed)):
         raise click.UsageError("--node-groups excludes --attempt, --attempts, --all, --node and --full")
@@ -168,6 +175,9 @@ def _list(ctx: click.Context, output: OutputOptions, environment: Environment) -
     if not ctx.params["all_namespaces"]:
         namespace = environment.resolve_namespace(namespace, connection)
     selector = api_paths.DecisionSelector(labels=ctx.params["selector"])
+    if ctx.params["full"]:
+        _export(namespace, selector, connection, output, environment)
+        return
     once = partial(_list_once, namespace, selector, connection, output, environment)
     environment.run_or_watch(once, connection, output, namespace, selector)
 
@@ -196,6 +206,27 @@ def _list_once(
     from herodotus_cli.render import lists
 
     environment.print_answer(answer, output, lambda view: lists.build_pods(answer, view, namespace))
+
+
+def _export(
+    namespace: str,
+    selector: api_paths.DecisionSelector,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+) -> None:
+    """Print the full records of the newest decisions, oldest first. If `namespace` is empty, all namespaces count.
+
+    Each record is requested alone, so what the reader may not see is masked, and none is kept in memory.
+    """
+    path = api_paths.decisions(namespace, selector=selector, limit=_LIST_LIMIT)
+    listed = environment.fetch(connection, path, output)
+    for decision in reversed(listed["items"]):
+        of = decision["metadata"]
+        record = environment.fetch(connection, api_paths.decision(of["namespace"], of["name"]), output)
+        environment.out.write(environment.format_document(record, output, of_stream=True))
+    if listed["metadata"].get("continue"):
+        print_to_stderr(f"note: these are the newest {len(listed['items'])} decisions; choose others with -n or -l")
 
 
 def run(
@@ -288,7 +319,7 @@ def _read_live(
             )
             reports = _read_reports(lookup.pod, objects)
             place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
-    if arguments.timeline and state is None:
+    if arguments.timeline and not arguments.every_node and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
         groups = _ask_about_groups(answer, arguments, connection, output, environment)

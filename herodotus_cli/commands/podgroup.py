@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from herodotus_cli.render.screen_elements import Block, ViewOptions
 
 
-@click.command(short_help="Show how a group's pods were placed together, or which blocks it.")
+@options.command(short_help="Show how a group's pods were placed together, or which blocks it.")
 @click.argument("podgroup", metavar="NAME", shell_complete=completion_values.pod_groups)
 @options.namespace_option
 @options.watch_option

@@ -18,7 +18,7 @@ from herodotus_cli.output_formats import is_document
 from herodotus_client import api_paths
 
 
-@click.command(short_help="List pods that were evicted to make room, and for which pods.")
+@options.command(short_help="List pods that were evicted to make room, and for which pods.")
 @options.namespaces_options
 @options.since_option
 @options.watch_option
@@ -59,7 +59,10 @@ def _once(
     path = api_paths.preemptions(namespace, since_s=since_s)
     answer = environment.fetch(connection, path, output, "preemptions")
     if not answer["preemptions"] and not is_document(output.format):
-        print_to_stderr(f"No preemptions{f' in {namespace} namespace; every namespace: -A' if namespace else ''}.")
+        from herodotus_cli.render.formatting import format_duration
+
+        scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
+        print_to_stderr(f"No preemptions in the last {format_duration(since_s)}{scope}.")
         return
     from herodotus_cli.render import preemptions as preemptions_screen
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from herodotus_cli import options
 from herodotus_cli.commands import ALIASES, load_command
 from herodotus_cli.environment import Environment, Json, Screen, build_blocks, environment_of
 from herodotus_cli.errors import CliError, print_to_stderr
@@ -31,11 +32,11 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     "drain": ("whatif", "drain"),
     **{name: (name,) for name in ("whatif", "capacity", "consolidate", "nodegroups", "preemptions")},
 }
-_WHOLE_POD: Final = "--all"  # a row for each node
-_NARROWED: Final = ("--node", "--attempt", "--attempts", "--node-groups", "--timeline", _WHOLE_POD)
+_WHOLE_POD: Final = ("--all", "--timeline")  # a row for each node, and what happened
+_NARROWED: Final = ("--node", "--attempt", "--attempts", "--node-groups", *_WHOLE_POD)
 
 
-@click.command(
+@options.command(
     short_help="Write an answer as one HTML, Markdown or SVG file.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
 )
@@ -78,13 +79,11 @@ def build_report(subject: str, arguments: Sequence[str], environment: Environmen
 
     given = {argument.partition("=")[0] for argument in arguments}
     is_whole_pod = subject == "pod" and not given & set(_NARROWED)
-    answers = _ask((*SUBJECTS[subject], *arguments, *([_WHOLE_POD] if is_whole_pod else [])), environment)
+    answers = _ask((*SUBJECTS[subject], *arguments, *(_WHOLE_POD if is_whole_pod else ())), environment)
     view = ViewOptions(environment.now(), wide=True, utc=True)
     sections = [Section("", build_blocks(screen, view)) for _, screen in answers]
     if not sections:
         raise CliError("error: the answer has no screen to report", ["ask without report to see it"])
-    if is_whole_pod:
-        sections += _read_timeline((*SUBJECTS[subject], *arguments), environment, view)
     question = shlex.join(("kubectl", "herodotus", *SUBJECTS[subject], *arguments))
     facts = list(_list_facts(question, answers[0][0], view))
     first, *others = sections[0].blocks
@@ -101,19 +100,6 @@ def _ask(arguments: Sequence[str], environment: Environment) -> list[tuple[Json,
     with load_command(name).make_context(f"kubectl herodotus {name}", more, obj=asking) as ctx:
         ctx.command.invoke(ctx)
     return answers
-
-
-def _read_timeline(arguments: Sequence[str], environment: Environment, view: ViewOptions) -> list[Section]:
-    """Return the section with what happened to the pod; [] if the pod cannot be read any more."""
-    from herodotus_cli.render.state import build_timeline
-
-    try:
-        answers = _ask((*arguments, "--timeline"), environment)
-    except CliError:
-        return []
-    states = [(document.get("live") or {}).get("state") for document, _ in answers]
-    blocks = [block for state in states if state for block in build_timeline(state, view)]
-    return [Section("Timeline", blocks)] if blocks else []
 
 
 def _list_facts(question: str, document: Mapping[str, Any], view: ViewOptions) -> Iterator[tuple[str, str]]:

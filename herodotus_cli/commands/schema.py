@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from herodotus_cli import options
 from herodotus_cli.environment import environment_of
 
 Json = dict[str, Any]
@@ -19,7 +20,7 @@ KINDS = {
     "compare": ("PodComparison", "NodeComparison"),
     "workload": ("WorkloadPlacement",),
     "podgroup": ("PodGroupPlacement", "UndecidedPodGroup"),
-    "node": ("NodeHistory",),
+    "node": ("NodeHistory", "NodeSummaryList"),
     "balance": ("Balance",),
     "whatif": ("PlacementReview", "ClusterReview"),
     "capacity": ("ClusterReview",),
@@ -29,7 +30,7 @@ KINDS = {
     "disagreements": ("Agreements",),
     "watch": ("Decision",),
     "clusters": ("ClusterList",),
-    "explain": ("PluginExplanation", "PluginExplanationList", "ReasonList"),
+    "explain": ("PluginExplanation", "PluginExplanationList", "ReasonList", "TermExplanation"),
 }
 
 
@@ -37,7 +38,7 @@ def _complete(_ctx: click.Context, _parameter: click.Parameter, word: str) -> li
     return [name for name in (*KINDS, *load_schemas()["$defs"]) if name.startswith(word)]
 
 
-@click.command(short_help="Print the JSON Schema of the answers of a command.")
+@options.command(short_help="Print the JSON Schema of the answers of a command.")
 @click.argument("name", metavar="[COMMAND | KIND]", default="", shell_complete=_complete)
 @click.pass_context
 def schema(ctx: click.Context, /, name: str) -> None:

@@ -26,7 +26,7 @@ _NO_PAGES = "error: the web pages come from a decisions service, and {why}"
 _WITHOUT_PAGES = ("without one, other commands evaluate the cluster: kubectl herodotus pending -A",)
 
 
-@click.command(short_help="Serve the web pages with your own credentials.")
+@options.command(short_help="Serve the web pages with your own credentials.")
 @click.option(
     "--port",
     type=parameter_types.WholeNumber(0, 65_535),

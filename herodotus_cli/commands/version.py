@@ -19,7 +19,7 @@ from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
 
 
-@click.command(short_help="Print the versions of the plugin and the decisions service.")
+@options.command(short_help="Print the versions of the plugin and the decisions service.")
 @click.option("--client", is_flag=True, help="Only the plugin's version, without a request.")
 @click.option("-o", "--output", "format_", type=click.Choice(["json", "yaml"]), help="As a document.")
 @options.ignored_namespace_option

@@ -34,7 +34,7 @@ class WatchArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Print new decisions as they are made.")
+@options.command(short_help="Print new decisions as they are made.")
 @options.namespaces_options
 @click.option(
     "--node",

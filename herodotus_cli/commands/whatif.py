@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
+from herodotus_cli.commands import ACTION_NAMES
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError
@@ -21,19 +22,6 @@ from herodotus_cli.progress import note_after_delay
 from herodotus_cli.transport import connect
 from herodotus_client import api_paths
 
-ACTION_NAMES = (
-    "drain",
-    "cordon",
-    "uncordon",
-    "remove",
-    "add-nodes",
-    "taint",
-    "label",
-    "scale",
-    "create",
-    "changes",
-    "upgrade",
-)
 MAX_PODS = 100  # the service's limit
 _POD_KINDS = ("pod", "pods", "po")
 
@@ -57,7 +45,7 @@ class WhatIfArguments(NamedTuple):
     cluster_files: tuple[str, ...]
 
 
-class WhatIf(click.Command):
+class WhatIf(options.PluginCommand):
     """The command whatif. If its first word is an action, such as `drain`, that action's command takes its place."""
 
     def make_context(
@@ -72,7 +60,7 @@ class WhatIf(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-@click.command(cls=WhatIf, short_help="Show where hypothetical pods would go, or what changes to the cluster do.")
+@click.command(cls=WhatIf, short_help="Simulate new pods, drain, cordon, taint, add-nodes, scale.")
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )

@@ -52,7 +52,7 @@ _FILE = click.option(
 Builder = Callable[[click.Context, Environment], list[Json]]
 
 
-class Action(click.Command):
+class Action(options.PluginCommand):
     """An action of whatif, with the function that returns its changes from the parsed options."""
 
     build: Builder
@@ -271,7 +271,7 @@ _REPLICAS = click.option(
 _WORKLOADS = click.argument("words", metavar="KIND/NAME=N…", nargs=-1, required=True)
 
 
-@click.command("upgrade")
+@options.command(name="upgrade")
 @click.option("--to", metavar="VERSION", required=True, help="The version of Kubernetes, such as v1.36.")
 @click.option(
     "--all-pods", "every_pod", is_flag=True, help=f"Every pod, not only {PODS_PER_WORKLOAD} of each workload."

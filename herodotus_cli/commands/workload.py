@@ -40,7 +40,7 @@ class WorkloadArguments(NamedTuple):
     labels: str
 
 
-@click.command(short_help="Show a workload's state, where its pods are, and why.")
+@options.command(short_help="Explain a workload: a rollout that waits, where its pods are, why.")
 @click.argument("workload", metavar="[KIND/]NAME", shell_complete=completion_values.workloads)
 @options.namespace_option
 @options.selector_option

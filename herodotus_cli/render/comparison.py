@@ -28,6 +28,7 @@ from herodotus_cli.render.screen_elements import (
 )
 
 Json = dict[str, Any]
+_VERDICTS = ("fits", "does-not-fit")
 _SPEC_CHANGES = ("requests", "priority", "pod")
 _SIGNS = {"pass": PASS, "reject": REJECT, "skipped": NOTHING, "not-run": NOTHING}
 
@@ -76,8 +77,13 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
         amounts = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
         age = format_age_or_time(side["attempt"]["startedAt"], view)
         tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
-        rows.append((side["name"], side["node"] or "–", side["state"], age, tried, fits, amounts))
+        rows.append((_name(side, sides), side["node"] or "–", side["state"], age, tried, fits, amounts))
     return build_table(header, rows, right=(4, 5))
+
+
+def _name(side: Json, sides: Sequence[Json]) -> str:
+    """Return the name of a pod, with its namespace if the pods are in two."""
+    return str(side["name"]) if len({s["namespace"] for s in sides}) == 1 else f"{side['namespace']}/{side['name']}"
 
 
 def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
@@ -87,12 +93,26 @@ def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
     """
     changes = answer["differences"]["changes"]
     spec = [change["text"] for change in changes if change["what"] in _SPEC_CHANGES]
-    others = [change["text"] for change in changes if change["what"] not in _SPEC_CHANGES]
+    verdicts = [_describe_verdict(change, answer["differences"]) for change in changes if change["what"] in _VERDICTS]
+    others = [change["text"] for change in changes if change["what"] not in (*_SPEC_CHANGES, *_VERDICTS)]
     if answer["sameQuestion"]:
         spec = ["none: the two pods are the same in everything that scheduling reads"]
-    others = others or ["nothing: no node was added or removed, and no verdict changed"]
+    others = others or ["nothing: no node was added or removed"] * (not verdicts)
     label = f"WHAT CHANGED IN {apart}" if answer["secondsApart"] >= 1 else "WHAT CHANGED"
-    return [*_label_first("POD SPEC DIFF", spec), *_label_first(label, others)]
+    return [
+        *_label_first("POD SPEC DIFF", spec),
+        *_label_first("VERDICTS DIFFER", verdicts),
+        *_label_first(label, others),
+    ]
+
+
+def _describe_verdict(change: Json, pods: Json) -> str:
+    """Return which of the two pods fits nodes that the other does not, and the filter that rejects the other."""
+    nodes = ", ".join(change["nodes"])
+    if change["count"] > len(change["nodes"]):
+        nodes = f"{change['count']} nodes ({', '.join(change['nodes'][:2])}, …)"
+    fits, rejected = (pods["from"], pods["to"]) if change["what"] == "does-not-fit" else (pods["to"], pods["from"])
+    return f"{nodes}: {'fits' if change['count'] == 1 else 'fit'} {fits}, not {rejected} ({change['filter']})"
 
 
 def _label_first(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
@@ -102,7 +122,7 @@ def _label_first(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
 def _nodes_table(rows: Sequence[Json], sides: Sequence[Json]) -> Block:
     """Return a table with one row per node and its result for each of the two pods."""
     lines = [[row["node"], *(_node_result(of) for of in row["pods"])] for row in rows]
-    return build_table(("NODE", *(f"FOR {side['name']}" for side in sides)), lines)
+    return build_table(("NODE", *(f"FOR {_name(side, sides)}" for side in sides)), lines)
 
 
 def _node_result(of: Json) -> str:

@@ -41,7 +41,7 @@ def _names(document: Mapping[str, Any]) -> list[str]:
     kind = document["kind"]
     if kind == "Decision":
         return [f"pod/{document['spec']['pod']['name']}"]
-    if kind in ("DecisionList", "PluginExplanationList"):
+    if kind in ("DecisionList", "PluginExplanationList", "NodeSummaryList"):
         return [name for item in list_rows(document) for name in _names(item)]
     if kind == "Preemptions":
         return [f"pod/{victim['pod']}" for row in list_rows(document) for victim in row["victims"] if victim["pod"]]
@@ -63,6 +63,7 @@ _ROWS = {
     "PendingPods": ("pods",),
     "Agreements": ("disagreements",),
     "ReasonList": ("items",),
+    "NodeSummaryList": ("items",),
     "Preemptions": ("preemptions",),
     "Balance": ("nodes",),
     "PlacementReview": ("status", "pods"),
@@ -76,6 +77,7 @@ _KINDS = {
     "PodComparison": "pod",
     "NodeComparison": "pod",
     "NodeHistory": "node",
+    "NodeSummary": "node",
     "PodGroupPlacement": "podgroup",
     "UndecidedPodGroup": "podgroup",
 }

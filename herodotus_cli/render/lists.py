@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from herodotus_cli.render.formatting import format_age_or_time, format_feasible, title_of_times
 from herodotus_cli.render.screen_elements import (
     Block,
+    Cell,
     TextLine,
     ViewOptions,
     build_table,
@@ -18,8 +19,10 @@ from herodotus_cli.render.screen_elements import (
 )
 
 if TYPE_CHECKING:
+    from herodotus_answers.node_list import NodeSummaryList
     from herodotus_answers.plugin_reference import PluginExplanation, PluginExplanationList
     from herodotus_answers.reason_list import ReasonList
+    from herodotus_answers.terms import TermExplanation
 
 Json = dict[str, Any]
 _ROOMY = 100  # columns of a terminal that hold the attempt and the number of feasible nodes too
@@ -95,6 +98,11 @@ def build_plugin(answer: PluginExplanation) -> list[Block]:
     )
 
 
+def build_term(answer: TermExplanation) -> list[Block]:
+    """Return the blocks of the screen of `explain` about a word of the screens."""
+    return [TextLine(f"{answer['metadata']['name']} ({answer['of']})", "strong"), TextLine(answer["meaning"])]
+
+
 def build_plugins(answer: PluginExplanationList) -> list[Block]:
     """Return the blocks of the screen of `explain` that lists all plugins."""
     rows = [(plugin["metadata"]["name"], plugin["checks"]) for plugin in answer["items"]]
@@ -105,3 +113,22 @@ def build_reasons(answer: ReasonList) -> list[Block]:
     """Return the blocks of the screen of `explain reasons`."""
     rows = [(reason["code"], reason["plugin"] or "–", reason["sentence"]) for reason in answer["items"]]
     return [build_table(("CODE", "PLUGIN", "MESSAGE"), rows)]
+
+
+def build_nodes(answer: NodeSummaryList, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen of `node` that lists all nodes."""
+    rows: list[list[Cell | str]] = []
+    for node in answer["items"]:
+        cpu, memory = (
+            next((a["text"] for a in node["amounts"] if a["resource"] == name), "–") for name in ("cpu", "memory")
+        )
+        others = [f"{a['resource']} {a['text']}" for a in node["amounts"][2:]]
+        signs = ["not ready"] * (not node["ready"]) + ["cordoned"] * node["cordoned"] + node["taints"] + others
+        pods = "–" if node["pods"] is None else str(node["pods"])
+        share = f"{node['share']:.0%}" if "share" in node else "–"
+        bad = "bad" if not node["ready"] or node["cordoned"] else ""
+        name = Cell(node["metadata"]["name"], bad)
+        rows.append([name, node["zone"] or "–", pods, cpu, memory, share, ", ".join(signs) or "–"])
+    header = ("NODE", "ZONE", "PODS", "CPU", "MEMORY", "FULL", "STATE")
+    hints: list[Block] = [TextLine("more: kubectl herodotus node NODE (why it gets pods, or none)", "dim")]
+    return join_sections([[build_table(header, rows, right=(2, 5))], [] if view.piped else hints])

@@ -41,7 +41,11 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     decisions.
     """
     sections: list[list[Block]] = [
-        [SplitLine(answer["metadata"]["name"], _window(answer)), TextLine(answer["headline"], "strong")],
+        [
+            SplitLine(answer["metadata"]["name"], _window(answer)),
+            *_present(answer),
+            TextLine(answer["headline"], "strong"),
+        ],
         _filters(answer, view),
         _scores(answer),
         [labelled_rows(_results(answer, view))],
@@ -49,6 +53,26 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
         _recent(answer, view),
     ]
     return join_sections(sections)
+
+
+def _present(answer: Json) -> list[Block]:
+    """Return what the node is like now, and how to open a node that is cordoned; [] if that was not read."""
+    node = answer.get("present")
+    if not node:
+        return []
+    name = answer["metadata"]["name"]
+    states = ["not ready"] * (not node["ready"]) + ["cordoned"] * node["cordoned"]
+    states += [f"tainted {taint}" for taint in node["taints"]]
+    pods = "" if node["pods"] is None else f"{format_count(node['pods'], 'pod')} of {node['maxPods']}; "
+    amounts = ", ".join(f"{each['resource']} {each['text']}" for each in node["amounts"])
+    text = f"Now {', '.join(states) or 'open to pods'}. Requested: {pods}{amounts}."
+    blocks: list[Block] = [TextLine(text, "bad" if not node["ready"] or node["cordoned"] else "strong")]
+    if node["cordoned"]:
+        fix = (
+            f"kubectl uncordon {name}, once its maintenance has ended; before: kubectl herodotus whatif uncordon {name}"
+        )
+        blocks.append(labelled_rows([("FIX", fix)], bold=["FIX"]))
+    return blocks
 
 
 def _window(answer: Json) -> str:

@@ -74,6 +74,10 @@ def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:
         name = f"PodGroup {g['podGroup']}: " if g.get("podGroup") else ""
         reason = Cell(f"{late}{name}{g['reason']}: {which}", "dim" if late else "")
         rows.append((Cell(str(g["count"])), Cell(format_age_or_time(g["oldestAt"], view) or "–"), reason))
+        if fix := g.get("fix"):
+            sure = "" if fix["checked"] else " (not checked)"
+            of = f"{fix['pod']}: " if g["count"] > 1 else ""
+            rows.append((Cell(""), Cell(""), Cell(f"FIX {of}{fix['text']}{sure}", "strong")))
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 
 

@@ -62,7 +62,7 @@ def build_screen(
         return join_sections([[*head, *_headline(answer, view), *fixes], *live, *evidence, hints])
     first: list[list[Block]] = [[*head, *pod_state.build_blocks(now, view)], pod_state.build_timeline(now, view)]
     decided = _headline(answer, view, is_first=False)
-    if "timeline" in now:
+    if "timeline" in now and not every_node:
         return join_sections(first)
     if now["code"] in _WITHOUT_NODE:
         # a change for the scheduler's sake helps a pod that waits for something else as little as it helps others
@@ -77,9 +77,10 @@ def build_screen(
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
     """Return the sections that explain the decision: scores, measurements, rejected nodes, and labelled notes.
 
-    For a pod without a node, the message of the FailedScheduling event follows.
+    For a pod without a node, the message of the FailedScheduling event follows, unless the answer is for a terminal and
+    short: it repeats in kube-scheduler's words what the screen says.
     """
-    placed = answer["outcome"]["node"] is not None
+    has_event = answer["outcome"]["node"] is None and _is_detailed(view, every_node=every_node)
     return [
         scores.build_blocks(answer, view, every_node=every_node),
         scores.build_reasons(answer, view),
@@ -87,7 +88,7 @@ def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False)
         _rejected(answer, view, every_node=every_node),
         rejections.build_verdict_matrix(answer, view) if every_node else [],
         [labelled_rows(notes)] if (notes := _notes(answer, view, every_node=every_node)) else [],
-        _event(answer) if not placed else [],
+        _event(answer) if has_event else [],
     ]
 
 
@@ -200,6 +201,7 @@ def _rejected(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Bloc
 
 def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[str, str]]:
     """Return (label, sentence) pairs on ties, PreFilter, preemption, requeueing, the next try and sources."""
+    is_detailed = answer["outcome"]["node"] is not None or _is_detailed(view, every_node=every_node)
     labelled = [
         ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
@@ -212,8 +214,8 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         ("CONDITION", _condition(answer, view)),
         ("POD GROUP", _pod_group(answer)),
         *(("DEVICES", text) for text in _devices(answer)),
-        *(("PREEMPTION", text) for text in _preemption(answer)),
-        ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy"))),
+        *(("PREEMPTION", text) for text in _preemption(answer) if is_detailed or _has_victims(answer)),
+        ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy")) if is_detailed else ""),
         ("NEXT TRY", _next_try(answer, view)),
         ("QUEUE", ((answer.get("live") or {}).get("place") or {}).get("text", "")),
         *_origins(answer),
@@ -221,6 +223,11 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         *(("NOTE", note) for note in answer["notes"]),
     ]
     return [(label, text) for label, text in labelled if text]
+
+
+def _is_detailed(view: ViewOptions, *, every_node: bool) -> bool:
+    """Return whether to show what an operator seldom needs: in piped output, with -o wide and with --all."""
+    return view.piped or view.wide or every_node
 
 
 def _condition(answer: Json, view: ViewOptions) -> str:
@@ -291,10 +298,15 @@ def _seed(tie: Json) -> str:
     return "(the seed is not in the log)" if tie["seed"] is None else f"with seed {tie['seed']}"
 
 
+def _has_victims(answer: Json) -> bool:
+    """Return whether preemption evicts pods, or would."""
+    return bool((answer.get("preemption") or {}).get("nominatedNode"))
+
+
 def _preemption(answer: Json) -> list[str]:
     """Return sentences on which pods preemption evicts, or on why preemption does not help."""
-    preemption = answer.get("preemption")
-    if preemption and preemption["nominatedNode"]:
+    if _has_victims(answer):
+        preemption = answer["preemption"]
         best = preemption["candidates"][0]
         victims = join_limited(best["victims"], _VICTIMS_NAMED, "-o json")
         refused = sum(bool(c.get("rejectedBy")) for c in preemption["candidates"])
@@ -377,7 +389,9 @@ def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
     hints += ["--node NODE (why or why not)"]
     hints += ["--attempts (what changed)"] if (answer["attempt"].get("attempts") or 1) > 1 else []
     hints += ["--timeline (what happened)"] if "state" in (answer.get("live") or {}) else []
-    hints += ["-o wide (raw scores)"] if answer["scorePlugins"] and not view.wide else []
+    if not view.wide:
+        hints += ["-o wide (raw scores)"] if answer["scorePlugins"] else []
+        hints += ["-o wide (event, preemption)"] if answer["outcome"]["node"] is None and not every_node else []
     return [TextLine(f"more: {', '.join(hints)}", "dim")]
 
 

@@ -29,6 +29,7 @@ _LIMIT: Final = IntegerParameter(
     "limit", "Maximum number of attempts.", default=ATTEMPTS, minimum=1, maximum=MAX_ATTEMPTS
 )
 _OTHER_POD: Final = NameParameter("with", "The other pod.", missing="with must name another pod")
+_OTHER_NAMESPACE: Final = NameParameter("withNamespace", "Namespace of the other pod [that of the first].")
 _NODE_A: Final = NameParameter("a", "One node.", missing="a and b must name two nodes")
 _NODE_B: Final = NameParameter("b", "The other node.", missing=_NODE_A.missing)
 
@@ -77,17 +78,23 @@ class ComparisonViews:
             "getPodComparison",
             "Two pods side by side.",
             right=RequiredRight("list", DECISION),  # the other pod may be any of the namespace
-            parameters=(_OTHER_POD, CLUSTER),
+            parameters=(_OTHER_POD, _OTHER_NAMESPACE, CLUSTER),
             errors=(*READ_ERRORS, 404),
         )
     )
     def pod_comparison(self, namespace: str, pod: str) -> Response:
-        """Return the PodComparison document of the latest attempts of two pods in one namespace.
+        """Return the PodComparison document of the latest attempts of two pods.
 
-        The path names the first pod, the query parameter `with` the second.
+        The path names the first pod, the query parameters `with` and `withNamespace` the second, whose namespace the
+        reader must see, too.
         """
-        names = (pod, _OTHER_POD.parse())
-        pods = [find_decision_of_pod(self._reader, namespace, name, "podcomparisons") for name in names]
+        other, other_namespace = _OTHER_POD.parse(), _OTHER_NAMESPACE.parse() or namespace
+        if other_namespace != namespace and not self._reader.sees(other_namespace):
+            raise StatusError(403, f'you may not get decisions in the namespace "{other_namespace}"')
+        pods = [
+            find_decision_of_pod(self._reader, where, name, "podcomparisons")
+            for where, name in ((namespace, pod), (other_namespace, other))
+        ]
         document = build_pod_comparison(pods)
         for side, stored in zip(document["pods"], pods, strict=True):
             _add_position(side["attempt"], stored)

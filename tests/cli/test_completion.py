@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus_cli.commands import COMMANDS
+from herodotus_cli.commands import ACTION_NAMES, COMMANDS
 from herodotus_cli.completion import complete
 from herodotus_cli.environment import Environment
 from tests.cli.scenes import NOW
@@ -50,7 +50,14 @@ def words(service: Service, *typed: str) -> list[str]:
         (("pod", "x", "--node", "wor"), ["worker-1", "worker-2"]),
         (("node", ""), ["worker-1", "worker-2"]),
         (("workload", "-n", "shop", ""), ["deploy/web", "rs/web-5484d601e6", "sts/db"]),
-        (("whatif", "-n", "shop", ""), ["deploy/web", "pod", "pod-6", "pod-7", "pod-8", "rs/web-5484d601e6", "sts/db"]),
+        (
+            ("whatif", "-n", "shop", ""),
+            [*ACTION_NAMES, "deploy/web", "pod", "pod-6", "pod-7", "pod-8", "rs/web-5484d601e6", "sts/db"],
+        ),
+        (("whatif", "dra"), ["drain"]),
+        (("whatif", "drain", "wor"), ["worker-1", "worker-2"]),
+        (("pod", "shop/pod-"), ["shop/pod-6", "shop/pod-7", "shop/pod-8"]),
+        (("balance", "--weights", "ImageLocality=0,nodeA"), ["ImageLocality=0,NodeAffinity="]),
         (("whatif", "-n", "shop", "pod", "pod-7"), ["pod-7"]),
         (("whatif", "pod", "x", "--node", "wor"), ["worker-1", "worker-2"]),
         (("compare", ""), ["pod"]),

@@ -23,7 +23,10 @@ def test_an_answer_is_the_document_of_the_command_and_marked_as_data(service: Se
     answer = scenes.placed() | {"notes": [ORDER]}
     answer["metadata"]["labels"] = {"app": ORDER}
     service.answer(f"{API}/namespaces/shop/podexplanations/checkout", answer)
-    (said,) = ask(Call("explain_pod", {"name": "checkout", "namespace": "shop"}), options=["--endpoint", service.url])
+    (said,) = ask(
+        Call("explain_pod", {"name": "checkout", "namespace": "shop", "brief": False}),
+        options=["--endpoint", service.url],
+    )
     assert said.content is not None
     assert said.content["answer"] == answer
     assert said.content["truncated"] == []
@@ -32,9 +35,9 @@ def test_an_answer_is_the_document_of_the_command_and_marked_as_data(service: Se
     assert ORDER not in json.dumps({key: value for key, value in said.content.items() if key != "answer"})
 
 
-def test_an_answer_can_be_the_short_form(service: Service) -> None:
+def test_an_answer_is_the_short_form_unless_the_document_is_asked_for(service: Service) -> None:
     service.answer(f"{API}/namespaces/shop/podexplanations/checkout", scenes.placed())
-    arguments = {"name": "checkout", "namespace": "shop", "brief": True}
+    arguments = {"name": "checkout", "namespace": "shop"}
     (said,) = ask(Call("explain_pod", arguments), options=["--endpoint", service.url])
     assert said.content is not None
     assert (said.content["answer"]["kind"], said.content["answer"]["code"]) == ("Brief", "placed")

@@ -177,7 +177,15 @@ def test_prints_on_stderr_that_nothing_is_pending(service: Service, capsys: pyte
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("pdo", " Did you mean pod?"), ("balanse", " Did you mean balance?"), ("xyzzy", "")]
+    ("word", "hint"),
+    [
+        ("pdo", " Did you mean pod?"),
+        ("balanse", " Did you mean balance?"),
+        ("drain", " Did you mean whatif drain?"),
+        ("cordn", " Did you mean whatif cordon or whatif uncordon?"),
+        ("rollout", " Did you mean workload?"),
+        ("xyzzy", ""),
+    ],
 )
 def test_unknown_command_suggests_similar_one(capsys: pytest.CaptureFixture[str], word: str, hint: str) -> None:
     assert command(word).code == 2

@@ -61,7 +61,7 @@ def test_colour_adds_nothing_but_escape_sequences(scene: str) -> None:
 )
 def test_event_is_exact_and_wrapped_between_words(scene: str, width: int | None) -> None:
     found = scenes()[scene]()
-    text = drawn(found, ViewOptions(NOW, width=width))
+    text = drawn(found, ViewOptions(NOW, width=width, wide=True))
     event = text[text.index("Event: ") :].partition("\n\n")[0].rstrip("\n")
     assert event.replace("\n", " ") == f"Event: {found.answer['message']}"
     assert width is not None or "\n" not in event
