@@ -238,7 +238,7 @@ class Recorder:
             self._write_record(HighWater(self.incarnation, self._next_sequence(), of, reached, self._now_us()))
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
-        """Return the Lease annotation for the next leader: this incarnation and the last sequence number used."""
+        """Return the Lease annotation for the next leader: this incarnation and its last record, written or lost."""
         return {HIGH_WATER_ANNOTATION: f"{self.incarnation} {self._sequence}"}
 
     @property
@@ -321,10 +321,11 @@ class Recorder:
         """Write a record to the spool, or count it as lost. Return whether it was written.
 
         A decision is preceded by the node rows that changed. After a record was lost, nothing is written before its gap
-        record, so that the gap's range is exact.
+        record, so that the gap's range is exact. The number counts as used afterwards: another thread writes it to the
+        Lease meanwhile, and a scheduler that is killed then has not written the record.
         """
-        self._sequence = record.sequence
         if self._gap is not None:
+            self._sequence = record.sequence
             self.dropped += 1
             return False
         try:
@@ -340,6 +341,8 @@ class Recorder:
             klog.repeated_error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
             self.dropped += 1
             return False
+        finally:
+            self._sequence = record.sequence
 
     def _write_decision(self, record: Decision, columns: NodeColumns) -> None:
         """Write a decision, preceded by the node table's rows that changed since the last decision.
