@@ -191,8 +191,10 @@ def test_after_close_records_are_lost_and_nothing_else(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     first = decide(recorder, cluster())
     recorder.close()
+    before = recorder.build_high_water_annotation()
     record_bind(recorder, first)
     assert recorder.dropped == 1
+    assert recorder.build_high_water_annotation() == before  # nothing could say that the number is missing
 
 
 def _complete(attempt: AttemptData) -> Decision:
