@@ -26,7 +26,7 @@ from herodotus_answers.workload_objects import Workload, find_parent
 from herodotus_answers.workload_pods import explain_pod
 
 if TYPE_CHECKING:
-    from herodotus_answers.live import LiveCause
+    from herodotus_answers.live import LiveCause, LiveState
     from herodotus_answers.workload_state import Parts, Situation
 
 Json = dict[str, Any]
@@ -181,8 +181,6 @@ def _find_short(situation: Situation, manager: str) -> Parts | None:
 
 def find_cron_job_state(situation: Situation) -> Parts:
     """Return the state of a CronJob."""
-    from herodotus_answers.workload_state import find_state, inspect_job
-
     workload = situation.workload
     spec, status, now = workload.spec, workload.status, workload.now
     last = (
@@ -199,16 +197,25 @@ def find_cron_job_state(situation: Situation) -> Parts:
     if refusal is not None and refusal.source.startswith(f"Event FailedCreate of {workload.label}"):
         cause = explain_refusal(refusal, workload)
         return "workload-not-created", f"No Job is created: {cause['text']}", [cause], "user"
-    active = [job for job in workload.makers if not _has_ended(job)]
-    if active:
-        name = str(active[0]["metadata"]["name"])
-        state = find_state(inspect_job(name, situation))
-        headline = f"Job {name} is active: {state['headline']}"
-        if len(active) > 1:
-            headline = f"{len(active)} Jobs are active; the newest, {name}: {state['headline']}"
+    active = find_active_job(situation)
+    if active is not None:
+        headline, state = active
         code = state["code"] if state["actor"] else "workload-running"
         return code, headline, [*state["causes"], *explain_skipped(workload)], state["actor"]
     return _find_scheduled(workload, last)
+
+
+def find_active_job(situation: Situation) -> tuple[str, LiveState] | None:
+    """Return a sentence on the newest Job of a CronJob that has not ended, and its state; None if all have ended."""
+    from herodotus_answers.workload_state import find_state, inspect_job
+
+    active = [job for job in situation.workload.makers if not _has_ended(job)]
+    if not active:
+        return None
+    name = str(active[0]["metadata"]["name"])
+    state = find_state(inspect_job(name, situation))
+    which = f"Job {name} is active" if len(active) == 1 else f"{len(active)} Jobs are active; the newest, {name}"
+    return f"{which}: {state['headline']}", state
 
 
 def _has_ended(job: Json) -> bool:

@@ -62,6 +62,7 @@ _BEFORE_ERROR: Final = re.compile(
     r"(?:(?:Back-off pulling|Failed to pull) image|failed to (?:pull and unpack image|resolve reference)) \"[^\"]*\": "
     r"|ErrImagePull: |rpc error: code = \w+ desc = "
 )
+_MISSING: Final = ("secret-missing", "config-map-missing")
 _RECENT: Final = timedelta(hours=1)
 _ARCHITECTURE: Final = "kubernetes.io/arch"
 _NOT_PROBLEMS: Final = (
@@ -98,6 +99,10 @@ def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list
         if not container.status.get("ready"):
             causes += _explain_container(pod, container, events, objects, now)
     causes = list({(cause["code"], cause["text"]): cause for cause in causes}.values())
+    missing = [str(cause["object"]).partition("/")[2] for cause in causes if cause["code"] in _MISSING]
+    for cause in causes:  # the cause that names the object has the remedy
+        if cause["code"] == "volume-failed" and any(f'"{name}" not found' in cause["text"] for name in missing):
+            cause["remedies"] = []
     return [*causes, *_find_closed_gates(pod)]
 
 
@@ -288,6 +293,8 @@ def _explain_end(
     pod: Json, container: Container, end: Json, objects: ClusterObjects, source: str, now: datetime
 ) -> LiveCause:
     """Return the cause for a container that has ended."""
+    if end.get("exitCode") == 0 and pod["spec"].get("restartPolicy") in ("Never", "OnFailure"):
+        return _explain_completion(pod, container, end, objects, source, now)
     logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
     is_memory = end.get("reason") == "OOMKilled"
     remedies = _list_end_remedies(pod, container, end, objects)
@@ -300,6 +307,23 @@ def _explain_end(
         remedies=remedies,
         inspect=logs,
     )
+
+
+def _explain_completion(
+    pod: Json, container: Container, end: Json, objects: ClusterObjects, source: str, now: datetime
+) -> LiveCause:
+    """Return the cause for a container that ended with success, is not started again, and is not the pod's last."""
+    mains = [each for each in list_containers(pod) if not each.is_init]
+    left = [each.name for each in mains if each.read_state("running")]
+    text = f"{container.label} {describe_end(end, now)}, and is not started again"
+    remedies: list[Remedy] = []
+    if left:
+        names = ", ".join(left)
+        text += f"; {names} still {'runs' if len(left) == 1 else 'run'}, and the pod ends when all containers have"
+        where = name_source(pod, objects)
+        advice = f"if {names} only serves {container.name}, make it an init container with restartPolicy Always in"
+        remedies = [make_remedy(f"{advice} {where}: the kubelet ends such a sidecar after the last other container")]
+    return make_cause("container-completed", text, source, at=end.get("finishedAt"), remedies=remedies)
 
 
 def _list_end_remedies(pod: Json, container: Container, end: Json, objects: ClusterObjects) -> list[Remedy]:

@@ -99,6 +99,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"UnauthorizedOperation|AccessDenied|not authorized|PermissionDenied|\bforbidden\b",
             "grant the storage driver the rights that the message names",
         ),
+        (r"(configmap|secret) \"([^\"]+)\" not found", "create the {0} {1}, or correct its name in {owner}"),
         (
             r"NotFound|not found|does not exist|No such file",
             "restore what the message names on the storage, or correct the volume: it is not there",
@@ -187,6 +188,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"Resources cannot be allocated with Topology locality",
             "request what fits into one NUMA node of {node}, or relax its kubelet's topologyManagerPolicy",
+        ),
+        (
+            r"Predicate NodeAffinity failed|didn't match Pod's node affinity",
+            "remove nodeName from {owner}, or name a node with the labels that its selector and affinity want",
         ),
         (r"shutting down", "start {node} again, or remove it"),
     ),

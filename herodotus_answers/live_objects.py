@@ -33,6 +33,7 @@ Json = dict[str, Any]
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 FATES_WITHOUT_POD: Final = ("deleted", "replaced")  # of a pod that no longer exists
+_MIRROR: Final = "kubernetes.io/config.mirror"  # on the API server's copy of a static pod
 _CONDITIONS_TO_EXPLAIN: Final = frozenset({"PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
 LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 
@@ -253,6 +254,11 @@ def was_created_with_node(pod: Json) -> bool:
     return not any(condition.get("type") == "PodScheduled" for condition in conditions)
 
 
+def is_static(pod: Json) -> bool:
+    """Return whether the kubelet of its node made the pod, from a file or URL: the API server has a copy alone."""
+    return _MIRROR in (pod["metadata"].get("annotations") or {})
+
+
 def is_running_well(pod: Json) -> bool:
     """Return whether the Pod object shows a pod that runs, is ready, stays, and was placed by a scheduler.
 
@@ -266,6 +272,7 @@ def is_running_well(pod: Json) -> bool:
         and not pod["metadata"].get("deletionTimestamp")
         and not conditions.keys() & _CONDITIONS_TO_EXPLAIN
         and not was_created_with_node(pod)
+        and not is_static(pod)
         and not any(map(_has_trouble, status.get("containerStatuses") or ()))
         and not any((each.get("state") or {}).get("waiting") for each in status.get("ephemeralContainerStatuses") or ())
     )

@@ -12,6 +12,7 @@ that an autoscaler will add the node.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, TypedDict
 
@@ -19,6 +20,8 @@ from herodotus_answers.cluster_headlines import find_problems
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.declare import NotRequired
 from herodotus_record.discloses import Discloses
+
+_NODE_CLAIM: Final = re.compile(r"\bnodeclaim/([a-z0-9][a-z0-9.-]*[a-z0-9])")
 
 # The verdicts on a pod and a node group.
 Verdict = Literal["Fits", "FitsAtLimit", "DoesNotFit", "ShapeUnknown"]
@@ -149,6 +152,12 @@ def list_autoscaler_reports(events: Iterable[dict[str, Any]]) -> list[Autoscaler
             at, count = read_event_time(event), count_event(event)
             reports.append({"component": component, "reason": reason, "message": message, "at": at, "count": count})
     return reports[::-1][:MAX_REPORTS]
+
+
+def find_node_claims(reports: Iterable[AutoscalerReport]) -> list[str]:
+    """Return the names of the NodeClaims that Karpenter's last report about a pod names; [] if there is none."""
+    named = (_NODE_CLAIM.findall(report["message"]) for report in reports)
+    return list(dict.fromkeys(next(filter(None, named), [])))
 
 
 class PodVerdicts(TypedDict):

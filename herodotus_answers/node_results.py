@@ -186,6 +186,8 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
             return f"does not match {wording.shorten_lists(p['wants'])}"
         case "ports" if p.get("ports"):
             return f"host port {p['ports']} is taken" + (f" by {p['pod']}" if p.get("pod") else "")
+        case "device-claim-elsewhere" if p.get("claims"):
+            return f"the devices that {p['claims']} is allocated cannot be used there"
         case "spread":
             return _describe_spread(p)
         case "spread-label":

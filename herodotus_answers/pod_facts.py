@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
+from herodotus_answers.live_objects import is_static
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -20,7 +21,6 @@ Json = dict[str, Any]
 # Kinds whose pod template can be changed, so that new pods get it; the template of a Job is immutable.
 _WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 _MAX_NAMES: Final = 4  # in a sentence
-_MIRROR: Final = "kubernetes.io/config.mirror"  # on the API server's copy of a static pod
 _SPANS: Final = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "m"), (0, 1, "s"))
 
 
@@ -235,11 +235,6 @@ def kubectl(obj: Json, verb: str, *more: str) -> str:
 def quote_patch(patch: object) -> str:
     """Return a patch as an argument of a shell command."""
     return "'" + json.dumps(patch, separators=(",", ":")).replace("'", "'\\''") + "'"
-
-
-def is_static(pod: Json) -> bool:
-    """Return whether the kubelet of its node made the pod, from a file or URL: the API server has a copy alone."""
-    return _MIRROR in (pod["metadata"].get("annotations") or {})
 
 
 def name_source(pod: Json, objects: ClusterObjects) -> str:

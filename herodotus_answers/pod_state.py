@@ -15,15 +15,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import read_event_time
-from herodotus_answers.live_objects import has_ended, read_scheduler, was_created_with_node
+from herodotus_answers.live_objects import has_ended, is_static, read_scheduler, was_created_with_node
 from herodotus_answers.pod_facts import (
     clean,
     find_owner,
     format_ago,
     format_seconds,
-    is_static,
     kubectl,
     make_cause,
+    make_event_cause,
     make_remedy,
     make_state,
     parse_time,
@@ -87,6 +87,9 @@ def is_decision_enough(state: LiveState, answer: Json, now: datetime) -> bool:
 def _find_gated(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     gates = [str(gate["name"]) for gate in pod["spec"]["schedulingGates"]]
     causes = [_explain_gate(pod, name, position, objects) for position, name in enumerate(gates)]
+    events = objects.list_events({**pod, "kind": "Pod"})
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    causes += [make_event_cause("gate-event", "", event, now) for event in warnings[-1:]]
     owners = list(dict.fromkeys(_find_gate_owner(name) for name in gates))
     named = "gate" if len(gates) == 1 else "gates"
     headline = (
@@ -158,10 +161,9 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         causes.append(make_cause("no-node-found", said, source, at=condition.get("lastTransitionTime")))
     causes += _list_extender_causes(pod, objects, now)
     why = causes[0]["text"] if causes else "its PodScheduled condition has no message"
-    why = message if causes and causes[0]["code"] == "no-node-found" else why
-    return make_state(
-        "pod-waits-for-node", f"Pending: waits for a node. {_capitalize(why)}", "user", causes, objects.unread
-    )
+    is_of_attempt = bool(causes) and causes[0]["code"] == "no-node-found"  # what was true then may not be so now
+    why = f"Last attempt: {why}" if is_of_attempt else _capitalize(why)
+    return make_state("pod-waits-for-node", f"Pending: waits for a node. {why}", "user", causes, objects.unread)
 
 
 def _find_attempt_event(pod: Json, objects: ClusterObjects) -> Json:
@@ -382,7 +384,10 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         created = [_explain_node_name(pod)] if was_created_with_node(pod) else []
         by = ": created with spec.nodeName, so no scheduler decided it" if created else ""
         if is_static(pod):
-            created, by = [], f": a static pod, which the kubelet of {node} made from its own manifest"
+            created, by = (
+                [_explain_static(pod)],
+                f": a static pod, which the kubelet of {node} made from its own manifest",
+            )
         notable = [*find_debugging_causes(pod, objects, now), *find_restart_causes(pod, objects, now)]
         by += f"; {notable[0]['text']}" if notable else ""
         causes = [*notable, *disruption, *created]

@@ -197,6 +197,8 @@ def _describe_predicate(reason: Reason, has: str, is_: str) -> str:
         case "cannot-allocate" if p.get("needed"):
             what = p.get("extendedResource") or f"claim {p.get('claim')}"
             return f"{has} too few usable devices for {what}"
+        case "device-claim-elsewhere" if p.get("claims"):
+            return f"cannot use the devices that {p['claims']} is allocated"
         case "claim-in-use" if p.get("claims"):
             user = f": {p['pod']} on {p.get('podNode')} uses it" if p.get("pod") else ""
             return f"{is_} rejected because only one pod at a time may use {p['claims']} (ReadWriteOncePod){user}"

@@ -92,6 +92,12 @@ class TemplateOwner(NamedTuple):
     name: str
 
 
+def describe_effect(suggestion: Mapping[str, Any]) -> str:
+    """Return the changes of a suggestion, and the node that the pod then fits unless they are changes of a node."""
+    is_of_node = suggestion["object"].partition("/")[0] == "Node"
+    return suggestion["text"] if is_of_node else f"{suggestion['text']}: fits {suggestion['node']}"
+
+
 def find_owner(pod: RecordedPod) -> TemplateOwner:
     """Return the object to change for a pod: its controller, or the Deployment behind its ReplicaSet."""
     if pod.owner is None:

@@ -149,7 +149,7 @@ class _Finder:
                     "resource-other-name",
                     text,
                     "status.allocatable",
-                    remedies=[make_remedy("request a resource that a node offers")],
+                    remedies=[make_remedy(f"request in place of {resource} what a node offers: {others[0]}")],
                 )
 
     # --- nodes ---

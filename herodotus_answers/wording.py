@@ -85,6 +85,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "volume-affinity/gone": "bring back node {wants}, which does not exist, or delete the claim of volume {volume} and"
     " restore its data to a new one",
     "no-volume": "add a volume for claim {claim} that {node} can reach",
+    "device-claim-elsewhere": "end the other pods that use the allocated claim: without users it is allocated anew",
     "no-volume/elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
     "no-space": "make room for class {storage_class} where {node} can reach it",
     "claim-volume-missing": "restore volume {volume}, or make claim {claim} anew",

@@ -127,8 +127,9 @@ def _find_reason(explanation: Json) -> str | None:
 
 def _convert(suggestion: Json) -> Remedy:
     """Return a suggestion of the engine as a remedy."""
-    is_node = suggestion["object"] == f"Node/{suggestion['node']}"
-    text = suggestion["text"] if is_node else f"{suggestion['text']}: fits {suggestion['node']}"
+    from herodotus_answers.suggestions import describe_effect  # here, because most workloads have no suggestion
+
+    text = describe_effect(suggestion)
     deletes = suggestion.get("deletes") or ()
     remedy = make_remedy(text + (f" (deletes {', '.join(deletes)})" if deletes else ""), suggestion["command"])
     return {**remedy, "checked": bool(suggestion["checked"])}

@@ -529,7 +529,7 @@ def _find_terminating(situation: Situation) -> Parts:
 
 def _find_unread(situation: Situation) -> Parts:
     """Return the state of a workload whose object cannot be read, from its pods and events."""
-    from herodotus_answers.job_state import explain_skipped
+    from herodotus_answers.job_state import explain_skipped, find_active_job
 
     workload = situation.workload
     if workload.is_absent:
@@ -546,8 +546,14 @@ def _find_unread(situation: Situation) -> Parts:
     exist = f"{_join(number, made) if number else f'no {made}'} of it {'exist' if number > 1 else 'exists'}"
     if workload.kind == "CronJob" and number:
         exist += f" ({', '.join(str(each['metadata']['name']) for each in workload.makers[:3])})"
+    active = find_active_job(situation) if workload.kind == "CronJob" else None
+    if active is not None:
+        exist += f". {active[0]}"
+        causes += [cause for cause in active[1]["causes"] if cause not in causes]
     unknown = f"how many {made}s {workload.label} wants is not known ({why}), and {exist}"
     if not causes:
         return "workload-not-read", unknown[:1].upper() + unknown[1:], [], None
+    if active is not None and causes == active[1]["causes"]:  # the sentence on the Job has its first cause
+        return "workload-not-read", unknown[:1].upper() + unknown[1:], causes, "user"
     verb = f"{made.capitalize()}s are not created: " if refusal else ""
     return "workload-not-read", f"{verb}{causes[0]['text']}. {unknown[:1].upper()}{unknown[1:]}", causes, "user"

@@ -109,7 +109,7 @@ class _Reader:
         except ServerError as e:
             why = {"NotFound": "not found", "Forbidden": "you may not read it"}.get(e.reason, e.words)
         except CliError as e:
-            why = str(e)
+            why = e.message.removeprefix("error: ")
         self.notes.append(f"{what}: {why}")
         return None
 

@@ -233,7 +233,7 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
     They name similar pods, namespaces with a pod of that name, and why there may be no record.
     """
     if nothing := _no_records_hints(error):
-        return nothing
+        return (_list_owner_hints(request) if lookup.known and not lookup.pod else []) or nothing
     elsewhere = error.details.get("otherNamespaces") or []
     named = [f"in other namespaces: {', '.join(elsewhere[:_MAX_NAMES])}"] if elsewhere else []
     if lookup.pod:

@@ -50,7 +50,9 @@ def parse_name(kind: str, given: str) -> str:
     if ".." in given:
         return require_valid_name(kind, given)
     if slash and prefix not in (kind, f"{kind}s", {"pod": "po", "node": "no"}.get(kind)):
-        raise click.UsageError(f"{given!r} is not a {kind}: write NAME or {kind}/NAME")
+        is_workload = kind == "pod" and any(prefix.partition(".")[0].lower() in names for names in WORKLOADS.values())
+        instead = f"; for all its pods: kubectl herodotus workload {given}" if is_workload else ""
+        raise click.UsageError(f"{given!r} is not a {kind}: write NAME or {kind}/NAME{instead}")
     if not name:
         raise click.UsageError(f"{given!r} names no {kind}")
     return require_valid_name(kind, name)

@@ -358,12 +358,19 @@ def _read_state(
 
 
 def _read_reports(pod: Json, objects: ClusterObjects) -> list[AutoscalerReport]:
-    """Return the autoscalers' events about a pod without a node; [] if it has one, or if events cannot be read."""
+    """Return the autoscalers' events about a pod without a node, and about the NodeClaims that they name.
+
+    [] if the pod has a node, or if events cannot be read.
+    """
     if pod["spec"].get("nodeName"):
         return []
-    from herodotus_answers.node_groups import list_autoscaler_reports  # here, because most pods have a node
+    from herodotus_answers.cluster_objects import read_event_time  # here, because most pods have a node
+    from herodotus_answers.node_groups import find_node_claims, list_autoscaler_reports
 
-    return list_autoscaler_reports(objects.list_events({**pod, "kind": "Pod"}))
+    events = objects.list_events({**pod, "kind": "Pod"})
+    for name in find_node_claims(list_autoscaler_reports(events)):
+        events += objects.list_events({"kind": "NodeClaim", "metadata": {"name": name}})
+    return list_autoscaler_reports(sorted(events, key=read_event_time))
 
 
 def _find_place(pod: Json, answer: Json, now: datetime, objects: ClusterObjects) -> QueuePlace | None:

@@ -56,6 +56,8 @@ def _sentence(label: str, text: str) -> list[Block]:
 
 def _describe(suggestion: Json, *, with_commands: bool) -> str:
     """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
+    from herodotus_answers.suggestions import describe_effect  # here, because most pods are placed
+
     is_of_node = suggestion["object"].partition("/")[0] == "Node"
     notes = [_COSTS[cost] for cost in suggestion["costs"]]
     if with_commands:
@@ -66,8 +68,7 @@ def _describe(suggestion: Json, *, with_commands: bool) -> str:
     others = suggestion.get("helps") or 0  # a service of an earlier version does not say
     notes += [f"also helps {format_count(others, 'other pod')}{', each alone' if others > 1 else ''}"] if others else []
     notes += [] if suggestion["checked"] else [_NOT_CHECKED]
-    fits = "" if is_of_node else f": fits {suggestion['node']}"
-    return f"{suggestion['text']}{fits}" + (f" ({'; '.join(notes)})" if notes else "")
+    return describe_effect(suggestion) + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def build_holders(holders: Holders) -> list[Block]:

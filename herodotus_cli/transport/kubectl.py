@@ -155,7 +155,10 @@ class KubectlTransport:
         """Return the JSON document at a path of the API server itself. Raises CliError if the request fails."""
         run = self._run(path)
         if run.returncode:
-            raise self._failure(_stderr(run))
+            message = _stderr(run)
+            if _parse_status(message) == ("NotFound", _ROUTE_UNKNOWN):
+                raise CliError("error: the API server does not serve this kind of object")
+            raise self._failure(message)
         return _parse(run.stdout, "the API server")
 
     def stream(self, path: str) -> Generator[dict[str, Any], None, None]:

@@ -29,7 +29,10 @@ def record_decisions(simulated: SimulatedCluster, folder: Path) -> Iterator[None
     herodotus = Herodotus(cluster, folder, PROFILE, flags=("--replace-default-scheduler", *gates))
     try:
         publish(cluster, int(herodotus.endpoint_url.rpartition(":")[2]))
-        waiting = [pod for pod in cluster.items("/api/v1/pods") if can_be_tried(pod)]
+        pods = cluster.items("/api/v1/pods")
+        waiting = [
+            pod for pod in pods if can_be_tried(pod) and (not is_member(pod) or has_all_members(cluster, pod, pods))
+        ]
         namespaces = {pod["metadata"]["namespace"] for pod in waiting}
 
         def are_decided() -> bool:
@@ -57,10 +60,29 @@ def is_member(pod: Json) -> bool:
     return "schedulingGroup" in pod["spec"]
 
 
+def has_all_members(cluster: Cluster, pod: Json, pods: list[Json]) -> bool:
+    """Return whether the PodGroup of a pod exists and has as many pods as it needs before any of them is tried."""
+    name, namespace = pod["spec"]["schedulingGroup"]["podGroupName"], pod["metadata"]["namespace"]
+    groups = {
+        (group["metadata"]["namespace"], group["metadata"]["name"]): group
+        for group in cluster.items("/apis/scheduling.k8s.io/v1alpha2/podgroups")
+    }
+    if (namespace, name) not in groups:
+        return False
+    policy = groups[namespace, name]["spec"].get("schedulingPolicy") or {}
+    members = [
+        each
+        for each in pods
+        if each["metadata"]["namespace"] == namespace
+        and (each["spec"].get("schedulingGroup") or {}).get("podGroupName") == name
+    ]
+    return len(members) >= (policy.get("gang") or {}).get("minCount", 1)
+
+
 def can_be_tried(pod: Json) -> bool:
-    """Return whether the scheduler tries the pod for sure: it may hold back members of groups and pods with claims."""
+    """Return whether the scheduler tries the pod for sure: it may hold back pods with claims, and members of groups."""
     spec = pod["spec"]
     is_mine = spec.get("schedulerName", PROFILE) == PROFILE and not spec.get("nodeName")
-    may_be_held = spec.get("schedulingGates") or is_member(pod) or spec.get("resourceClaims")
+    may_be_held = spec.get("schedulingGates") or spec.get("resourceClaims")
     is_here = pod["status"].get("phase") == "Pending" and not pod["metadata"].get("deletionTimestamp")
     return is_mine and is_here and not may_be_held

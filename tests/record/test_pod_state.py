@@ -272,6 +272,7 @@ def test_pod_that_runs_well_needs_no_state() -> None:
     assert find(pod)["actor"] is None
     for change in (
         {"metadata": pod["metadata"] | {"deletionTimestamp": at(0)}},
+        {"metadata": pod["metadata"] | {"annotations": {"kubernetes.io/config.mirror": "1"}}},
         {"status": pod["status"] | {"conditions": [SCHEDULED, READY, RESIZE]}},
         {"status": pod["status"] | {"conditions": [READY]}},  # created with spec.nodeName
     ):

@@ -98,7 +98,6 @@ from scheduler.engine.rules.version_rules import (
 )
 
 NO_CLAIMS = unschedulable(Reason("no-claims"))
-UNAVAILABLE = unresolvable(Reason("device-claim-elsewhere"))
 INVALID_POOLS = unresolvable(Reason("invalid-pools"))
 
 
@@ -318,7 +317,8 @@ class DynamicResources(BasePlugin):
             return self._explain(attempt, node, pod, extended), None
         if unavailable:
             attempt.unavailable |= unavailable
-            return UNAVAILABLE, None
+            names = ", ".join(attempt.claims[i].full_name for i in sorted(unavailable))
+            return unresolvable(Reason("device-claim-elsewhere", {"claims": names})), None
         return SUCCESS, allocation
 
     def _allocate(self, attempt: ClaimsOfAttempt, node: Node, extended: NodeAllocation | None) -> NodeAllocation | None:
