@@ -189,7 +189,7 @@ def _describe_resized_amounts(held: HeldObject, pod: Json) -> str:
     )
     if not allocated:
         return ""
-    wants = format_quantity(resource, _request(pod["spec"], resource))
+    wants = format_quantity(resource, read_request(pod["spec"], resource))
     return f": it has {format_quantity(resource, int(allocated * scale))} {resource} and asks for {wants}"
 
 
@@ -233,7 +233,7 @@ def _parse_reason(node: str, reason: Json) -> HeldObject | None:
 def _held(held: HeldObject, pod: Json) -> int:
     """Return how much a pod holds, in base units; 1 for something that is no amount, and 0 for nothing."""
     if held.kind == _RESOURCE:
-        return 1 if held.names[0] == "pods" else _request(pod["spec"], held.names[0])
+        return 1 if held.names[0] == "pods" else read_request(pod["spec"], held.names[0])
     if held.kind == _PORTS:
         return int(any(_conflicts(port, name) for port in _host_ports(pod["spec"]) for name in held.names))
     if held.kind == _POD:
@@ -242,7 +242,7 @@ def _held(held: HeldObject, pod: Json) -> int:
     return int(any(f"{pod['metadata']['namespace']}/{c['claimName']}" in held.names for c in claims if c))
 
 
-def _request(spec: Json, resource: str) -> int:
+def read_request(spec: Json, resource: str) -> int:
     """Return the pod's effective request for a resource in base units (cpu in milli)."""
     whole = (spec.get("resources") or {}).get("requests") or {}
     overhead = read_quantity((spec.get("overhead") or {}).get(resource, 0))

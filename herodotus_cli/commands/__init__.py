@@ -26,6 +26,7 @@ COMMANDS = (
     "preemptions",
     "disagreements",
     "watch",
+    "top",
     "report",
     "clusters",
     "explain",
