@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch
 from herodotus_answers.quantities import parse_quantity
 from herodotus_answers.template_changes import Refusal, change_template
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_quantity, is_in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,7 @@ def format_amount(name: str, amount: Fraction) -> str:
     resource = _strip(name)
     if resource == "cpu":
         return format_quantity("cpu", ceil(amount * 1000))
-    is_bytes = resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
+    is_bytes = resource == "storage" or is_in_bytes(resource)
     if is_bytes:
         for power, unit in ((3, "G"), (2, "M")):  # an amount such as 4G, which has no short binary form
             if amount and not amount % 1000**power and amount % 1024**power:

@@ -23,6 +23,7 @@ from herodotus_answers.node_results import pluralize
 from herodotus_answers.pending import find_dominant_reason
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, EVALUATION, POD_GROUP_PHASE
+from herodotus_record.units import is_in_bytes
 
 Answer = Mapping[str, Any]
 MAX_BYTES: Final = 2_000
@@ -231,10 +232,9 @@ def _read_amounts(detail: Answer) -> LackingAmounts | None:
     if "requested" not in detail:
         return None
     resource = detail["resource"]
-    is_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
     return {
         "resource": resource,
-        "unit": "millicores" if resource == "cpu" else "bytes" if is_bytes else "pieces",
+        "unit": "millicores" if resource == "cpu" else "bytes" if is_in_bytes(resource) else "pieces",
         "requested": detail["requested"],
         "free": detail["free"],
         "allocatable": detail["allocatable"],

@@ -26,7 +26,7 @@ from herodotus_answers.node_groups import RecordedNodeGroups
 from herodotus_record.fields import INLINE, FieldDeclaration, list_declarations
 from herodotus_record.model import (
     API_GROUP,
-    API_VERSION,
+    VERSION_OF_API,
     Column,
     Decision,
     Evaluation,
@@ -41,9 +41,9 @@ from herodotus_record.model import (
 
 Json = dict[str, Any]
 _WITHOUT_KINDS: Final = ("cluster_questions",)  # of the engine and the service, whose libraries the plugin lacks
-VERSION: Final = API_VERSION.partition("/")[2]
-ID: Final = f"https://herodotus.dev/schemas/{VERSION}"
-NAME: Final = f"{'.'.join(reversed(API_GROUP.split('.')))}.{VERSION}"  # Kubernetes names schemas by the reversed group
+ID: Final = f"https://{API_GROUP}/schemas/{VERSION_OF_API}"
+# Kubernetes names schemas by the reversed group.
+NAME: Final = f"{'.'.join(reversed(API_GROUP.split('.')))}.{VERSION_OF_API}"
 _REFERENCE: Final = f"#/components/schemas/{NAME}."
 _SCALARS: Final[Mapping[Any, Json]] = {
     bool: {"type": "boolean"},

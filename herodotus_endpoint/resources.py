@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from herodotus_record.model import API_GROUP, API_VERSION
+from herodotus_record.model import API_GROUP, API_VERSION, VERSION_OF_API
 
 GROUP: Final = API_GROUP
-VERSION: Final = API_VERSION.partition("/")[2]
+VERSION: Final = VERSION_OF_API
 PREFIX: Final = f"/apis/{API_VERSION}"
 
 

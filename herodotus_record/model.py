@@ -22,7 +22,8 @@ from herodotus_record.discloses import Discloses
 from herodotus_record.fields import INLINE, declare, record_part
 
 API_GROUP = "herodotus.dev"
-API_VERSION = f"{API_GROUP}/v1alpha1"
+VERSION_OF_API = "v1alpha1"
+API_VERSION = f"{API_GROUP}/{VERSION_OF_API}"
 EVALUATION: Final = "Evaluation"  # phase of the outcome of an evaluated pod that fits and that no scheduler has placed
 
 if TYPE_CHECKING:

@@ -21,9 +21,12 @@ def format_quantity(resource: str, amount: int, *, up: bool = False) -> str:
     """
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        return _bytes(amount, up)
-    return str(amount)
+    return _bytes(amount, up) if is_in_bytes(resource) else str(amount)
+
+
+def is_in_bytes(resource: str) -> bool:
+    """Return whether amounts of a resource are bytes."""
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 
 @lru_cache(maxsize=1 << 15)  # called repeatedly with the same node names; some clusters have 5,000

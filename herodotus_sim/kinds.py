@@ -109,6 +109,7 @@ KINDS: tuple[ApiResource, ...] = (
     ApiResource("PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=_STATUS),
     ApiResource("Pod", "pods", short_names=("po",), categories=("all",), fields=_POD_FIELDS,
                 subresources=_subs(binding=CREATE, eviction=CREATE, **STATUS)),
+    ApiResource("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=_STATUS),
     ApiResource("ReplicationController", "replicationcontrollers", short_names=("rc",), categories=("all",),
                 subresources=_STATUS),
     ApiResource("Secret", "secrets", fields=_same("type")),
@@ -135,6 +136,7 @@ KINDS: tuple[ApiResource, ...] = (
     ApiResource("ClusterRoleBinding", "clusterrolebindings", _RBAC, namespaced=False, create_on_update=True),
     ApiResource("Role", "roles", _RBAC, create_on_update=True),
     ApiResource("RoleBinding", "rolebindings", _RBAC, create_on_update=True),
+    ApiResource("NodePool", "nodepools", "karpenter.sh", namespaced=False, subresources=_STATUS),
     ApiResource("PriorityClass", "priorityclasses", "scheduling.k8s.io", namespaced=False, short_names=("pc",)),
     ApiResource("PodGroup", "podgroups", "scheduling.k8s.io", "v1alpha2", subresources=_STATUS),
     ApiResource("Workload", "workloads", "scheduling.k8s.io", "v1alpha2"),
@@ -159,6 +161,7 @@ NAMESPACE = BY_TYPE["v1", "Namespace"]
 EVENT = BY_TYPE["v1", "Event"]
 EVENT_V1 = BY_TYPE["events.k8s.io/v1", "Event"]
 LEASE = BY_TYPE["coordination.k8s.io/v1", "Lease"]
+RESOURCE_QUOTA = BY_TYPE["v1", "ResourceQuota"]
 PRIORITY_CLASS = BY_TYPE["scheduling.k8s.io/v1", "PriorityClass"]
 POD_DISRUPTION_BUDGET = BY_TYPE["policy/v1", "PodDisruptionBudget"]
 SERVICE = BY_TYPE["v1", "Service"]

@@ -14,7 +14,7 @@ import uuid
 from datetime import datetime, timezone
 from typing import Any
 
-from herodotus_sim import errors, workloads
+from herodotus_sim import errors, quotas, workloads
 from herodotus_sim.kinds import EVENT, EVENT_V1, LEASE, NAMESPACE, POD, PRIORITY_CLASS, ApiResource
 from herodotus_sim.storage import ObjectStorage, StoredObject
 from herodotus_sim.wire import Object
@@ -165,6 +165,7 @@ def _complete_pod(store: ObjectStorage, obj: Object, keep_status: bool) -> Objec
         if field in spec:
             spec[field] = [_complete_container(c) for c in spec[field]]
     spec.update(_priority(store, name, spec))
+    quotas.check_new_pod(store, {**obj, "spec": spec})
     status = dict(obj.get("status") or {}) if keep_status else {}
     status.setdefault("phase", "Pending")
     if spec.get("schedulingGates") and not status.get("conditions"):

@@ -82,7 +82,7 @@ def evict(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedReques
     dry_run = is_dry_delete(request, eviction.get("deleteOptions") or {})
     with verbs.store.lock:
         pod = verbs.store.get(POD, target.namespace, target.name)
-        budgets = [b for b in verbs.store.list_sorted(POD_DISRUPTION_BUDGET) if _covers(b, pod)]
+        budgets = [b for b in verbs.store.list_sorted(POD_DISRUPTION_BUDGET) if covers_pod(b, pod)]
         if len(budgets) > 1:
             rest = "which the eviction subresource does not support"
             raise errors.StatusError(500, "", f"This pod has more than one PodDisruptionBudget, {rest}.")
@@ -93,7 +93,8 @@ def evict(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedReques
     return json_response(errors.success(201), 201)
 
 
-def _covers(budget: StoredObject, pod: StoredObject) -> bool:
+def covers_pod(budget: StoredObject, pod: StoredObject) -> bool:
+    """Return whether a PodDisruptionBudget is about a pod."""
     selector = (budget.obj.get("spec") or {}).get("selector")
     return budget.key[0] == pod.key[0] and selector is not None and label_predicate(selector_text(selector))(pod.obj)
 

@@ -18,9 +18,10 @@ DEPLOYMENT = BY_TYPE["apps/v1", "Deployment"]
 REPLICA_SET = BY_TYPE["apps/v1", "ReplicaSet"]
 STATEFUL_SET = BY_TYPE["apps/v1", "StatefulSet"]
 JOB = BY_TYPE["batch/v1", "Job"]
-CONTROLLED = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB)
+DAEMON_SET = BY_TYPE["apps/v1", "DaemonSet"]
+CONTROLLED = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, DAEMON_SET)
 """Kinds that a controller of `controllers` handles."""
-WITHOUT_CONTROLLER = (BY_TYPE["apps/v1", "DaemonSet"], BY_TYPE["v1", "ReplicationController"])
+WITHOUT_CONTROLLER = (BY_TYPE["v1", "ReplicationController"],)
 """Kinds that need a controller that does not exist here."""
 
 _JOB_NAME = ("batch.kubernetes.io/job-name", "job-name")
@@ -44,7 +45,7 @@ def with_defaults(kind: ApiResource, obj: Object) -> Object:
         spec = _job_defaults(obj["metadata"], spec)
         if not obj["metadata"].get("labels"):
             obj = {**obj, "metadata": {**obj["metadata"], "labels": spec["template"]["metadata"].get("labels")}}
-    else:
+    elif kind is not DAEMON_SET:
         spec = {"replicas": 1, **spec}
     if kind is DEPLOYMENT:
         spec = {"revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, **spec}
@@ -167,6 +168,8 @@ def check_supported(kind: ApiResource, name: str, obj: Object) -> None:
     spec = obj.get("spec") or {}
     if kind in WITHOUT_CONTROLLER:
         why = f"the simulated cluster has no controller for {kind.plural}"
+    elif kind is DAEMON_SET and spec.get("template", {}).get("spec", {}).get("affinity"):
+        why = "the simulated cluster has no spec.template.spec.affinity of a DaemonSet, only its nodeSelector"
     elif kind is STATEFUL_SET and spec.get("volumeClaimTemplates"):
         why = "the simulated cluster has no volumes for spec.volumeClaimTemplates"
     elif kind is JOB and spec.get("completionMode") == "Indexed":

@@ -28,8 +28,7 @@ from tests.support.pages import read_pages
 Json = dict[str, Any]
 
 LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{PROFILE}"
-ATTEMPT: Final = re.compile(r'"Attempting to schedule pod" pod="([^"]+)"')
-LOG_TIME: Final = re.compile(r"^I\d{4} (\d\d:\d\d:\d\d\.\d{6})", re.M)
+ATTEMPT: Final = re.compile(r'^I\d{4} ([\d:.]{15}) .*"Attempting to schedule pod" pod="([^"]+)"', re.M)
 UNWRITTEN_S: Final = (
     2.0  # A count of repeats is kept for a second before it is written, at the next of two checks a second.
 )
@@ -222,12 +221,11 @@ class System:
 
     def attempts(self) -> Counter[str]:
         """Return the number of attempts per pod in the schedulers' logs."""
-        return Counter(pod for r in self.replicas for log in r.logs for pod in ATTEMPT.findall(log.read_text()))
+        return Counter(pod for r in self.replicas for log in r.logs for _, pod in ATTEMPT.findall(log.read_text()))
 
     def attempts_before_kills(self) -> Counter[str]:
-        """Return the number of attempts per pod in the last UNWRITTEN_S of schedulers that were killed."""
-        logs = [_read_last(log, UNWRITTEN_S) for r in self.replicas for log in r.killed]
-        return Counter(pod for log in logs for pod in ATTEMPT.findall(log))
+        """Return the number of attempts per pod in the last UNWRITTEN_S in which killed schedulers made any."""
+        return Counter(pod for r in self.replicas for log in r.killed for pod in _read_last_attempts(log, UNWRITTEN_S))
 
     def is_delivered(self) -> bool:
         """Return whether the spools of all replicas are delivered."""
@@ -298,8 +296,7 @@ def _undelivered(spool: Path) -> bool:
     return False
 
 
-def _read_last(log: Path, seconds: float) -> str:
-    """Return the lines of the last seconds of a scheduler's log."""
-    text = log.read_text()
-    times = [(datetime.strptime(m[1], "%H:%M:%S.%f"), m.start()) for m in LOG_TIME.finditer(text)]
-    return next((text[start:] for at, start in times if (times[-1][0] - at).total_seconds() <= seconds), "")
+def _read_last_attempts(log: Path, seconds: float) -> list[str]:
+    """Return the pods of a log's attempts in the seconds before the last one. Its shipper may write lines later."""
+    attempts = [(datetime.strptime(at, "%H:%M:%S.%f"), pod) for at, pod in ATTEMPT.findall(log.read_text())]
+    return [pod for at, pod in attempts if (attempts[-1][0] - at).total_seconds() <= seconds]

@@ -25,12 +25,18 @@ FINAL: Final = ("Bound", "Unschedulable", "Failed", "Error")  # final states of 
 _PAGE: Final = 500
 _TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.02
-_WORKLOADS: Final = ("Deployment", "StatefulSet")
+_WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet")
 _COLLECTIONS: Final = {
     "Namespace": "/api/v1/namespaces",
     "Pod": "/api/v1/namespaces/{}/pods",
     "Endpoints": "/api/v1/namespaces/{}/endpoints",
+    "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+    "DaemonSet": "/apis/apps/v1/namespaces/{}/daemonsets",
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
 }
 
@@ -52,10 +58,10 @@ class DemoCluster:
         """Create an object and return it as stored. Raises ClusterError."""
         return self._send("POST", _path(obj), obj)
 
-    def pods(self, namespace: str = "") -> list[Json]:
-        """Return the pods of a namespace, or every pod."""
-        scope = f"namespaces/{namespace}/" if namespace else ""
-        items: list[Json] = self._send("GET", f"/api/v1/{scope}pods")["items"]
+    def list(self, kind: str, namespace: str = "") -> list[Json]:
+        """Return the objects of a kind in a namespace, or in all of them."""
+        path = _COLLECTIONS[kind].format(namespace) if namespace else _COLLECTIONS[kind].replace("namespaces/{}/", "")
+        items: list[Json] = self._send("GET", path)["items"]
         return items
 
     def publish(self, port: int) -> None:
@@ -107,15 +113,34 @@ def create_all(cluster: DemoCluster, file: Path) -> list[Json]:
 
 
 def _wait_for_pods(cluster: DemoCluster, workload: Json) -> list[Json]:
-    """Wait for the pods of a workload and return them. Raises ClusterError after a timeout."""
-    selector = workload["spec"]["selector"]["matchLabels"]
+    """Wait until the controllers have created the pods of a workload, and return them.
+
+    A quota may refuse some of them. Raises ClusterError after a timeout.
+    """
+    selector, namespace = workload["spec"]["selector"]["matchLabels"], workload["metadata"]["namespace"]
     deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
-        found = [p for p in cluster.pods(workload["metadata"]["namespace"]) if _selects(selector, p)]
-        if len(found) == workload["spec"]["replicas"]:
+        found = [p for p in cluster.list("Pod", namespace) if _selects(selector, p)]
+        if found and (len(found) == _count_wanted(cluster, workload) or _is_refused(cluster, namespace, selector)):
             return found
         time.sleep(_POLL_S)
     raise ClusterError(f"{workload['kind']} {workload['metadata']['name']} has no pods after {_TIMEOUT_S:g} s")
+
+
+def _count_wanted(cluster: DemoCluster, workload: Json) -> int | None:
+    if workload["kind"] != "DaemonSet":
+        replicas: int = workload["spec"]["replicas"]
+        return replicas
+    sets = cluster.list("DaemonSet", workload["metadata"]["namespace"])
+    uid = workload["metadata"]["uid"]
+    return next((s.get("status", {}).get("desiredNumberScheduled") for s in sets if s["metadata"]["uid"] == uid), None)
+
+
+def _is_refused(cluster: DemoCluster, namespace: str, selector: Json) -> bool:
+    """Return whether a pod of the workload's ReplicaSet could not be created."""
+    sets = [s for s in cluster.list("ReplicaSet", namespace) if _selects(selector, s)]
+    conditions = [c for s in sets for c in s.get("status", {}).get("conditions") or ()]
+    return any(c["type"] == "ReplicaFailure" and c["status"] == "True" for c in conditions)
 
 
 def _selects(selector: Json, pod: Json) -> bool:

@@ -1,13 +1,13 @@
 """The demo: schedules pods of a simulated cluster on this machine and explains the decisions.
 
-    start            a dozen nodes, the scheduler, the decisions service on SQLite, some fifty pods; shows both views
+    start            a dozen nodes, the scheduler, the decisions service on SQLite, some seventy pods; shows both views
     stop             stop everything that `start` left running
     kill NAME        SIGKILL the endpoint or the scheduler
     restart NAME     stop it if it is running, and start it again
     status           which processes are running
 
 `install.sh --demo` runs it. Owns: the order of the steps and their output. Does not own: processes (`processes`),
-requests (`cluster`), the cluster itself (cluster.yaml, pods.yaml, scheduler.yaml).
+requests (`cluster`), the cluster itself (cluster.yaml, pods.yaml, urgent.yaml, scheduler.yaml).
 
 Everything listens on loopback, on ports that the system chooses, and writes only to the demo's directory.
 """
@@ -64,7 +64,11 @@ class Demo:
             self._start_scheduler()
             pods = create_all(api, HERE / "pods.yaml")
             print_lines(f"{len(pods)} pods are created; each has to be decided, and its decision stored")
-            decisions = self._wait(api, pods, timeout_s)
+            self._wait(api, pods, timeout_s)
+            print_lines("One more pod evicts another to get its place")
+            urgent = create_all(api, HERE / "urgent.yaml")
+            self._wait(api, urgent, timeout_s, states=("Bound",))
+            decisions = self._wait(api, api.list("Pod"), timeout_s)  # with the one that replaces the evicted pod
         except BaseException:
             self.stop()
             raise
@@ -102,7 +106,7 @@ class Demo:
             self._start_scheduler()
         if all(p.pid for p in self._processes()):
             api = DemoCluster(yaml.safe_load(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
-            pods = [p for p in api.pods() if p["spec"]["schedulerName"] == SCHEDULER_NAME]
+            pods = [p for p in api.list("Pod") if p["spec"]["schedulerName"] == SCHEDULER_NAME]
             print_lines("Pods of which it has a decision:")
             self._wait(api, pods, TIMEOUT_S, states=None)  # A crash may have lost the result of a binding.
 
@@ -141,6 +145,7 @@ class Demo:
             *(sys.executable, "-m", "scheduler", "run", "--config", str(HERE / "scheduler.yaml"), "--v", "2"),
             *("--kubeconfig", str(self._kubeconfig), "--spool", str(self.state / "spool")),
             *("--endpoint", f"http://127.0.0.1:{self._port_file.read_text().strip()}"),
+            *("--feature-gates", "GenericWorkload=true,GangScheduling=true"),  # for its PodGroup
             "--replace-default-scheduler",  # The demo has no kube-scheduler.
             *("--secure-port", "0"),  # The demo does not use it, and a real scheduler may use 10259.
         ]
@@ -220,12 +225,21 @@ class Demo:
             "",
             f"  . {shlex.quote(str(env))}",
             "  kubectl get pods -A -o wide",
-            "  kubectl herodotus pod test-pod-1 -n team-a",
-            "  kubectl herodotus pod notebook -n ml",
+            "  kubectl herodotus pod test-pod-1 -n team-a       # why it is where it is",
+            "  kubectl herodotus pod notebook -n ml             # why it is nowhere, and what helps",
+            "  kubectl herodotus workload frontend -n team-b    # a quota refuses a pod",
+            "  kubectl herodotus workload log-agent -n monitoring",
+            "  kubectl herodotus podgroup simulation -n ml      # placed together or not at all",
+            "  kubectl herodotus preemptions -n ml              # who evicted whom",
+            "  kubectl herodotus nodegroups                     # two node pools",
             "  kubectl herodotus node worker-11",
             f"  kubectl apply -f {tests}/main-label-pod.yml",
             "  kubectl herodotus pod test-pod-main",
+            "",
+            "What if:",
+            "",
             f"  kubectl herodotus whatif -f {demo}/report.yaml",
+            "  kubectl herodotus whatif drain worker-1          # a budget allows one web pod at a time",
             "",
             "Deployments, StatefulSets and Jobs get their pods; no program runs in them:",
             "",

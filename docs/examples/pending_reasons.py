@@ -6,10 +6,14 @@ python docs/examples/pending_reasons.py URL
 from __future__ import annotations
 
 import argparse
-
-from matplotlib.figure import Figure
+import sys
 
 from herodotus_client import Client, list_pending_pods
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:
+    sys.exit("error: this example plots with matplotlib, which is not installed: pip install matplotlib")
 
 
 def plot(client: Client, namespace: str) -> Figure:

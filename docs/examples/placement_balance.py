@@ -6,11 +6,15 @@ python docs/examples/placement_balance.py URL
 from __future__ import annotations
 
 import argparse
+import sys
 from datetime import datetime
 
-from matplotlib.figure import Figure
-
 from herodotus_client import Client, balance
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:
+    sys.exit("error: this example plots with matplotlib, which is not installed: pip install matplotlib")
 
 
 def plot(client: Client, hours: float) -> Figure:

@@ -6,10 +6,14 @@ python docs/examples/score_distributions.py URL shop web-1
 from __future__ import annotations
 
 import argparse
-
-from matplotlib.figure import Figure
+import sys
 
 from herodotus_client import Client, explain_pod
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:
+    sys.exit("error: this example plots with matplotlib, which is not installed: pip install matplotlib")
 
 
 def plot(client: Client, namespace: str, name: str) -> Figure:

@@ -38,7 +38,7 @@ from herodotus_endpoint.resources import CLUSTER
 from herodotus_endpoint.routing import Access, RequiredRight, Route, install_routes
 from herodotus_kube.api_conventions import ApiError
 from herodotus_kube.delegated_auth import ReviewCache, UrlRight, UserInfo
-from herodotus_record.model import API_GROUP, API_VERSION
+from herodotus_record.model import API_GROUP, VERSION_OF_API
 
 _FORM_TYPES: Final = ("text/plain", "multipart/form-data", "application/x-www-form-urlencoded")
 MAX_NAMESPACES_CHECKED: Final = 50  # per answer, at some milliseconds each; further namespaces are hidden
@@ -63,7 +63,7 @@ class ResourceRight:
         return {
             "resourceAttributes": {
                 "group": API_GROUP,
-                "version": API_VERSION.partition("/")[2],
+                "version": VERSION_OF_API,
                 "verb": self.verb,
                 "resource": self.resource,
                 "namespace": self.namespace,

@@ -20,23 +20,28 @@ from collections.abc import Callable
 from typing import Protocol
 
 from herodotus_sim.controllers.access import ControllerClient, Ownership, owners_of
+from herodotus_sim.controllers.daemon_set import DaemonSetController
 from herodotus_sim.controllers.deployment import DeploymentController
+from herodotus_sim.controllers.disruption import DisruptionController
 from herodotus_sim.controllers.garbage_collector import GarbageCollector
 from herodotus_sim.controllers.job import JobController
 from herodotus_sim.controllers.replica_set import ReplicaSetController
+from herodotus_sim.controllers.resource_quota import ResourceQuotaController
 from herodotus_sim.controllers.stateful_set import StatefulSetController
 from herodotus_sim.errors import StatusError
-from herodotus_sim.kinds import BY_TYPE, EVENT, KINDS, POD, ApiResource
+from herodotus_sim.kinds import BY_TYPE, EVENT, KINDS, NODE, POD, POD_DISRUPTION_BUDGET, RESOURCE_QUOTA, ApiResource
 from herodotus_sim.registry import ResourceRegistry
 from herodotus_sim.selectors import label_predicate, selector_text
 from herodotus_sim.storage import Key, StoredObject, WatchChange
 from herodotus_sim.wire import Object
-from herodotus_sim.workloads import DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
+from herodotus_sim.workloads import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 
 _FIRST_RETRY_S = 0.1
 _LONGEST_RETRY_S = 30.0
 # Which kinds adopt objects of another kind.
-_ADOPTERS = {POD: (REPLICA_SET, STATEFUL_SET, JOB), REPLICA_SET: (DEPLOYMENT,)}
+_ADOPTERS = {POD: (REPLICA_SET, STATEFUL_SET, JOB, DAEMON_SET), REPLICA_SET: (DEPLOYMENT,)}
+_DEPEND_ON = {NODE: (DAEMON_SET,), POD: (RESOURCE_QUOTA, POD_DISRUPTION_BUDGET)}
+"""The kinds whose objects are reconciled after each change of another kind, those of its namespace if it has one."""
 
 
 class Controller(Protocol):
@@ -63,6 +68,9 @@ class ControllerManager(threading.Thread):
             REPLICA_SET: ReplicaSetController(access),
             STATEFUL_SET: StatefulSetController(access),
             JOB: JobController(access),
+            DAEMON_SET: DaemonSetController(access),
+            RESOURCE_QUOTA: ResourceQuotaController(access),
+            POD_DISRUPTION_BUDGET: DisruptionController(access),
             DEPLOYMENT: DeploymentController(access),
         }
         self._order: tuple[ApiResource | None, ...] = (None, *self._controllers)
@@ -150,6 +158,10 @@ class ControllerManager(threading.Thread):
                 of = BY_TYPE.get((owner.get("apiVersion", ""), owner.get("kind", "")))
                 if of is not None and owner.get("controller"):
                     self._enqueue(of, (version.key[0] if of.namespaced else "", owner["name"]))
+        for depending in _DEPEND_ON.get(kind, ()):
+            for version in self._store.list_sorted(depending):
+                if version.key[0] == change.current.key[0] or not kind.namespaced:
+                    self._enqueue(depending, version.key)
         self._enqueue_adopters(kind, change.current)
         self._enqueue_garbage(kind, change)
 

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from herodotus_sim.controllers.access import ControllerClient, find_condition, is_active, is_ready, parse_timestamp
+from herodotus_sim.controllers.access import (
+    ControllerClient,
+    find_condition,
+    is_active,
+    is_ready,
+    parse_timestamp,
+    with_condition,
+)
+from herodotus_sim.errors import StatusError
 from herodotus_sim.kinds import POD
 from herodotus_sim.selectors import label_predicate, selector_text
 from herodotus_sim.storage import StoredObject
@@ -34,7 +42,11 @@ class ReplicaSetController:
         pods = [p for p in access.claim(REPLICA_SET, replica_set, POD) if is_active(p.obj)]
         missing = spec["replicas"] - len(pods)
         new = range(min(missing, _BURST))
-        pods += [access.create_pod(REPLICA_SET, replica_set, spec["template"]) for _ in new]
+        try:
+            pods.extend(access.create_pod(REPLICA_SET, replica_set, spec["template"]) for _ in new)
+        except StatusError as error:
+            self._write_status(replica_set, pods, error)
+            raise
         if missing < 0:
             running = Counter(p.obj["spec"].get("nodeName") for p in pods)
             surplus = sorted(pods, key=lambda p: _rank(p.obj, running))[: min(-missing, _BURST)]
@@ -45,7 +57,10 @@ class ReplicaSetController:
         again_s = self._write_status(replica_set, pods)
         return again_s or (0.01 if abs(missing) > _BURST else 0.0)
 
-    def _write_status(self, replica_set: StoredObject, pods: list[StoredObject]) -> float:
+    def _write_status(
+        self, replica_set: StoredObject, pods: list[StoredObject], error: StatusError | None = None
+    ) -> float:
+        """Write the counts of pods and why one was refused (`error`); return the seconds until the next check."""
         spec, before = replica_set.obj["spec"], replica_set.obj.get("status") or {}
         states = [self._access.availability(p.obj, spec.get("minReadySeconds") or 0) for p in pods]
         labels = ((spec["template"].get("metadata") or {}).get("labels")) or {}
@@ -58,8 +73,12 @@ class ReplicaSetController:
         }
         status: Object = {k: v for k, v in counts.items() if v or k == "replicas"}
         status["observedGeneration"] = replica_set.obj["metadata"]["generation"]
-        if before.get("conditions"):
-            status["conditions"] = before["conditions"]
+        if error is not None:
+            # As upstream, a failure for the same reason keeps the first message: each names another pod.
+            known = find_condition(replica_set.obj, "ReplicaFailure")
+            new = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": error.message}
+            failure = known or new
+            status["conditions"] = with_condition(before.get("conditions") or [], failure, self._access.clock())
         self._access.update_status(REPLICA_SET, replica_set, status)
         return min((left for _, left in states if left), default=0.0)
 

@@ -111,6 +111,7 @@ class Recorder:
         self._sequence = 0
         self._rows_generation = -1
         self._table_needed = True  # the next decision must bring the complete node table
+        self._closed = False
         self._gap: tuple[int, str] | None = None  # first sequence that was lost, and why
         self._unwritten = 0  # bytes of the last frames that found no room
         self._checked_s = self._urgent_s = float("-inf")
@@ -238,7 +239,7 @@ class Recorder:
             self._write_record(HighWater(self.incarnation, self._next_sequence(), of, reached, self._now_us()))
 
     def build_high_water_annotation(self) -> Mapping[str, str]:
-        """Return the Lease annotation for the next leader: this incarnation and the last sequence number used."""
+        """Return the Lease annotation for the next leader: this incarnation and its last record, written or lost."""
         return {HIGH_WATER_ANNOTATION: f"{self.incarnation} {self._sequence}"}
 
     @property
@@ -280,6 +281,7 @@ class Recorder:
             self._write_repeats(*self._recent.pop_all())
             self._close_gap(urgent=True)
             self._spool.close()
+            self._closed = True
 
     def _get_scheduler_info(self, profile: str) -> SchedulerInfo:
         """Return the profile's SchedulerInfo, always the same object for one profile."""
@@ -321,10 +323,17 @@ class Recorder:
         """Write a record to the spool, or count it as lost. Return whether it was written.
 
         A decision is preceded by the node rows that changed. After a record was lost, nothing is written before its gap
-        record, so that the gap's range is exact.
+        record, so that the gap's range is exact. The number counts as used afterwards: another thread writes it to the
+        Lease meanwhile, and a scheduler that is killed then has not written the record.
+
+        After `close`, where nothing can report a lost record any more, a record gets no number: the next scheduler
+        finds the result of a binding.
         """
-        self._sequence = record.sequence
+        if self._closed:
+            self.dropped += 1
+            return False
         if self._gap is not None:
+            self._sequence = record.sequence
             self.dropped += 1
             return False
         try:
@@ -340,6 +349,8 @@ class Recorder:
             klog.repeated_error(e, "Cannot record decisions; scheduling goes on", sequence=record.sequence)
             self.dropped += 1
             return False
+        finally:
+            self._sequence = record.sequence
 
     def _write_decision(self, record: Decision, columns: NodeColumns) -> None:
         """Write a decision, preceded by the node table's rows that changed since the last decision.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ SCRIPTS = {
     "placement_balance": ["--hours", "1000000"],
     "score_distributions": ["shop", "web-1"],
 }
+NO_MATPLOTLIB = "error: this example plots with matplotlib, which is not installed: pip install matplotlib"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -139,3 +141,12 @@ def test_operator_writes_the_reason_into_the_status_of_its_object(tmp_path: Path
 
 def without_time(condition: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in condition.items() if key != "lastTransitionTime"}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_without_matplotlib_a_script_says_what_to_install(tmp_path: Path, name: str) -> None:
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('not installed')\n")
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "http://127.0.0.1:1"]
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=env, timeout=60)
+    assert (done.returncode, done.stderr) == (1, f"{NO_MATPLOTLIB}\n")

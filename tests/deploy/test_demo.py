@@ -103,8 +103,10 @@ def each_bound_pod_is_stored_once(demo: Demo) -> None:
 def test_every_pod_is_decided_and_both_screens_show_records(started: tuple[Demo, str]) -> None:
     demo, said = started
     pods, decisions = demo.pods(), demo.decisions()
-    assert len(pods) > 45
-    assert {p["metadata"]["uid"] for p in pods} == {d["spec"]["pod"]["uid"] for d in decisions}
+    assert len(pods) > 65
+    (evicted,) = {d["spec"]["pod"]["uid"] for d in decisions} - {p["metadata"]["uid"] for p in pods}
+    assert evicted in {d["spec"]["pod"]["uid"] for d in decisions if d["spec"]["pod"]["name"].startswith("rendering-")}
+    assert {p["metadata"]["uid"] for p in pods} < {d["spec"]["pod"]["uid"] for d in decisions}
     each_bound_pod_is_stored_once(demo)
     _, pending, pod, *_ = said.split("$ kubectl herodotus ")
     waiting = [p for p in pods if not p["spec"].get("nodeName")]
@@ -116,9 +118,9 @@ def test_every_pod_is_decided_and_both_screens_show_records(started: tuple[Demo,
 
 def test_pods_that_fit_nowhere_have_different_reasons(demo: Demo) -> None:
     waiting = [p for p in demo.pods() if not p["spec"].get("nodeName")]
-    assert len(waiting) == 5
+    assert len(waiting) == 6
     messages = {p["status"]["conditions"][0]["message"] for p in waiting}
-    assert len(messages) == 5
+    assert len(messages) == 6
 
 
 def test_suggested_commands_work(demo: Demo) -> None:
@@ -126,6 +128,13 @@ def test_suggested_commands_work(demo: Demo) -> None:
     assert demo.kubectl("herodotus", "pod", "test-pod-1", "-n", "team-a").startswith("test-pod-1 (team-a)")
     assert "taint dedicated=gpu:NoSchedule not tolerated" in demo.kubectl("herodotus", "pod", "notebook", "-n", "ml")
     assert demo.kubectl("herodotus", "node", "worker-11").startswith("worker-11")
+    refused = demo.kubectl("herodotus", "workload", "frontend", "-n", "team-b")
+    assert "2 of 3 pods exist. Not created: ResourceQuota compute" in refused
+    assert "All 11 pods" in demo.kubectl("herodotus", "workload", "log-agent", "-n", "monitoring")
+    assert "All 4 pods placed" in demo.kubectl("herodotus", "podgroup", "simulation", "-n", "ml")
+    assert "ml/urgent-training (priority 1000" in demo.kubectl("herodotus", "preemptions", "-n", "ml")
+    assert "32 of at most 64" in demo.kubectl("herodotus", "nodegroups")
+    assert "Drainable" in demo.kubectl("herodotus", "whatif", "drain", "worker-1")
     demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))
     assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main"), "it waits for it"
 
@@ -194,7 +203,7 @@ def latest(demo: Demo, base: str) -> list[Json]:
 
 def test_a_restart_begins_with_an_empty_cluster(demo: Demo) -> None:
     old = {p["metadata"]["uid"] for p in demo.pods()}
-    assert "All are decided: 46 bound, 5 fit nowhere" in demo.run("start")
+    assert "All are decided: 65 bound, 6 fit nowhere" in demo.run("start")
     assert not old & {p["metadata"]["uid"] for p in demo.pods()}
     assert not old & {d["spec"]["pod"]["uid"] for d in demo.decisions()}
 

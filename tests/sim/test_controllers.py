@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets, Jobs and the garbage collector: what follows from an object, step by step."""
+"""The simulated controllers: what follows from an object, step by step."""
 
 from __future__ import annotations
 
@@ -446,10 +446,115 @@ def test_scale_is_a_subresource(serve: Callable[..., SimClient], plural: str) ->
     assert (stored["spec"]["replicas"], stored["metadata"]["generation"]) == (3, 3)
 
 
+# --- DaemonSets, quotas ----------------------------------------------------------------------------------------------
+
+
+def add_node(cluster: ControlledCluster, name: str, taints: tuple[str, ...] = (), **labels: str) -> None:
+    spec = {"spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}} if taints else {}
+    cluster.sim.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, **spec})
+
+
+def pinned_nodes(cluster: ControlledCluster) -> list[str]:
+    terms = (
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        for pod in cluster.pods()
+    )
+    return sorted(term[0]["matchFields"][0]["values"][0] for term in terms)
+
+
+def test_a_daemon_set_has_a_pod_for_each_node_that_its_pods_tolerate(cluster: ControlledCluster) -> None:
+    add_node(cluster, "n1", disk="ssd")
+    add_node(cluster, "n2", disk="hdd")
+    add_node(cluster, "n3", taints=("gpu",), disk="ssd")
+    add_node(cluster, "n4", taints=("node.kubernetes.io/unschedulable",), disk="ssd")
+    cluster.sim.create(a_workload("DaemonSet", template=template(nodeSelector={"disk": "ssd"})))
+    cluster.settle()
+    assert pinned_nodes(cluster) == ["n1", "n4"]
+    add_node(cluster, "n5", disk="ssd")
+    cluster.sim.delete("Node", "", "n1")
+    cluster.settle()
+    assert pinned_nodes(cluster) == ["n4", "n5"]
+    cluster.run()
+    cluster.settle()
+    status = cluster.sim.get("DaemonSet", "default", "web")["status"]
+    assert (status["desiredNumberScheduled"], status["numberReady"], status["numberUnavailable"]) == (2, 2, 0)
+
+
+def a_quota(**hard: str) -> Object:
+    limits = {name.replace("_", "."): amount for name, amount in hard.items()}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": limits}}
+
+
+def test_a_quota_refuses_the_pods_that_exceed_it_until_it_is_raised(cluster: ControlledCluster) -> None:
+    cluster.sim.create(a_quota(requests_cpu="1", requests_memory="2Gi"))
+    asked = template()
+    asked["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "400m", "memory": "512Mi"}}
+    cluster.sim.create(a_workload("ReplicaSet", replicas=3, template=asked))
+    cluster.settle()
+    assert len(cluster.pods()) == 2
+    replica_set = cluster.sim.get("ReplicaSet", "default", "web")
+    assert replica_set["status"]["replicas"] == 2
+    assert condition(replica_set, "ReplicaFailure") == ("True", "FailedCreate")
+    messages = [e["message"] for e in cluster.sim.list("Event") if e["reason"] == "FailedCreate"]
+    assert 1 <= len(messages) <= 2  # at once, and after the status was written
+    (message,) = {text.partition("is forbidden")[2] for text in messages}
+    assert message == (
+        ": exceeded quota: q, requested: requests.cpu=400m, used: requests.cpu=800m, limited: requests.cpu=1"
+    )
+    used = {"requests.cpu": "800m", "requests.memory": "1Gi"}
+    assert cluster.sim.get("ResourceQuota", "default", "q")["status"]["used"] == used
+    cluster.apply("ResourceQuota", "q", {"spec": {"hard": {"requests.cpu": "2"}}})
+    cluster.at += 60
+    cluster.settle()
+    assert len(cluster.pods()) == 3
+    assert not cluster.sim.get("ReplicaSet", "default", "web")["status"].get("conditions")
+
+
+@pytest.mark.parametrize(
+    ("spec", "allowed"),
+    [
+        ({"minAvailable": 2}, 1),
+        ({"maxUnavailable": 1}, 1),
+        ({"maxUnavailable": "50%"}, 2),
+        ({"minAvailable": "100%"}, 0),
+    ],
+)
+def test_a_budget_allows_what_leaves_enough_healthy_pods(
+    cluster: ControlledCluster, spec: Object, allowed: int
+) -> None:
+    cluster.sim.create({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+    })  # fmt: skip
+    cluster.sim.create(a_workload("ReplicaSet", replicas=3))
+    cluster.settle()
+    cluster.run()
+    cluster.settle()
+    status = cluster.sim.get("PodDisruptionBudget", "default", "b")["status"]
+    assert (status["currentHealthy"], status["expectedPods"], status["disruptionsAllowed"]) == (3, 3, allowed)
+    cluster.report(cluster.pods()[0], "Running", "False")
+    cluster.settle()
+    left = cluster.sim.get("PodDisruptionBudget", "default", "b")["status"]["disruptionsAllowed"]
+    assert left == max(allowed - 1, 0)
+
+
+def test_a_quota_refuses_pods_without_an_amount_that_it_limits(api: SimClient) -> None:
+    api("POST", "/api/v1/namespaces/default/resourcequotas", a_quota(limits_memory="2Gi", pods="5"))
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    status, answer = api("POST", "/api/v1/namespaces/default/pods", pod)
+    assert (status, "failed quota: q: must specify limits.memory" in answer["message"]) == (403, True)
+
+
 @pytest.mark.parametrize(
     ("obj", "code", "message"),
     [
-        pytest.param(a_workload("DaemonSet"), 403, "has no controller for daemonsets", id="no controller"),
+        pytest.param(
+            {**a_workload("ReplicationController"), "apiVersion": "v1"},
+            403, "has no controller for replicationcontrollers", id="no controller",
+        ),
+        pytest.param(
+            a_workload("DaemonSet", template=template(affinity={"nodeAffinity": {}})), 403, "affinity", id="daemons",
+        ),
         pytest.param(
             a_workload("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "data"}}]),
             403, "has no volumes for spec.volumeClaimTemplates", id="claims",
@@ -467,6 +572,7 @@ def test_scale_is_a_subresource(serve: Callable[..., SimClient], plural: str) ->
 )  # fmt: skip
 def test_unsupported_workloads_are_rejected(api: SimClient, obj: Object, code: int, message: str) -> None:
     paths = {"Job": JOBS, "DaemonSet": f"{APPS}/daemonsets", "StatefulSet": f"{APPS}/statefulsets"}
+    paths["ReplicationController"] = "/api/v1/namespaces/default/replicationcontrollers"
     status, answer = api("POST", paths.get(obj["kind"], f"{APPS}/deployments"), obj)
     assert (status, message in answer["message"]) == (code, True), answer
 
@@ -568,7 +674,7 @@ def test_errors_of_one_object_do_not_stop_the_others(cluster: ControlledCluster)
     cluster.settle()
     assert len(cluster.pods("app=web")) == 1
     events = [e["message"] for e in cluster.sim.list("Event") if e["reason"] == "FailedCreate"]
-    assert len(events) == 1
+    assert len(events) == 2  # at once, and after the failure is in the status
     assert events[0].endswith("no PriorityClass with name none was found")
 
 

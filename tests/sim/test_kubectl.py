@@ -213,5 +213,8 @@ def test_a_rollout_from_apply_to_undo(
     assert [p["spec"]["containers"][0]["image"] for p in api.sim.list("Pod")] == ["registry.example/app:1"]
     kubectl("delete", "deployment", "web")
     eventually(lambda: not api.sim.list("Pod"), "the pods to go with their owners")
-    refused = kubectl("apply", "-f", "-", stdin=manifest.replace("kind: Deployment", "kind: DaemonSet"), code=1)
-    assert "the simulated cluster has no controller for daemonsets" in refused
+    replication_controller = manifest.replace("apps/v1", "v1").replace(
+        "kind: Deployment", "kind: ReplicationController"
+    )
+    refused = kubectl("apply", "-f", "-", stdin=replication_controller, code=1)
+    assert "the simulated cluster has no controller for replicationcontrollers" in refused

@@ -191,8 +191,10 @@ def test_after_close_records_are_lost_and_nothing_else(tmp_path: Path) -> None:
     recorder = a_recorder(tmp_path)
     first = decide(recorder, cluster())
     recorder.close()
+    before = recorder.build_high_water_annotation()
     record_bind(recorder, first)
     assert recorder.dropped == 1
+    assert recorder.build_high_water_annotation() == before  # nothing could say that the number is missing
 
 
 def _complete(attempt: AttemptData) -> Decision:
@@ -318,6 +320,22 @@ class TestHighWater:
         limit(recorder, 1)
         decide(recorder, columns)
         assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 3"}
+
+    def test_it_leaves_out_a_record_that_is_being_written(self, tmp_path: Path) -> None:
+        """A scheduler that is killed at that moment has not written the record."""
+        recorder, columns = a_recorder(tmp_path), cluster()
+        decide(recorder, columns)
+        meanwhile: list[str] = []
+        append = recorder._spool.append
+
+        def observe(frames: bytes, **options: bool) -> None:
+            meanwhile.extend(recorder.build_high_water_annotation().values())
+            append(frames, **options)
+
+        recorder._spool.append = observe  # type: ignore[method-assign]
+        decide(recorder, columns, "q")
+        assert meanwhile == [f"{recorder.incarnation} 1"]
+        assert recorder.build_high_water_annotation() == {HIGH_WATER_ANNOTATION: f"{recorder.incarnation} 2"}
 
     def test_its_successor_records_it_before_any_decision(self, tmp_path: Path) -> None:
         first = a_recorder(tmp_path / "lost")

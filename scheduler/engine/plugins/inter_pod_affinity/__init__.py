@@ -243,11 +243,11 @@ class InterPodAffinity(BasePlugin):
         note, rejections = state.read(_PreFilterState), FirstRejections(nodes.slots)
         for key, term in note.terms.required.items():
             if rejections.undecided.any():
-                rejections.reject(~has_label(key, nodes), _affinity_mismatch(term, lacks="label"))
+                _reject_mismatch(rejections, ~has_label(key, nodes), term, lacks="label")
         if not note.accepts_first_pod:
             for key, term in note.terms.required.items():
                 if rejections.undecided.any():
-                    rejections.reject(note.affinity[key].per_slot(nodes) <= 0, _affinity_mismatch(term, lacks="pods"))
+                    _reject_mismatch(rejections, note.affinity[key].per_slot(nodes) <= 0, term, lacks="pods")
         for closed in note.anti.values():
             _reject_closed_domains(rejections, closed, nodes, "pod-anti-affinity")
         for key in sorted(note.existing):
@@ -373,11 +373,13 @@ def _find_closed_domains(
     return _ClosedDomains(domains, examples)
 
 
-def _affinity_mismatch(term: IncomingTerm, lacks: str) -> Verdict:
+def _reject_mismatch(rejections: FirstRejections, where: Mask, term: IncomingTerm, lacks: str) -> None:
+    if not where.any():  # Naming the term takes longer than the rest.
+        return
     params = {"key": term.topology_key, "wants": str(term), "lacks": lacks}
     if term.namespaces is not None:
         params["namespaces"] = format_namespaces(term.namespaces)
-    return unresolvable(Reason("pod-affinity", params))
+    rejections.reject(where, unresolvable(Reason("pod-affinity", params)))
 
 
 def _reject_closed_domains(rejections: FirstRejections, closed: _ClosedDomains, nodes: NodeColumns, code: str) -> None:

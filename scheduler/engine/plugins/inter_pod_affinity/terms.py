@@ -247,7 +247,8 @@ class MatchingTermsCache:
             if terms is not None:
                 self._evaluate(entry, terms, pod, labels)
         entry.evaluated = len(values)
-        return {key: entry.by_key[key] for key in entry.by_key.keys() & nodes.label_keys}
+        known = nodes.label_keys
+        return {key: terms for key, terms in entry.by_key.items() if key in known}
 
     def selects(self, terms: PodTerms, pod: PodInfo, labels: Mapping[str, str]) -> bool:
         """Return whether a relevant term of a running pod selects `pod`, whose namespace has these labels."""
