@@ -74,10 +74,10 @@ def run(namespace: str, interval_s: float, connection: ConnectionSettings, envir
             [f"install it: {describe_extra_installation('top')}"],
         ) from None
     from herodotus_cli.top.command_runner import CommandRunner
-    from herodotus_cli.top.reader import Reader
+    from herodotus_cli.top.reader import NodeReader
 
     runner = CommandRunner(option_values.connection_words(connection), environment.environ)
-    reader = Reader(connection, environment.environ)
+    reader = NodeReader(connection, environment.environ)
     try:
         error = TopApp(reader, runner, environment, namespace=namespace, interval_s=interval_s).run_on_terminal()
     finally:

@@ -41,8 +41,8 @@ from herodotus_cli.top.answer_screen import (
 from herodotus_cli.top.cluster import (
     GROUPINGS,
     SORTS,
-    ClusterState,
     NodeRow,
+    NodesAndPods,
     PodRow,
     arrange_nodes,
     list_placements,
@@ -50,7 +50,7 @@ from herodotus_cli.top.cluster import (
     select_waiting,
 )
 from herodotus_cli.top.command_runner import CommandResult, CommandRunner
-from herodotus_cli.top.reader import Reader
+from herodotus_cli.top.reader import NodeReader
 from herodotus_cli.top.row_list import RowList
 from herodotus_cli.top.rows import RowWriter
 from herodotus_record.escaping import escape
@@ -96,13 +96,13 @@ class TopApp(App[None]):
     ]
 
     def __init__(
-        self, reader: Reader, runner: CommandRunner, environment: Environment, *, namespace: str, interval_s: float
+        self, reader: NodeReader, runner: CommandRunner, environment: Environment, *, namespace: str, interval_s: float
     ) -> None:
         super().__init__(ansi_color=True)
         self._reader, self._runner, self._environment = reader, runner, environment
         self._given_namespace, self._interval_s = namespace, interval_s
         self._namespace, self._search, self._sort, self._grouping = namespace, "", SORTS[0], GROUPINGS[0]
-        self._state = ClusterState([], [], has_all_pods=False)
+        self._state = NodesAndPods([], [], has_all_pods=False)
         self._waiting: Sequence[Mapping[str, Any]] = ()
         self._has_waiting = False
         self._fixes: dict[PodName, Fix | None] = {}
@@ -199,7 +199,7 @@ class TopApp(App[None]):
 
         self._repeat("waiting", read)
 
-    def _show_cluster(self, state: ClusterState) -> None:
+    def _show_cluster(self, state: NodesAndPods) -> None:
         self._state = state
         self.show_state()
 

@@ -69,7 +69,7 @@ class PodRow(NamedTuple):
     placed_at: str
 
 
-class ClusterState(NamedTuple):
+class NodesAndPods(NamedTuple):
     """The nodes and pods that were read. Unless `has_all_pods`, requests of nodes are not known."""
 
     nodes: list[NodeRow]
@@ -98,13 +98,13 @@ def read_pod(pod: Json) -> PodRow | None:
     )
 
 
-def build_state(nodes: Iterable[Json], pods: Sequence[PodRow], *, has_all_pods: bool) -> ClusterState:
+def build_state(nodes: Iterable[Json], pods: Sequence[PodRow], *, has_all_pods: bool) -> NodesAndPods:
     """Return nodes with the requests of the pods on them."""
     on_node: dict[str, list[PodRow]] = defaultdict(list)
     for pod in pods:
         on_node[pod.node].append(pod)
     rows = [_read_node(node, on_node[node["metadata"]["name"]]) for node in nodes]
-    return ClusterState(rows, list(pods), has_all_pods)
+    return NodesAndPods(rows, list(pods), has_all_pods)
 
 
 def _read_node(node: Json, pods: Sequence[PodRow]) -> NodeRow:

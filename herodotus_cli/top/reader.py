@@ -15,7 +15,7 @@ from typing import Any
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, from_service_error
-from herodotus_cli.top.cluster import ClusterState, PodRow, build_state, read_pod
+from herodotus_cli.top.cluster import NodesAndPods, PodRow, build_state, read_pod
 from herodotus_cli.transport.kubectl import KubectlTransport
 from herodotus_cli.transport.kubectl_proxy import KubectlProxy
 from herodotus_client.responses import read_status
@@ -30,7 +30,7 @@ class _ForbiddenError(CliError):
     """The user may not read what was requested."""
 
 
-class Reader:
+class NodeReader:
     """Reads nodes and pods of one cluster. Not safe for several threads at once."""
 
     def __init__(self, connection: ConnectionSettings, environ: Mapping[str, str]) -> None:
@@ -38,7 +38,7 @@ class Reader:
         self._transport = KubectlTransport(connection, environ)
         self._proxy = KubectlProxy(self._transport.cluster_proxy)
 
-    def read(self, namespace: str, show: Callable[[ClusterState], None] | None = None) -> ClusterState:
+    def read(self, namespace: str, show: Callable[[NodesAndPods], None] | None = None) -> NodesAndPods:
         """Return nodes and pods. `show` is called with the nodes as soon as the first of them are known.
 
         The pods of all namespaces are read, because all count on a node. A user who may read those of one alone gets

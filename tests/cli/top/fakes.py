@@ -15,9 +15,9 @@ from typing import Any, cast
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError
 from herodotus_cli.top.app import TopApp
-from herodotus_cli.top.cluster import ClusterState, build_state, read_pod
+from herodotus_cli.top.cluster import NodesAndPods, build_state, read_pod
 from herodotus_cli.top.command_runner import CommandResult, CommandRunner
-from herodotus_cli.top.reader import Reader
+from herodotus_cli.top.reader import NodeReader
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
@@ -76,7 +76,7 @@ class FakeReader:
     ) -> None:
         self._nodes, self._pods, self._error = nodes, pods, error
 
-    def read(self, _namespace: str, _show: Callable[[ClusterState], None] | None = None) -> ClusterState:
+    def read(self, _namespace: str, _show: Callable[[NodesAndPods], None] | None = None) -> NodesAndPods:
         if self._error:
             raise self._error
         return build_state(self._nodes, [row for row in map(read_pod, self._pods) if row], has_all_pods=True)
@@ -101,7 +101,7 @@ class FakeRunner:
 def build_app(reader: FakeReader | None = None, runner: FakeRunner | None = None) -> TopApp:
     environment = Environment(os.environ, sys.stdout, lambda: NOW, lambda: 80)
     return TopApp(
-        cast("Reader", reader or FakeReader()),
+        cast("NodeReader", reader or FakeReader()),
         cast("CommandRunner", runner or FakeRunner()),
         environment,
         namespace="",
