@@ -34,7 +34,7 @@ class CommandRunner:
     def __init__(self, options: Sequence[str], environ: Mapping[str, str]) -> None:
         self._options = tuple(options)
         folder = str(Path(herodotus_cli.__file__).parent.parent)  # a clone is not on the path of every process
-        path = os.pathsep.join([folder, *filter(None, [environ.get("PYTHONPATH")])])
+        path = os.pathsep.join([folder, *filter(None, sys.path)])  # the packages that this process has
         self._environ = {**environ, "PYTHONPATH": path}
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
