@@ -61,9 +61,9 @@ $(STAMP): packages/lock.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Herodotus needs Python 3.11 or later for its servers and tests")'
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing what the tests need into $(VENV)"
-	@for installation in servers build mcp dev s3; do $(LOCKED) $$installation > $(VENV)/$$installation.txt || exit; done
+	@for installation in servers build mcp top dev s3; do $(LOCKED) $$installation > $(VENV)/$$installation.txt || exit; done
 	@$(LOCKED) plugin | sed 's/ ;[^\\]*//' > $(VENV)/plugin.txt # for whatever Python
-	@for installation in servers build plugin mcp; do $(FETCH) -r $(VENV)/$$installation.txt || exit; done
+	@for installation in servers build plugin mcp top; do $(FETCH) -r $(VENV)/$$installation.txt || exit; done
 	@$(PIP) install --require-hashes --find-links $(VENV)/wheels -r $(VENV)/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(VENV)/s3

@@ -14,7 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PLUGIN, SERVERS = "kubectl-herodotus", "kubectl-herodotus-servers"
-DISTRIBUTIONS = {"local": PLUGIN, "mcp": PLUGIN, "archive": SERVERS, "otlp": SERVERS, "parquet": SERVERS}  # by extra
+DISTRIBUTIONS = {
+    "local": PLUGIN,
+    "mcp": PLUGIN,
+    "top": PLUGIN,
+    "archive": SERVERS,
+    "otlp": SERVERS,
+    "parquet": SERVERS,
+}  # by extra
 
 IMAGE_MARK = "herodotus-image"  # packages/images/install.sh creates this file in the environment of an image
 _IMAGES = {"archive": "archive", "otlp": "otlp", "parquet": "archive"}  # by extra: the name in packages/lock.txt

@@ -36,6 +36,7 @@ INSTALLATIONS: Final = {
     "kubectl": (*_OLDEST_PLUGIN, "--group", "kubectl"),
     "plugin": (*_OLDEST_PLUGIN, *_PLUGIN),
     "mcp": (*_OLDEST, *_PLUGIN, "--extra", "mcp"),
+    "top": (*_OLDEST, *_PLUGIN, "--extra", "top"),
     "servers": _SERVERS,
     "scheduler": _image("scheduler"),
     "agents": _image("agents"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # The groups of the help text, which fits a terminal of 24 lines. OTHERS have no lines of their own there.
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Pods and workloads": ("pod", "pending", "workload", "compare", "podgroup"),
-    "Nodes and the cluster": ("node", "balance", "nodegroups", "preemptions", "disagreements", "watch"),
+    "Nodes and the cluster": ("top", "node", "balance", "nodegroups", "preemptions", "disagreements", "watch"),
     "What would happen (nothing is changed)": ("whatif", "capacity", "consolidate"),
 }
 OTHERS: Final[Mapping[str, str]] = {
@@ -71,7 +71,6 @@ SEE_INSTEAD: Final = {
     "evicted": "preemptions",
     "diff": "compare",
     "get": "pod or node",
-    "top": "node",
     "simulate": "whatif",
     "export": "pod -A --full -o json",
 }

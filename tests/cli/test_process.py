@@ -22,7 +22,7 @@ from tests.processes import run_on_terminal
 ROOT = Path(__file__).parents[2]
 EXECUTABLE = [sys.executable, str(ROOT / "kubectl-herodotus")]
 EXPLANATION = f"{API}/namespaces/shop/podexplanations/p"
-HEAVY = {"rich", "httpx", "yaml", "numpy", "msgspec", "kubernetes", "asyncio", "pygments", "dataclasses"}
+HEAVY = {"rich", "httpx", "yaml", "numpy", "msgspec", "kubernetes", "asyncio", "pygments", "textual", "dataclasses"}
 BUDGET_S = 1.0  # of processor time; measured 0.15 s on a quiet machine, and a loaded or slow one takes longer
 
 

@@ -50,6 +50,7 @@ SERVED = needs(PLUGIN) + needs(SERVERS)
 DIRECT = {
     "plugin": needs(PLUGIN),
     "mcp": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["mcp"],
+    "top": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["top"],
     "servers": SERVED,
     "scheduler": SERVED,
     "endpoint": SERVED,

@@ -1,0 +1,6 @@
+"""The full-screen program of `kubectl herodotus top`: nodes, waiting pods and placements, updated in place.
+
+Owns: the program's screens and keys (`app`, `answer_screen`, `row_list`), what it reads of nodes and pods (`cluster`,
+`reader`), and running other commands of the plugin for their answers (`command_runner`). Does not own: any answer; it
+shows the screens that the commands print. Textual is imported here alone.
+"""

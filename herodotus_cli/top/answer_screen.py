@@ -1,0 +1,232 @@
+"""The screens of `top` over the main one: an answer, the pods of a node, a question to the user, the keys.
+
+Owns: these screens. Does not own: answers, which commands print (`command_runner`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen, Screen
+from textual.suggester import SuggestFromList
+from textual.widgets import Input, Static
+
+from herodotus_cli.top.cluster import PodRow
+from herodotus_cli.top.row_list import AnswerText, RowList
+from herodotus_cli.top.rows import RowWriter
+from herodotus_record.escaping import escape
+
+if TYPE_CHECKING:
+    from herodotus_cli.top.app import TopApp
+    from herodotus_cli.top.command_runner import CommandResult
+
+KEYS = """\
+KEYS
+  up, down, page up, page down, home, end   move
+  Tab, shift-Tab    next list: nodes, waiting pods, placements
+  Enter             node: its pods; pod: its decision on every node
+  Esc               back; on the first screen: clear the search
+  /                 search in names, zones, groups, taints, owners and reasons
+  n                 only one namespace; empty: all
+  s                 sort nodes by name, cpu, memory, pods
+  g                 group nodes by zone, by node group, or not at all
+  w                 why not here: a pod on a node of your choice
+  i                 node: its past decisions (needs records)
+  r                 update now
+  y                 copy the pod's best fix (OSC 52, if the terminal allows it)
+  q, Ctrl-C         end
+
+SIMULATE, nothing is changed
+  d                 drain the node
+  c                 cordon the node; uncordon, if it is cordoned
+  +                 one pod more of the workload of the pod
+
+SIGNS
+  CPU, MEMORY       requests of the pods on the node, of what is allocatable
+  ?                 not known: pods are being read, or not of every namespace
+  STATE             cordoned, NotReady, taints; on wide terminals zone and group
+"""
+
+
+class PodName(NamedTuple):
+    """The name of a pod, with its namespace."""
+
+    namespace: str
+    name: str
+
+
+class _Layer(Screen[None]):
+    """A screen over the main one, which Esc leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,left,backspace", "app.pop_screen", show=False)]
+
+    @property
+    def top(self) -> TopApp:
+        """The program."""
+        from herodotus_cli.top.app import TopApp
+
+        assert isinstance(self.app, TopApp)
+        return self.app
+
+
+class AnswerScreen(_Layer):
+    """What a command prints, run when the screen opens and again when its width changes.
+
+    `pod` is the pod that the answer is about, whose fix `y` copies.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "read", show=False),
+        Binding("y", "copy", show=False),
+        Binding("w", "why_not", show=False),
+    ]
+
+    def __init__(self, words: Sequence[str], pod: PodName | None = None) -> None:
+        super().__init__()
+        self.words, self.pod = tuple(words), pod
+        self._width = 0
+
+    def compose(self) -> ComposeResult:
+        yield Static(f" kubectl herodotus {escape(' '.join(self.words))}", classes="title", markup=False)
+        yield AnswerText()
+        more = "  y copy fix  w why not here" if self.pod else ""
+        yield Static(f" Esc back  r again{more}  q end", classes="keys", markup=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if event.size.width != self._width:
+            self._width = event.size.width
+            self.action_read()
+
+    def action_read(self) -> None:
+        """Run the command and show what it prints."""
+        text = self.query_one(AnswerText)
+        text.show_text("reading …")
+        text.focus()
+        self.top.run_command([*self.words, "--color=always"], self._show, width=max(40, self._width - 1))
+
+    def _show(self, result: CommandResult) -> None:
+        if self.is_attached:
+            messages = "\n".join(map(escape, result.messages.strip().splitlines()))
+            self.query_one(AnswerText).show_text(
+                "\n".join(filter(None, [result.out.rstrip(), messages])) or "no answer"
+            )
+
+    def action_copy(self) -> None:
+        """Copy the best fix of the pod."""
+        self.top.copy_fix(self.pod)
+
+    def action_why_not(self) -> None:
+        """Ask for a node, and show why the pod is not there."""
+        self.top.ask_why_not(self.pod)
+
+
+class NodeScreen(_Layer):
+    """The pods of a node."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "app.simulate('drain')", show=False),
+        Binding("c", "app.simulate('cordon')", show=False),
+        Binding("plus", "app.simulate('replica')", show=False),
+        Binding("w", "app.why_not", show=False),
+        Binding("i", "app.node_history", show=False),
+        Binding("y", "app.copy", show=False),
+        Binding("n", "app.ask_namespace", show=False),
+        Binding("slash", "app.ask_search", show=False),
+    ]
+
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self.node = node
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="node-title", classes="title", markup=False)
+        yield Static("", id="pod-header", classes="header", markup=False)
+        yield RowList(lambda pod: (pod.namespace, pod.name), id="pods")
+        yield Static(
+            " Enter decision  + one more  d drain  c cordon  w why not  Esc back  ? help", classes="keys", markup=False
+        )
+
+    def on_mount(self) -> None:
+        self.query_one(RowList).focus()
+        self.show_state()
+
+    def on_resize(self) -> None:
+        self.show_state()
+
+    def show_state(self) -> None:
+        """Show the pods as they were read last."""
+        pods = self.top.pods_on(self.node)
+        writer = self.top.writer()
+        self.query_one("#node-title", Static).update(escape(f" {self.node}: {len(pods)} pods{self.top.filters()}"))
+        self.query_one("#pod-header", Static).update(writer.pod_header())
+        self.query_one(RowList).show_rows(pods, writer.pod)
+
+
+class QuestionScreen(ModalScreen[str | None]):
+    """One line of input at the bottom. Its result is the text, or None after Esc."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
+
+    def __init__(self, label: str, value: str, words: Sequence[str]) -> None:
+        """`words` are completed with the right arrow."""
+        super().__init__()
+        self._label, self._value, self._words = label, value, words
+
+    def compose(self) -> ComposeResult:
+        yield Static(f" {self._label}", id="question", markup=False)
+        yield Input(self._value, suggester=SuggestFromList(self._words), compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip())
+
+
+class HelpScreen(_Layer):
+    """The keys."""
+
+    def compose(self) -> ComposeResult:
+        yield AnswerText()
+        yield Static(" Esc back", classes="keys", markup=False)
+
+    def on_mount(self) -> None:
+        text = self.query_one(AnswerText)
+        text.show_text(KEYS)
+        text.focus()
+
+
+class Fix(NamedTuple):
+    """The best known fix of a pod: a sentence and its shell command, which may be ""."""
+
+    text: str
+    command: str
+    is_checked: bool
+
+
+def read_fix(result: CommandResult) -> Fix | None:
+    """Return the fix in what `pod NAME -o brief` printed, or None if it knows none."""
+    try:
+        fix: dict[str, Any] | None = json.loads(result.out)["fix"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return Fix(fix["text"], fix["command"] or "", bool(fix["checked"])) if fix else None
+
+
+def writer_for(width: int, now: Callable[[], datetime], *, blocks: bool, knows_requests: bool) -> RowWriter:
+    """Return what writes rows beside a scroll bar."""
+    return RowWriter(max(40, width - 1), now(), blocks=blocks, knows_requests=knows_requests)
+
+
+def owner_words(pod: PodRow) -> list[str]:
+    """Return the arguments of whatif for one pod more of a pod's workload, or of the pod alone."""
+    kind, _, name = pod.owner.partition("/")
+    kinds = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
+    words = [f"{kind.lower()}/{name}", "--replicas=1"] if kind in kinds else ["pod", pod.name]
+    return ["whatif", *words, f"--namespace={pod.namespace}"]

@@ -1,0 +1,479 @@
+"""The program of `kubectl herodotus top`: its main screen, its keys, and when it reads what.
+
+Owns: the main screen, updates, simulations. Does not own: reading (`reader`, `command_runner`), rows (`cluster`,
+`rows`), the other screens (`answer_screen`).
+
+Invariant: nothing that waits runs in the thread of the screen, so a key is never late because of the cluster. Nothing
+is changed in the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.command import Provider
+from textual.widgets import Static
+
+from herodotus_answers.pending import apply_live
+from herodotus_cli.environment import Environment
+from herodotus_cli.errors import CliError
+from herodotus_cli.top.answer_screen import (
+    AnswerScreen,
+    Fix,
+    HelpScreen,
+    NodeScreen,
+    PodName,
+    QuestionScreen,
+    owner_words,
+    read_fix,
+    writer_for,
+)
+from herodotus_cli.top.cluster import (
+    GROUPINGS,
+    SORTS,
+    NodeRow,
+    NodesAndPods,
+    PodRow,
+    arrange_nodes,
+    list_placements,
+    select_pods,
+    select_waiting,
+)
+from herodotus_cli.top.command_runner import CommandResult, CommandRunner
+from herodotus_cli.top.reader import NodeReader
+from herodotus_cli.top.row_list import RowList
+from herodotus_cli.top.rows import RowWriter
+from herodotus_record.escaping import escape
+
+_PLACEMENTS = 200
+_FIX_DELAY_S = 0.3  # the cursor rests on a pod for this long before its fix is looked up
+_LISTS = ("nodes", "waiting", "placements")
+
+
+class TopApp(App[None]):
+    """The program. It reads nodes and pods, and the pending pods, every `interval_s` seconds after the last time."""
+
+    CSS = """
+    Screen, RowList, AnswerText { background: ansi_default; color: ansi_default; }
+    RowList, AnswerText { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; height: 1fr; }
+    RowList { overflow-x: hidden; }
+    Static { height: 1; width: 1fr; background: ansi_default; color: ansi_default; }
+    .title, .header { text-style: bold; }
+    .title, .keys { text-style: reverse; }
+    #nodes { height: 3fr; }
+    #waiting { height: 2fr; min-height: 3; }
+    #placements { height: 1fr; min-height: 2; }
+    QuestionScreen { align: left bottom; background: ansi_default; }
+    QuestionScreen Input { width: 1fr; background: ansi_default; color: ansi_default; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = set()
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,ctrl+c", "quit", show=False, priority=False),
+        Binding("question_mark", "help", show=False),
+        Binding("escape", "clear", show=False),
+        Binding("slash", "ask_search", show=False),
+        Binding("n", "ask_namespace", show=False),
+        Binding("s", "sort", show=False),
+        Binding("g", "group", show=False),
+        Binding("w", "why_not", show=False),
+        Binding("i", "node_history", show=False),
+        Binding("r", "read_now", show=False),
+        Binding("y", "copy", show=False),
+        Binding("d", "simulate('drain')", show=False),
+        Binding("c", "simulate('cordon')", show=False),
+        Binding("plus", "simulate('replica')", show=False),
+    ]
+
+    def __init__(
+        self, reader: NodeReader, runner: CommandRunner, environment: Environment, *, namespace: str, interval_s: float
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self._reader, self._runner, self._environment = reader, runner, environment
+        self._given_namespace, self._interval_s = namespace, interval_s
+        self._namespace, self._search, self._sort, self._grouping = namespace, "", SORTS[0], GROUPINGS[0]
+        self._state = NodesAndPods([], [], has_all_pods=False)
+        self._waiting: Sequence[Mapping[str, Any]] = ()
+        self._has_waiting = False
+        self._fixes: dict[PodName, Fix | None] = {}
+        self._errors: dict[str, str] = {}
+        self._read_at: dict[str, datetime] = {}
+        self._notice = ""
+        self._reading = threading.Event()
+        self._is_ending = threading.Event()
+        self._wake = {"nodes": threading.Event(), "waiting": threading.Event()}
+        self._has_blocks = "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
+        self._failure: CliError | None = None
+
+    def run_on_terminal(self) -> CliError | None:
+        """Run until the user ends it, and return the error that ended it, or None."""
+        self.run(mouse=False)  # the terminal's own selection keeps working
+        return self._failure
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="title", classes="title", markup=False)
+        yield Static("", id="nodes-header", classes="header", markup=False)
+        yield RowList(lambda row: (row.name, row.members > 0), id="nodes")
+        yield Static("", id="waiting-header", classes="header", markup=False)
+        yield RowList(lambda pod: (pod["namespace"], pod["pod"]), id="waiting")
+        yield Static("", id="fix", markup=False)
+        yield Static("", id="placements-header", classes="header", markup=False)
+        yield RowList(lambda pod: (pod.namespace, pod.name), id="placements")
+        yield Static("", id="status", markup=False)
+        yield Static(
+            " / search  n namespace  s sort  g group  d drain  c cordon  + pod  ? help  q end",
+            classes="keys",
+            markup=False,
+        )
+
+    def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(ending, self.exit)
+        self._list("nodes").focus()
+        self.show_state()
+        self._start(self._read_cluster_again_and_again)
+        self._start(self._read_waiting_again_and_again)
+        self.set_interval(1, self._show_status)
+
+    def on_unmount(self) -> None:
+        self._is_ending.set()
+        for wake in self._wake.values():
+            wake.set()
+
+    def on_resize(self) -> None:
+        self.show_state()
+
+    # Reading, in threads.
+
+    def _start(self, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, daemon=True).start()
+
+    def _on_screen(self, show: Callable[..., None], *arguments: Any) -> None:
+        """Call a function in the thread of the screen, unless the program is ending."""
+        with suppress(RuntimeError):
+            if not self._is_ending.is_set():
+                self.call_from_thread(show, *arguments)
+
+    def _repeat(self, what: str, read: Callable[[], None]) -> None:
+        while not self._is_ending.is_set():
+            error = ""
+            try:
+                read()
+            except CliError as e:
+                error = " ".join(line.strip() for line in e.lines)
+            except Exception as e:  # an update must not end the program; the status line says what failed
+                error = f"error: {type(e).__name__}: {e}"
+            self._on_screen(self._finish_update, what, error)
+            self._wake[what].wait(self._interval_s)
+            self._wake[what].clear()
+
+    def _read_cluster_again_and_again(self) -> None:
+        def read() -> None:
+            first = "nodes" not in self._read_at
+            show = (lambda state: self._on_screen(self._show_cluster, state)) if first else None
+            self._on_screen(self._show_cluster, self._reader.read(self._given_namespace, show))
+
+        self._repeat("nodes", read)
+
+    def _read_waiting_again_and_again(self) -> None:
+        def read() -> None:
+            where = [f"--namespace={self._given_namespace}"] if self._given_namespace else ["--all-namespaces"]
+            result = self._runner.run(["pending", *where, "-o", "json"])
+            if result.code or not result.out:
+                raise CliError(" ".join(result.messages.split()) or "error: pending printed nothing")
+            answer = json.loads(result.out)
+            shown = apply_live(answer) if "live" in answer else answer
+            self._on_screen(self._show_waiting, shown["pods"], result.messages)
+
+        self._repeat("waiting", read)
+
+    def _show_cluster(self, state: NodesAndPods) -> None:
+        self._state = state
+        self.show_state()
+
+    def _show_waiting(self, pods: Sequence[Mapping[str, Any]], messages: str) -> None:
+        self._waiting, self._has_waiting = pods, True
+        self._fixes.clear()
+        self._notice = next((line for line in messages.splitlines() if "evaluated" in line), "")
+        self.show_state()
+        self._look_up_fix()
+
+    def _finish_update(self, what: str, error: str) -> None:
+        self._errors[what] = error
+        if not error:
+            self._read_at[what] = self._environment.now()
+        self._show_status()
+
+    def run_command(self, words: Sequence[str], show: Callable[[CommandResult], None], width: int = 80) -> None:
+        """Run a command of the plugin in a thread, and call `show` with what it printed in the thread of the screen."""
+        self._start(lambda: self._on_screen(show, self._runner.run(words, width)))
+
+    # Drawing.
+
+    def writer(self) -> RowWriter:
+        """Return what writes rows for the present width and time."""
+        return writer_for(
+            self.size.width, self._environment.now, blocks=self._has_blocks, knows_requests=self._state.has_all_pods
+        )
+
+    def filters(self) -> str:
+        """Return the search and the namespace that rows are restricted to, for a title."""
+        texts = [f"namespace {self._namespace}" if self._namespace else "", f"/{self._search}" if self._search else ""]
+        return "".join(f"  {text}" for text in texts if text)
+
+    def pods_on(self, node: str) -> list[PodRow]:
+        """Return the pods of a node that the filters leave."""
+        on_node = (pod for pod in self._state.pods if pod.node == node)
+        return select_pods(on_node, namespace=self._namespace, search=self._search)
+
+    def show_state(self) -> None:
+        """Draw everything from what was read last."""
+        if not self._is_composed():
+            return
+        writer, namespace, search = self.writer(), self._namespace, self._search
+        nodes = arrange_nodes(self._state.nodes, sort=self._sort, grouping=self._grouping, search=search)
+        waiting = select_waiting(self._waiting, namespace=namespace, search=search)
+        placed = list_placements(select_pods(self._state.pods, namespace=namespace, search=search), _PLACEMENTS)
+        self._list("nodes").show_rows(nodes, writer.node)
+        self._list("waiting").show_rows(waiting, writer.waiting)
+        self._list("placements").show_rows(placed, writer.placement)
+        count = f"{len(waiting)} waiting" if self._has_waiting else "waiting pods: reading …"
+        by = f"  by {self._grouping}" if self._grouping != "none" else ""
+        self._set(
+            "title", f" herodotus top  {len(self._state.nodes)} nodes  {count}  sort {self._sort}{by}{self.filters()}"
+        )
+        self._set("nodes-header", writer.node_header())
+        self._set("waiting-header", writer.waiting_header())
+        self._set("placements-header", writer.placement_header())
+        self._show_fix()
+        self._show_status()
+        for screen in self.screen_stack:
+            if isinstance(screen, NodeScreen) and screen.is_mounted:
+                screen.show_state()
+
+    def _is_composed(self) -> bool:
+        return bool(self.screen_stack) and bool(self.screen_stack[0].query("#status"))
+
+    def _list(self, name: str) -> RowList:
+        return self.screen_stack[0].query_one(f"#{name}", RowList)
+
+    def _set(self, name: str, text: str) -> None:
+        self.screen_stack[0].query_one(f"#{name}", Static).update(escape(text))
+
+    def _show_status(self) -> None:
+        if not self._is_composed():
+            return
+        errors = [error for error in self._errors.values() if error]
+        read_at = self._read_at.get("nodes")
+        updated = f"updated {read_at:%H:%M:%S}" if read_at else "reading …"
+        status = " ".join(errors) or "  ".join(filter(None, [f"every {self._interval_s:g}s", self._notice]))
+        self._set("status", f" {updated}  {status}")
+
+    # Fixes.
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        if event.rows.id == "waiting":
+            self._show_fix()
+            self._look_up_fix()
+
+    def _look_up_fix(self) -> None:
+        pod = self._waiting_pod()
+        if pod is not None and pod not in self._fixes:
+            self.set_timer(_FIX_DELAY_S, lambda: self._fetch_fix(pod))
+
+    def _fetch_fix(self, pod: PodName) -> None:
+        if pod != self._waiting_pod() or pod in self._fixes:
+            return
+
+        def show(result: CommandResult) -> None:
+            self._fixes[pod] = read_fix(result)
+            self._show_fix()
+
+        self.run_command(_brief(pod), show)
+
+    def _show_fix(self) -> None:
+        pod = self._waiting_pod()
+        if pod is None:
+            text = "No pods wait for a node." if self._has_waiting and not self._waiting else ""
+        elif pod not in self._fixes:
+            text = "FIX …"
+        elif (fix := self._fixes[pod]) is None:
+            text = "FIX none is known (Enter: the decision)"
+        else:
+            text = f"FIX {fix.text}{'' if fix.is_checked else ' (not checked)'}"
+        self._set("fix", text)
+
+    def copy_fix(self, pod: PodName | None) -> None:
+        """Copy the command of a pod's fix, or its sentence, to the clipboard of the terminal."""
+        if pod is None:
+            self._tell("choose a waiting pod first: only a pod has a fix")
+            return
+
+        def copy(result: CommandResult) -> None:
+            fix = read_fix(result)
+            if fix is None:
+                self._tell(f"no fix is known for {pod.namespace}/{pod.name}")
+                return
+            self.copy_to_clipboard(fix.command or fix.text)
+            self._tell(f"copied{'' if fix.is_checked else ' (not checked)'}: {fix.command or fix.text}")
+
+        self.run_command(_brief(pod), copy)
+
+    def _tell(self, text: str) -> None:
+        self.notify(escape(text), markup=False, timeout=4)
+
+    # What the cursor is on.
+
+    def _waiting_pod(self) -> PodName | None:
+        row = self._list("waiting").row if self._is_composed() else None
+        return PodName(row["namespace"], row["pod"]) if row else None
+
+    def _find_pod(self, name: PodName) -> PodRow | None:
+        return next((pod for pod in self._state.pods if (pod.namespace, pod.name) == name), None)
+
+    def _chosen_pod(self) -> PodName | None:
+        """Return the pod under the cursor of the list that has the focus."""
+        focused = self.focused
+        row = focused.row if isinstance(focused, RowList) else None
+        if isinstance(row, PodRow):
+            return PodName(row.namespace, row.name)
+        return self._waiting_pod() if isinstance(focused, RowList) and focused.id == "waiting" else None
+
+    def _chosen_node(self) -> NodeRow | None:
+        """Return the node of the node's screen, or under the cursor of the nodes. A zone or group is none."""
+        if isinstance(self.screen, NodeScreen):
+            name = self.screen.node
+            return next((row for row in self._state.nodes if row.name == name), None)
+        row = self._list("nodes").row
+        return row if isinstance(row, NodeRow) and not row.members else None
+
+    # Keys.
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        row = event.row
+        if isinstance(row, NodeRow):
+            if not row.members:
+                self.push_screen(NodeScreen(row.name))
+        elif isinstance(row, PodRow):
+            self.show_pod(PodName(row.namespace, row.name))
+        else:
+            self.show_pod(PodName(row["namespace"], row["pod"]))
+
+    def show_pod(self, pod: PodName) -> None:
+        """Show a pod's decision, with every node."""
+        self.push_screen(AnswerScreen(["pod", pod.name, f"--namespace={pod.namespace}", "--all"], pod))
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+    def action_clear(self) -> None:
+        """Clear the search."""
+        self._set_search("")
+
+    def action_sort(self) -> None:
+        """Sort the nodes by the next property."""
+        self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+        self.show_state()
+
+    def action_group(self) -> None:
+        """Group the nodes by the next property."""
+        self._grouping = GROUPINGS[(GROUPINGS.index(self._grouping) + 1) % len(GROUPINGS)]
+        self.show_state()
+
+    def action_read_now(self) -> None:
+        """Update now."""
+        for wake in self._wake.values():
+            wake.set()
+
+    def action_copy(self) -> None:
+        """Copy the fix of the pod under the cursor, else of the waiting pod."""
+        self.copy_fix(self._chosen_pod() or self._waiting_pod())
+
+    def action_ask_search(self) -> None:
+        """Ask for a text to search."""
+        self._ask("search:", self._search, [row.name for row in self._state.nodes[:500]], self._set_search)
+
+    def action_ask_namespace(self) -> None:
+        """Ask for a namespace."""
+        names = {pod.namespace for pod in self._state.pods} | {pod["namespace"] for pod in self._waiting}
+        self._ask("namespace (empty: all):", self._namespace, sorted(names), self._set_namespace)
+
+    def action_node_history(self) -> None:
+        """Show how often the node was considered, rejected and chosen."""
+        if (node := self._chosen_node()) is not None:
+            self.push_screen(AnswerScreen(["node", node.name]))
+
+    def action_simulate(self, what: str) -> None:
+        """Show what draining or cordoning the node would do, or one pod more of a pod's workload."""
+        if what == "replica":
+            self._simulate_replica()
+            return
+        node = self._chosen_node()
+        if node is None:
+            self._tell("choose a node first")
+            return
+        word = "uncordon" if what == "cordon" and "cordoned" in node.marks else what
+        self.push_screen(AnswerScreen(["whatif", word, node.name]))
+
+    def _simulate_replica(self) -> None:
+        name = self._chosen_pod()
+        pod = self._find_pod(name) if name else None
+        if pod is None:
+            self._tell("choose a pod first: Enter on a node, or Tab to the waiting pods and placements")
+            return
+        self.push_screen(AnswerScreen(owner_words(pod)))
+
+    def action_why_not(self) -> None:
+        """Ask for a node, and show why the pod under the cursor is or is not there."""
+        self.ask_why_not(self._chosen_pod() or self._waiting_pod())
+
+    def ask_why_not(self, pod: PodName | None) -> None:
+        """Ask for a node, and show why a pod is or is not there. The node under the cursor is proposed."""
+        if pod is None:
+            self._tell("choose a pod first: Enter on a node, or Tab to the waiting pods and placements")
+            return
+        node, present = self._list("nodes").row, self._find_pod(pod)
+        proposed = node.name if isinstance(node, NodeRow) and not node.members else ""
+        if present is not None and present.node == proposed:
+            proposed = ""
+
+        def show(name: str) -> None:
+            if name:
+                words = ["pod", pod.name, f"--namespace={pod.namespace}", f"--node={name}"]
+                self.push_screen(AnswerScreen(words, pod))
+
+        names = [row.name for row in self._state.nodes]
+        self._ask(f"why is {pod.namespace}/{pod.name} on this node, or not:", proposed, names, show)
+
+    def _ask(self, label: str, value: str, words: Sequence[str], then: Callable[[str], None]) -> None:
+        def end(text: str | None) -> None:
+            if text is not None:
+                then(text)
+
+        self.push_screen(QuestionScreen(escape(label), value, words), end)
+
+    def _set_search(self, text: str) -> None:
+        self._search = text
+        self.show_state()
+
+    def _set_namespace(self, text: str) -> None:
+        self._namespace = text
+        self.show_state()
+
+
+def _brief(pod: PodName) -> list[str]:
+    return ["pod", pod.name, f"--namespace={pod.namespace}", "-o", "brief"]

@@ -1,0 +1,154 @@
+"""Widgets of `top` that draw only the rows on the screen, however many there are.
+
+Owns: the cursor, scrolling, drawing of rows and of the text of answers. Does not own: the content of rows (`rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from herodotus_cli.top.rows import Part
+
+_CURSOR = Style(reverse=True)
+_KEYS: list[BindingType] = [
+    Binding("up,k", "move(-1)", show=False),
+    Binding("down,j", "move(1)", show=False),
+    Binding("pageup", "page(-1)", show=False),
+    Binding("pagedown,space", "page(1)", show=False),
+    Binding("home", "end(False)", show=False),
+    Binding("end", "end(True)", show=False),
+]
+
+
+class RowList(ScrollView, can_focus=True):
+    """A list of rows with a cursor, which stays on its row while rows come and go."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*_KEYS, Binding("enter", "choose", show=False)]
+
+    class Chosen(Message):
+        """Enter was pressed on a row."""
+
+        def __init__(self, rows: RowList, row: Any) -> None:
+            super().__init__()
+            self.rows, self.row = rows, row
+
+    class Moved(Message):
+        """The cursor is on another row."""
+
+        def __init__(self, rows: RowList) -> None:
+            super().__init__()
+            self.rows = rows
+
+    def __init__(self, key: Callable[[Any], object], **options: Any) -> None:
+        """`key` returns what identifies a row from one update to the next."""
+        super().__init__(**options)
+        self._key = key
+        self._rows: Sequence[Any] = ()
+        self._write: Callable[[Any], list[Part]] = lambda _row: []
+        self.cursor = 0
+
+    @property
+    def row(self) -> Any | None:
+        """The row under the cursor, or None if there are no rows."""
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    @property
+    def rows(self) -> Sequence[Any]:
+        """All rows."""
+        return self._rows
+
+    def show_rows(self, rows: Sequence[Any], write: Callable[[Any], list[Part]]) -> None:
+        """Replace the rows. `write` returns the parts of one."""
+        present = self.row
+        self._rows, self._write = rows, write
+        if present is not None:
+            key = self._key(present)
+            same = next((i for i, row in enumerate(rows) if self._key(row) == key), self.cursor)
+            self.cursor = max(0, min(same, len(rows) - 1))
+        self.virtual_size = Size(self.size.width, len(rows))
+        if self.cursor:
+            self._show_cursor()
+        self.refresh()
+        if (None if self.row is None else self._key(self.row)) != (None if present is None else self._key(present)):
+            self.post_message(self.Moved(self))
+
+    def render_line(self, y: int) -> Strip:
+        width, index = self.scrollable_content_region.width, self.scroll_offset.y + y
+        if index >= len(self._rows):
+            return Strip.blank(width)
+        segments = [Segment(text, Style.parse(style)) for text, style in self._write(self._rows[index])]
+        strip = Strip(segments).adjust_cell_length(width)
+        return strip.apply_style(_CURSOR) if index == self.cursor and self.has_focus else strip
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by a number of rows."""
+        self._move_to(self.cursor + rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by a number of pages."""
+        self._move_to(self.cursor + pages * max(1, self.size.height - 1))
+
+    def action_end(self, last: bool) -> None:
+        """Move the cursor to the first or the last row."""
+        self._move_to(len(self._rows) if last else 0)
+
+    def action_choose(self) -> None:
+        """Tell that Enter was pressed on the row."""
+        if self.row is not None:
+            self.post_message(self.Chosen(self, self.row))
+
+    def _move_to(self, index: int) -> None:
+        index = max(0, min(index, len(self._rows) - 1))
+        if index != self.cursor:
+            self.cursor = index
+            self._show_cursor()
+            self.refresh()
+            self.post_message(self.Moved(self))
+
+    def _show_cursor(self) -> None:
+        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True)
+
+
+class AnswerText(ScrollView, can_focus=True):
+    """The text of an answer, with the colours in which a command prints it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = _KEYS
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._lines: list[Text] = []
+
+    def show_text(self, text: str) -> None:
+        """Replace the text, which may have colour escape sequences."""
+        self._lines = [Text.from_ansi(line) for line in text.rstrip("\n").split("\n")]
+        self.virtual_size = Size(max((line.cell_len for line in self._lines), default=0), len(self._lines))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        offset, width = self.scroll_offset, self.scrollable_content_region.width
+        if offset.y + y >= len(self._lines):
+            return Strip.blank(width)
+        strip = Strip(self._lines[offset.y + y].render(self.app.console))
+        return strip.crop(offset.x, offset.x + width).adjust_cell_length(width)
+
+    def action_move(self, rows: int) -> None:
+        """Scroll by a number of lines."""
+        self.scroll_relative(y=rows, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by a number of pages."""
+        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
+
+    def action_end(self, last: bool) -> None:
+        """Scroll to the beginning or the end."""
+        self.scroll_to(y=self.max_scroll_y if last else 0, animate=False)

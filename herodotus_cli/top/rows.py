@@ -1,0 +1,133 @@
+"""The text of the rows that `top` shows: bars, amounts, ages.
+
+Owns: columns and their widths. Does not own: which rows there are (`cluster`), drawing them (`row_list`). Pure.
+
+Invariant: a row is never wider than the width that it is made for, and colour only repeats what a number says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from herodotus_cli.render.formatting import format_age
+from herodotus_cli.render.screen_elements import display_width
+from herodotus_cli.top.cluster import Amount, NodeRow, PodRow
+from herodotus_record.escaping import escape
+from herodotus_record.units import format_quantity
+
+Part = tuple[str, str]  # a text, and the style in which it is drawn, in Rich's words
+
+_UNKNOWN = "?"
+_NEARLY_FULL, _FULL = 0.8, 0.95
+_WIDE, _WIDEST = 115, 150  # columns from which there are amounts and zones, and node groups
+_PERCENT = 5  # columns, with the space before it
+
+
+class RowWriter:
+    """Writes rows for a width. `blocks` says whether the terminal can show block characters."""
+
+    def __init__(self, width: int, now: datetime, *, blocks: bool, knows_requests: bool = True) -> None:
+        self._width, self._now, self._knows_requests = width, now, knows_requests
+        self._full, self._empty = ("█", "░") if blocks else ("#", ".")
+
+    def _node_widths(self) -> tuple[int, int, int]:
+        """Return the widths of the name, of a bar, and of a bar's amounts, which narrow terminals leave out."""
+        if self._width >= _WIDEST:
+            return 32, 20, 20
+        if self._width >= _WIDE:
+            return 24, 10, 17
+        return 20, 10, 0
+
+    def node_header(self) -> str:
+        """Return the titles above the nodes."""
+        name, bar, amounts = self._node_widths()
+        wide = bar + _PERCENT + amounts
+        return f"{'NODE':<{name}} {'CPU':<{wide}} {'MEMORY':<{wide}} {'PODS':<7} STATE"[: self._width]
+
+    def node(self, row: NodeRow) -> list[Part]:
+        """Return the parts of a node's row, or of the row of a zone or group."""
+        name, bar, amounts = self._node_widths()
+        title = f"{row.name} ({row.members})" if row.members else row.name
+        parts = [
+            (_fit(title, name) + " ", "bold" if row.members else ""),
+            *self._bar(row.cpu, "cpu", bar, amounts),
+            *self._bar(row.memory, "memory", bar, amounts),
+            (f"{row.pods.requested if self._knows_requests else _UNKNOWN}/{row.pods.allocatable}".ljust(8), ""),
+        ]
+        place = [row.zone if self._width >= _WIDE else "", row.group if self._width >= _WIDEST else ""]
+        marks = ", ".join(row.marks)
+        left = self._width - sum(display_width(text) for text, _ in parts)
+        return [*parts, (_fit(" ".join(filter(None, [marks, *place])), left), "yellow" if marks else "")]
+
+    def _bar(self, amount: Amount, resource: str, width: int, amounts: int) -> list[Part]:
+        if not self._knows_requests:
+            allocatable = format_quantity(resource, amount.allocatable)
+            return [(_fit(f"{_UNKNOWN} of {allocatable}", width + _PERCENT + amounts) + " ", "")]
+        share = amount.share
+        full = min(width, round(share * width)) or int(share > 0)
+        colour = "red" if share >= _FULL else "yellow" if share >= _NEARLY_FULL else "green"
+        texts = [(self._full * full + self._empty * (width - full), colour), (f"{share:>{_PERCENT}.0%}", "")]
+        if amounts:
+            of = f"{format_quantity(resource, amount.requested)}/{format_quantity(resource, amount.allocatable)}"
+            texts.append((_fit(f" {of}", amounts), "dim"))
+        return [*texts, (" ", "")]
+
+    def waiting_header(self) -> str:
+        """Return the titles above the pods that wait."""
+        return f"{'WAITING POD':<{self._name_width()}} {'AGE':<7} REASON"
+
+    def waiting(self, pod: Mapping[str, Any]) -> list[Part]:
+        """Return the parts of the row of a listed pending pod."""
+        age = "overdue" if pod["overdue"] else format_age(pod["createdAt"], self._now) if pod["createdAt"] else "–"
+        name = self._name_width()
+        return [
+            (_fit(f"{pod['namespace']}/{pod['pod']}", name) + f" {age:<7} ", ""),
+            (_fit(str(pod["reason"]), self._width - name - 9), ""),
+        ]
+
+    def placement_header(self) -> str:
+        """Return the titles above the pods that got a node."""
+        return f"{'PLACED POD':<{self._name_width()}} {'AGE':<7} NODE"
+
+    def placement(self, pod: PodRow) -> list[Part]:
+        """Return the parts of the row of a pod that got a node."""
+        name = self._name_width()
+        age = format_age(pod.placed_at, self._now)
+        text = f"{_fit(f'{pod.namespace}/{pod.name}', name)} {age:<7} {_fit(pod.node, self._width - name - 9)}"
+        return [(text, "")]
+
+    def pod_header(self) -> str:
+        """Return the titles above the pods of a node."""
+        return f"{'POD':<{self._name_width()}} {'CPU':>8} {'MEMORY':>9} {'AGE':<7} OWNER"
+
+    def pod(self, pod: PodRow) -> list[Part]:
+        """Return the parts of the row of a pod on a node."""
+        name = self._name_width()
+        cpu, memory = format_quantity("cpu", pod.cpu), format_quantity("memory", pod.memory)
+        age = format_age(pod.created_at, self._now) if pod.created_at else "–"
+        text = f"{_fit(f'{pod.namespace}/{pod.name}', name)} {cpu:>8} {memory:>9} {age:<7} "
+        return [(text + _fit(pod.owner, self._width - name - 28), "")]
+
+    def _name_width(self) -> int:
+        return min(60, max(30, self._width * 2 // 5))
+
+
+def clip(parts: Sequence[Part], width: int) -> list[Part]:
+    """Return the parts of a row that fit into a width, the last one cut."""
+    clipped, left = [], width
+    for text, style in parts:
+        clipped.append((_fit(text, min(left, display_width(text))), style))
+        left -= display_width(clipped[-1][0])
+    return clipped
+
+
+def _fit(text: str, width: int) -> str:
+    """Return a text of exactly this width: filled with spaces, or cut. Unsafe characters are escaped."""
+    text = escape(text)
+    if display_width(text) > width:
+        while text and display_width(text) > width - 1:
+            text = text[:-1]
+        text = f"{text}…" if width > 0 else ""
+    return text + " " * (width - display_width(text))

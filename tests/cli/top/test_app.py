@@ -1,0 +1,199 @@
+"""The program of `top`, driven by keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("textual", reason="NOT RUN: textual is not installed; make setup does that")
+
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from herodotus_cli.errors import CliError
+from herodotus_cli.top.answer_screen import AnswerScreen, HelpScreen, NodeScreen
+from herodotus_cli.top.app import TopApp
+from herodotus_cli.top.cluster import NodeRow
+from herodotus_cli.top.row_list import RowList
+from herodotus_cli.top.rows import Part
+from tests.cli.top.fakes import FakeReader, FakeRunner, build_app, node
+
+Script = Callable[[TopApp, Pilot[None]], Awaitable[None]]
+
+
+def drive(script: Script, app: TopApp | None = None, size: tuple[int, int] = (80, 24)) -> None:
+    program = app or build_app()
+
+    async def run() -> None:
+        async with program.run_test(size=size) as pilot:
+            await until(pilot, lambda: "updated" in text(program, "status") and "1 waiting" in text(program, "title"))
+            await script(program, pilot)
+
+    asyncio.run(run())
+
+
+async def until(pilot: Pilot[None], check: Callable[[], Any]) -> None:
+    for _ in range(500):
+        if check():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError("waited in vain")
+
+
+def text(app: TopApp, name: str) -> str:
+    found = app.screen_stack[0].query(f"#{name}") if app.screen_stack else ()
+    return str(next(iter(found.results(Static))).content) if found else ""
+
+
+def drawn(app: TopApp, name: str) -> list[str]:
+    rows = app.screen.query_one(f"#{name}", RowList)
+    return [rows.render_line(y).text.rstrip() for y in range(min(len(rows.rows), rows.size.height))]
+
+
+def asked(app: TopApp) -> tuple[str, ...]:
+    assert isinstance(app.screen, AnswerScreen)
+    return app.screen.words
+
+
+def test_first_screen_has_nodes_waiting_pods_with_fix_and_placements() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "free 2 cpu" in text(app, "fix"))
+        assert drawn(app, "nodes") == [
+            "worker-1             ██████████ 100% █░░░░░░░░░  12% 2/110",
+            "worker-2             ░░░░░░░░░░   0% ░░░░░░░░░░   0% 0/110   cordoned",
+            "worker-10            █░░░░░░░░░  12% █░░░░░░░░░   6% 1/110   gpu=true:NoSchedu…",
+        ]
+        assert drawn(app, "waiting") == ["shop/payments-0                 4m      Insufficient cpu"]
+        assert text(app, "fix") == "FIX free 2 cpu on worker-1"
+        assert [line.split()[0] for line in drawn(app, "placements")][:2] == ["shop/web-0", "data/db-0"]
+
+    drive(script)
+
+
+def test_enter_leads_from_a_node_to_its_pods_to_a_decision_and_escape_back() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("enter")
+        assert isinstance(app.screen, NodeScreen)
+        assert [line.split()[0] for line in drawn(app, "pods")] == ["shop/web-0", "data/db-0"]
+        await pilot.press("enter")
+        assert asked(app) == ("pod", "web-0", "--namespace=shop", "--all")
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.screen_stack[0])
+
+    drive(script)
+
+
+def test_search_sort_and_group_rearrange_the_nodes() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        nodes = app.screen.query_one("#nodes", RowList)
+        await pilot.press("s")
+        assert [row.name for row in nodes.rows] == ["worker-1", "worker-10", "worker-2"]
+        await pilot.press("g")
+        assert [row.name for row in nodes.rows] == ["zone-a", "worker-1", "worker-2", "zone-b", "worker-10"]
+        await pilot.press("slash", *"gpu", "enter")
+        assert [row.name for row in nodes.rows] == ["zone-b", "worker-10"]
+        await pilot.press("escape")
+        assert len(nodes.rows) == 5
+
+    drive(script)
+
+
+def test_namespace_restricts_pods_but_not_requests() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("n", *"data", "enter")
+        assert [line.split()[0] for line in drawn(app, "placements")] == ["data/db-0"]
+        assert "100%" in drawn(app, "nodes")[0]
+        assert text(app, "title").endswith("namespace data")
+
+    drive(script)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (["d"], ("whatif", "drain", "worker-1")),
+        (["c"], ("whatif", "cordon", "worker-1")),
+        (["down", "c"], ("whatif", "uncordon", "worker-2")),
+        (["i"], ("node", "worker-1")),
+        (["enter", "plus"], ("whatif", "replicaset/web-5d9c", "--replicas=1", "--namespace=shop")),
+        (["tab", "enter"], ("pod", "payments-0", "--namespace=shop", "--all")),
+        (["tab", "w", "enter"], ("pod", "payments-0", "--namespace=shop", "--node=worker-1")),
+    ],
+    ids=["drain", "cordon", "uncordon", "history", "replica", "waiting", "why not"],
+)
+def test_key_asks_a_command(keys: list[str], words: tuple[str, ...]) -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press(*keys)
+        await until(pilot, lambda: isinstance(app.screen, AnswerScreen))
+        assert asked(app) == words
+
+    drive(script)
+
+
+def test_why_not_proposes_no_node_that_the_pod_is_on() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("enter", "w")
+        assert app.screen.query_one(Input).value == ""
+
+    drive(script)
+
+
+def test_copy_puts_the_command_of_the_fix_on_the_clipboard() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("tab", "y")
+        await until(pilot, lambda: app.clipboard == "kubectl delete pod db-0")
+
+    drive(script)
+
+
+def test_help_lists_every_key() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+
+    drive(script)
+
+
+def test_failed_update_is_on_the_status_line_and_the_program_goes_on() -> None:
+    app = build_app(FakeReader(error=CliError("error: kubectl proxy did not answer", ["is it running?"])))
+
+    async def script() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await until(pilot, lambda: "kubectl proxy did not answer is it running?" in text(app, "status"))
+            await pilot.press("question_mark")
+            assert isinstance(app.screen, HelpScreen)
+
+    asyncio.run(script())
+
+
+def test_cursor_stays_on_its_node_while_others_come() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("down", "s")  # worker-2, which is the last by cpu
+        rows = app.screen.query_one("#nodes", RowList)
+        assert (rows.row.name if rows.row else "", rows.cursor) == ("worker-2", 2)
+
+    drive(script)
+
+
+def test_only_rows_on_the_screen_are_written() -> None:
+    written = []
+
+    def write(row: NodeRow) -> list[Part]:
+        written.append(row)
+        return [(row.name, "")]
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        rows = app.screen.query_one("#nodes", RowList)
+        rows.show_rows(rows.rows, write)
+        await pilot.pause()
+        assert len(rows.rows) == 5000
+        assert len(written) < 100
+        await pilot.press("end")
+        await until(pilot, lambda: drawn(app, "nodes")[-1].startswith("n-4999"))
+
+    drive(script, build_app(FakeReader([node(f"n-{i}") for i in range(5000)], []), FakeRunner()))
