@@ -126,8 +126,7 @@ def build_nodes(answer: NodeSummaryList, view: ViewOptions) -> list[Block]:
         signs = ["not ready"] * (not node["ready"]) + ["cordoned"] * node["cordoned"] + node["taints"] + others
         pods = "–" if node["pods"] is None else str(node["pods"])
         share = f"{node['share']:.0%}" if "share" in node else "–"
-        bad = "bad" if not node["ready"] or node["cordoned"] else ""
-        name = Cell(node["metadata"]["name"], bad)
+        name = Cell(node["metadata"]["name"], "bad" if not node["ready"] or node["cordoned"] else "")
         rows.append([name, node["zone"] or "–", pods, cpu, memory, share, ", ".join(signs) or "–"])
     header = ("NODE", "ZONE", "PODS", "CPU", "MEMORY", "FULL", "STATE")
     hints: list[Block] = [TextLine("more: kubectl herodotus node NODE (why it gets pods, or none)", "dim")]

@@ -76,7 +76,8 @@ def has_all_members(cluster: Cluster, pod: Json, pods: list[Json]) -> bool:
         if each["metadata"]["namespace"] == namespace
         and (each["spec"].get("schedulingGroup") or {}).get("podGroupName") == name
     ]
-    return len(members) >= (policy.get("gang") or {}).get("minCount", 1)
+    least: int = (policy.get("gang") or {}).get("minCount", 1)
+    return len(members) >= least
 
 
 def can_be_tried(pod: Json) -> bool:

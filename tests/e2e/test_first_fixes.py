@@ -117,8 +117,8 @@ def try_simulated(name: str, case: Json, folder: Path) -> FirstFix:
         config = folder / "scheduler.yaml"
         config.write_text(yaml.safe_dump(CONFIGURATION))
         flags = ("--replace-default-scheduler", "--no-record", "--secure-port", "0", "--v", "3")
-        flags += ("--kubeconfig", str(cluster.kubeconfig), "--config", str(config))
-        command = python("scheduler", "run", *flags)
+        read = ("--kubeconfig", str(cluster.kubeconfig), "--config", str(config))
+        command = python("scheduler", "run", *flags, *read)
         scheduler = Process("scheduler", command, folder / "scheduler.log")
         try:
             trial = FirstFixTrial(cluster, name, case, PATIENCE_S)

@@ -281,7 +281,7 @@ def test_dialogs_have_no_serious_accessibility_violation(pages: Pages, service: 
     page.keyboard.press(key)
     page.get_by_role("dialog").wait_for()
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         found = Axe().run(page).response["violations"]
         assert [(f["id"], f["nodes"][0]["html"]) for f in found if f["impact"] in ("serious", "critical")] == []
 
