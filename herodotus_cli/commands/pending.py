@@ -23,7 +23,7 @@ from herodotus_client import api_paths
 
 if TYPE_CHECKING:
     from herodotus_answers.live import GonePod, LivePending
-    from herodotus_answers.pending import PendingPods
+    from herodotus_answers.pending import GroupFix, PendingPods
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
 # What --sort-by accepts, as a short word or as a JSONPath of an entry of `pods`.
@@ -150,7 +150,8 @@ def _once(
 
         shown = apply_live(answer)
     if output.format in SCREEN_FORMATS and shown.get("source") != "conditions":
-        _add_fixes(shown, connection, output, environment)
+        fixes = _find_fixes(shown, connection, output, environment)
+        shown = shown | {"groups": [{**group, "fix": fixes.get(i)} for i, group in enumerate(shown["groups"])]}
     if arguments.sort_field:
         shown = shown | {"pods": sort_pods(shown["pods"], arguments.sort_field)}
     if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
@@ -165,13 +166,14 @@ def _once(
     environment.print_answer(shown, output, lambda view: pending_screen.build_screen(shown, view))
 
 
-def _add_fixes(
+def _find_fixes(
     answer: PendingPods, connection: ConnectionSettings, output: OutputOptions, environment: Environment
-) -> None:
-    """Add to the first _MAX_FIXES groups the best fix for the first pod of each, from the answer about that pod."""
+) -> dict[int, GroupFix]:
+    """Return the best fix for the first pod of each group, by the position of the group, for at most _MAX_FIXES."""
     from herodotus_answers.brief import shorten
 
-    for group in answer["groups"][:_MAX_FIXES]:
+    fixes: dict[int, GroupFix] = {}
+    for i, group in enumerate(answer["groups"][:_MAX_FIXES]):
         namespace, _, name = group["pods"][0].partition("/") if group["pods"] else ("", "", "")
         if not name or group["overdue"]:
             continue
@@ -180,7 +182,9 @@ def _add_fixes(
         except CliError:
             continue
         fix = shorten(explanation).get("fix") if explanation["kind"] == "PodExplanation" else None
-        group["fix"] = None if fix is None else {"pod": group["pods"][0], **fix}
+        if fix is not None:
+            fixes[i] = {"pod": group["pods"][0], **fix}
+    return fixes
 
 
 def _read_live(
