@@ -15,7 +15,12 @@ from importlib.util import find_spec
 from typing import Any
 
 from herodotus_cli.errors import CliError, print_to_stderr
-from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler
+from herodotus_record.installation import (
+    ForeignSchedulerError,
+    describe_extra_installation,
+    is_archive,
+    require_own_scheduler,
+)
 
 PROGRAM = "herodotus-scheduler"
 
@@ -54,7 +59,7 @@ def _program(environ: Mapping[str, str]) -> list[str]:
 
     Raises CliError if neither exists.
     """
-    own = [os.path.dirname(sys.executable)] if getattr(sys, "frozen", False) else []  # by PyInstaller (packages/krew)
+    own = [os.path.dirname(sys.executable)] if is_archive() else []
     for folder in (*own, *os.get_exec_path(dict(environ))):
         if os.access(os.path.join(folder, PROGRAM), os.X_OK):
             return [os.path.join(folder, PROGRAM)]

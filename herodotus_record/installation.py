@@ -42,8 +42,8 @@ def describe_extra_installation(extra: str) -> str:
     """
     environment, packages = Path(sys.prefix), _packages()
     requirement = f"'{DISTRIBUTIONS[extra]}[{extra}]'"
-    if getattr(sys, "frozen", False):  # by PyInstaller (packages/krew)
-        return f"pipx install {requirement} (the archive of krew and Homebrew has local mode alone: uninstall it first)"
+    if is_archive():
+        return f"pipx install {requirement} (the archive of krew and Homebrew lacks it: uninstall that first)"
     if (packages / "install.sh").is_file():
         return f"{shlex.quote(str(packages / 'install.sh'))} --with {extra}"
     if (environment / IMAGE_MARK).is_file():
@@ -58,6 +58,11 @@ def describe_extra_installation(extra: str) -> str:
     if find_spec("pip") is None:  # uv creates such environments
         return f"uv pip install --python {python} {requirement}"
     return f"{python} -m pip install {requirement}"
+
+
+def is_archive() -> bool:
+    """Return whether this is a program of krew's archive, in which `sys.executable` is the program and no Python."""
+    return getattr(sys, "frozen", False)  # set by PyInstaller (packages/krew)
 
 
 def _packages() -> Path:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import herodotus_cli
 from herodotus_cli.transport.kubectl_command import kill_process
+from herodotus_record.installation import is_archive
 
 
 class CommandResult(NamedTuple):
@@ -42,9 +43,8 @@ class CommandRunner:
 
     def run(self, words: Sequence[str], width: int = 80) -> CommandResult:
         """Run a command line for a terminal of a width and return what it printed, once it has ended."""
-        command = [sys.executable, "-P", "-m", "herodotus_cli", *self._options, *words]
-        if sys.version_info < (3, 11):
-            command.remove("-P")
+        python = () if is_archive() else ("-P", "-m", "herodotus_cli")
+        command = [sys.executable, *python, *self._options, *words]
         with self._lock:
             if self._is_closed:
                 return CommandResult(130, "", "")

@@ -78,13 +78,13 @@ class NodeReader:
         more = ""
         while True:
             code, body = self._proxy.get(f"{path}limit={_PAGE}{f'&continue={more}' if more else ''}")
-            if code == 410 and more:  # the continue token has expired: the list begins anew at the next update
-                return
             document = json.loads(body)
+            more = (document.get("metadata") or {}).get("continue") or ""
+            if code == 410 and more:  # The token has expired: with the answer's own the list goes on as it is now.
+                continue
             if code != 200:
                 error = from_service_error(read_status(document, code), "the API server")
                 raise _ForbiddenError(error.message, error.hints) if code == 403 else error
             yield document["items"]
-            more = (document.get("metadata") or {}).get("continue") or ""
             if not more:
                 return
