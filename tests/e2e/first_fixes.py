@@ -194,7 +194,8 @@ def create_over_http(cluster: Cluster, body: Json) -> Json:
             conditions = [c for c in status.get("conditions", ()) if c["type"] != "PodScheduled"]
             status = {k: v for k, v in {**status, "conditions": conditions}.items() if v and v != "Pending"}
         elif body["kind"] == "Pod" and any(c["type"].startswith("PodResize") for c in status.get("conditions", ())):
-            status.setdefault("containerStatuses", [_running(container) for container in body["spec"]["containers"]])
+            given = {each["name"]: each for each in status.get("containerStatuses", ())}
+            status["containerStatuses"] = [_running(c) | given.get(c["name"], {}) for c in body["spec"]["containers"]]
         if status:
             cluster.patch(f"{path_of(body)}/status", {"status": status})
     except AssertionError as e:
@@ -205,7 +206,7 @@ def create_over_http(cluster: Cluster, body: Json) -> Json:
 def _running(container: Json) -> Json:
     """Return the status that a kubelet writes for a container, with the resources by which it supports a resize."""
     state = {"ready": True, "restartCount": 0, "image": container["image"], "imageID": ""}
-    return {"name": container["name"], **state, "resources": container.get("resources", {})}
+    return {"name": container["name"], **state, "state": {"running": {}}, "resources": container.get("resources", {})}
 
 
 def _create_runtime_class(cluster: Cluster, spec: Json) -> None:
