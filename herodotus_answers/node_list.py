@@ -22,7 +22,7 @@ _CORDON: Final = "node.kubernetes.io/unschedulable"
 _ENDED: Final = ("Succeeded", "Failed")
 
 
-class NodeAmounts(TypedDict):
+class NodeAmount(TypedDict):
     """Amounts of a resource on a node."""
 
     resource: Annotated[str, "Name of the resource."]
@@ -41,7 +41,7 @@ class NodeSummary(Document):
     taints: Annotated[list[str], "Its taints, except that of a cordon."]
     pods: Annotated[int | None, "Number of its pods that have not ended; null if pods cannot be read."]
     maxPods: Annotated[int, "Number of pods that it may have."]
-    amounts: Annotated[list[NodeAmounts], "CPU, memory, and extended resources that it has."]
+    amounts: Annotated[list[NodeAmount], "CPU, memory, and extended resources that it has."]
     share: NotRequired[Annotated[float, "Largest share of a resource that is requested, from 0."]]
 
 
@@ -98,7 +98,7 @@ def _list_resources(allocatable: Json) -> list[str]:
     return [*(name for name in _ALWAYS if name in allocatable), *extended]
 
 
-def _sum(resource: str, quantity: object, pods: Sequence[Json] | None) -> NodeAmounts:
+def _sum(resource: str, quantity: object, pods: Sequence[Json] | None) -> NodeAmount:
     amount = int(read_quantity(quantity) * (1000 if resource == "cpu" else 1))
     requested = None if pods is None else sum(read_request(pod["spec"], resource) for pod in pods)
     has = format_quantity(resource, amount)

@@ -23,12 +23,11 @@ import pytest
 from herodotus_sim.cluster import SimulatedCluster
 from herodotus_sim.fault_plan import parse_plan
 from tests.cases.cluster import load_case
+from tests.cases.fixes import CASES, KUBECTL_FOLDER, list_fix_commands
 from tests.cases.recording import record_decisions
 from tests.processes import ROOT, eventually
 
 Json = dict[str, Any]
-KUBECTL_FOLDER = Path(sys.executable).parent
-CASES = sorted(Path(__file__).parent.glob("*/*.yaml"))
 
 
 class Cluster:
@@ -106,14 +105,6 @@ def test_case(case: Json, cluster: Cluster) -> None:
 def lacks(cluster: Cluster, ask: str, pattern: str) -> bool:
     """Return whether the answer to a question no longer has what the pattern matches."""
     return not re.search(pattern, " ".join(cluster.ask(ask)[0].split()), re.IGNORECASE)
-
-
-def list_fix_commands(answer: str) -> list[str]:
-    """Return the lines with kubectl commands of an answer's first fix."""
-    lines = answer.split("\n")
-    start = next((i for i, line in enumerate(lines) if line.startswith("FIX")), len(lines))
-    end = next((i for i, line in enumerate(lines) if i > start and re.match(r"\s*$|or\b", line)), len(lines))
-    return [line.strip() for line in lines[start + 1 : end] if line.strip().startswith("kubectl ")]
 
 
 def test_only_the_commands_of_the_first_fix_are_run() -> None:

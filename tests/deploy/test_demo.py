@@ -18,7 +18,7 @@ from tests.support.pages import read_pages
 
 Json = dict[str, Any]
 README = ROOT / "README.md"
-WITHOUT_END = {"watch", "ui"}
+WITHOUT_END = {"watch", "top", "ui"}
 PODS = "/api/v1/pods"
 SERVICE = "/api/v1/namespaces/herodotus/services/http:herodotus-endpoint:plain-http/proxy"
 
@@ -163,7 +163,7 @@ def test_commands_of_the_readme_work_unchanged(demo: Demo) -> None:
     block = README.read_text().partition("## Ask")[2].split("```")[1]
     asked = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("kubectl herodotus ")]
     ends = [words[1:] for words in asked if words[2] not in WITHOUT_END]
-    assert len(ends) == 12
+    assert len(ends) == 13
     for words in ends:
         demo.kubectl(*words)  # exit code 0
 

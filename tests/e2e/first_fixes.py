@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from herodotus_sim.kinds import resource_for_type
-from tests.cases.test_cases import KUBECTL_FOLDER, list_fix_commands
+from tests.cases.fixes import KUBECTL_FOLDER, list_fix_commands
 from tests.e2e.cluster import Cluster
 from tests.processes import ROOT, eventually
 

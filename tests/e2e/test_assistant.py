@@ -76,7 +76,7 @@ def test_each_tool_answers_from_the_service_and_in_local_mode(
     past = {"list_pod_attempts", "list_decisions", "explain_workload"}
     local = answers(namespace, past, "--local", "--kubeconfig", str(cluster.kubeconfig))
     for found in (recorded, local):
-        assert found["explain_pod"]["outcome"]["node"] is None
+        assert found["explain_pod"]["kind"] == "Brief", "the short form"
         assert [entry["pod"] for entry in found["list_pending_pods"]["pods"]] == ["huge"]
         assert found["why_not_node"]["metadata"]["name"] == "web"
         assert found["what_if"]["kind"] == "PlacementReview"

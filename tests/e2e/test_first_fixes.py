@@ -17,7 +17,7 @@ import yaml
 
 from herodotus_sim.cluster import SimulatedCluster
 from tests.cases.cluster import load_case
-from tests.cases.test_cases import CASES
+from tests.cases.fixes import CASES
 from tests.e2e.cluster import Cluster
 from tests.e2e.first_fixes import (
     NO_COMMAND,
