@@ -132,3 +132,9 @@ class Pages:
     def state(self) -> dict[str, str]:
         """What the URL says."""
         return {name: values[0] for name, values in parse_qs(urlsplit(self.page.url).query).items()}
+
+
+def texts(page: Page, region: str) -> list[list[str]]:
+    """The cells of a table."""
+    found = page.get_by_role("region", name=region).locator("tbody tr")
+    return [[text.strip() for text in row.locator("td").all_inner_texts()] for row in found.all()]

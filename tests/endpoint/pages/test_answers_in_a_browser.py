@@ -13,7 +13,7 @@ import pytest
 
 from herodotus_record.model import Candidate, Decision, Owner, Preemption, Reason, ScoreReasons, Suggestion, Verdict
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
-from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served
+from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served, texts
 from tests.endpoint.reviewer import Reviewer, bearer
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answering_scheduler import answering, placed, stopped
@@ -138,12 +138,6 @@ def scene(browser: Browser, tmp_path: Path) -> Iterator[Scene]:
         browser, tmp_path, StubApiServer(objects(a_pod("runner-5d9f-a", "2"), a_pod("runner-5d9f-b", "100m")))
     ) as made:
         yield made
-
-
-def texts(page: Page, region: str) -> list[list[str]]:
-    """The cells of a table."""
-    found = page.get_by_role("region", name=region).locator("tbody tr")
-    return [[text.strip() for text in row.locator("td").all_inner_texts()] for row in found.all()]
 
 
 @pytest.mark.parametrize(("width", "height"), SCREENS)

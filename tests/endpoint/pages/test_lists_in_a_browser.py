@@ -12,8 +12,7 @@ import pytest
 from herodotus_answers.cluster_review import BlockedPod, ReviewedPlacement
 from herodotus_record.model import Candidate, Owner, Preemption
 from tests.builders import INSUFFICIENT_CPU, a_decision, a_table, bound
-from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served
-from tests.endpoint.pages.test_answers_in_a_browser import texts
+from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served, texts
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answers import a_status, fill
 from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler
