@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.node_rules import list_lacking_labels, list_pod_terms, matches_any_term, tolerates
+from herodotus_answers.node_rules import (
+    describe_taint,
+    list_lacking_labels,
+    list_pod_terms,
+    matches_any_term,
+    tolerates,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,8 +71,7 @@ def _exclude(pod_spec: Json, node: Json) -> tuple[int, str, str]:
         return 1, "not-selected", "excluded by the required node affinity"
     for taint in (node.get("spec") or {}).get("taints") or ():
         if taint.get("effect") in ("NoSchedule", "NoExecute") and not _tolerates(pod_spec, taint):
-            value = f"={taint['value']}" if taint.get("value") else ""
-            return 2, "taint", f"taint {taint['key']}{value}:{taint['effect']} is not tolerated"
+            return 2, "taint", f"taint {describe_taint(taint)} is not tolerated"
     return 0, "missing", "a pod is to be there and does not exist"
 
 

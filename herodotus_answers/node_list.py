@@ -11,15 +11,15 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.holders import read_request
+from herodotus_answers.live_objects import has_ended
+from herodotus_answers.node_rules import describe_taint, read_zone
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_quantity, natural_sort_key
 
 Json = dict[str, Any]
-_ZONE: Final = "topology.kubernetes.io/zone"
 _ALWAYS: Final = ("cpu", "memory")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class NodeAmount(TypedDict):
@@ -56,7 +56,7 @@ def build_node_list(nodes: Iterable[Json], pods: Iterable[Json] | None) -> NodeS
     """Return the JSON document of kind NodeSummaryList. `pods` is None if they cannot be read."""
     by_node: dict[str, list[Json]] | None = None if pods is None else defaultdict(list)
     for pod in pods or ():
-        if by_node is not None and (pod.get("status") or {}).get("phase") not in _ENDED:
+        if by_node is not None and not has_ended(pod):
             by_node[pod["spec"].get("nodeName") or ""].append(pod)
     summaries = [
         _summarize(node, None if by_node is None else by_node.get(node["metadata"]["name"], ())) for node in nodes
@@ -78,10 +78,10 @@ def _summarize(node: Json, pods: Sequence[Json] | None) -> NodeSummary:
         "apiVersion": API_VERSION,
         "kind": "NodeSummary",
         "metadata": {"name": node["metadata"]["name"]},
-        "zone": (node["metadata"].get("labels") or {}).get(_ZONE, ""),
+        "zone": read_zone(node),
         "ready": ready,
         "cordoned": bool(spec.get("unschedulable")),
-        "taints": [_describe_taint(taint) for taint in spec.get("taints") or () if taint["key"] != _CORDON],
+        "taints": [describe_taint(taint) for taint in spec.get("taints") or () if taint["key"] != _CORDON],
         "pods": None if pods is None else len(pods),
         "maxPods": int(read_quantity(allocatable.get("pods", 0))),
         "amounts": amounts,
@@ -104,8 +104,3 @@ def _sum(resource: str, quantity: object, pods: Sequence[Json] | None) -> NodeAm
     has = format_quantity(resource, amount)
     text = has if requested is None else f"{format_quantity(resource, requested, up=True)} of {has}"
     return {"resource": resource, "allocatable": amount, "requested": requested, "text": text}
-
-
-def _describe_taint(taint: Json) -> str:
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"{taint['key']}{value}:{taint['effect']}"

@@ -6,14 +6,27 @@ For answers about objects that no engine has evaluated. Owns: these comparisons.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 Json = dict[str, Any]
+
+_ZONE: Final = "topology.kubernetes.io/zone"
 
 
 def read_labels(node: Json) -> dict[str, str]:
     """Return the labels of a node."""
     return node["metadata"].get("labels") or {}
+
+
+def read_zone(node: Json) -> str:
+    """Return the zone of a node, "" if it has none."""
+    return str(read_labels(node).get(_ZONE, ""))
+
+
+def describe_taint(taint: Json) -> str:
+    """Return a taint as KEY=VALUE:EFFECT, or KEY:EFFECT if it has no value."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint.get('effect', '')}"
 
 
 def list_required_terms(

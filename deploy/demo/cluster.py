@@ -58,7 +58,7 @@ class DemoCluster:
         """Create an object and return it as stored. Raises ClusterError."""
         return self._send("POST", _path(obj), obj)
 
-    def list(self, kind: str, namespace: str = "") -> list[Json]:
+    def list_objects(self, kind: str, namespace: str = "") -> list[Json]:
         """Return the objects of a kind in a namespace, or in all of them."""
         path = _COLLECTIONS[kind].format(namespace) if namespace else _COLLECTIONS[kind].replace("namespaces/{}/", "")
         items: list[Json] = self._send("GET", path)["items"]
@@ -120,7 +120,7 @@ def _wait_for_pods(cluster: DemoCluster, workload: Json) -> list[Json]:
     selector, namespace = workload["spec"]["selector"]["matchLabels"], workload["metadata"]["namespace"]
     deadline = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < deadline:
-        found = [p for p in cluster.list("Pod", namespace) if _selects(selector, p)]
+        found = [p for p in cluster.list_objects("Pod", namespace) if _selects(selector, p)]
         if found and (len(found) == _count_wanted(cluster, workload) or _is_refused(cluster, namespace, selector)):
             return found
         time.sleep(_POLL_S)
@@ -131,14 +131,14 @@ def _count_wanted(cluster: DemoCluster, workload: Json) -> int | None:
     if workload["kind"] != "DaemonSet":
         replicas: int = workload["spec"]["replicas"]
         return replicas
-    sets = cluster.list("DaemonSet", workload["metadata"]["namespace"])
+    sets = cluster.list_objects("DaemonSet", workload["metadata"]["namespace"])
     uid = workload["metadata"]["uid"]
     return next((s.get("status", {}).get("desiredNumberScheduled") for s in sets if s["metadata"]["uid"] == uid), None)
 
 
 def _is_refused(cluster: DemoCluster, namespace: str, selector: Json) -> bool:
     """Return whether a pod of the workload's ReplicaSet could not be created."""
-    sets = [s for s in cluster.list("ReplicaSet", namespace) if _selects(selector, s)]
+    sets = [s for s in cluster.list_objects("ReplicaSet", namespace) if _selects(selector, s)]
     conditions = [c for s in sets for c in s.get("status", {}).get("conditions") or ()]
     return any(c["type"] == "ReplicaFailure" and c["status"] == "True" for c in conditions)
 

@@ -68,7 +68,8 @@ class Demo:
             print_lines("One more pod evicts another to get its place")
             urgent = create_all(api, HERE / "urgent.yaml")
             self._wait(api, urgent, timeout_s, states=("Bound",))
-            decisions = self._wait(api, api.list("Pod"), timeout_s)  # with the one that replaces the evicted pod
+            # with the pod that replaces the evicted one
+            decisions = self._wait(api, api.list_objects("Pod"), timeout_s)
         except BaseException:
             self.stop()
             raise
@@ -106,7 +107,7 @@ class Demo:
             self._start_scheduler()
         if all(p.pid for p in self._processes()):
             api = DemoCluster(yaml.safe_load(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
-            pods = [p for p in api.list("Pod") if p["spec"]["schedulerName"] == SCHEDULER_NAME]
+            pods = [p for p in api.list_objects("Pod") if p["spec"]["schedulerName"] == SCHEDULER_NAME]
             print_lines("Pods of which it has a decision:")
             self._wait(api, pods, TIMEOUT_S, states=None)  # A crash may have lost the result of a binding.
 

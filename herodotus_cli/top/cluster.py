@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from herodotus_answers.holders import read_request
+from herodotus_answers.live_objects import has_ended
+from herodotus_answers.node_rules import describe_taint, read_labels, read_zone
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
 
-_ZONE = "topology.kubernetes.io/zone"
 # Labels that name the group of a node, as the usual node provisioners set them; the first that a node has counts.
 _GROUP_LABELS = (
     "karpenter.sh/nodepool",
@@ -24,7 +25,6 @@ _GROUP_LABELS = (
     "cloud.google.com/gke-nodepool",
     "kubernetes.azure.com/agentpool",
 )
-_ENDED = ("Succeeded", "Failed")
 SORTS = ("name", "cpu", "memory", "pods")
 GROUPINGS = ("none", "zone", "group")
 
@@ -80,7 +80,7 @@ class NodesAndPods(NamedTuple):
 def read_pod(pod: Json) -> PodRow | None:
     """Return the row of a pod, or None if it has ended."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    if status.get("phase") in _ENDED:
+    if has_ended(pod):
         return None
     conditions = status.get("conditions") or ()
     placed = [c for c in conditions if c.get("type") == "PodScheduled" and c.get("status") == "True"]
@@ -108,11 +108,11 @@ def build_state(nodes: Iterable[Json], pods: Sequence[PodRow], *, has_all_pods: 
 
 
 def _read_node(node: Json, pods: Sequence[PodRow]) -> NodeRow:
-    labels = node["metadata"].get("labels") or {}
+    labels = read_labels(node)
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     return NodeRow(
         name=node["metadata"]["name"],
-        zone=str(labels.get(_ZONE, "")),
+        zone=read_zone(node),
         group=str(next((labels[name] for name in _GROUP_LABELS if labels.get(name)), "")),
         cpu=Amount(sum(pod.cpu for pod in pods), int(read_quantity(allocatable.get("cpu", 0)) * 1000)),
         memory=Amount(sum(pod.memory for pod in pods), int(read_quantity(allocatable.get("memory", 0)))),
@@ -131,8 +131,7 @@ def _list_marks(node: Json) -> Iterable[str]:
         yield "NotReady"
     for taint in spec.get("taints") or ():
         if not str(taint.get("key", "")).startswith("node.kubernetes.io/"):  # these repeat the marks above
-            value = f"={taint['value']}" if taint.get("value") else ""
-            yield f"{taint['key']}{value}:{taint.get('effect', '')}"
+            yield describe_taint(taint)
 
 
 _SORT_KEYS: Mapping[str, Callable[[NodeRow], Any]] = {

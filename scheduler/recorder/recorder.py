@@ -111,7 +111,6 @@ class Recorder:
         self._sequence = 0
         self._rows_generation = -1
         self._table_needed = True  # the next decision must bring the complete node table
-        self._closed = False
         self._gap: tuple[int, str] | None = None  # first sequence that was lost, and why
         self._unwritten = 0  # bytes of the last frames that found no room
         self._checked_s = self._urgent_s = float("-inf")
@@ -281,7 +280,6 @@ class Recorder:
             self._write_repeats(*self._recent.pop_all())
             self._close_gap(urgent=True)
             self._spool.close()
-            self._closed = True
 
     def _get_scheduler_info(self, profile: str) -> SchedulerInfo:
         """Return the profile's SchedulerInfo, always the same object for one profile."""
@@ -329,14 +327,13 @@ class Recorder:
         After `close`, where nothing can report a lost record any more, a record gets no number: the next scheduler
         finds the result of a binding.
         """
-        if self._closed:
-            self.dropped += 1
-            return False
-        if self._gap is not None:
-            self._sequence = record.sequence
+        if self._spool.is_closed:
             self.dropped += 1
             return False
         try:
+            if self._gap is not None:
+                self.dropped += 1
+                return False
             if isinstance(record, Decision) and columns is not None:
                 self._write_decision(record, columns)
             else:

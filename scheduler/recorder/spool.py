@@ -182,6 +182,11 @@ class Spool:
             self._repair()
             self._fill_reserve()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called, after which nothing can be written."""
+        return self._closed
+
     def close(self) -> None:
         """Check the files and close them.
 
