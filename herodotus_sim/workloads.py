@@ -50,6 +50,13 @@ def with_defaults(kind: ApiResource, obj: Object) -> Object:
     if kind is DEPLOYMENT:
         spec = {"revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, **spec}
         spec["strategy"] = _deployment_strategy(spec.get("strategy") or {})
+    elif kind is DAEMON_SET:
+        spec = {"revisionHistoryLimit": 10, **spec}
+        strategy = {"type": "RollingUpdate", **(spec.get("updateStrategy") or {})}
+        if strategy["type"] == "RollingUpdate":
+            limits = {"maxUnavailable": 1, "maxSurge": 0}
+            strategy["rollingUpdate"] = limits | (strategy.get("rollingUpdate") or {})
+        spec["updateStrategy"] = strategy
     elif kind is STATEFUL_SET:
         keep = {"whenDeleted": "Retain", "whenScaled": "Retain"}
         spec = {"revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady", "serviceName": "",
@@ -170,6 +177,8 @@ def check_supported(kind: ApiResource, name: str, obj: Object) -> None:
         why = f"the simulated cluster has no controller for {kind.plural}"
     elif kind is DAEMON_SET and spec.get("template", {}).get("spec", {}).get("affinity"):
         why = "the simulated cluster has no spec.template.spec.affinity of a DaemonSet, only its nodeSelector"
+    elif kind is DAEMON_SET and _surges(spec):
+        why = "the simulated cluster has no spec.updateStrategy.rollingUpdate.maxSurge of a DaemonSet"
     elif kind is STATEFUL_SET and spec.get("volumeClaimTemplates"):
         why = "the simulated cluster has no volumes for spec.volumeClaimTemplates"
     elif kind is JOB and spec.get("completionMode") == "Indexed":
@@ -180,6 +189,11 @@ def check_supported(kind: ApiResource, name: str, obj: Object) -> None:
         why = "the simulated cluster has no controller of spec.managedBy"
     if why:
         raise errors.forbidden(kind, name, why)
+
+
+def _surges(spec: Object) -> bool:
+    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return rolling.get("maxSurge") not in (None, 0, "0", "0%")
 
 
 def resolve(value: Any, total: int, *, up: bool) -> int:

@@ -1,7 +1,8 @@
 """The DaemonSet controller: keeps one pod for each node on which the template's pods may run.
 
-Does not own: the choice of the node, which the scheduler makes by the affinity that each pod gets. Not here: updates of
-a template that has changed (as with `OnDelete`), and affinity terms of the template other than its node selector.
+Does not own: the choice of the node, which the scheduler makes by the affinity that each pod gets. Not here: surges
+(`workloads.check_supported` rejects them), ControllerRevisions, and affinity terms of the template other than its node
+selector.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from herodotus_sim.controllers.access import ControllerClient, is_active, is_ready
+from herodotus_sim.controllers.deployment import template_hash
 from herodotus_sim.kinds import NODE, POD
 from herodotus_sim.storage import StoredObject
 from herodotus_sim.wire import Object
-from herodotus_sim.workloads import DAEMON_SET
+from herodotus_sim.workloads import DAEMON_SET, resolve
 
+_HASH_LABEL: Final = "controller-revision-hash"
 _NODE_TAINTS: Final = {
     "NoExecute": ("not-ready", "unreachable"),
     "NoSchedule": ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"),
@@ -33,7 +36,8 @@ class DaemonSetController:
 
     def reconcile(self, daemon_set: StoredObject) -> float:
         """Create the pods that nodes lack, delete those without a node, and update the status. Returns 0."""
-        access, template = self._access, daemon_set.obj["spec"]["template"]
+        access, spec = self._access, daemon_set.obj["spec"]
+        template, hash_ = spec["template"], template_hash(spec["template"], 0)
         nodes = [node.key[1] for node in access.store.list_sorted(NODE) if _may_run(template["spec"], node.obj)]
         by_node: dict[str, StoredObject] = {}
         for pod in access.claim(DAEMON_SET, daemon_set, POD):
@@ -42,23 +46,43 @@ class DaemonSetController:
                 access.delete_pod(DAEMON_SET, daemon_set, pod)
             else:
                 by_node[node] = pod
+        if spec["updateStrategy"]["type"] == "RollingUpdate":
+            unavailable = resolve(spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"], len(nodes), up=True)
+            for node in _select_outdated(by_node, hash_, unavailable - (len(nodes) - len(by_node))):
+                access.delete_pod(DAEMON_SET, daemon_set, by_node.pop(node))
         for node in nodes:
             if node not in by_node:
-                by_node[node] = access.create_pod(DAEMON_SET, daemon_set, _pin(template, node))
+                pinned = _pin(template, node)
+                by_node[node] = access.create_pod(DAEMON_SET, daemon_set, pinned, **{_HASH_LABEL: hash_})
         ready = sum(is_ready(pod.obj) for pod in by_node.values())
-        placed = sum(bool(pod.obj["spec"].get("nodeName")) for pod in by_node.values())
         status = {
             "desiredNumberScheduled": len(nodes),
-            "currentNumberScheduled": placed,
+            "currentNumberScheduled": len(by_node),
             "numberReady": ready,
             "numberAvailable": ready,
             "numberUnavailable": len(nodes) - ready,
-            "updatedNumberScheduled": placed,
+            "updatedNumberScheduled": sum(_read_hash(pod.obj) == hash_ for pod in by_node.values()),
             "numberMisscheduled": 0,
             "observedGeneration": daemon_set.obj["metadata"]["generation"],
         }
         access.update_status(DAEMON_SET, daemon_set, status)
         return 0.0
+
+
+def _select_outdated(by_node: dict[str, StoredObject], hash_: str, budget: int) -> list[str]:
+    """Return the nodes whose pod of an older template is deleted now.
+
+    These are all pods that are not ready, and of the ready ones as many as `budget` allows after counting every pod
+    that is not ready, as kube-controller-manager's `rollingUpdate` does.
+    """
+    waiting = [node for node, pod in by_node.items() if not is_ready(pod.obj)]
+    outdated = [node for node, pod in by_node.items() if _read_hash(pod.obj) != hash_]
+    ready = [node for node in outdated if node not in waiting]
+    return [node for node in outdated if node in waiting] + ready[: max(budget - len(waiting), 0)]
+
+
+def _read_hash(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(_HASH_LABEL, ""))
 
 
 def _may_run(spec: Object, node: Object) -> bool:

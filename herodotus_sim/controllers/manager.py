@@ -25,6 +25,7 @@ from herodotus_sim.controllers.deployment import DeploymentController
 from herodotus_sim.controllers.disruption import DisruptionController
 from herodotus_sim.controllers.garbage_collector import GarbageCollector
 from herodotus_sim.controllers.job import JobController
+from herodotus_sim.controllers.node_lifecycle import NodeLifecycleController
 from herodotus_sim.controllers.replica_set import ReplicaSetController
 from herodotus_sim.controllers.resource_quota import ResourceQuotaController
 from herodotus_sim.controllers.stateful_set import StatefulSetController
@@ -65,6 +66,7 @@ class ControllerManager(threading.Thread):
         access = ControllerClient(verbs, self._ownership, clock)
         self._garbage = GarbageCollector(access)
         self._controllers: dict[ApiResource, Controller] = {
+            NODE: NodeLifecycleController(access),
             REPLICA_SET: ReplicaSetController(access),
             STATEFUL_SET: StatefulSetController(access),
             JOB: JobController(access),

@@ -480,6 +480,57 @@ def test_a_daemon_set_has_a_pod_for_each_node_that_its_pods_tolerate(cluster: Co
     assert (status["desiredNumberScheduled"], status["numberReady"], status["numberUnavailable"]) == (2, 2, 0)
 
 
+def test_a_daemon_set_replaces_its_outdated_pods_one_after_the_other(cluster: ControlledCluster) -> None:
+    for name in ("n1", "n2", "n3"):
+        add_node(cluster, name)
+    cluster.sim.create(a_workload("DaemonSet"))
+    cluster.settle()
+    cluster.run()
+    cluster.settle()
+    first = {pod["metadata"]["uid"] for pod in cluster.pods()}
+    cluster.apply("DaemonSet", "web", {"spec": {"template": template(image="registry.example/app:2")}})
+    for replaced in (1, 2, 3):
+        cluster.settle()
+        new = [pod for pod in cluster.pods() if pod["metadata"]["uid"] not in first]
+        assert (len(cluster.pods()), len(new)) == (3, replaced)
+        assert cluster.sim.get("DaemonSet", "default", "web")["status"]["updatedNumberScheduled"] == replaced
+        cluster.run(new)
+    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.pods()} == {"registry.example/app:2"}
+
+
+def test_a_daemon_set_replaces_outdated_pods_that_wait_at_once(cluster: ControlledCluster) -> None:
+    for name in ("n1", "n2", "n3"):
+        add_node(cluster, name)
+    cluster.sim.create(a_workload("DaemonSet"))
+    cluster.settle()
+    cluster.apply("DaemonSet", "web", {"spec": {"template": template(image="registry.example/app:2")}})
+    cluster.settle()
+    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.pods()} == {"registry.example/app:2"}
+
+
+def test_a_daemon_set_that_updates_on_deletion_keeps_its_pods(cluster: ControlledCluster) -> None:
+    add_node(cluster, "n1")
+    cluster.sim.create(a_workload("DaemonSet", updateStrategy={"type": "OnDelete"}))
+    cluster.settle()
+    (pod,) = cluster.pods()
+    cluster.apply("DaemonSet", "web", {"spec": {"template": template(image="registry.example/app:2")}})
+    cluster.settle()
+    assert [p["metadata"]["uid"] for p in cluster.pods()] == [pod["metadata"]["uid"]]
+    assert cluster.sim.get("DaemonSet", "default", "web")["status"]["updatedNumberScheduled"] == 0
+
+
+def test_a_cordoned_node_is_tainted_until_it_is_uncordoned(cluster: ControlledCluster) -> None:
+    add_node(cluster, "n1", taints=("gpu",))
+    gpu = {"key": "gpu", "effect": "NoSchedule"}
+    cluster.apply("Node", "n1", {"spec": {"unschedulable": True}})
+    cluster.settle()
+    cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    assert cluster.sim.get("Node", "", "n1")["spec"]["taints"] == [gpu, cordoned]
+    cluster.apply("Node", "n1", {"spec": {"unschedulable": None}})
+    cluster.settle()
+    assert cluster.sim.get("Node", "", "n1")["spec"]["taints"] == [gpu]
+
+
 def a_quota(**hard: str) -> Object:
     limits = {name.replace("_", "."): amount for name, amount in hard.items()}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": limits}}
