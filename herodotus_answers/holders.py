@@ -25,15 +25,18 @@ _RESOURCE, _PORTS, _POD, _DISK = "resource", "ports", "pod", "claims"
 class HeldObject(NamedTuple):
     """What a pod lacks on a node: a resource, host ports, a place away from another pod, or a volume claim.
 
-    `kind` says which; `names` are the resource, the ports, the pods or the claims. `missing` is the amount of the
-    resource that would have to become free, in base units. `others` says in words what else stands against the node,
-    and `unknown` names the filters that did not run there.
+    `kind` says which; `names` are the resource, the ports, the pods or the claims. Of a resource, in base units:
+    `missing` is the amount that would have had to become free at the decision, `requested` is what the pod requests,
+    and `allocatable` what the node has (0: unknown). `others` says in words what else stands against the node, and
+    `unknown` names the filters that did not run there.
     """
 
     node: str
     kind: str
     names: tuple[str, ...]
     missing: int = 0
+    requested: int = 0
+    allocatable: int = 0
     others: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -52,7 +55,11 @@ class Holder(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The pods that hold an object, largest first; the first `enough` of them together hold what is missing."""
+    """The pods that hold an object, largest first; the first `enough` of them together hold what is missing.
+
+    `held.missing` is what is missing beside these pods, which may differ from what was missing at the decision. It is 0
+    if the node has enough of the resource by now.
+    """
 
     held: HeldObject
     pods: tuple[Holder, ...]
@@ -96,7 +103,7 @@ def _add_other_obstacles(held: HeldObject, answer: Json, reason: Json) -> HeldOb
 
 
 def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
-    """Return which of the pods, those on the node, hold it."""
+    """Return which of the pods, all those that are on the node now, hold it."""
     amounts = ((pod, _held(held, pod)) for pod in pods)
     holders = [
         Holder(_full_name(pod), amount, _priority(pod), read_owner(pod) or "", _describe_state(held, pod))
@@ -106,6 +113,9 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     holders.sort(key=lambda h: (-h.amount, h.priority, natural_sort_key(h.pod)))
     if held.kind != _RESOURCE:
         return Holders(held, tuple(h._replace(amount=0) for h in holders), len(holders))
+    if held.allocatable:
+        used = sum(h.amount for h in holders)
+        held = held._replace(missing=max(used + held.requested - held.allocatable, 0))
     together = 0
     for number, holder in enumerate(holders, 1):
         together += holder.amount
@@ -136,6 +146,8 @@ def _describe_enough(holders: Holders) -> str:
             return "Other pods may keep this pod away from the node too: one is named."
         fits = f"fits {held.node}" if is_all else f"could use {', '.join(held.names)} on {held.node}"
         return f"The pod {fits} without {what}."
+    if not held.missing:
+        return f"{held.node} has enough {held.names[0]} for the pod by now."
     missing = format_quantity(held.names[0], held.missing, up=True)
     pods = "1 pod" if held.missing == 1 else f"{held.missing} pods"
     wanted = f"{missing} {held.names[0]}" if held.names[0] != "pods" else f"room for {pods}"
@@ -219,7 +231,10 @@ def _parse_reason(node: str, reason: Json) -> HeldObject | None:
     params = reason["params"]
     match reason["code"]:
         case "insufficient" | "too-many-pods" if reason["requested"] <= reason["allocatable"]:
-            return HeldObject(node, _RESOURCE, (reason["resource"],), reason["requested"] - reason["free"])
+            requested, allocatable = reason["requested"], reason["allocatable"]
+            return HeldObject(
+                node, _RESOURCE, (reason["resource"],), requested - reason["free"], requested, allocatable
+            )
         case "ports" if params.get("ports"):
             return HeldObject(node, _PORTS, tuple(params["ports"].split(", ")))
         case "pod-anti-affinity" | "existing-anti-affinity" if params.get("pod"):

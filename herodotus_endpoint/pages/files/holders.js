@@ -40,14 +40,17 @@ function findOthers(answer, node, reason) {
 }
 
 function parse(node, { code, params, requested, allocatable, free, resource }) {
-  if (["insufficient", "too-many-pods"].includes(code) && requested <= allocatable) return { node, kind: "resource", names: [resource], missing: requested - free };
+  if (["insufficient", "too-many-pods"].includes(code) && requested <= allocatable) return { node, kind: "resource", names: [resource], missing: requested - free, requested, allocatable };
   if (code === "ports" && params.ports) return { node, kind: "ports", names: params.ports.split(", "), missing: 0 };
   if (["pod-anti-affinity", "existing-anti-affinity"].includes(code) && params.pod) return { node, kind: "pod", names: [params.pod], missing: 0 };
   if (code === "claim-in-use" && params.claims) return { node: params.podNode ?? node, kind: "claims", names: params.claims.split(", "), missing: 0 };
   return null;
 }
 
-/** The pods of the node that hold it, largest first; the first `enough` of them hold what is missing, 0 where none do. */
+/**
+ * The pods that are on the node now and hold it, largest first; the first `enough` of them hold what is missing, 0 where none do.
+ * What is missing is counted beside these pods: it may differ from what was missing at the decision.
+ */
 export function findHolders(held, pods) {
   const found = pods.map((pod) => ({
     namespace: pod.metadata.namespace, name: pod.metadata.name, amount: amount(held, pod),
@@ -55,6 +58,10 @@ export function findHolders(held, pods) {
   })).filter((one) => one.amount > 0);
   found.sort((a, b) => b.amount - a.amount || a.priority - b.priority || byName(`${a.namespace}/${a.name}`, `${b.namespace}/${b.name}`));
   if (held.kind !== "resource") return { held, pods: found, enough: found.length };
+  if (held.allocatable) {
+    const used = found.reduce((sum, one) => sum + one.amount, 0);
+    held = { ...held, missing: Math.max(used + held.requested - held.allocatable, 0) };
+  }
   let together = 0;
   const last = found.findIndex((one) => (together += one.amount) >= held.missing);
   return { held, pods: found, enough: last + 1 };
@@ -79,6 +86,7 @@ function enough({ held, pods, enough: first }) {
     return [`The pod ${fits} without ${pods.length === 1 ? "this pod" : "these pods"}.`];
   }
   const isPods = held.names[0] === "pods";
+  if (!held.missing) return [`${held.node} has enough ${held.names[0]} for the pod by now.`];
   const wanted = isPods ? `room for ${count(held.missing, "pod")}` : `${format(held.names[0], held.missing, true)} ${held.names[0]}`;
   if (!first) return [`All of them together hold less than the missing ${wanted}.`];
   const alone = pods.filter((one) => one.amount >= held.missing).sort((a, b) => a.priority - b.priority || a.amount - b.amount)[0];

@@ -24,7 +24,7 @@ def pod(name: str, cpu: str = "0", priority: int = 0, **spec: Any) -> Json:
 
 
 def test_the_closest_node_of_the_most_frequent_reason_is_looked_at() -> None:
-    assert find_held(explained(a_pending())) == HeldObject("worker-1", "resource", ("cpu",), 300)
+    assert find_held(explained(a_pending())) == HeldObject("worker-1", "resource", ("cpu",), 300, 2000, 8000)
     assert find_held(explained(a_placed())) is None
 
 
@@ -46,6 +46,16 @@ def test_holders_are_named_largest_first_with_those_that_are_enough() -> None:
     )
     assert found.enough == 2
     assert find_holders(HeldObject("n", "resource", ("cpu",), 5000), pods).enough == 0
+
+
+def test_what_is_missing_is_counted_beside_the_pods_that_are_on_the_node_now() -> None:
+    held = HeldObject("n", "resource", ("cpu",), missing=300, requested=500, allocatable=4000)
+    later = find_holders(held, [pod("old", "3800m"), pod("new", "1")])  # the second came after the decision
+    assert (later.held.missing, later.enough) == (1300, 1)
+    assert "1300m cpu would have to become free: shop/old alone would be enough." in drawn(
+        held, pod("old", "3800m"), pod("new", "1")
+    )
+    assert "n has enough cpu for the pod by now." in drawn(held, pod("old", "1"))
 
 
 def test_requests_count_as_the_scheduler_counts_them() -> None:
@@ -107,7 +117,9 @@ def test_holders_that_end_or_are_resized_are_told() -> None:
 
 
 def test_holders_are_enough_only_if_nothing_else_stands_against_the_node() -> None:
-    held = HeldObject("n1", "resource", ("cpu",), 300, ("taint gpu:NoSchedule not tolerated",), ("DynamicResources",))
+    held = HeldObject(
+        "n1", "resource", ("cpu",), 300, others=("taint gpu:NoSchedule not tolerated",), unknown=("DynamicResources",)
+    )
     assert drawn(held, pod("web", "4")).splitlines()[-1] == (
         "300m cpu would have to become free: shop/web alone would free enough cpu. n1 also rejects the pod for another"
         " reason: taint gpu:NoSchedule not tolerated. DynamicResources was not evaluated on n1."
