@@ -189,7 +189,7 @@ def test_holders_are_the_largest_first_and_those_that_suffice(scene: Scene) -> N
         ["ci/runner-5d9f-b", "100m", "0", "Deployment/runner"],
     ]
     assert page.locator(".holders p").first.inner_text() == (
-        "200m cpu would have to become free: ci/runner-5d9f-a alone would be enough."
+        "2 cpu would have to become free: ci/runner-5d9f-a alone would be enough."
     )
     assert "spec.nodeName%3Dworker-1%2Cstatus.phase" in scene.cluster.asked[-1].replace("=", "=")
     page.locator(".holders td").get_by_role("link", name="runner-5d9f-a").click()
