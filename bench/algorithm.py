@@ -23,6 +23,7 @@ import numpy as np
 from bench import workloads
 from bench.workloads import Size, Workload
 from herodotus_record.model import Times
+from herodotus_record.typed_decoding import json_decoder
 from scheduler.backend.cache import Cache
 from scheduler.commands.process import freeze_heap
 from scheduler.config import Configuration, build_profile
@@ -171,7 +172,7 @@ class _InitialState:
     @classmethod
     def from_workload(cls, workload: Workload, size: Size) -> _InitialState:
         """Return the objects of a workload."""
-        nodes, pods = msgspec.json.Decoder(Node), msgspec.json.Decoder(Pod)  # as from an API server: nothing is shared
+        nodes, pods = json_decoder(Node), json_decoder(Pod)  # as from an API server: nothing is shared
         before = (pods.decode(msgspec.json.encode(pod)) for pod in workload.pods_before(size))
         return cls(
             workload.name,

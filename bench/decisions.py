@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from bench import manifests
 from bench.manifests import HOST, ZONE
 from herodotus_record import codec
 from herodotus_record.codec import deltas
 from herodotus_record.model import Code, Frame, Times
+from herodotus_record.typed_decoding import convert
 from scheduler.backend.cache import Cache
 from scheduler.config import Configuration, build_profile
 from scheduler.engine.cycle import schedule
@@ -62,7 +61,7 @@ def read_batches(files: Iterable[Path]) -> Iterator[Iterator[tuple[Frame, deltas
 def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None:
     cache, alive, fresh = Cache(), [f"node-{i:05}" for i in range(nodes)], nodes
     for i in range(nodes):
-        cache.set_node(msgspec.convert(manifests.node(i), Node))
+        cache.set_node(convert(manifests.node(i), Node))
     for i in range(nodes * BEFORE_PER_NODE):
         cache.assume(_pod(f"before-{i}", rng.randrange(TEMPLATES)), alive[i % nodes])
     framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
@@ -72,7 +71,7 @@ def _decide(spool: Path, decisions: int, nodes: int, rng: random.Random) -> None
         if i % NODE_EVERY == NODE_EVERY - 1:
             if (i // NODE_EVERY) % 2:
                 alive.append(f"node-{fresh:05}")
-                cache.set_node(msgspec.convert(manifests.node(fresh), Node))
+                cache.set_node(convert(manifests.node(fresh), Node))
                 fresh += 1
             else:
                 cache.remove_node(alive.pop(rng.randrange(len(alive))))
@@ -113,7 +112,7 @@ def _pod(name: str, template: int) -> PodInfo:
     pod = manifests.pod(name, f"team-{template % 4}", labels, requests, _shape(template, own))
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-{template_hash}", "uid": app}
     pod["metadata"] |= {"uid": f"uid-{name}", "ownerReferences": [owner | {"controller": True}]}
-    return PodInfo(msgspec.convert(pod, Pod))
+    return PodInfo(convert(pod, Pod))
 
 
 def _shape(template: int, own: dict[str, str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import msgspec
 from bench.algorithm import calibration_ms
 from bench.processes import resident_mib
 from bench.workloads import BY_NAME, Size
+from herodotus_record.typed_decoding import json_decoder
 from scheduler.backend.cache import Cache
 from scheduler.backend.queue import SchedulingQueue
 from scheduler.commands.process import freeze_heap
@@ -57,12 +58,12 @@ def measure(nodes: int, bound: int, pending: int) -> tuple[list[float], dict[str
 
     Return the memory in kB of a node, a bound and a pending pod, and the processor seconds of each step.
     """
-    pods, size = msgspec.json.Decoder(Pod), Size(nodes, bound, pending)
+    pods, size = json_decoder(Pod), Size(nodes, bound, pending)
     framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)
     queue = SchedulingQueue.for_profiles({SCHEDULER: framework})
     freeze_heap()
     cache, resident = Cache(), [_resident_bytes()]
-    decoder = msgspec.json.Decoder(Node)
+    decoder = json_decoder(Node)
     for manifest in WORKLOAD.nodes(size):
         node = decoder.decode(msgspec.json.encode(manifest))
         cache.set_node(node)

@@ -23,6 +23,7 @@ from herodotus_agents.objects import NodeView, decode_nodes
 from herodotus_agents.registry import LoadedAgents
 from herodotus_record import reasons
 from herodotus_record.model import Code
+from herodotus_record.typed_decoding import decode_json
 from herodotus_record.version import __version__
 from scheduler.engine.columns import InvalidAmountError, NodeObjectColumns
 from scheduler.engine.formulas import measurements
@@ -132,7 +133,7 @@ def _parse_rewards(node: NodeView) -> dict[str, float]:
     """
     text = node.annotations.get(measurements.REWARDS)
     try:
-        return msgspec.json.decode(text, type=dict[str, float]) if text else {}
+        return decode_json(text, dict[str, float]) if text else {}
     except msgspec.MsgspecError:
         return {}
 
@@ -171,7 +172,7 @@ def _decode_body(kind: type[T]) -> T:
 def _decode_pod(raw: msgspec.Raw) -> PodInfo:
     """Decode a pod and check its requests. Raises BadRequestError."""
     try:
-        pod = PodInfo(msgspec.json.decode(raw, type=Pod))
+        pod = PodInfo(decode_json(raw, Pod))
         _ = pod.requests
     except ValueError as e:  # msgspec.ValidationError is one too
         raise BadRequestError(f"Pod: {e}") from e

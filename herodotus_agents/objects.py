@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from herodotus_record.typed_decoding import json_decoder
 from scheduler.engine.columns import NodeObjectColumns
 from scheduler.engine.objects import types
 from scheduler.engine.objects.types import ContainerImage, Metadata, Struct
@@ -122,5 +123,5 @@ def read_allocatable(nodes: Sequence[NodeView], resource: str) -> list[int]:
 
 def decode_nodes(raws: Sequence[Any]) -> list[NodeView]:
     """Decode Node objects from JSON. Raises msgspec.ValidationError or msgspec.DecodeError if one is invalid."""
-    decoder = msgspec.json.Decoder(NodeView)
+    decoder = json_decoder(NodeView)
     return [decoder.decode(raw) for raw in raws]

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_record.typed_decoding import decode_json
+
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 
 PREDICATES: Final[dict[str, tuple[str, ...]]] = {
@@ -100,7 +102,7 @@ def convert(text: bytes, scheduler_name: str, note: Callable[[str], None]) -> di
     `note` is called with one line of text for each priority that is omitted because it has no successor.
     """
     try:
-        policy = msgspec.json.decode(text, type=_Policy)
+        policy = decode_json(text, _Policy)
     except msgspec.MsgspecError as e:
         raise PolicyError(str(e)) from e
     if policy.kind not in ("", "Policy"):

@@ -22,6 +22,7 @@ from herodotus_agents import settings
 from herodotus_agents.agent import Agent, Bind
 from herodotus_agents.agents import AGENTS
 from herodotus_agents.hosting import HostedPlugin, check_inputs
+from herodotus_record.typed_decoding import convert
 from scheduler.engine.plugins.registry import Registry
 
 _log: Final = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ def _host(name: str, section: Mapping[str, Any]) -> LoadedAgent:
     plugin = registry[name]
     check_inputs(plugin)
     try:
-        args = msgspec.convert(section, plugin.args_type)
+        args = convert(section, plugin.args_type)
     except msgspec.ValidationError as e:
         raise settings.SettingsError(f"settings.{name}: {e}") from e
     problems = "; ".join(f"settings.{name}.{problem}" for problem in args.problems())

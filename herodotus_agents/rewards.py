@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from herodotus_record.typed_decoding import decode_json
 from scheduler.engine.formulas import reward
 
 
@@ -42,7 +43,7 @@ class Rewards:
         self._state = _State()
         try:
             if file is not None and file.exists():
-                self._state = msgspec.json.decode(file.read_bytes(), type=_State)
+                self._state = decode_json(file.read_bytes(), _State)
         except (OSError, msgspec.MsgspecError) as e:
             raise RewardsError(f"{file}: {e}") from e
 

@@ -20,6 +20,7 @@ import msgspec
 import yaml
 
 from herodotus_agents.agent import Agent, AgentSettings
+from herodotus_record.typed_decoding import convert
 
 _log: Final = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ def flag_type(kind: Any) -> Callable[[str], Any]:
 
     def parse(text: str) -> Any:
         try:
-            return msgspec.convert(text, kind, strict=False)
+            return convert(text, kind, strict=False)
         except msgspec.ValidationError as e:
             raise argparse.ArgumentTypeError(f"{text!r}: {e}") from e
 
@@ -139,7 +140,7 @@ def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_Sett
     ignored with a warning.
     """
     try:
-        msgspec.convert(section, kind)
+        convert(section, kind)
     except msgspec.ValidationError as e:
         raise SettingsError(f"{where}: {e}") from e
     wire_names = dict(_wire_names(kind))
@@ -148,11 +149,11 @@ def _merge_layers(kind: type[S], section: dict[str, Any], layers: Sequence[_Sett
         for key in layer.fields.keys() & layer.values.keys():
             setting = {wire_names[layer.fields[key]]: layer.values[key]}
             try:
-                msgspec.convert(setting, kind, strict=False)
+                convert(setting, kind, strict=False)
                 merged |= setting
             except msgspec.ValidationError as e:
                 _log.warning("%s=%s ignored: %s", key, layer.values[key], e)
-    return msgspec.convert(merged, kind, strict=False)
+    return convert(merged, kind, strict=False)
 
 
 def _wire_names(kind: type[AgentSettings]) -> Iterator[tuple[str, str]]:

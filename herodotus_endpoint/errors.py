@@ -23,6 +23,7 @@ from herodotus_answers.service import Status, StatusDetails
 from herodotus_endpoint.archive import ArchiveBusyError, ArchiveError, ArchiveTimeoutError
 from herodotus_endpoint.store import DamagedError, StoreFullError, StoreUnavailableError
 from herodotus_endpoint.store.read_budget import BudgetExceededError, QuestionAbandonedError
+from herodotus_record.typed_decoding import convert
 
 RETRY_AFTER_S: Final = 1  # storing a batch takes milliseconds, a pruning step tens of them
 CLIENT_DISCONNECTED: Final = 499  # not assigned by HTTP; used for this by other servers
@@ -86,7 +87,7 @@ def json_response(
     An answer has only the fields that its type declares: a field without a declaration does not leave the service.
     """
     declared = list_types().get(document.get("kind", "")) if isinstance(document, dict) else None
-    shown = document if declared is None else msgspec.convert(document, declared)
+    shown = document if declared is None else convert(document, declared)
     return Response(msgspec.json.encode(shown), code, headers, content_type=content_type)
 
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_record.typed_decoding import json_decoder
+
 Json = dict[str, Any]
 
 # Objects in a page: some 25 MB. client-go's 500 cost the API server three times as much processor time with 50,000
@@ -56,7 +58,7 @@ class Page(msgspec.Struct, gc=False, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
-_PAGES: Final = msgspec.json.Decoder(Page)
+_PAGES: Final = json_decoder(Page)
 
 
 def read_pages(fetch: Callable[[Mapping[str, str]], bytes], params: Mapping[str, str]) -> Iterator[Page]:

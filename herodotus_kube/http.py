@@ -26,6 +26,7 @@ from herodotus_kube.api_conventions import read_pages
 from herodotus_kube.connection_pool import ConnectionPool, NotSentError
 from herodotus_kube.credentials import Credentials
 from herodotus_kube.responses import ApiResponse
+from herodotus_record.typed_decoding import json_decoder
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -122,7 +123,7 @@ class ApiServer:
 
         Raise ApiError if a request fails, msgspec.MsgspecError if an object is invalid.
         """
-        decoder = msgspec.json.Decoder(decode_as)
+        decoder = json_decoder(decode_as)
         for page in read_pages(lambda page_params: self.get(path, page_params), params or {}):
             yield from map(decoder.decode, page.items or ())
 

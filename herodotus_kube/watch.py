@@ -24,6 +24,7 @@ import msgspec
 from herodotus_kube.api_conventions import ApiError, ListMetadata, read_pages
 from herodotus_kube.http import ApiServer
 from herodotus_record import klog
+from herodotus_record.typed_decoding import decode_json, json_decoder
 
 WATCH_S: Final = 300  # the server ends a watch after about this long; it is resumed where it ended
 SILENCE_S: Final = 90.0  # bookmarks come every minute: longer silence is a dead connection
@@ -148,8 +149,8 @@ class Reflector(Generic[T]):
         self._reported_absent = False
         self._pause_s = BACKOFF_S[0]  # after the next failure
         self._stop = threading.Event()
-        self._events = msgspec.json.Decoder(_Event)
-        self._objects = msgspec.json.Decoder(target.decode_as)
+        self._events = json_decoder(_Event)
+        self._objects = json_decoder(target.decode_as)
         self._thread = threading.Thread(target=self._run, name=f"watch-{target.kind}", daemon=True)
 
     def start(self) -> None:
@@ -272,9 +273,9 @@ class Reflector(Generic[T]):
     def _event(self, line: bytes) -> str:
         event = self._events.decode(line)
         if event.type == "BOOKMARK":
-            return msgspec.json.decode(event.object, type=_Bookmark).metadata.resource_version
+            return decode_json(event.object, _Bookmark).metadata.resource_version
         if event.type == "ERROR":
-            status = msgspec.json.decode(event.object, type=_Status)
+            status = decode_json(event.object, _Status)
             if status.code == 410:
                 raise ResourceExpiredError
             raise ApiError(status.code, status.reason, status.message)

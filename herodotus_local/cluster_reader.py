@@ -15,10 +15,9 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-import msgspec
-
 from herodotus_kube.api_conventions import read_pages
 from herodotus_local.errors import NodesForbiddenError, ReadError
+from herodotus_record.typed_decoding import json_decoder
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.objects.types import Node, Object, Pod
 from scheduler.engine.objects.watched_kinds import ALL_KINDS, DEVICE_TAINT_RULES, KINDS, WatchedKind
@@ -223,7 +222,7 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
     def _list(self, path: str, decode_as: type[Any], selector: dict[str, str] | None = None) -> list[Any]:
         plural = path.rpartition("/")[2]
         objects: list[Any] = []
-        decoder = msgspec.json.Decoder(decode_as)
+        decoder = json_decoder(decode_as)
         for page in read_pages(lambda params: self._fetch(f"{path}?{urlencode(params)}"), selector or {}):
             objects += map(decoder.decode, page.items or ())
             self._report(plural, len(objects))

@@ -51,6 +51,7 @@ from herodotus_local.evaluation import UNREAD_PODS, ClusterEvaluation, ReviewedP
 from herodotus_record import codec
 from herodotus_record.model import POD_GROUP_PHASE, Decision, Frame
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
+from herodotus_record.typed_decoding import convert
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
@@ -216,7 +217,7 @@ class LocalService(AbstractContextManager["LocalService"]):
 
     def _review_cluster(self, document: Json) -> LocalAnswer:
         try:
-            review = msgspec.convert(document, ClusterQuestionDocument)
+            review = convert(document, ClusterQuestionDocument)
         except msgspec.ValidationError as e:
             raise UnusableInputError(str(e)) from e
         spec = review.spec

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_record import klog
+from herodotus_record.typed_decoding import decode_json
 from scheduler.engine.framework.plugin import MetricAnswer
 
 TIMEOUT_S: Final = 30.0
@@ -93,7 +94,7 @@ class Prometheus:
         url = self._http.base_url
         try:
             status, body = self._fetch(path, params)
-            envelope = msgspec.json.decode(body, type=_Envelope)
+            envelope = decode_json(body, _Envelope)
             if envelope.status != "success":
                 raise PrometheusError(url, envelope.error or f"status {status}")
             return [_series(result) for result in envelope.data.result]

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from herodotus_agents.agent import Agent, AgentError, AgentSettings
+from herodotus_record.typed_decoding import decode_json
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.formulas import measurements, packing
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
@@ -118,7 +119,7 @@ def _load_demand(file: Path | None, resources: int) -> Demand:
     cannot be read.
     """
     try:
-        learned = msgspec.json.decode(file.read_bytes(), type=Demand) if file else Demand()
+        learned = decode_json(file.read_bytes(), Demand) if file else Demand()
     except FileNotFoundError:
         return Demand()
     except (OSError, msgspec.MsgspecError) as e:

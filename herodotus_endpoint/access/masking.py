@@ -35,6 +35,7 @@ from herodotus_record.disclosure import (
     mask_outcome,
 )
 from herodotus_record.model import Decision, Outcome
+from herodotus_record.typed_decoding import decode_json
 
 Value = TypeVar("Value", StoredAttempt, NodeDecision, NodeHistoryCounts, ReviewedAttempt)
 
@@ -120,7 +121,7 @@ def _mask_outcome(outcome: Outcome, decision: Decision, visible: VisibleNamespac
 def _mask_node_groups(text: str, visible: VisibleNamespaces) -> str:
     """Return the verdicts of a record, as JSON, without what the reader may not see; "" if they cannot be read."""
     try:
-        recorded = msgspec.json.decode(text, type=RecordedNodeGroups)
+        recorded = decode_json(text, RecordedNodeGroups)
     except msgspec.DecodeError:
         return ""
     return msgspec.json.encode(mask_answer(recorded, RecordedNodeGroups, visible)).decode()

@@ -58,6 +58,7 @@ from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_record.disclosure import HIDDEN, list_named_namespaces, mask_answer
+from herodotus_record.typed_decoding import decode_json
 
 Json = dict[str, Any]
 
@@ -115,7 +116,7 @@ class ClusterReviewViews:
         if answer is None or answer.type == PROGRESS:
             progress: ReviewProgress = {"done": 0, "total": 0}
             if answer:
-                progress = msgspec.json.decode(answer.body, type=ReviewProgress)
+                progress = decode_json(answer.body, ReviewProgress)
             status: ClusterReviewStatus = {
                 **build_empty_status(),
                 "phase": RUNNING,
@@ -184,7 +185,7 @@ class ClusterReviewViews:
 def _parse_request() -> ClusterQuestion:
     body = read_body(MAX_BODY_BYTES, "a review")
     try:
-        review = msgspec.json.decode(body, type=ClusterQuestionDocument)
+        review = decode_json(body, ClusterQuestionDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise StatusError(400, f"not a {CLUSTER_REVIEW.kind}: {e}") from e
     if review.kind != CLUSTER_REVIEW.kind:
@@ -194,10 +195,10 @@ def _parse_request() -> ClusterQuestion:
 
 def _parse_answer(answer: ReviewAnswer) -> ClusterReviewStatus:
     if answer.type != review_queue.CLUSTER_ANSWER:
-        refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
+        refused = decode_json(answer.body, review_queue.Refusal)
         raise StatusError(refused.code, refused.message)
     try:
-        return msgspec.json.decode(review_queue.decompress_document(answer.body), type=ClusterReviewStatus)
+        return decode_json(review_queue.decompress_document(answer.body), ClusterReviewStatus)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         problem = re.sub("(?s)(?<=^Invalid enum value )'.*'", HIDDEN, str(e))  # a value of the answer is not masked
         raise StatusError(500, f"the scheduler's answer makes no sense: {problem}") from e

@@ -21,6 +21,7 @@ from herodotus_answers.pod import PodExplanation, build_pod_explanation
 from herodotus_answers.service import IncarnationDocument, IncarnationList
 from herodotus_endpoint.store import IncarnationStatus, StoredAttempt
 from herodotus_record.model import API_VERSION
+from herodotus_record.typed_decoding import convert
 from herodotus_record.units import format_timestamp
 
 LOST_MESSAGE: Final = "result not recorded: the scheduler was restarted"
@@ -61,7 +62,7 @@ def build_explanation(
 def _is_valid(groups: PodNodeGroups) -> bool:
     """Return whether recorded verdicts have the form of an answer; the service stores them as it gets them."""
     try:
-        msgspec.convert(groups, PodNodeGroups)
+        convert(groups, PodNodeGroups)
     except msgspec.ValidationError:
         return False
     return True

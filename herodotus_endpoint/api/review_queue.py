@@ -34,6 +34,7 @@ from herodotus_endpoint.store import Store
 from herodotus_endpoint.store.reviews import PROGRESS, ReviewAnswer, ReviewingScheduler, TooManyReviewersError
 from herodotus_record import codec
 from herodotus_record.codec import batches
+from herodotus_record.typed_decoding import decode_json
 from herodotus_serving.memory import estimate_json_bytes
 from herodotus_serving.wsgi import CANCELLED
 
@@ -202,7 +203,7 @@ def _parse_answer() -> ReviewAnswer:
     if request.mimetype != "application/json":
         raise StatusError(415, f"an answer is {codec.CONTENT_TYPE} or {CLUSTER_ANSWER} in zstd, or application/json")
     try:
-        refused = msgspec.json.decode(body, type=Refusal)
+        refused = decode_json(body, Refusal)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise StatusError(400, f"not a refusal: {e}") from e
     if refused.code not in _REFUSALS:
@@ -212,7 +213,7 @@ def _parse_answer() -> ReviewAnswer:
 
 def _parse_progress() -> bytes:
     try:
-        progress = msgspec.json.decode(read_body(_MAX_PROGRESS_BYTES, "progress"), type=ReviewProgress)
+        progress = decode_json(read_body(_MAX_PROGRESS_BYTES, "progress"), ReviewProgress)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise StatusError(400, f"not a progress: {e}") from e
     return msgspec.json.encode(progress)

@@ -51,6 +51,7 @@ from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, R
 from herodotus_record import codec
 from herodotus_record.codec import batches
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
+from herodotus_record.typed_decoding import decode_json
 
 Json = dict[str, Any]
 
@@ -198,7 +199,7 @@ class ReviewViews:
 
     def _document(self, answer: ReviewAnswer, review: ReviewRequest) -> placement_review.PlacementReview:
         if answer.type != codec.CONTENT_TYPE:
-            refused = msgspec.json.decode(answer.body, type=review_queue.Refusal)
+            refused = decode_json(answer.body, review_queue.Refusal)
             raise StatusError(refused.code, refused.message)
         frames = codec.split_frames(review_queue.decompress_answer(answer.body))
         decoded = map(check_frame, batches.decode_together(frame for _, frame in frames))
@@ -220,7 +221,7 @@ class ReviewViews:
 def _parse_request(namespace: str) -> ReviewRequest:
     body = read_body(MAX_BODY_BYTES, "a review")
     try:
-        review = msgspec.json.decode(body, type=PlacementReview)
+        review = decode_json(body, PlacementReview)
         template = parse_pod_template(_find_object(review.spec))
     except PodTemplateError as e:
         raise StatusError(422, f"spec.object: {e}") from e  # also of one that is written in spec.manifest

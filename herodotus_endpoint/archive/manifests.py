@@ -23,6 +23,7 @@ import msgspec
 
 from herodotus_endpoint.archive import ArchiveUnavailableError
 from herodotus_endpoint.archive.location import ArchiveLocation
+from herodotus_record.typed_decoding import json_decoder
 
 VERSION: Final = 1
 FOLDER: Final = "manifests"
@@ -155,4 +156,4 @@ def _manifest_path(cluster: str, day: str) -> str:
     return f"{_manifest_folder(cluster)}/{_DAY}{day}.json"
 
 
-_decoder: Final = msgspec.json.Decoder(Manifest)
+_decoder: Final = json_decoder(Manifest)

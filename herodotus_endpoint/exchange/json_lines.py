@@ -29,6 +29,7 @@ from herodotus_endpoint.store.summaries import DecisionRecord, join_frames, reco
 from herodotus_record import codec
 from herodotus_record.codec import CodecError, batches
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
+from herodotus_record.typed_decoding import json_decoder
 
 MAX_LINE_BYTES: Final = 256 << 20  # a decision on 15,000 nodes is 11 MB as a document, its frame and rows 5 MB
 
@@ -211,5 +212,5 @@ class _Document(msgspec.Struct, rename={"api_version": "apiVersion", "content": 
 
 
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(_Document)
-_frames: Final = msgspec.json.Decoder(list[bytes])
+_decoder: Final = json_decoder(_Document)
+_frames: Final = json_decoder(list[bytes])

@@ -29,6 +29,7 @@ from herodotus_record.codec import DECISION, CodecError
 from herodotus_record.codec.deltas import DecisionFields, EncodedFrame
 from herodotus_record.lru import Lru
 from herodotus_record.model import Decision
+from herodotus_record.typed_decoding import msgpack_decoder
 
 MAX_MEMBERS: Final = 32  # a key frame is as large as 30 deltas: longer chains save little
 LIFETIME_S: Final = 600.0  # a chain is deleted as a unit, so its oldest decision may stay this much longer
@@ -251,7 +252,7 @@ def _rank(totals: NDArray[Any], feasible: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 _decoder: Final = msgspec.msgpack.Decoder()
-_fields: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])  # copies no column
-_list_of_fields: Final = msgspec.msgpack.Decoder(list[dict[str, msgspec.Raw]])
+_fields: Final = msgpack_decoder(dict[str, msgspec.Raw])  # copies no column
+_list_of_fields: Final = msgpack_decoder(list[dict[str, msgspec.Raw]])
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=codec.encode_column)
 _OMITTED: Final = msgspec.Raw(_encoder.encode(codec.DERIVED))  # a column that the wire frame omits

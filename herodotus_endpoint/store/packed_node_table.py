@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_record.model import NodeTable
+from herodotus_record.typed_decoding import msgpack_decoder
 
 Amounts = dict[str, tuple[int, int]]  # resource -> allocatable, requested
 NO_AMOUNTS: Final = b"\x80"  # a free slot: MessagePack's empty map
@@ -100,4 +101,4 @@ def unpack_amounts(amounts: bytes) -> Amounts:
     return _decoder.decode(amounts)
 
 
-_decoder: Final = msgspec.msgpack.Decoder(Amounts)
+_decoder: Final = msgpack_decoder(Amounts)

@@ -32,6 +32,7 @@ from herodotus_endpoint.store.integrity import DamagedError
 from herodotus_record import codec
 from herodotus_record.codec import CodecError
 from herodotus_record.lru import Lru
+from herodotus_record.typed_decoding import msgpack_decoder
 
 BUCKET_US: Final = 3_600_000_000  # an hour: a day's history is 24 blobs
 PART_NODES: Final = 256  # ids in one part: a month of one node is 720 blobs, read in 0.1 s
@@ -315,5 +316,5 @@ def _counted_name(workload: str, named: Mapping[str, object]) -> str:
 _zstd: Final = _Zstd()
 _log: Final = logging.getLogger(__name__)
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(PackedRollup)
+_decoder: Final = msgpack_decoder(PackedRollup)
 _ENTRIES: Final = {code: Struct(f"={code}") for code in "BbHhiq"}  # a column's entry by its type code

@@ -37,6 +37,7 @@ from herodotus_record.model import (
     ScoreColumn,
     Summary,
 )
+from herodotus_record.typed_decoding import msgpack_decoder
 
 RUNNERS_UP: Final = 5  # screens show ten nodes; the next five show which nodes were close, and why
 NEAREST_REJECTED: Final = 5  # rejected nodes: one for each of the filters that rejected most nodes
@@ -198,4 +199,4 @@ def _select(column: Column, slots: Sequence[int]) -> Column:
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(list[bytes])
+_decoder: Final = msgpack_decoder(list[bytes])

@@ -56,6 +56,7 @@ from herodotus_record.model import (
     Outcome,
     Source,
 )
+from herodotus_record.typed_decoding import msgpack_decoder
 
 VERSION: Final = 1  # that is written and read
 NEWEST_EVER: Final = 255  # version that the header can hold
@@ -423,4 +424,4 @@ class _Zstd(threading.local):
 _zstd: Final = _Zstd()
 _hook: Callable[[type, Any], Any] = decode_column
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=encode_column)
-_decoders: Final = {kind: msgspec.msgpack.Decoder(cls, dec_hook=_hook) for kind, cls in _KINDS.items()}
+_decoders: Final = {kind: msgpack_decoder(cls, dec_hook=_hook) for kind, cls in _KINDS.items()}

@@ -40,6 +40,7 @@ from herodotus_record.codec.columns import (
 from herodotus_record.codec.decoded_size import MAX_DECODED_BYTES, check_decoded_size, measure_decoded_size
 from herodotus_record.lru import Lru
 from herodotus_record.model import Column, Decision, DecisionPath, FilterColumn, Frame, RecordedPod, ScoreColumn
+from herodotus_record.typed_decoding import convert, msgpack_decoder
 
 MAX_BASES: Final = 32  # templates for which a writer keeps a base: 8 MB on 15,000 nodes
 MAX_BASE_BYTES: Final = 384 << 10  # on 15,000 nodes a base has 250 kB; a large pod makes it ten times as large
@@ -226,7 +227,7 @@ class _DecodedBase:
             encoded = [v for part in (self._document, *parts) for v in part.values() if isinstance(v, bytes)]
             self._patched_bytes = 0  # at most, of the columns that the present delta patches
             self._columns = {id(value): codec.decode_column(array, value) for value in encoded}  # by identity
-            self._decision = msgspec.convert(self._document, Decision, dec_hook=self._column)
+            self._decision = convert(self._document, Decision, dec_hook=self._column)
             codec.validate(self._decision)
             fill_normalized_in_place(self._decision)
         except _DECODING_ERRORS as e:
@@ -256,7 +257,7 @@ class _DecodedBase:
                         documents[i] = parts[i] = part | more
                     changed[name] = documents
             document = self._document | changed
-            decision = msgspec.convert(vars(self._decision) | changed | shared, Decision, dec_hook=self._column)
+            decision = convert(vars(self._decision) | changed | shared, Decision, dec_hook=self._column)
             codec.validate(decision, self._decision)
         except _DECODING_ERRORS as e:
             raise CodecError(f"a delta does not fit its base: {e}") from e
@@ -426,4 +427,4 @@ def _encode_entries(code: str, values: NDArray[Any]) -> bytes:
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=codec.encode_column)
 _decoder: Final = msgspec.msgpack.Decoder()
-_deltas: Final = msgspec.msgpack.Decoder(dict[str, Any])
+_deltas: Final = msgpack_decoder(dict[str, Any])

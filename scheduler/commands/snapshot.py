@@ -23,6 +23,7 @@ from herodotus_kube import discovery
 from herodotus_kube.credentials import find_credentials
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record.escaping import escape
+from herodotus_record.typed_decoding import json_decoder
 from scheduler.commands import process
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.framework.runtime import Framework
@@ -300,4 +301,4 @@ class _Line(msgspec.Struct):
     spec: _Spec
 
 
-_line: Final = msgspec.json.Decoder(_Line)
+_line: Final = json_decoder(_Line)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from herodotus_record.typed_decoding import convert
 from scheduler.config.document import ConfigError
 from scheduler.config.types import API_VERSION, PluginConfig, ProfileConfig
 from scheduler.engine.framework.plugin import Args, BasePlugin, NoArgs
@@ -64,7 +65,7 @@ def _decode(entry: PluginConfig, path: str, plugin: type[BasePlugin]) -> Args:
             f" {kind}.kubescheduler.config.k8s.io, got {written_kind}"
         )
     try:
-        return msgspec.convert(written, args_type)
+        return convert(written, args_type)
     except msgspec.ValidationError as e:
         raise ConfigError(
             f"decoding .{path}: decoding args for plugin {entry.name}: {format_decode_error(str(e))}"

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from herodotus_record import typed_decoding
 from scheduler.engine.objects import kubernetes_yaml
 from scheduler.engine.objects.kubernetes_yaml import YamlError, load_first_document
 from scheduler.engine.objects.problems import Problem, aggregate, format_decode_error
@@ -61,7 +62,7 @@ def convert(document: object, into: type[T]) -> T:
     Raise ConfigError with a message that starts with the field's path if a value does not match the type.
     """
     try:
-        return msgspec.convert(document, into)
+        return typed_decoding.convert(document, into)
     except msgspec.ValidationError as e:
         raise ConfigError(format_decode_error(str(e))) from e
 

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from herodotus_record.typed_decoding import decode_json
 from scheduler.config.extenders import ExtenderConfig as ExtenderConfig
 from scheduler.engine.formulas.inputs import NodeInputColumn, NodeInputs
 from scheduler.engine.framework.extender import (
@@ -201,6 +202,6 @@ def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:
 
 def _name(node: msgspec.Raw) -> str:
     try:
-        return msgspec.json.decode(node, type=Object).metadata.name
+        return decode_json(node, Object).metadata.name
     except msgspec.MsgspecError as e:
         raise ExtenderError(f"an answer holds what is no Node: {e}") from e

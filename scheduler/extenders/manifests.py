@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from herodotus_record.typed_decoding import decode_json
 from scheduler.config.extenders import ExtenderConfig
 from scheduler.engine.objects.types import Node, Pod
 
@@ -45,7 +46,7 @@ class KeptManifests:
         if not (self.bound_pods if pod.spec.node_name else self.pending_pods):
             return b""
         members = _typeless(raw)
-        metadata = msgspec.json.decode(members["metadata"], type=_Members)
+        metadata = decode_json(members["metadata"], _Members)
         metadata.pop("managedFields", None)
         return msgspec.json.encode({**members, "metadata": metadata})
 
@@ -59,5 +60,5 @@ def _typeless(raw: msgspec.Raw) -> _Members:
 
     The API server writes both in a watch; kube-scheduler, which encodes Go's typed objects, does not send them.
     """
-    members = msgspec.json.decode(raw, type=_Members)
+    members = decode_json(raw, _Members)
     return {key: value for key, value in members.items() if key not in ("apiVersion", "kind")}

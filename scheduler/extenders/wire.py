@@ -18,6 +18,8 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from herodotus_record.typed_decoding import decode_json
+
 MIN_PRIORITY: Final = 0
 MAX_PRIORITY: Final = 10  # of a host; a scheduler stretches the range to its own
 EXPLAINED: Final = "application/vnd.herodotus.extender+json"
@@ -180,16 +182,16 @@ def _read(kind: Any, raw: msgspec.Raw) -> Any:
         return raw.copy()  # the body need not outlive the message
     if get_origin(kind) is list and kind not in _PLAIN:
         (item,) = get_args(kind)
-        return [_read(item, one) for one in msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or ()]
+        return [_read(item, one) for one in decode_json(raw, list[msgspec.Raw] | None) or ()]
     if get_origin(kind) is dict:
         _, item = get_args(kind)
-        entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw] | None) or {}
+        entries = decode_json(raw, dict[str, msgspec.Raw] | None) or {}
         return {key: _read(item, one) for key, one in entries.items()}
     if NoneType in get_args(kind):
         (present,) = (one for one in get_args(kind) if one is not NoneType)
         return None if _null(raw) else _read(present, raw)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw] | None) or {}
+        fields = decode_json(raw, dict[str, msgspec.Raw] | None) or {}
         members = _members(kind)
         values = {}
         for key, one in fields.items():
@@ -197,7 +199,7 @@ def _read(kind: Any, raw: msgspec.Raw) -> Any:
             if member is not None and not _null(one):
                 values[member[0]] = _read(member[1], one)
         return kind(**values)
-    return msgspec.json.decode(raw, type=kind)
+    return decode_json(raw, kind)
 
 
 _PLAIN: Final = (list[str], list[bool], list[float | None])  # no keys inside: read at once

@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Final
 
-import msgspec
-
 from herodotus_kube.http import (
     MERGE_PATCH,
     NOT_SENT,
@@ -31,6 +29,7 @@ from herodotus_kube.http import (
     Json,
 )
 from herodotus_record import klog
+from herodotus_record.typed_decoding import decode_json
 from scheduler.engine.framework.nominated import Nomination
 from scheduler.engine.framework.writes import ChangedMeanwhileError, PodGroupCondition, Writes
 from scheduler.engine.objects.pod import PodInfo
@@ -380,11 +379,11 @@ def _with_version(claim: ResourceClaim, change: Mapping[str, Any]) -> Json:
 
 
 def _decode_claim(body: bytes) -> ResourceClaim:
-    return msgspec.json.decode(body, type=ResourceClaim)
+    return decode_json(body, ResourceClaim)
 
 
 def _parse_version(body: bytes) -> int:
-    return int(msgspec.json.decode(body, type=Object).metadata.resource_version or 0)
+    return int(decode_json(body, Object).metadata.resource_version or 0)
 
 
 def _format_now() -> str:

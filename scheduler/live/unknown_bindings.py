@@ -28,6 +28,7 @@ import msgspec
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
 from herodotus_record.model import FOUND_LATER, Code, Outcome
+from herodotus_record.typed_decoding import decode_json
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod, PodAnnotations, PodMetadata
 from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
@@ -87,7 +88,7 @@ def read_result(
     Raise ApiError if the pod cannot be read.
     """
     try:
-        pod = msgspec.json.decode(api.get(f"/api/v1/namespaces/{namespace}/pods/{name}"), type=_AnnotatedPod)
+        pod = decode_json(api.get(f"/api/v1/namespaces/{namespace}/pods/{name}"), _AnnotatedPod)
     except ApiError as e:
         if e.code != 404:
             raise
@@ -345,7 +346,7 @@ class EarlierBindings:
             pause = OFTEN_S if often else SELDOM_S
 
     def _open_decisions(self) -> list[OpenDecision]:
-        return msgspec.json.decode(self._connection.get(self._url, self._params), type=_OpenDecisions).items
+        return decode_json(self._connection.get(self._url, self._params), _OpenDecisions).items
 
     def _read_outcome(self, decision: OpenDecision) -> Outcome | None:
         """Read the decision's pod and return the outcome of its binding, or None while it is not certain.

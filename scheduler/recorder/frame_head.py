@@ -11,6 +11,7 @@ import msgspec
 
 from herodotus_record import codec
 from herodotus_record.codec import DELTA, HEADER_BYTES, KIND_AT, VERSION_AT, deltas
+from herodotus_record.typed_decoding import msgpack_decoder
 
 
 class FrameHead(msgspec.Struct):
@@ -76,7 +77,7 @@ _KINDS: Final[dict[int, type[msgspec.Struct]]] = {
     5: _HighWater,
     DELTA: _Delta,
 }
-_DECODERS: Final = {kind: msgspec.msgpack.Decoder(fields) for kind, fields in _KINDS.items()}
+_DECODERS: Final = {kind: msgpack_decoder(fields) for kind, fields in _KINDS.items()}
 
 
 def read_head(frame: memoryview, newest: int = codec.VERSION) -> FrameHead | None:

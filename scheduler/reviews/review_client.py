@@ -18,6 +18,7 @@ import msgspec
 
 from herodotus_answers import cluster_review
 from herodotus_record import codec
+from herodotus_record.typed_decoding import decode_json
 from scheduler.recorder.endpoint import ServiceConnection, ServiceEndpoint
 
 WAIT_S: Final = 20.0  # how long the service may hold a request for the next review
@@ -108,7 +109,7 @@ class ReviewClient:
         if response.status_code == 204:
             return None
         try:
-            envelope = msgspec.json.decode(response.content, type=_Envelope)
+            envelope = decode_json(response.content, _Envelope)
         except (ValueError, RecursionError) as e:
             raise ReviewClientError(f"a question that cannot be read: {e}") from e
         if envelope.kind != kind:

@@ -22,6 +22,7 @@ from herodotus_record import codec
 from herodotus_record.model import Reason
 from herodotus_record.notes import format_note
 from herodotus_record.templates import PodTemplate
+from herodotus_record.typed_decoding import decode_json
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
@@ -123,7 +124,7 @@ def encode_cluster_question(spec: ClusterQuestion) -> bytes:
 
 def decode_cluster_answer(answer: bytes) -> ClusterReviewStatus:
     """Return the answer that `answer_cluster_review` encoded."""
-    return msgspec.json.decode(codec.decompress(answer, MAX_UNPACKED_BYTES), type=ClusterReviewStatus)
+    return decode_json(codec.decompress(answer, MAX_UNPACKED_BYTES), ClusterReviewStatus)
 
 
 def place_pods(state: ReviewedState, question: bytes, classes: bytes, origin: Origin) -> bytes:
@@ -187,14 +188,14 @@ def answer_cluster_review(
 
 def _decode(question: bytes, type: type[Question]) -> Question:
     try:
-        return msgspec.json.decode(question, type=type)
+        return decode_json(question, type)
     except (msgspec.DecodeError, UnicodeDecodeError) as e:
         raise RefusedQuestionError(f"a question that cannot be read: {e}") from e
 
 
 def _index_classes(response: bytes) -> dict[str, PriorityClass]:
     """Return the cluster's PriorityClasses by name."""
-    return {c.metadata.name: c for c in msgspec.json.decode(response, type=_PriorityClasses).items}
+    return {c.metadata.name: c for c in decode_json(response, _PriorityClasses).items}
 
 
 def _compress(parts: Iterable[bytes]) -> bytes:

@@ -54,3 +54,17 @@ def test_no_test_module_imports_from_another() -> None:
     )
     imports = {path: pattern.findall(path.read_text()) for path in (ROOT / "tests").rglob("*.py")}
     assert {path: lines for path, lines in imports.items() if lines} == {}
+
+
+def test_types_are_decoded_into_by_one_module() -> None:
+    """`typed_decoding` says why: two threads that use a type for the first time together end the process."""
+    typed = re.compile(
+        r"msgspec\.convert\(|msgspec\.(?:json|msgpack)\.(?:Decoder\([^)]|decode\([^()]*(?:\([^)]*\))?[^()]*\btype=)"
+    )
+    callers = {
+        path.relative_to(ROOT).as_posix()
+        for package in CHECKED
+        for path in (ROOT / package).rglob("*.py")
+        if typed.search(path.read_text())
+    }
+    assert callers == {"herodotus_record/typed_decoding.py"}

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from herodotus_record.typed_decoding import convert
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.nominated import Nominator
 from scheduler.engine.objects import quantity
@@ -200,9 +201,9 @@ def _is_foreign_config_map(content: Mapping[str, object]) -> bool:
 def _converted(content: object, decode_as: type[AnyObject]) -> AnyObject:
     """Decode an object. Null means absent, as in Go; nulls are removed only after decoding failed, to save time."""
     try:
-        return msgspec.convert(content, decode_as)
+        return convert(content, decode_as)
     except msgspec.ValidationError:
-        return msgspec.convert(_without_null(content), decode_as)
+        return convert(_without_null(content), decode_as)
 
 
 def _without_null(content: object) -> object:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from herodotus_record.typed_decoding import decode_json, json_decoder
 from scheduler.engine.objects.autoscaling import (
     AUTOSCALING_KINDS,
     EVENT_KIND,
@@ -56,7 +57,7 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-_PAGES: Final = msgspec.json.Decoder(_Page)
+_PAGES: Final = json_decoder(_Page)
 
 
 def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObjects:
@@ -90,7 +91,7 @@ def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObject
 
 def _decode_status(body: bytes) -> list[Object] | int:
     try:
-        return [msgspec.json.decode(body, type=STATUS_KIND.decode_as)]
+        return [decode_json(body, STATUS_KIND.decode_as)]
     except msgspec.DecodeError:
         return _INVALID
 
@@ -118,7 +119,7 @@ def _list(get: Get, kind: AutoscalingKind, paths: Sequence[str]) -> list[Object]
 
 
 def _list_pages(get: Get, kind: AutoscalingKind, path: str) -> list[Object] | int:
-    decoder = msgspec.json.Decoder(kind.decode_as)
+    decoder = json_decoder(kind.decode_as)
     items: list[Object] = []
     more = ""
     while True:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from herodotus_record.typed_decoding import decode_msgpack
 from scheduler.engine.objects import quantity
 from scheduler.engine.objects.types import Amounts, Container, Pod, PodSpec, ResourceRequirements
 
@@ -163,7 +164,7 @@ def may_be_resizing(pod: Pod) -> bool:
 
 @lru_cache(4096)  # a few kB each; a large cluster has fewer templates
 def _compute_encoded_spec(encoded: bytes) -> SpecRequests:
-    return _compute_spec_parts(*msgspec.msgpack.decode(encoded, type=_Parts))
+    return _compute_spec_parts(*decode_msgpack(encoded, _Parts))
 
 
 def _compute_spec_parts(

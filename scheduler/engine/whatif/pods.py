@@ -15,6 +15,7 @@ import msgspec
 
 from herodotus_record.model import Reason
 from herodotus_record.templates import POD, PodTemplate
+from herodotus_record.typed_decoding import convert
 from scheduler.engine.manifests.cluster import DEFAULT_NAMESPACE, ManifestError, SourceManifest, decode_pod
 from scheduler.engine.manifests.defaults import apply_pod_defaults
 from scheduler.engine.objects.pod import PodInfo
@@ -136,7 +137,7 @@ def split_priority_classes(
     for manifest in objects:
         if isinstance(manifest.content, Mapping) and manifest.content.get("kind") == PriorityClass.__name__:
             try:
-                priority_class = msgspec.convert(manifest.content, PriorityClass)
+                priority_class = convert(manifest.content, PriorityClass)
             except msgspec.ValidationError as e:
                 raise ManifestError(f"{manifest.where} ({PriorityClass.__name__}): {e}") from e
             classes[priority_class.metadata.name] = priority_class

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from herodotus_kube.http import ApiError, ApiServer
+from herodotus_record.typed_decoding import convert
 from scheduler.engine.nodegroups.reading import read_autoscaling_objects
 from scheduler.engine.objects.autoscaling import AUTOSCALING_KINDS, STATUS_KIND
 from scheduler.engine.objects.types import Node, Object, Pod
@@ -74,7 +75,7 @@ def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> J
 
     Nodes keep only the annotations whose keys are in `annotations`.
     """
-    obj = msgspec.convert(item, kind)
+    obj = convert(item, kind)
     if isinstance(obj, Node):
         has = obj.metadata.annotations or {}
         annotations_read = {key: has[key] for key in annotations if key in has} or None

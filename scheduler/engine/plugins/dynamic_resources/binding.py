@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from herodotus_record.typed_decoding import convert
 from scheduler.engine.dra.extended_resources import CLAIM_NAME
 from scheduler.engine.framework.writes import ChangedMeanwhileError, Writes
 from scheduler.engine.objects.cluster import ClusterObjects
@@ -87,7 +88,7 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
         if number == attempt.extended and (allocation is None or not allocation.devices.results):
             continue
         if claim.metadata.name == CLAIM_NAME:
-            claim = msgspec.convert(_build_extended_claim(pod, on_node), ResourceClaim)
+            claim = convert(_build_extended_claim(pod, on_node), ResourceClaim)
             name = f"{pod.name}-extended-resources"
             metadata = msgspec.structs.replace(claim.metadata, name=name, uid=f"{pod.uid}/{name}")
             claim = msgspec.structs.replace(claim, metadata=metadata)
