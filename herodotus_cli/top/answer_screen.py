@@ -17,7 +17,6 @@ from textual.screen import ModalScreen, Screen
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
-from herodotus_cli.top.cluster import PodRow
 from herodotus_cli.top.row_list import AnswerText, RowList
 from herodotus_cli.top.rows import RowWriter
 from herodotus_record.escaping import escape
@@ -26,28 +25,33 @@ if TYPE_CHECKING:
     from herodotus_cli.top.app import TopApp
     from herodotus_cli.top.command_runner import CommandResult
 
+_MAX_COMPLETIONS = 20  # on one line
 KEYS = """\
 KEYS
   up, down, page up, page down, home, end   move
   Tab, shift-Tab    next list: nodes, waiting pods, placements
   Enter             node: its pods; pod: its decision on every node
   Esc               back; on the first screen: clear the search
+  Tab in a question take the first of the words above the input
   /                 search in names, zones, groups, taints, owners and reasons
   n                 only one namespace; empty: all
-  s                 sort nodes by name, cpu, memory, pods
-  g                 group nodes by zone, by node group, or not at all
-  w                 why not here: a pod on a node of your choice
+  s, S              sort nodes by name, cpu, memory, pods; turn the order around
+  g                 group nodes by zone, node group or any label
+  w                 why not here: on a node asks for the pod, on a pod for the node
   i                 node: its past decisions (needs records)
   r                 update now
   y                 copy the pod's best fix (OSC 52, if the terminal allows it)
   q, Ctrl-C         end
 
-SIMULATE, nothing is changed
+SIMULATE, nothing is changed; one action after the other
   d                 drain the node
   c                 cordon the node; uncordon, if it is cordoned
   +                 one pod more of the workload of the pod
+  a                 the whole answer
+  Esc               undo the last action; then the cluster as it is
 
 SIGNS
+  +++ --- in a bar  what the simulation adds, and takes away
   CPU, MEMORY       requests of the pods on the node, of what is allocatable
   ?                 not known: pods are being read, or not of every namespace
   STATE             cordoned, NotReady, taints; on wide terminals zone and group
@@ -169,24 +173,53 @@ class NodeScreen(_Layer):
 
 
 class QuestionScreen(ModalScreen[str | None]):
-    """One line of input at the bottom. Its result is the text, or None after Esc."""
+    """A line of input at the bottom, below what completes it. Its result is the text, or None after Esc."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", show=False),
+        Binding("tab", "complete", show=False, priority=True),
+    ]
 
     def __init__(self, label: str, value: str, words: Sequence[str]) -> None:
-        """`words` are completed with the right arrow."""
+        """`words` are completed with Tab or the right arrow."""
         super().__init__()
         self._label, self._value, self._words = label, value, words
 
     def compose(self) -> ComposeResult:
-        yield Static(f" {self._label}", id="question", markup=False)
-        yield Input(self._value, suggester=SuggestFromList(self._words), compact=True)
+        yield Static(f" {self._label}", id="question", classes="title", markup=False)
+        yield Static("", id="completions", markup=False)
+        yield Input(self._value, suggester=SuggestFromList(self._words, case_sensitive=False), compact=True)
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
+        self._list_completions(self._value)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._list_completions(event.value)
+
+    def _list_completions(self, text: str) -> None:
+        words = find_completions(text, self._words)
+        listed = "  ".join(words[:_MAX_COMPLETIONS])
+        self.query_one("#completions", Static).update(escape(f" {listed}")[: max(0, self.size.width - 1)])
+
+    def action_complete(self) -> None:
+        """Take the first of the words that fit."""
+        field = self.query_one(Input)
+        words = find_completions(field.value, self._words)
+        if words:
+            field.value = words[0]
+            field.cursor_position = len(field.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip())
+
+
+def find_completions(text: str, words: Sequence[str]) -> list[str]:
+    """Return the words that begin with a text, then those that contain it."""
+    low = text.lower()
+    return [w for w in words if w.lower().startswith(low)] + [
+        w for w in words if low in w.lower() and not w.lower().startswith(low)
+    ]
 
 
 class HelpScreen(_Layer):
@@ -222,11 +255,3 @@ def read_fix(result: CommandResult) -> Fix | None:
 def writer_for(width: int, now: Callable[[], datetime], *, blocks: bool, knows_requests: bool) -> RowWriter:
     """Return what writes rows beside a scroll bar."""
     return RowWriter(max(40, width - 1), now(), blocks=blocks, knows_requests=knows_requests)
-
-
-def owner_words(pod: PodRow) -> list[str]:
-    """Return the arguments of whatif for one pod more of a pod's workload, or of the pod alone."""
-    kind, _, name = pod.owner.partition("/")
-    kinds = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
-    words = [f"{kind.lower()}/{name}", "--replicas=1"] if kind in kinds else ["pod", pod.name]
-    return ["whatif", *words, f"--namespace={pod.namespace}"]

@@ -34,7 +34,6 @@ from herodotus_cli.top.answer_screen import (
     NodeScreen,
     PodName,
     QuestionScreen,
-    owner_words,
     read_fix,
     writer_for,
 )
@@ -45,6 +44,7 @@ from herodotus_cli.top.cluster import (
     NodesAndPods,
     PodRow,
     arrange_nodes,
+    list_groupings,
     list_placements,
     select_pods,
     select_waiting,
@@ -53,10 +53,22 @@ from herodotus_cli.top.command_runner import CommandResult, CommandRunner
 from herodotus_cli.top.reader import NodeReader
 from herodotus_cli.top.row_list import RowList
 from herodotus_cli.top.rows import RowWriter
+from herodotus_cli.top.simulation import (
+    Move,
+    Simulation,
+    build_replica_action,
+    build_words,
+    read_simulation,
+    select_still_waiting,
+    simulate,
+)
 from herodotus_record.escaping import escape
 
 _PLACEMENTS = 200
 _FIX_DELAY_S = 0.3  # the cursor rests on a pod for this long before its fix is looked up
+_FRAMES, _FRAME_S = 10, 0.12  # in which the pods of a simulation move
+_KEYS_LINE = " / search  n namespace  s sort  g group  d drain  c cordon  + pod  ? help  q end"
+_SIMULATION_KEYS = " Esc as it is  a answer  d drain  c cordon  + pod  / search  ? help  q end"
 _LISTS = ("nodes", "waiting", "placements")
 
 
@@ -73,7 +85,7 @@ class TopApp(App[None]):
     #nodes { height: 3fr; }
     #waiting { height: 2fr; min-height: 3; }
     #placements { height: 1fr; min-height: 2; }
-    QuestionScreen { align: left bottom; background: ansi_default; }
+    QuestionScreen { align: left bottom; background: transparent; }
     QuestionScreen Input { width: 1fr; background: ansi_default; color: ansi_default; }
     """
     ENABLE_COMMAND_PALETTE = False
@@ -85,10 +97,12 @@ class TopApp(App[None]):
         Binding("slash", "ask_search", show=False),
         Binding("n", "ask_namespace", show=False),
         Binding("s", "sort", show=False),
+        Binding("S", "reverse", show=False),
         Binding("g", "group", show=False),
         Binding("w", "why_not", show=False),
         Binding("i", "node_history", show=False),
         Binding("r", "read_now", show=False),
+        Binding("a", "show_answer", show=False),
         Binding("y", "copy", show=False),
         Binding("d", "simulate('drain')", show=False),
         Binding("c", "simulate('cordon')", show=False),
@@ -102,6 +116,10 @@ class TopApp(App[None]):
         self._reader, self._runner, self._environment = reader, runner, environment
         self._given_namespace, self._interval_s = namespace, interval_s
         self._namespace, self._search, self._sort, self._grouping = namespace, "", SORTS[0], GROUPINGS[0]
+        self._is_reversed = False
+        self._simulations: list[Simulation] = []  # each has the actions of the one before, and one more
+        self._moves_shown = 0  # of the last simulation
+        self._asked: tuple[tuple[str, ...], ...] = ()  # actions that are being simulated
         self._state = NodesAndPods([], [], has_all_pods=False)
         self._waiting: Sequence[Mapping[str, Any]] = ()
         self._has_waiting = False
@@ -128,13 +146,9 @@ class TopApp(App[None]):
         yield RowList(lambda pod: (pod["namespace"], pod["pod"]), id="waiting")
         yield Static("", id="fix", markup=False)
         yield Static("", id="placements-header", classes="header", markup=False)
-        yield RowList(lambda pod: (pod.namespace, pod.name), id="placements")
+        yield RowList(lambda row: (row.namespace, row.name), id="placements")
         yield Static("", id="status", markup=False)
-        yield Static(
-            " / search  n namespace  s sort  g group  d drain  c cordon  + pod  ? help  q end",
-            classes="keys",
-            markup=False,
-        )
+        yield Static(_KEYS_LINE, id="keys", classes="keys", markup=False)
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -234,34 +248,51 @@ class TopApp(App[None]):
         return "".join(f"  {text}" for text in texts if text)
 
     def pods_on(self, node: str) -> list[PodRow]:
-        """Return the pods of a node that the filters leave."""
-        on_node = (pod for pod in self._state.pods if pod.node == node)
+        """Return the pods of a node that the filters leave, in the simulation if one is shown."""
+        on_node = (pod for pod in self._build_shown_state().pods if pod.node == node)
         return select_pods(on_node, namespace=self._namespace, search=self._search)
 
+    def _build_shown_state(self) -> NodesAndPods:
+        if not self._simulations:
+            return self._state
+        return simulate(self._state, self._simulations[-1], self._moves_shown)
+
     def show_state(self) -> None:
-        """Draw everything from what was read last."""
+        """Draw everything from what was read last, with the simulation if there is one."""
         if not self._is_composed():
             return
-        writer, namespace, search = self.writer(), self._namespace, self._search
-        nodes = arrange_nodes(self._state.nodes, sort=self._sort, grouping=self._grouping, search=search)
-        waiting = select_waiting(self._waiting, namespace=namespace, search=search)
-        placed = list_placements(select_pods(self._state.pods, namespace=namespace, search=search), _PLACEMENTS)
+        writer, namespace, search, state = self.writer(), self._namespace, self._search, self._build_shown_state()
+        simulation = self._simulations[-1] if self._simulations else None
+        nodes = arrange_nodes(
+            state.nodes, sort=self._sort, grouping=self._grouping, search=search, reverse=self._is_reversed
+        )
+        pending = select_still_waiting(self._waiting, simulation) if simulation else self._waiting
+        waiting = select_waiting(pending, namespace=namespace, search=search)
         self._list("nodes").show_rows(nodes, writer.node)
         self._list("waiting").show_rows(waiting, writer.waiting)
-        self._list("placements").show_rows(placed, writer.placement)
-        count = f"{len(waiting)} waiting" if self._has_waiting else "waiting pods: reading …"
-        by = f"  by {self._grouping}" if self._grouping != "none" else ""
-        self._set(
-            "title", f" herodotus top  {len(self._state.nodes)} nodes  {count}  sort {self._sort}{by}{self.filters()}"
-        )
+        if simulation:
+            self._list("placements").show_rows(simulation.moves[: self._moves_shown], writer.move)
+        else:
+            placed = list_placements(select_pods(state.pods, namespace=namespace, search=search), _PLACEMENTS)
+            self._list("placements").show_rows(placed, writer.placement)
+        self._set("title", self._describe_title(simulation, len(waiting)))
         self._set("nodes-header", writer.node_header())
         self._set("waiting-header", writer.waiting_header())
-        self._set("placements-header", writer.placement_header())
+        self._set("placements-header", writer.move_header() if simulation else writer.placement_header())
+        self._set("keys", _SIMULATION_KEYS if simulation else _KEYS_LINE)
         self._show_fix()
         self._show_status()
         for screen in self.screen_stack:
             if isinstance(screen, NodeScreen) and screen.is_mounted:
                 screen.show_state()
+
+    def _describe_title(self, simulation: Simulation | None, waiting: int) -> str:
+        if simulation:
+            return f" SIMULATED, nothing is changed: {simulation.title}{self.filters()}"
+        count = f"{waiting} waiting" if self._has_waiting else "waiting pods: reading …"
+        order = f"sort {self._sort}{' reversed' if self._is_reversed else ''}"
+        by = f"  by {self._grouping}" if self._grouping != "none" else ""
+        return f" herodotus top  {len(self._state.nodes)} nodes  {count}  {order}{by}{self.filters()}"
 
     def _is_composed(self) -> bool:
         return bool(self.screen_stack) and bool(self.screen_stack[0].query("#status"))
@@ -270,10 +301,18 @@ class TopApp(App[None]):
         return self.screen_stack[0].query_one(f"#{name}", RowList)
 
     def _set(self, name: str, text: str) -> None:
-        self.screen_stack[0].query_one(f"#{name}", Static).update(escape(text))
+        line = self.screen_stack[0].query_one(f"#{name}", Static)
+        if str(line.content) != escape(text):
+            line.update(escape(text), layout=False)
 
     def _show_status(self) -> None:
         if not self._is_composed():
+            return
+        if self._asked:
+            self._set("status", f" simulating {' '.join(self._asked[-1])} …  Esc cancels")
+            return
+        if self._simulations:
+            self._set("status", f" {self._simulations[-1].headline}")
             return
         errors = [error for error in self._errors.values() if error]
         read_at = self._read_at.get("nodes")
@@ -347,7 +386,7 @@ class TopApp(App[None]):
         """Return the pod under the cursor of the list that has the focus."""
         focused = self.focused
         row = focused.row if isinstance(focused, RowList) else None
-        if isinstance(row, PodRow):
+        if isinstance(row, PodRow | Move):
             return PodName(row.namespace, row.name)
         return self._waiting_pod() if isinstance(focused, RowList) and focused.id == "waiting" else None
 
@@ -366,7 +405,7 @@ class TopApp(App[None]):
         if isinstance(row, NodeRow):
             if not row.members:
                 self.push_screen(NodeScreen(row.name))
-        elif isinstance(row, PodRow):
+        elif isinstance(row, PodRow | Move):
             self.show_pod(PodName(row.namespace, row.name))
         else:
             self.show_pod(PodName(row["namespace"], row["pod"]))
@@ -381,18 +420,35 @@ class TopApp(App[None]):
             self.push_screen(HelpScreen())
 
     def action_clear(self) -> None:
-        """Clear the search."""
-        self._set_search("")
+        """Undo the last simulated action, or else clear the search."""
+        if self._asked:
+            self._asked = ()
+            self._show_status()
+        elif self._simulations:
+            self._simulations.pop()
+            self._moves_shown = len(self._simulations[-1].moves) if self._simulations else 0
+            self.show_state()
+        else:
+            self._set_search("")
 
     def action_sort(self) -> None:
         """Sort the nodes by the next property."""
         self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
         self.show_state()
 
-    def action_group(self) -> None:
-        """Group the nodes by the next property."""
-        self._grouping = GROUPINGS[(GROUPINGS.index(self._grouping) + 1) % len(GROUPINGS)]
+    def action_reverse(self) -> None:
+        """Turn the order of the nodes around."""
+        self._is_reversed = not self._is_reversed
         self.show_state()
+
+    def action_group(self) -> None:
+        """Ask by what the nodes are grouped: zone, node group or a label."""
+
+        def group(text: str) -> None:
+            self._grouping = text or GROUPINGS[0]
+            self.show_state()
+
+        self._ask("group nodes by zone, group or a label (empty: none):", "", list_groupings(self._state.nodes), group)
 
     def action_read_now(self) -> None:
         """Update now."""
@@ -405,7 +461,8 @@ class TopApp(App[None]):
 
     def action_ask_search(self) -> None:
         """Ask for a text to search."""
-        self._ask("search:", self._search, [row.name for row in self._state.nodes[:500]], self._set_search)
+        names = {row.name for row in self._state.nodes} | {f"{pod.namespace}/{pod.name}" for pod in self._state.pods}
+        self._ask("search (KEY=VALUE: a label):", self._search, sorted(names), self._set_search)
 
     def action_ask_namespace(self) -> None:
         """Ask for a namespace."""
@@ -427,19 +484,81 @@ class TopApp(App[None]):
             self._tell("choose a node first")
             return
         word = "uncordon" if what == "cordon" and "cordoned" in node.marks else what
-        self.push_screen(AnswerScreen(["whatif", word, node.name]))
+        self._simulate((word, node.name))
 
     def _simulate_replica(self) -> None:
         name = self._chosen_pod()
         pod = self._find_pod(name) if name else None
         if pod is None:
             self._tell("choose a pod first: Enter on a node, or Tab to the waiting pods and placements")
+        elif action := build_replica_action(pod, self._build_shown_state().pods):
+            self._simulate(action)
+        else:
+            self._tell(f"{pod.namespace}/{pod.name} has no workload that can be scaled")
+
+    def _simulate(self, action: tuple[str, ...]) -> None:
+        """Simulate an action after those that are shown, and move the pods on the main screen."""
+        asked = (*(self._simulations[-1].actions if self._simulations else ()), action)
+        self._asked = asked
+
+        def show(result: CommandResult) -> None:
+            if self._asked is not asked:  # cancelled, or another one was asked since
+                return
+            self._asked = ()
+            try:
+                simulation = read_simulation(asked, json.loads(result.out))
+            except (ValueError, KeyError, TypeError):
+                self._show_status()
+                self._tell(" ".join(result.messages.split()) or f"{asked[-1][0]}: no answer")
+                return
+            self._simulations.append(simulation)
+            self._moves_shown = len(self._simulations[-2].moves) if len(self._simulations) > 1 else 0
+            self._list("nodes").scroll_home(animate=False)
+            self._move_pods(simulation)
+
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        self._show_status()
+        self.run_command([*build_words(asked), "-o", "json"], show)
+
+    def _move_pods(self, simulation: Simulation) -> None:
+        """Move some more pods of a simulation, until it is left or all have moved."""
+        if not self._simulations or self._simulations[-1] is not simulation:
             return
-        self.push_screen(AnswerScreen(owner_words(pod)))
+        total = len(simulation.moves)
+        self._moves_shown = min(total, self._moves_shown + max(1, total // _FRAMES))
+        self.show_state()
+        if self._moves_shown < total:
+            self.set_timer(_FRAME_S, lambda: self._move_pods(simulation))
+
+    def action_show_answer(self) -> None:
+        """Show the whole answer to the simulation."""
+        if self._simulations:
+            self.push_screen(AnswerScreen(build_words(self._simulations[-1].actions)))
 
     def action_why_not(self) -> None:
-        """Ask for a node, and show why the pod under the cursor is or is not there."""
-        self.ask_why_not(self._chosen_pod() or self._waiting_pod())
+        """Show why a pod is or is not on a node: ask for the pod if the cursor is on a node, else for the node."""
+        focused = self.focused
+        node = self._chosen_node()
+        if node is not None and isinstance(focused, RowList) and focused.id == "nodes":
+            self._ask_which_pod(node.name)
+        else:
+            self.ask_why_not(self._chosen_pod() or self._waiting_pod())
+
+    def _ask_which_pod(self, node: str) -> None:
+        waiting = [f"{pod['namespace']}/{pod['pod']}" for pod in self._waiting]
+        others = [f"{pod.namespace}/{pod.name}" for pod in self._state.pods]
+        chosen = self._waiting_pod()
+
+        def show(name: str) -> None:
+            namespace, slash, pod = name.partition("/")
+            if slash:
+                self._show_why_not(PodName(namespace, pod), node)
+            elif name:
+                self._tell("name the pod as NAMESPACE/NAME")
+
+        proposed = f"{chosen.namespace}/{chosen.name}" if chosen else ""
+        self._ask(f"why not on {node}: which pod", proposed, list(dict.fromkeys([*waiting, *others])), show)
 
     def ask_why_not(self, pod: PodName | None) -> None:
         """Ask for a node, and show why a pod is or is not there. The node under the cursor is proposed."""
@@ -453,11 +572,13 @@ class TopApp(App[None]):
 
         def show(name: str) -> None:
             if name:
-                words = ["pod", pod.name, f"--namespace={pod.namespace}", f"--node={name}"]
-                self.push_screen(AnswerScreen(words, pod))
+                self._show_why_not(pod, name)
 
         names = [row.name for row in self._state.nodes]
         self._ask(f"why is {pod.namespace}/{pod.name} on this node, or not:", proposed, names, show)
+
+    def _show_why_not(self, pod: PodName, node: str) -> None:
+        self.push_screen(AnswerScreen(["pod", pod.name, f"--namespace={pod.namespace}", f"--node={node}"], pod))
 
     def _ask(self, label: str, value: str, words: Sequence[str], then: Callable[[str], None]) -> None:
         def end(text: str | None) -> None:

@@ -1,13 +1,15 @@
 """Nodes and pods of the API server as the rows that `top` shows.
 
 Owns: requests against allocatable of each node, zones, node groups, marks of nodes, order and filters of rows. Does not
-own: reading (`reader`), drawing (`rows`). Pure.
+own: reading (`reader`), changing rows for a simulation (`simulation`), drawing (`rows`). Pure.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from herodotus_answers.holders import read_request
@@ -18,6 +20,7 @@ from herodotus_record.units import natural_sort_key
 
 Json = dict[str, Any]
 
+_HASH_LABEL = "pod-template-hash"  # of a Deployment's pods; their ReplicaSet's name ends with its value
 # Labels that name the group of a node, as the usual node provisioners set them; the first that a node has counts.
 _GROUP_LABELS = (
     "karpenter.sh/nodepool",
@@ -26,21 +29,34 @@ _GROUP_LABELS = (
     "kubernetes.azure.com/agentpool",
 )
 SORTS = ("name", "cpu", "memory", "pods")
-GROUPINGS = ("none", "zone", "group")
+GROUPINGS = ("none", "zone", "group")  # beside any label of nodes
+CHANGED = "changed"  # the name of the row above the nodes that a simulation changes
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_MAX_LABEL_VALUES = 0.5  # of the nodes: a label with more values, such as the host name, makes no groups
 
 
 class Amount(NamedTuple):
-    """How much of a resource is requested, and how much is allocatable: millicores, bytes or pods."""
+    """How much of a resource is requested, and how much is allocatable: millicores, bytes or pods.
+
+    `before` is the request without the simulation that is shown; None if none changes the node.
+    """
 
     requested: int
     allocatable: int
+    before: int | None = None
 
     @property
     def share(self) -> float:
         """The requested share; 0 if nothing is requested, and 1 if nothing is allocatable but something requested."""
-        if self.allocatable:
-            return self.requested / self.allocatable
-        return float(self.requested > 0)
+        return self._divide(self.requested)
+
+    @property
+    def share_before(self) -> float:
+        """The share without the simulation that is shown."""
+        return self._divide(self.requested if self.before is None else self.before)
+
+    def _divide(self, requested: int) -> float:
+        return requested / self.allocatable if self.allocatable else float(requested > 0)
 
 
 class NodeRow(NamedTuple):
@@ -53,16 +69,26 @@ class NodeRow(NamedTuple):
     memory: Amount
     pods: Amount
     marks: tuple[str, ...]
+    labels: Mapping[str, str] = _NO_LABELS
     members: int = 0
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the simulation that is shown changes the node."""
+        return self.pods.before is not None
 
 
 class PodRow(NamedTuple):
-    """A pod that has not ended. `placed_at` is the time at which it got its node, or "" if it has none."""
+    """A pod that has not ended. `placed_at` is the time at which it got its node, or "" if it has none.
+
+    `owner` and `workload` are KIND/NAME or "". For a pod of a Deployment's ReplicaSet the workload is the Deployment.
+    """
 
     namespace: str
     name: str
     node: str
     owner: str
+    workload: str
     cpu: int
     memory: int
     created_at: str
@@ -91,6 +117,7 @@ def read_pod(pod: Json) -> PodRow | None:
         name=metadata["name"],
         node=node,
         owner=owner,
+        workload=_find_workload(owner, str((metadata.get("labels") or {}).get(_HASH_LABEL) or "")),
         cpu=read_request(spec, "cpu"),
         memory=read_request(spec, "memory"),
         created_at=str(metadata.get("creationTimestamp") or ""),
@@ -98,27 +125,50 @@ def read_pod(pod: Json) -> PodRow | None:
     )
 
 
-def build_state(nodes: Iterable[Json], pods: Sequence[PodRow], *, has_all_pods: bool) -> NodesAndPods:
-    """Return nodes with the requests of the pods on them."""
-    on_node: dict[str, list[PodRow]] = defaultdict(list)
-    for pod in pods:
-        on_node[pod.node].append(pod)
-    rows = [_read_node(node, on_node[node["metadata"]["name"]]) for node in nodes]
-    return NodesAndPods(rows, list(pods), has_all_pods)
+def _find_workload(owner: str, template_hash: str) -> str:
+    kind, _, name = owner.partition("/")
+    if kind == "ReplicaSet" and template_hash and name.endswith(f"-{template_hash}"):
+        return f"Deployment/{name.removesuffix(f'-{template_hash}')}"
+    return owner
 
 
-def _read_node(node: Json, pods: Sequence[PodRow]) -> NodeRow:
+def read_node(node: Json) -> NodeRow:
+    """Return the row of a node without requests."""
     labels = read_labels(node)
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     return NodeRow(
         name=node["metadata"]["name"],
         zone=read_zone(node),
         group=str(next((labels[name] for name in _GROUP_LABELS if labels.get(name)), "")),
-        cpu=Amount(sum(pod.cpu for pod in pods), int(read_quantity(allocatable.get("cpu", 0)) * 1000)),
-        memory=Amount(sum(pod.memory for pod in pods), int(read_quantity(allocatable.get("memory", 0)))),
-        pods=Amount(len(pods), int(read_quantity(allocatable.get("pods", 0)))),
+        cpu=Amount(0, int(read_quantity(allocatable.get("cpu", 0)) * 1000)),
+        memory=Amount(0, int(read_quantity(allocatable.get("memory", 0)))),
+        pods=Amount(0, int(read_quantity(allocatable.get("pods", 0)))),
         marks=tuple(_list_marks(node)),
+        labels={sys.intern(key): sys.intern(str(value)) for key, value in labels.items()},  # most nodes share them
     )
+
+
+def build_state(nodes: Iterable[NodeRow], pods: Sequence[PodRow], *, has_all_pods: bool) -> NodesAndPods:
+    """Return nodes, by name, with the requests of the pods on them."""
+    on_node: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for pod in pods:
+        if pod.node:
+            sums = on_node[pod.node]
+            sums[0] += pod.cpu
+            sums[1] += pod.memory
+            sums[2] += 1
+    rows = []
+    for row in nodes:
+        cpu, memory, count = on_node.get(row.name, (0, 0, 0))
+        rows.append(
+            row._replace(
+                cpu=Amount(cpu, row.cpu.allocatable),
+                memory=Amount(memory, row.memory.allocatable),
+                pods=Amount(count, row.pods.allocatable),
+            )
+        )
+    rows.sort(key=lambda row: natural_sort_key(row.name))
+    return NodesAndPods(rows, list(pods), has_all_pods)
 
 
 def _list_marks(node: Json) -> Iterable[str]:
@@ -134,32 +184,74 @@ def _list_marks(node: Json) -> Iterable[str]:
             yield describe_taint(taint)
 
 
-_SORT_KEYS: Mapping[str, Callable[[NodeRow], Any]] = {
-    "name": lambda row: natural_sort_key(row.name),
-    "cpu": lambda row: (-row.cpu.share, natural_sort_key(row.name)),
-    "memory": lambda row: (-row.memory.share, natural_sort_key(row.name)),
-    "pods": lambda row: (-row.pods.share, natural_sort_key(row.name)),
+_SORT_KEYS: Mapping[str, Callable[[NodeRow], float]] = {
+    "name": lambda _row: 0,
+    "cpu": lambda row: -row.cpu.share,
+    "memory": lambda row: -row.memory.share,
+    "pods": lambda row: -row.pods.share,
 }
 
 
-def arrange_nodes(nodes: Sequence[NodeRow], *, sort: str, grouping: str, search: str) -> list[NodeRow]:
-    """Return the nodes that contain the searched text, sorted, below a row with the sum of each zone or group."""
-    shown = [row for row in nodes if _contains(search, row.name, row.zone, row.group, *row.marks)]
-    shown.sort(key=_SORT_KEYS[sort])
+def arrange_nodes(
+    nodes: Sequence[NodeRow], *, sort: str, grouping: str, search: str, reverse: bool = False
+) -> list[NodeRow]:
+    """Return the nodes that contain the searched text, sorted, below a row with the sum of each group.
+
+    `nodes` are sorted by name. `grouping` is one of GROUPINGS or a label. Amounts are sorted from the largest;
+    `reverse` turns the order around. Nodes that a simulation changes come first, below their own sum.
+    """
+    shown = [row for row in nodes if _matches(search, row)]
+    if sort == "name":
+        shown = shown[::-1] if reverse else shown
+    else:
+        by = _SORT_KEYS[sort]
+        shown.sort(key=(lambda row: -by(row)) if reverse else by)
+    changed = [row for row in shown if row.is_changed]
+    if changed:
+        return [_add_up(CHANGED, changed), *changed, *(row for row in shown if not row.is_changed)]
     if grouping == "none":
         return shown
     members: dict[str, list[NodeRow]] = defaultdict(list)
     for row in shown:
-        members[row.zone if grouping == "zone" else row.group].append(row)
+        members[_read_group(row, grouping)].append(row)
     return [
         row for name in sorted(members, key=natural_sort_key) for row in (_add_up(name, members[name]), *members[name])
     ]
 
 
+def _read_group(row: NodeRow, grouping: str) -> str:
+    if grouping == "zone":
+        return row.zone
+    return row.group if grouping == "group" else row.labels.get(grouping, "")
+
+
+def _matches(search: str, row: NodeRow) -> bool:
+    """Return whether a node contains the searched text. One with `=` is also searched in its labels."""
+    if _contains(search, row.name, row.zone, row.group, *row.marks):
+        return True
+    return "=" in search and _contains(search, *(f"{key}={value}" for key, value in row.labels.items()))
+
+
+def list_groupings(nodes: Iterable[NodeRow]) -> list[str]:
+    """Return what nodes can be grouped by: GROUPINGS, then the labels that several nodes share."""
+    values: dict[str, set[str]] = defaultdict(set)
+    counts: Counter[str] = Counter()
+    for row in nodes:
+        counts.update(row.labels.keys())
+        for key, value in row.labels.items():
+            values[key].add(value)
+    most = {key: max(1.0, count * _MAX_LABEL_VALUES) for key, count in counts.items()}
+    return [*GROUPINGS, *sorted(key for key, distinct in values.items() if len(distinct) <= most[key])]
+
+
 def _add_up(name: str, rows: Sequence[NodeRow]) -> NodeRow:
     def add(amounts: Iterable[Amount]) -> Amount:
         listed = list(amounts)
-        return Amount(sum(a.requested for a in listed), sum(a.allocatable for a in listed))
+        before = [a.requested if a.before is None else a.before for a in listed]
+        changed = any(a.before is not None for a in listed)
+        return Amount(
+            sum(a.requested for a in listed), sum(a.allocatable for a in listed), sum(before) if changed else None
+        )
 
     cordoned = sum("cordoned" in row.marks for row in rows)
     return NodeRow(

@@ -15,7 +15,7 @@ from typing import Any
 
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.errors import CliError, from_service_error
-from herodotus_cli.top.cluster import NodesAndPods, PodRow, build_state, read_pod
+from herodotus_cli.top.cluster import NodeRow, NodesAndPods, PodRow, build_state, read_node, read_pod
 from herodotus_cli.transport.kubectl import KubectlTransport
 from herodotus_cli.transport.kubectl_proxy import KubectlProxy
 from herodotus_client.responses import read_status
@@ -45,11 +45,13 @@ class NodeReader:
         them if it is the `namespace`. Raises CliError if the API server did not answer.
         """
         try:
-            nodes: list[Json] = []
+            nodes: list[NodeRow] = []
+            shown = 0
             for page in self._pages("/api/v1/nodes?"):
-                nodes += page
-                if show is not None:
+                nodes += map(read_node, page)
+                if show is not None and len(nodes) >= 2 * shown:  # the first page, then twice as many
                     show(build_state(nodes, (), has_all_pods=False))
+                    shown = len(nodes)
             try:
                 return build_state(nodes, self._read_pods("/api/v1/pods"), has_all_pods=True)
             except _ForbiddenError:

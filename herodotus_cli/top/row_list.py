@@ -1,6 +1,8 @@
 """Widgets of `top` that draw only the rows on the screen, however many there are.
 
 Owns: the cursor, scrolling, drawing of rows and of the text of answers. Does not own: the content of rows (`rows`).
+
+Invariant: a change of rows or of the cursor sends only those lines to the terminal that differ, for slow connections.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from textual.strip import Strip
 
 from herodotus_cli.top.rows import Part
 
-_CURSOR = Style(reverse=True)
+_CURSOR, _REST = Style(reverse=True), Style(bold=True)  # of the row of the cursor with the focus, and without
+Line = tuple[tuple[Part, ...], Style | None]  # the parts of a row, and the style of the cursor if it is on the row
 _KEYS: list[BindingType] = [
     Binding("up,k", "move(-1)", show=False),
     Binding("down,j", "move(1)", show=False),
@@ -55,6 +58,7 @@ class RowList(ScrollView, can_focus=True):
         self._key = key
         self._rows: Sequence[Any] = ()
         self._write: Callable[[Any], list[Part]] = lambda _row: []
+        self._drawn: dict[int, Line] = {}  # by line of the widget
         self.cursor = 0
 
     @property
@@ -78,17 +82,31 @@ class RowList(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(rows))
         if self.cursor:
             self._show_cursor()
-        self.refresh()
+        self._refresh_changed_lines()
         if (None if self.row is None else self._key(self.row)) != (None if present is None else self._key(present)):
             self.post_message(self.Moved(self))
 
     def render_line(self, y: int) -> Strip:
-        width, index = self.scrollable_content_region.width, self.scroll_offset.y + y
-        if index >= len(self._rows):
+        width = self.scrollable_content_region.width
+        line = self._drawn[y] = self._build_line(y)
+        parts, cursor = line
+        if not parts:
             return Strip.blank(width)
-        segments = [Segment(text, Style.parse(style)) for text, style in self._write(self._rows[index])]
-        strip = Strip(segments).adjust_cell_length(width)
-        return strip.apply_style(_CURSOR) if index == self.cursor and self.has_focus else strip
+        strip = Strip([Segment(text, Style.parse(style)) for text, style in parts]).adjust_cell_length(width)
+        return strip.apply_style(cursor) if cursor else strip
+
+    def _build_line(self, y: int) -> Line:
+        """Return the parts of the row on a line of the widget, and the style of the cursor if it is on it."""
+        index = self.scroll_offset.y + y
+        if index >= len(self._rows):
+            return (), None
+        style = _CURSOR if self.has_focus else _REST
+        return tuple(self._write(self._rows[index])), style if index == self.cursor else None
+
+    def _refresh_changed_lines(self) -> None:
+        for y in range(self.size.height):
+            if self._drawn.get(y) != self._build_line(y):
+                self.refresh(Region(0, y, self.size.width, 1))
 
     def action_move(self, rows: int) -> None:
         """Move the cursor by a number of rows."""
@@ -112,7 +130,7 @@ class RowList(ScrollView, can_focus=True):
         if index != self.cursor:
             self.cursor = index
             self._show_cursor()
-            self.refresh()
+            self._refresh_changed_lines()
             self.post_message(self.Moved(self))
 
     def _show_cursor(self) -> None:

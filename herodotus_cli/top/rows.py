@@ -7,13 +7,14 @@ Invariant: a row is never wider than the width that it is made for, and colour o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from herodotus_cli.render.formatting import format_age
 from herodotus_cli.render.screen_elements import display_width
 from herodotus_cli.top.cluster import Amount, NodeRow, PodRow
+from herodotus_cli.top.simulation import Move
 from herodotus_record.escaping import escape
 from herodotus_record.units import format_quantity
 
@@ -23,6 +24,7 @@ _UNKNOWN = "?"
 _NEARLY_FULL, _FULL = 0.8, 0.95
 _WIDE, _WIDEST = 115, 150  # columns from which there are amounts and zones, and node groups
 _PERCENT = 5  # columns, with the space before it
+_MORE, _LESS = "+", "-"  # the part of a bar that a simulation adds or takes away
 
 
 class RowWriter:
@@ -56,6 +58,8 @@ class RowWriter:
             *self._bar(row.memory, "memory", bar, amounts),
             (f"{row.pods.requested if self._knows_requests else _UNKNOWN}/{row.pods.allocatable}".ljust(8), ""),
         ]
+        if row.is_changed:
+            parts.append((_describe_change(row), "bold"))
         place = [row.zone if self._width >= _WIDE else "", row.group if self._width >= _WIDEST else ""]
         marks = ", ".join(row.marks)
         left = self._width - sum(display_width(text) for text, _ in parts)
@@ -66,9 +70,14 @@ class RowWriter:
             allocatable = format_quantity(resource, amount.allocatable)
             return [(_fit(f"{_UNKNOWN} of {allocatable}", width + _PERCENT + amounts) + " ", "")]
         share = amount.share
-        full = min(width, round(share * width)) or int(share > 0)
+        full, before = _count_cells(share, width), _count_cells(amount.share_before, width)
         colour = "red" if share >= _FULL else "yellow" if share >= _NEARLY_FULL else "green"
-        texts = [(self._full * full + self._empty * (width - full), colour), (f"{share:>{_PERCENT}.0%}", "")]
+        texts = [
+            (self._full * min(full, before), colour),
+            (_MORE * (full - before) + _LESS * (before - full), "bold"),
+            (self._empty * (width - max(full, before)), colour),
+            (f"{share:>{_PERCENT}.0%}", "bold" if amount.before not in (None, amount.requested) else ""),
+        ]
         if amounts:
             of = f"{format_quantity(resource, amount.requested)}/{format_quantity(resource, amount.allocatable)}"
             texts.append((_fit(f" {of}", amounts), "dim"))
@@ -98,6 +107,21 @@ class RowWriter:
         text = f"{_fit(f'{pod.namespace}/{pod.name}', name)} {age:<7} {_fit(pod.node, self._width - name - 9)}"
         return [(text, "")]
 
+    def move_header(self) -> str:
+        """Return the titles above the pods that a simulation moves."""
+        return f"{'MOVED POD':<{self._name_width()}} FROM → TO"
+
+    def move(self, move: Move) -> list[Part]:
+        """Return the parts of the row of a pod that a simulation moves."""
+        name = self._name_width()
+        to = move.node or (f"deleted ({move.cause})" if move.is_deleted else "no node")
+        why = f"  {move.decided_by}" if move.node and self._width >= _WIDE else ""
+        way = f"{move.from_node or ('waiting' if move.cause == 'Pending' else 'new')} → {to}{why}"
+        return [
+            (_fit(f"{move.namespace}/{move.name}", name) + " ", ""),
+            (_fit(way, self._width - name - 1), "" if move.node else "yellow"),
+        ]
+
     def pod_header(self) -> str:
         """Return the titles above the pods of a node."""
         return f"{'POD':<{self._name_width()}} {'CPU':>8} {'MEMORY':>9} {'AGE':<7} OWNER"
@@ -114,13 +138,14 @@ class RowWriter:
         return min(60, max(30, self._width * 2 // 5))
 
 
-def clip(parts: Sequence[Part], width: int) -> list[Part]:
-    """Return the parts of a row that fit into a width, the last one cut."""
-    clipped, left = [], width
-    for text, style in parts:
-        clipped.append((_fit(text, min(left, display_width(text))), style))
-        left -= display_width(clipped[-1][0])
-    return clipped
+def _count_cells(share: float, width: int) -> int:
+    return min(width, round(share * width)) or int(share > 0)
+
+
+def _describe_change(row: NodeRow) -> str:
+    """Return how many pods a simulation adds to a node, with a space after it: `+2 pods `."""
+    more = row.pods.requested - (row.pods.before or 0)
+    return f"{more:+} pod{'s' if abs(more) != 1 else ''} " if more else ""
 
 
 def _fit(text: str, width: int) -> str:

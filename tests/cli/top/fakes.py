@@ -15,7 +15,7 @@ from typing import Any, cast
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError
 from herodotus_cli.top.app import TopApp
-from herodotus_cli.top.cluster import NodesAndPods, build_state, read_pod
+from herodotus_cli.top.cluster import NodesAndPods, build_state, read_node, read_pod
 from herodotus_cli.top.command_runner import CommandResult, CommandRunner
 from herodotus_cli.top.reader import NodeReader
 
@@ -79,7 +79,9 @@ class FakeReader:
     def read(self, _namespace: str, _show: Callable[[NodesAndPods], None] | None = None) -> NodesAndPods:
         if self._error:
             raise self._error
-        return build_state(self._nodes, [row for row in map(read_pod, self._pods) if row], has_all_pods=True)
+        return build_state(
+            map(read_node, self._nodes), [row for row in map(read_pod, self._pods) if row], has_all_pods=True
+        )
 
 
 class FakeRunner:

@@ -7,12 +7,20 @@ from datetime import timedelta
 import pytest
 
 from herodotus_cli.render.screen_elements import display_width
-from herodotus_cli.top.cluster import Amount, arrange_nodes, build_state, list_placements, read_pod, select_pods
+from herodotus_cli.top.cluster import (
+    Amount,
+    arrange_nodes,
+    build_state,
+    list_placements,
+    read_node,
+    read_pod,
+    select_pods,
+)
 from herodotus_cli.top.rows import RowWriter
 from tests.cli.top.fakes import NODES, NOW, PODS, node, pod
 
 ROWS = [row for row in map(read_pod, PODS) if row]
-STATE = build_state(NODES, ROWS, has_all_pods=True)
+STATE = build_state(map(read_node, NODES), ROWS, has_all_pods=True)
 GIB = 1 << 30
 
 
@@ -62,7 +70,7 @@ def test_placements_are_the_newest_first() -> None:
 @pytest.mark.parametrize("width", [79, 114, 115, 150, 199])
 def test_no_row_is_wider_than_the_terminal(width: int) -> None:
     writer = RowWriter(width, NOW + timedelta(days=400), blocks=True)
-    long = build_state([node("名" * 60, "z" * 80, unschedulable=True)], ROWS, has_all_pods=True).nodes[0]
+    long = build_state([read_node(node("名" * 60, "z" * 80, unschedulable=True))], ROWS, has_all_pods=True).nodes[0]
     rows = [*map(writer.node, [*STATE.nodes, long]), *map(writer.pod, ROWS), *map(writer.placement, ROWS)]
     assert {sum(display_width(text) for text, _ in row) for row in rows} <= {width}
 

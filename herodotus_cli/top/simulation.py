@@ -1,0 +1,160 @@
+"""The cluster as a simulation would leave it: the rows of `top` with the pods that a cluster review moves.
+
+Owns: reading the answer, moving requests between rows. Does not own: the answer, which `whatif` gives; drawing
+(`rows`). Pure.
+
+Invariant: when every move is shown, the amounts of a node differ from those that were read by what the answer says.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from herodotus_cli.top.cluster import Amount, NodeRow, NodesAndPods, PodRow
+
+Json = dict[str, Any]
+Amounts = tuple[int, int, int]  # CPU in millicores, memory in bytes, pods
+
+_SCALABLE = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job")
+
+
+class Move(NamedTuple):
+    """A pod that leaves a node or gets one. A node is "" for a pod that is new, that is deleted, or that waits."""
+
+    namespace: str
+    name: str
+    owner: str
+    from_node: str
+    node: str
+    cause: str  # why it moves, such as Drained, and for a deleted pod why it ends
+    decided_by: str
+    reason: str  # why it finds no node
+    is_deleted: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether the pod finds no node."""
+        return not self.node and not self.is_deleted
+
+
+class Simulation(NamedTuple):
+    """The answer to some actions, one after the other, each with its words, such as ("drain", "worker-1")."""
+
+    actions: tuple[tuple[str, ...], ...]
+    headline: str
+    moves: tuple[Move, ...]
+    differences: Mapping[str, Amounts]  # of each node that changes
+    schedulable: Mapping[str, bool]  # of the same nodes
+
+    @property
+    def title(self) -> str:
+        """The actions in a line."""
+        return ", then ".join(" ".join(words) for words in self.actions)
+
+
+def build_words(actions: Sequence[Sequence[str]]) -> list[str]:
+    """Return the arguments of the plugin that simulate some actions, one after the other."""
+    first, *others = actions
+    return ["whatif", *first, *(word for action in others for word in ("--then", shlex.join(action)))]
+
+
+def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> Simulation:
+    """Return the simulation in a ClusterReview document. Raises KeyError if it is none."""
+    status = answer["status"]
+    moves = [
+        Move(
+            namespace=each["namespace"],
+            name=each["name"],
+            owner=each["owner"],
+            from_node=each["fromNode"],
+            node=each["node"],
+            cause=each["cause"],
+            decided_by=each["plugin"],
+            reason=each["reason"],
+        )
+        for each in (*status["placements"], *status["pending"])
+    ]
+    moves += [
+        Move(each["namespace"], each["name"], each["owner"], each["node"], "", each["cause"], "", "", is_deleted=True)
+        for each in status["deleted"]
+    ]
+    return Simulation(
+        tuple(actions),
+        str(status["headline"]),
+        tuple(moves),
+        {each["name"]: _subtract(each["after"], each["before"]) for each in status["nodes"]},
+        {each["name"]: bool(each["schedulable"]) for each in status["nodes"]},
+    )
+
+
+def _subtract(after: Json | None, before: Json | None) -> Amounts:
+    cpu, memory, pods = ((after or {}).get(key, 0) - (before or {}).get(key, 0) for key in ("cpu", "memory", "pods"))
+    return cpu, memory, pods
+
+
+def simulate(state: NodesAndPods, simulation: Simulation, shown: int) -> NodesAndPods:
+    """Return the state after the first moves of a simulation, `shown` of them.
+
+    Nodes that the simulation changes have their present requests as `before`, from the first move on.
+    """
+    pods = {(pod.namespace, pod.name): pod for pod in state.pods}
+    templates = {(pod.namespace, pod.workload): pod for pod in state.pods if pod.workload}
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for move in simulation.moves[:shown]:
+        key = (move.namespace, move.name)
+        present = pods.get(key)
+        pod = present or _create_pod(move, templates.get((move.namespace, move.owner)))
+        for node, sign in ((move.from_node, -1), (move.node, 1)):
+            for i, amount in enumerate((pod.cpu, pod.memory, 1)):
+                sums[node][i] += sign * amount
+        if move.is_deleted:
+            pods.pop(key, None)
+        else:
+            pods[key] = pod._replace(node=move.node)
+    changes = simulation.differences if shown >= len(simulation.moves) else sums
+    rows = [_change_row(row, simulation, changes) for row in state.nodes]
+    return NodesAndPods(rows, list(pods.values()), state.has_all_pods)
+
+
+def _create_pod(move: Move, template: PodRow | None) -> PodRow:
+    cpu, memory = (template.cpu, template.memory) if template else (0, 0)
+    owner = template.owner if template else move.owner
+    return PodRow(move.namespace, move.name, move.node, owner, move.owner, cpu, memory, created_at="", placed_at="")
+
+
+def _change_row(row: NodeRow, simulation: Simulation, changes: Mapping[str, Sequence[int]]) -> NodeRow:
+    if row.name not in simulation.differences:
+        return row
+    cpu, memory, pods = changes.get(row.name, (0, 0, 0))
+    marks = tuple(mark for mark in row.marks if mark != "cordoned")
+    if not simulation.schedulable[row.name]:
+        marks = ("cordoned", *marks)
+    return row._replace(cpu=_add(row.cpu, cpu), memory=_add(row.memory, memory), pods=_add(row.pods, pods), marks=marks)
+
+
+def _add(amount: Amount, difference: int) -> Amount:
+    return Amount(max(0, amount.requested + difference), amount.allocatable, before=amount.requested)
+
+
+def select_still_waiting(waiting: Iterable[Mapping[str, Any]], simulation: Simulation) -> list[Mapping[str, Any]]:
+    """Return the pods that wait after a simulation: those without a node first, then the present ones that get none."""
+    placed = {(move.namespace, move.name) for move in simulation.moves if move.node or move.is_deleted}
+    new = [
+        {"namespace": m.namespace, "pod": m.name, "reason": m.reason, "overdue": False, "createdAt": ""}
+        for m in simulation.moves
+        if m.waits
+    ]
+    names = {(pod["namespace"], pod["pod"]) for pod in new}
+    return [*new, *(pod for pod in waiting if (pod["namespace"], pod["pod"]) not in placed | names)]
+
+
+def build_replica_action(pod: PodRow, pods: Iterable[PodRow]) -> tuple[str, ...] | None:
+    """Return the action that adds one pod to the workload of a pod, or None if nothing scales it."""
+    kind, _, name = pod.workload.partition("/")
+    if kind not in _SCALABLE:
+        return None
+    count = sum((other.namespace, other.workload) == (pod.namespace, pod.workload) for other in pods)
+    return ("scale", f"{kind.lower()}/{name}={count + 1}", f"--namespace={pod.namespace}")
