@@ -11,7 +11,8 @@ usage() {
 Usage: install.sh [--local] [--with EXTRA] [--prefix DIR] [--bin DIR]
                   [--wheels DIR] [--allow-writable]
                                install or upgrade the plugin kubectl-herodotus
-       install.sh --demo       install, then show it on a simulated cluster
+       install.sh --demo       install with top, then show it on a simulated
+                               cluster
        install.sh --demo-stop  end the demo's processes
        install.sh --demo-kill NAME
                                crash the demo's endpoint or scheduler (SIGKILL)
@@ -577,6 +578,7 @@ main() {
         install) install_plugin ;;
         demo)
             SERVERS=yes
+            add_extra top # its hints begin with it
             install_plugin
             say ""
             demo start

@@ -1,13 +1,15 @@
 """The demo: schedules pods of a simulated cluster on this machine and explains the decisions.
 
-    start            a dozen nodes, the scheduler, the decisions service on SQLite, some seventy pods; shows both views
+    start            a dozen nodes, the scheduler, the decisions service on SQLite, some seventy pods, and a second
+                     scheduler with an observer; shows both views
     stop             stop everything that `start` left running
     kill NAME        SIGKILL the endpoint or the scheduler
     restart NAME     stop it if it is running, and start it again
     status           which processes are running
 
 `install.sh --demo` runs it. Owns: the order of the steps and their output. Does not own: processes (`processes`),
-requests (`cluster`), the cluster itself (cluster.yaml, pods.yaml, urgent.yaml, scheduler.yaml).
+requests (`cluster`), the cluster itself (cluster.yaml, pods.yaml, urgent.yaml, packed.yaml), the schedulers'
+configurations (scheduler.yaml, packing-scheduler.yaml).
 
 Everything listens on loopback, on ports that the system chooses, and writes only to the demo's directory.
 """
@@ -31,18 +33,16 @@ from processes import DemoError, Process
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent.parent
-NAMES: Final = (
-    "scheduler",
-    "endpoint",
-    "cluster",
-)  # in the order of stopping, so that the scheduler delivers its last records
+# in the order of stopping, so that scheduler and observer deliver their last records
+NAMES: Final = ("scheduler", "observer", "packing-scheduler", "endpoint", "cluster")
 TIMEOUT_S: Final = 90.0  # ample: each decision takes a few milliseconds
 PLUGIN: Final = (
     "kubectl-herodotus",
     "kubectl_complete-herodotus",
 )  # The second program completes the arguments of the first.
 SCHEDULER_NAME: Final = "herodotus-scheduler"
-_POLL_S: Final = 0.2
+_LISTENING: Final = r"listening on (http://\S+)"
+_POLL_S: Final = 0.1
 
 
 class Demo:
@@ -52,16 +52,20 @@ class Demo:
         """Create the demo; `install` is the command for install.sh in the printed hints."""
         self.state = state
         self._install = install
-        self.scheduler, self.endpoint, self.cluster = (Process(state, name) for name in NAMES)
+        self.scheduler, self.observer, self.packing, self.endpoint, self.cluster = (Process(state, n) for n in NAMES)
 
     def start(self, timeout_s: float) -> None:
         """Stop and delete an earlier demo, start all processes, create the pods and show both views."""
         self.stop()
         self._clear()
         try:
-            api = self._start_cluster()
-            self._start_endpoint(api)
-            self._start_scheduler()
+            self._launch_cluster()
+            self._launch_endpoint("0")
+            api = self._wait_for_cluster()
+            self._wait_for_endpoint(api)
+            self._launch_scheduler()
+            self._launch_second_scheduler()
+            self._wait_for_scheduler()
             pods = create_all(api, HERE / "pods.yaml")
             print_lines(f"{len(pods)} pods are created; each has to be decided, and its decision stored")
             self._wait(api, pods, timeout_s)
@@ -70,6 +74,10 @@ class Demo:
             self._wait(api, urgent, timeout_s, states=("Bound",))
             # with the pod that replaces the evicted one
             decisions = self._wait(api, api.list_objects("Pod"), timeout_s)
+            self._wait_for_second_scheduler()
+            packed = create_all(api, HERE / "packed.yaml")
+            print_lines(f"{len(packed)} pods are for a second scheduler; an observer reconstructs its decisions")
+            self._wait(api, packed, timeout_s)
         except BaseException:
             self.stop()
             raise
@@ -101,10 +109,12 @@ class Demo:
         process = self._process_by_name(name)
         process.stop()
         if process is self.endpoint:
-            self._run_endpoint(self._port_file.read_text().strip())
+            self._launch_endpoint(self._port_file.read_text().strip())
+            self.endpoint.wait_until_ready(_LISTENING)
             print_lines("The decisions service runs again")
         else:
-            self._start_scheduler()
+            self._launch_scheduler()
+            self._wait_for_scheduler()
         if all(p.pid for p in self._processes()):
             api = DemoCluster(yaml.safe_load(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
             pods = [p for p in api.list_objects("Pod") if p["spec"]["schedulerName"] == SCHEDULER_NAME]
@@ -114,44 +124,66 @@ class Demo:
     def status(self) -> bool:
         """Print which processes are running; return whether all are."""
         for process in self._processes():
-            print_lines(f"{process.name:10} {f'runs, process {process.pid}' if process.pid else 'does not run'}")
+            print_lines(f"{process.name:17} {f'runs, process {process.pid}' if process.pid else 'does not run'}")
         return all(p.pid for p in self._processes())
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
-    def _start_cluster(self) -> DemoCluster:
+    def _launch_cluster(self) -> None:
         command = [
             *(sys.executable, "-m", "herodotus_sim", "--run-pods", "--run-controllers"),
             *("--write-kubeconfig", str(self._kubeconfig), str(HERE / "cluster.yaml")),
         ]
-        url = self.cluster.start(command, r"listens on (http://\S+)")
-        nodes = sum(o["kind"] == "Node" for o in yaml.safe_load_all((HERE / "cluster.yaml").read_text("utf-8")))
+        self.cluster.launch(command)
+
+    def _wait_for_cluster(self) -> DemoCluster:
+        url = self.cluster.wait_until_ready(r"listens on (http://\S+)")
+        nodes = sum(line == "kind: Node" for line in (HERE / "cluster.yaml").read_text("utf-8").splitlines())
         print_lines(f"A simulated cluster of {nodes} nodes runs: {url}")
         return DemoCluster(url)
 
-    def _start_endpoint(self, api: DemoCluster) -> None:
-        url = self._run_endpoint("0")
-        port = url.rpartition(":")[2]
+    def _launch_endpoint(self, port: str) -> None:
+        arguments = ["--bind", f"127.0.0.1:{port}", "--data", str(self._data)]
+        self.endpoint.launch([sys.executable, "-m", "herodotus_endpoint", *arguments])
+
+    def _wait_for_endpoint(self, api: DemoCluster) -> None:
+        port = self.endpoint.wait_until_ready(_LISTENING).rpartition(":")[2]
         self._port_file.write_text(f"{port}\n")
         api.publish(int(port))
         print_lines(f"The decisions service runs, on SQLite: {self._data}")
 
-    def _run_endpoint(self, port: str) -> str:
-        arguments = ["--bind", f"127.0.0.1:{port}", "--data", str(self._data)]
-        command = [sys.executable, "-m", "herodotus_endpoint", *arguments]
-        return self.endpoint.start(command, r"listening on (http://\S+)")
-
-    def _start_scheduler(self) -> None:
+    def _launch_scheduler(self) -> None:
         command = [
-            *(sys.executable, "-m", "scheduler", "run", "--config", str(HERE / "scheduler.yaml"), "--v", "2"),
-            *("--kubeconfig", str(self._kubeconfig), "--spool", str(self.state / "spool")),
-            *("--endpoint", f"http://127.0.0.1:{self._port_file.read_text().strip()}"),
+            *self._build_command("run", "spool", delivers=True),
+            *("--config", str(HERE / "scheduler.yaml")),
             *("--feature-gates", "GenericWorkload=true,GangScheduling=true"),  # for its PodGroup
             "--replace-default-scheduler",  # The demo has no kube-scheduler.
+        ]
+        self.scheduler.launch(command)
+
+    def _wait_for_scheduler(self) -> None:
+        self.scheduler.wait_until_ready(r'"(Scheduling)"')
+        print_lines("The scheduler runs")
+
+    def _launch_second_scheduler(self) -> None:
+        """Start a scheduler whose records go nowhere, and an observer of it that knows only the default profile."""
+        config = ("--config", str(HERE / "packing-scheduler.yaml"))
+        self.packing.launch([*self._build_command("run", "packing-spool", delivers=False), *config])
+        names = ("--schedulers", "packing-scheduler")
+        self.observer.launch([*self._build_command("observe", "observer-spool", delivers=True), *names])
+
+    def _wait_for_second_scheduler(self) -> None:
+        self.packing.wait_until_ready(r'"(Scheduling)"')
+        self.observer.wait_until_ready(r'"(Observing)"')
+
+    def _build_command(self, command: str, spool: str, *, delivers: bool) -> list[str]:
+        endpoint = f"http://127.0.0.1:{self._port_file.read_text().strip()}"
+        return [
+            *(sys.executable, "-m", "scheduler", command, "--v", "2", "--kubeconfig", str(self._kubeconfig)),
+            *("--spool", str(self.state / spool)),
+            *(("--endpoint", endpoint) if delivers else ()),
             *("--secure-port", "0"),  # The demo does not use it, and a real scheduler may use 10259.
         ]
-        self.scheduler.start(command, r'"(Scheduling)"')
-        print_lines("The scheduler runs")
 
     def _wait(
         self, api: DemoCluster, pods: Sequence[Json], timeout_s: float, states: Sequence[str] | None = FINAL
@@ -222,18 +254,16 @@ class Demo:
         )
         tests, demo = (shlex.quote(os.path.relpath(ROOT / "deploy" / folder)) for folder in ("test", "demo"))
         print_lines(
-            "The demo goes on in the background. To look around:",
+            "The demo goes on in the background. Everything that there is to see, after the first line below:",
             "",
-            f"  . {shlex.quote(str(env))}",
-            "  kubectl get pods -A -o wide",
             "  kubectl herodotus pod test-pod-1 -n team-a       # why it is where it is",
             "  kubectl herodotus pod notebook -n ml             # why it is nowhere, and what helps",
             "  kubectl herodotus workload frontend -n team-b    # a quota refuses a pod",
-            "  kubectl herodotus workload log-agent -n monitoring",
+            "  kubectl herodotus workload log-agent -n monitoring   # a DaemonSet",
             "  kubectl herodotus podgroup simulation -n ml      # placed together or not at all",
             "  kubectl herodotus preemptions -n ml              # who evicted whom",
             "  kubectl herodotus nodegroups                     # two node pools",
-            "  kubectl herodotus node worker-11",
+            "  kubectl herodotus disagreements -A               # another scheduler, as an observer sees it",
             f"  kubectl apply -f {tests}/main-label-pod.yml",
             "  kubectl herodotus pod test-pod-main",
             "",
@@ -242,7 +272,7 @@ class Demo:
             f"  kubectl herodotus whatif -f {demo}/report.yaml",
             "  kubectl herodotus whatif drain worker-1          # a budget allows one web pod at a time",
             "",
-            "Deployments, StatefulSets and Jobs get their pods; no program runs in them:",
+            "Deployments, StatefulSets, DaemonSets and Jobs get their pods; no program runs in them:",
             "",
             f"  kubectl apply -f {tests}/deploy-big-deployment.yml",
             "  kubectl scale deployment large-deploy --replicas 10",
@@ -256,6 +286,13 @@ class Demo:
             "  kubectl herodotus pod test-pod-micro",
             "",
             f"To end it: {self._install} --demo-stop",
+            "",
+            "Start here:",
+            "",
+            f"  . {shlex.quote(str(env))}",
+            "  kubectl herodotus pending -A                     # which pods wait, why, and what helps",
+            "  kubectl herodotus top                            # the whole cluster on a screen; d simulates a drain, q ends",
+            "  kubectl herodotus ui                             # the same as web pages, until Ctrl-C",
         )
 
     # --- files and processes ----------------------------------------------------------------------------------------
@@ -273,14 +310,14 @@ class Demo:
         return self.state / "run" / "endpoint.port"
 
     def _processes(self) -> tuple[Process, ...]:
-        return self.scheduler, self.endpoint, self.cluster
+        return self.scheduler, self.observer, self.packing, self.endpoint, self.cluster
 
     def _process_by_name(self, name: str) -> Process:
         return {"scheduler": self.scheduler, "endpoint": self.endpoint}[name]
 
     def _clear(self) -> None:
         """Remove the files of an earlier demo and nothing else."""
-        for name in ("data", "spool", "log", "run", "bin"):
+        for name in ("data", "spool", "packing-spool", "observer-spool", "log", "run", "bin"):
             shutil.rmtree(self.state / name, ignore_errors=True)
         for name in ("kubeconfig", "env"):
             (self.state / name).unlink(missing_ok=True)

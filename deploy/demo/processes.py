@@ -35,6 +35,8 @@ class Process:
         self.name = name
         self.log = state / "log" / f"{name}.log"
         self._state = state
+        self._offset = 0  # of the log, where the running process began to write
+        self._child: subprocess.Popen[bytes] | None = None
         self._pid_file = state / "run" / f"{name}.pid"
 
     @property
@@ -46,16 +48,13 @@ class Process:
             return None
         return pid if str(self._state) in _command_line(pid) else None
 
-    def start(self, command: Sequence[str], ready: str) -> str:
-        """Start the process, wait for a log line that `ready` matches, and return its first group.
-
-        Raises DemoError if the process exits or is not ready in time.
-        """
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the process without waiting for it."""
         for directory in (self.log.parent, self._pid_file.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        offset = self.log.stat().st_size if self.log.exists() else 0
+        self._offset = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
-            process = subprocess.Popen(
+            self._child = subprocess.Popen(
                 command,
                 cwd=self._state,
                 env=_environment(),
@@ -64,14 +63,21 @@ class Process:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C in the terminal must not stop it.
             )
-        self._pid_file.write_text(f"{process.pid}\n")
+        self._pid_file.write_text(f"{self._child.pid}\n")
+
+    def wait_until_ready(self, ready: str) -> str:
+        """Wait for a log line that `ready` matches, and return its first group.
+
+        Raises DemoError if the process exits or is not ready in time.
+        """
+        assert self._child is not None
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
-            match = re.search(ready, self._read_log(offset))
+            match = re.search(ready, self._read_log(self._offset))
             if match:
                 return match[1]
-            if process.poll() is not None:
-                raise DemoError(f"the {self.name} ended with exit code {process.returncode}\n{self.tail()}")
+            if self._child.poll() is not None:
+                raise DemoError(f"the {self.name} ended with exit code {self._child.returncode}\n{self.tail()}")
             time.sleep(_POLL_S)
         raise DemoError(f"the {self.name} was not ready within {READY_S:g} s\n{self.tail()}")
 

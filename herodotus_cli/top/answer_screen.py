@@ -32,7 +32,7 @@ KEYS
   Tab, shift-Tab    next list: nodes, waiting pods, placements
   Enter             node: its pods; pod: its decision on every node
   Esc               back; on the first screen: clear the search
-  Tab in a question take the first of the words above the input
+  Tab in a question take the next of the words above the input
   /                 search in names, zones, groups, taints, owners and reasons
   n                 only one namespace; empty: all
   s, S              sort nodes by name, cpu, memory, pods; turn the order around
@@ -184,6 +184,8 @@ class QuestionScreen(ModalScreen[str | None]):
         """`words` are completed with Tab or the right arrow."""
         super().__init__()
         self._label, self._value, self._words = label, value, words
+        self._typed, self._completed = "", ""
+        self._fitting: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield Static(f" {self._label}", id="question", classes="title", markup=False)
@@ -192,22 +194,25 @@ class QuestionScreen(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
-        self._list_completions(self._value)
+        self._list_completions()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._list_completions(event.value)
+        if event.value not in (self._value, self._completed):
+            self._typed = event.value
+            self._list_completions()
 
-    def _list_completions(self, text: str) -> None:
-        words = find_completions(text, self._words)
-        listed = "  ".join(words[:_MAX_COMPLETIONS])
+    def _list_completions(self) -> None:
+        self._fitting = find_completions(self._typed, self._words)
+        listed = "  ".join(self._fitting[:_MAX_COMPLETIONS])
         self.query_one("#completions", Static).update(escape(f" {listed}")[: max(0, self.size.width - 1)])
 
     def action_complete(self) -> None:
-        """Take the first of the words that fit."""
-        field = self.query_one(Input)
-        words = find_completions(field.value, self._words)
-        if words:
-            field.value = words[0]
+        """Take the first of the words that fit what was typed, or the next one."""
+        if self._fitting:
+            following = self._fitting.index(self._completed) + 1 if self._completed in self._fitting else 0
+            self._completed = self._fitting[following % len(self._fitting)]
+            field = self.query_one(Input)
+            field.value = self._completed
             field.cursor_position = len(field.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -412,7 +412,7 @@ class TopApp(App[None]):
 
     def show_pod(self, pod: PodName) -> None:
         """Show a pod's decision, with every node."""
-        self.push_screen(AnswerScreen(["pod", pod.name, f"--namespace={pod.namespace}", "--all"], pod))
+        self.push_screen(AnswerScreen(["pod", pod.name, "-n", pod.namespace, "--all"], pod))
 
     def action_help(self) -> None:
         """Show the keys."""
@@ -578,7 +578,7 @@ class TopApp(App[None]):
         self._ask(f"why is {pod.namespace}/{pod.name} on this node, or not:", proposed, names, show)
 
     def _show_why_not(self, pod: PodName, node: str) -> None:
-        self.push_screen(AnswerScreen(["pod", pod.name, f"--namespace={pod.namespace}", f"--node={node}"], pod))
+        self.push_screen(AnswerScreen(["pod", pod.name, "-n", pod.namespace, "--node", node], pod))
 
     def _ask(self, label: str, value: str, words: Sequence[str], then: Callable[[str], None]) -> None:
         def end(text: str | None) -> None:
@@ -597,4 +597,4 @@ class TopApp(App[None]):
 
 
 def _brief(pod: PodName) -> list[str]:
-    return ["pod", pod.name, f"--namespace={pod.namespace}", "-o", "brief"]
+    return ["pod", pod.name, "-n", pod.namespace, "-o", "brief"]

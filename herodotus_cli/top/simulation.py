@@ -157,4 +157,4 @@ def build_replica_action(pod: PodRow, pods: Iterable[PodRow]) -> tuple[str, ...]
     if kind not in _SCALABLE:
         return None
     count = sum((other.namespace, other.workload) == (pod.namespace, pod.workload) for other in pods)
-    return ("scale", f"{kind.lower()}/{name}={count + 1}", f"--namespace={pod.namespace}")
+    return ("scale", f"{kind.lower()}/{name}={count + 1}", "-n", pod.namespace)

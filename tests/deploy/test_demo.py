@@ -1,5 +1,6 @@
 """The demo as `install.sh --demo` runs it, in this environment: all pods are decided, and no crash loses a decision."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -78,7 +79,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Demo, st
         yield demo, demo.run("start")
     finally:
         demo.run("stop")
-        assert demo.run("status", code=1).count("does not run") == 3
+        assert demo.run("status", code=1).count("does not run") == 5
 
 
 @pytest.fixture
@@ -103,7 +104,8 @@ def each_bound_pod_is_stored_once(demo: Demo) -> None:
 def test_every_pod_is_decided_and_both_screens_show_records(started: tuple[Demo, str]) -> None:
     demo, said = started
     pods, decisions = demo.pods(), demo.decisions()
-    assert len(pods) > 65
+    assert len(pods) > 70
+    assert "\nStart here:\n" in said.partition("To end it: ")[2]
     (evicted,) = {d["spec"]["pod"]["uid"] for d in decisions} - {p["metadata"]["uid"] for p in pods}
     assert evicted in {d["spec"]["pod"]["uid"] for d in decisions if d["spec"]["pod"]["name"].startswith("rendering-")}
     assert {p["metadata"]["uid"] for p in pods} < {d["spec"]["pod"]["uid"] for d in decisions}
@@ -137,6 +139,15 @@ def test_suggested_commands_work(demo: Demo) -> None:
     assert "Drainable" in demo.kubectl("herodotus", "whatif", "drain", "worker-1")
     demo.kubectl("apply", "-f", str(ROOT / "deploy/test/main-label-pod.yml"))
     assert "the only node of 12 that fits" in demo.kubectl("herodotus", "pod", "test-pod-main"), "it waits for it"
+
+
+def test_an_observer_disagrees_with_the_second_scheduler_where_it_packs(demo: Demo) -> None:
+    (summary,) = json.loads(demo.kubectl("herodotus", "disagreements", "-A", "-o", "json"))["schedulers"]
+    assert (summary["scheduler"], summary["outcomes"]) == ("packing-scheduler", 4)
+    assert summary["disagree"] >= 1
+    assert summary["agree"] + summary["agreeInWindow"] >= 1
+    packed = {p["spec"]["nodeName"] for p in demo.pods() if p["metadata"]["name"].startswith("convert-")}
+    assert len(packed) == 1
 
 
 def test_the_test_manifests_apply_and_workloads_roll_out(demo: Demo) -> None:
@@ -212,6 +223,6 @@ def test_a_demo_that_cannot_run_reports_why_and_leaves_no_process(demo: Demo) ->
     said = demo.run("start", "--timeout", "0", code=1)
     assert "error: after 0 s only" in said
     assert "the end of " in said
-    assert demo.run("status", code=1).count("does not run") == 3
+    assert demo.run("status", code=1).count("does not run") == 5
     assert demo.run("stop") == "No demo runs\n"
     assert demo.run("stop", "--quiet") == ""

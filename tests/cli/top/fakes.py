@@ -23,10 +23,11 @@ Json = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 
-def node(name: str, zone: str = "", **spec: Any) -> Json:
-    amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-    labels = {"topology.kubernetes.io/zone": zone} if zone else {}
-    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"allocatable": amounts}}
+def node(name: str, zone: str = "", team: str = "", **spec: Any) -> Json:
+    allocatable = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+    labels = {"topology.kubernetes.io/zone": zone, "team": team}
+    metadata = {"name": name, "labels": {key: value for key, value in labels.items() if value}}
+    return {"metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
 
 
 def pod(name: str, on: str = "", cpu: str = "1", namespace: str = "shop", owner: str = "") -> Json:
@@ -57,7 +58,7 @@ def waiting(name: str, reason: str = "Insufficient cpu", namespace: str = "shop"
 
 
 NODES = (
-    node("worker-1", "zone-a"),
+    node("worker-1", "zone-a", "green"),
     node("worker-2", "zone-a", unschedulable=True),
     node("worker-10", "zone-b", taints=[{"key": "gpu", "value": "true", "effect": "NoSchedule"}]),
 )
@@ -66,6 +67,42 @@ PODS = (
     pod("db-0", "worker-1", cpu="3", namespace="data"),
     pod("job-0", "worker-10", cpu="500m"),
 )
+
+
+def placement(name: str, start: str, end: str, namespace: str = "shop", **more: str) -> Json:
+    return {
+        "namespace": namespace,
+        "name": name,
+        "cause": "Drained",
+        "owner": "",
+        "fromNode": start,
+        "node": end,
+        "plugin": "NodeResourcesFit",
+        "reason": "",
+        **more,
+    }
+
+
+def amounts(cpu: int, memory_gib: int, pods: int) -> Json:
+    return {"cpu": cpu, "memory": memory_gib << 30, "pods": pods}
+
+
+# `whatif drain worker-1`: one of its pods moves, one finds no node.
+REVIEW: Json = {
+    "status": {
+        "headline": "Drainable, but 1 of 2 displaced pods finds no node.",
+        "placements": [
+            placement("web-0", "worker-1", "worker-10"),
+            placement("db-0", "worker-1", "", "data", reason="Insufficient cpu"),
+        ],
+        "pending": [],
+        "deleted": [],
+        "nodes": [
+            {"name": "worker-1", "before": amounts(4000, 2, 2), "after": amounts(0, 0, 0), "schedulable": False},
+            {"name": "worker-10", "before": amounts(500, 1, 1), "after": amounts(1500, 2, 2), "schedulable": True},
+        ],
+    }
+}
 
 
 class FakeReader:
@@ -94,6 +131,10 @@ class FakeRunner:
         self.asked.append(list(words))
         if words[0] == "pending":
             return CommandResult(0, json.dumps({"pods": [waiting("payments-0")]}), "")
+        if words[:2] == ["whatif", "drain"] and words[-1] == "json":
+            return CommandResult(0, json.dumps(REVIEW), "")
+        if words[0] == "whatif" and words[-1] == "json":
+            return CommandResult(1, "", f"error: no answer to {' '.join(words)}")
         if words[-1] == "brief":
             fix = {"text": "free 2 cpu on worker-1", "command": "kubectl delete pod db-0", "checked": True}
             return CommandResult(0, json.dumps({"fix": fix}), "")

@@ -79,7 +79,7 @@ def test_enter_leads_from_a_node_to_its_pods_to_a_decision_and_escape_back() -> 
         assert isinstance(app.screen, NodeScreen)
         assert [line.split()[0] for line in drawn(app, "pods")] == ["shop/web-0", "data/db-0"]
         await pilot.press("enter")
-        assert asked(app) == ("pod", "web-0", "--namespace=shop", "--all")
+        assert asked(app) == ("pod", "web-0", "-n", "shop", "--all")
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         await pilot.press("escape")
@@ -93,7 +93,9 @@ def test_search_sort_and_group_rearrange_the_nodes() -> None:
         nodes = app.screen.query_one("#nodes", RowList)
         await pilot.press("s")
         assert [row.name for row in nodes.rows] == ["worker-1", "worker-10", "worker-2"]
-        await pilot.press("g")
+        await pilot.press("S")
+        assert [row.name for row in nodes.rows] == ["worker-2", "worker-10", "worker-1"]
+        await pilot.press("S", "g", *"zon", "tab", "enter")
         assert [row.name for row in nodes.rows] == ["zone-a", "worker-1", "worker-2", "zone-b", "worker-10"]
         await pilot.press("slash", *"gpu", "enter")
         assert [row.name for row in nodes.rows] == ["zone-b", "worker-10"]
@@ -116,15 +118,13 @@ def test_namespace_restricts_pods_but_not_requests() -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        (["d"], ("whatif", "drain", "worker-1")),
-        (["c"], ("whatif", "cordon", "worker-1")),
-        (["down", "c"], ("whatif", "uncordon", "worker-2")),
         (["i"], ("node", "worker-1")),
-        (["enter", "plus"], ("whatif", "replicaset/web-5d9c", "--replicas=1", "--namespace=shop")),
-        (["tab", "enter"], ("pod", "payments-0", "--namespace=shop", "--all")),
-        (["tab", "w", "enter"], ("pod", "payments-0", "--namespace=shop", "--node=worker-1")),
+        (["tab", "enter"], ("pod", "payments-0", "-n", "shop", "--all")),
+        (["down", "w", "enter"], ("pod", "payments-0", "-n", "shop", "--node", "worker-2")),
+        (["w", *"web", "tab", "enter"], ("pod", "web-0", "-n", "shop", "--node", "worker-1")),
+        (["tab", "w", "enter"], ("pod", "payments-0", "-n", "shop", "--node", "worker-1")),
     ],
-    ids=["drain", "cordon", "uncordon", "history", "replica", "waiting", "why not"],
+    ids=["history", "waiting", "why not here", "why not here: another pod", "why not there"],
 )
 def test_key_asks_a_command(keys: list[str], words: tuple[str, ...]) -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
@@ -135,10 +135,121 @@ def test_key_asks_a_command(keys: list[str], words: tuple[str, ...]) -> None:
     drive(script)
 
 
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (["d"], "drain worker-1"),
+        (["c"], "cordon worker-1"),
+        (["down", "c"], "uncordon worker-2"),
+        (["enter", "plus"], "scale replicaset/web-5d9c=2 -n shop"),
+        (["d", "wait", "c"], "drain worker-1 --then uncordon worker-1"),
+    ],
+    ids=["drain", "cordon", "uncordon", "replica", "one after the other"],
+)
+def test_key_simulates(keys: list[str], words: str) -> None:
+    runner = FakeRunner()
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        for key in keys:
+            if key == "wait":
+                await until(pilot, lambda: "displaced" in text(app, "status"))
+            else:
+                await pilot.press(key)
+        await until(pilot, lambda: f"whatif {words} -o json" in [" ".join(each) for each in runner.asked])
+
+    drive(script, build_app(runner=runner))
+
+
+def test_drain_moves_pods_between_the_bars_and_escape_restores_them() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        before = drawn(app, "nodes"), drawn(app, "placements"), text(app, "title")
+        await pilot.press("d")
+        await until(pilot, lambda: len(drawn(app, "placements")) == 2 and "MOVED" in text(app, "placements-header"))
+        assert text(app, "title") == " SIMULATED, nothing is changed: drain worker-1"
+        assert text(app, "status") == " Drainable, but 1 of 2 displaced pods finds no node."
+        assert drawn(app, "nodes") == [
+            "changed (2)          ██----░░░░  19% █░░░░░░░░░   6% 2/220   -1 pod 1 cordoned",
+            "worker-1             ----------   0% -░░░░░░░░░   0% 0/110   -2 pods cordoned",
+            "worker-10            █+++░░░░░░  38% █░░░░░░░░░  12% 2/110   +1 pod gpu=true:N…",
+            "worker-2             ░░░░░░░░░░   0% ░░░░░░░░░░   0% 0/110   cordoned",
+        ]
+        assert drawn(app, "placements") == [
+            "shop/web-0                      worker-1 → worker-10",
+            "data/db-0                       worker-1 → no node",
+        ]
+        assert drawn(app, "waiting")[0].split() == ["data/db-0", "–", "Insufficient", "cpu"]
+        await pilot.press("escape")
+        assert (drawn(app, "nodes"), drawn(app, "placements"), text(app, "title")) == before
+        assert len(drawn(app, "waiting")) == 1
+
+    drive(script)
+
+
+def test_pods_move_one_after_the_other() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("d")
+        await until(pilot, lambda: "MOVED" in text(app, "placements-header"))
+        assert [row.name for row in app.screen.query_one("#placements", RowList).rows] == ["web-0"]
+        await until(pilot, lambda: len(app.screen.query_one("#placements", RowList).rows) == 2)
+
+    drive(script)
+
+
+def test_whole_answer_of_a_simulation_and_pods_of_a_node_in_it() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("d")
+        await until(pilot, lambda: len(drawn(app, "placements")) == 2 and "MOVED" in text(app, "placements-header"))
+        await pilot.press("down", "enter")
+        assert [line.split()[0] for line in drawn(app, "pods")] == ["shop/web-0", "shop/job-0"]
+        await pilot.press("escape", "a")
+        await until(pilot, lambda: isinstance(app.screen, AnswerScreen))
+        assert asked(app) == ("whatif", "drain", "worker-1")
+
+    drive(script)
+
+
+def test_simulation_without_an_answer_says_why_and_changes_nothing() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        title = text(app, "title")
+        await pilot.press("c")
+        await until(pilot, lambda: "updated" in text(app, "status"))
+        assert text(app, "title") == title
+        assert any("no answer to whatif cordon worker-1" in note.message for note in app._notifications)
+
+    drive(script)
+
+
+def test_question_lists_what_completes_it() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("g")
+        assert str(app.screen.query_one("#completions", Static).content).split()[:3] == ["none", "zone", "group"]
+        await pilot.press("tab", "tab")
+        assert app.screen.query_one(Input).value == "zone"
+        await pilot.press("enter")
+        assert "by zone" in text(app, "title")
+
+    drive(script)
+
+
 def test_why_not_proposes_no_node_that_the_pod_is_on() -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("enter", "w")
         assert app.screen.query_one(Input).value == ""
+
+    drive(script)
+
+
+def test_a_move_of_the_cursor_draws_only_two_lines() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        rows = app.screen.query_one("#nodes", RowList)
+        lines: list[int] = []
+        draw = rows.render_line
+        rows.render_line = lambda y: lines.append(y) or draw(y)  # type: ignore[method-assign,func-returns-value]
+        await pilot.press("down")
+        await until(pilot, lambda: len(lines) >= 2)
+        app.show_state()  # nothing has changed
+        await pilot.pause(0.1)
+        assert sorted(lines) == [0, 1]
 
     drive(script)
 

@@ -11,6 +11,7 @@ from herodotus_cli.top.cluster import (
     Amount,
     arrange_nodes,
     build_state,
+    list_groupings,
     list_placements,
     read_node,
     read_pod,
@@ -43,6 +44,8 @@ def test_ended_pod_requests_nothing() -> None:
         ("cpu", "none", "", ["worker-1", "worker-10", "worker-2"]),
         ("name", "zone", "", ["zone-a", "worker-1", "worker-2", "zone-b", "worker-10"]),
         ("name", "group", "", ["(none)", "worker-1", "worker-2", "worker-10"]),
+        ("name", "team", "", ["(none)", "worker-2", "worker-10", "green", "worker-1"]),
+        ("name", "none", "team=gr", ["worker-1"]),
         ("name", "none", "GPU", ["worker-10"]),
         ("name", "none", "cordon", ["worker-2"]),
         ("name", "zone", "zone-b", ["zone-b", "worker-10"]),
@@ -50,6 +53,12 @@ def test_ended_pod_requests_nothing() -> None:
 )
 def test_nodes_are_sorted_grouped_and_searched(sort: str, grouping: str, search: str, names: list[str]) -> None:
     assert [row.name for row in arrange_nodes(STATE.nodes, sort=sort, grouping=grouping, search=search)] == names
+
+
+def test_nodes_are_grouped_by_labels_that_several_share() -> None:
+    rows = [*STATE.nodes, STATE.nodes[0]._replace(name="worker-3")]
+    rows = [row._replace(labels={**row.labels, "kubernetes.io/hostname": row.name}) for row in rows]
+    assert list_groupings(rows) == ["none", "zone", "group", "team", "topology.kubernetes.io/zone"]
 
 
 def test_zone_has_the_sum_of_its_nodes() -> None:
