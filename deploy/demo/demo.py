@@ -291,7 +291,7 @@ class Demo:
             "",
             f"  . {shlex.quote(str(env))}",
             "  kubectl herodotus pending -A                     # which pods wait, why, and what helps",
-            "  kubectl herodotus top                            # the whole cluster on a screen; d simulates a drain, q ends",
+            "  kubectl herodotus top                            # nodes and pods on a screen; q ends it",
             "  kubectl herodotus ui                             # the same as web pages, until Ctrl-C",
         )
 
