@@ -49,7 +49,7 @@ def top(ctx: click.Context, /, interval: float, **_given: object) -> None:
     if not connection.reaches_cluster:
         option = "--cluster" if connection.cluster else "--endpoint"
         raise CliError(f"error: top reads nodes and pods from the API server: leave out {option}", [_ONCE])
-    run(option_values.namespace(ctx), interval, connection, environment)
+    ctx.exit(run(option_values.namespace(ctx), interval, connection, environment))
 
 
 def require_terminal(environment: Environment) -> None:
@@ -62,8 +62,11 @@ def require_terminal(environment: Environment) -> None:
         raise CliError("error: top needs a terminal that can move its cursor, and TERM is dumb or not set", [_ONCE])
 
 
-def run(namespace: str, interval_s: float, connection: ConnectionSettings, environment: Environment) -> None:
-    """Run the program until the user ends it. Raises CliError if the extra is missing or kubectl cannot run."""
+def run(namespace: str, interval_s: float, connection: ConnectionSettings, environment: Environment) -> int:
+    """Run the program until the user ends it, and return its exit code.
+
+    Raises CliError if the extra is missing or kubectl cannot run.
+    """
     try:
         from herodotus_cli.top.app import TopApp
     except ModuleNotFoundError as missing:
@@ -79,9 +82,7 @@ def run(namespace: str, interval_s: float, connection: ConnectionSettings, envir
     runner = CommandRunner(option_values.connection_words(connection), environment.environ)
     reader = NodeReader(connection, environment.environ)
     try:
-        error = TopApp(reader, runner, environment, namespace=namespace, interval_s=interval_s).run_on_terminal()
+        return TopApp(reader, runner, environment, namespace=namespace, interval_s=interval_s).run_on_terminal()
     finally:
         runner.close()
         reader.close()
-    if error is not None:
-        raise error

@@ -131,12 +131,11 @@ class TopApp(App[None]):
         self._is_ending = threading.Event()
         self._wake = {"nodes": threading.Event(), "waiting": threading.Event()}
         self._has_blocks = "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
-        self._failure: CliError | None = None
 
-    def run_on_terminal(self) -> CliError | None:
-        """Run until the user ends it, and return the error that ended it, or None."""
+    def run_on_terminal(self) -> int:
+        """Run until the user ends it, and return the exit code: 1 after an error of the program, which is printed."""
         self.run(mouse=False)  # the terminal's own selection keeps working
-        return self._failure
+        return self.return_code or 0
 
     def compose(self) -> ComposeResult:
         yield Static("", id="title", classes="title", markup=False)

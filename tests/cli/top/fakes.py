@@ -1,6 +1,6 @@
 """A small cluster for `top`: a fake of what reads it and of what runs commands, and the program with both.
 
-`python -m tests.cli.top.fakes` runs the program in the present terminal.
+`python -m tests.cli.top.fakes` runs the program in the present terminal. With `--fail-on-E`, the key E raises an error.
 """
 
 from __future__ import annotations
@@ -152,5 +152,13 @@ def build_app(reader: FakeReader | None = None, runner: FakeRunner | None = None
     )
 
 
+def _fail() -> None:
+    raise RuntimeError("planned error")
+
+
 if __name__ == "__main__":
-    build_app().run_on_terminal()
+    program = build_app()
+    if "--fail-on-E" in sys.argv:
+        program.bind("E", "fail")
+        program.action_fail = _fail  # type: ignore[attr-defined]
+    sys.exit(program.run_on_terminal())
