@@ -5,90 +5,53 @@
 Owns: the simulated cluster on loopback, keys and times. Does not own: the program's speed.
 
 It prints the time until the first nodes are on the screen, until every node has its requests, the time from a key to
-the repaint while updates run, and the program's highest memory.
+the repaint while updates run, the program's highest memory, and how many bytes a key and a second without keys send to
+the terminal, which counts on a slow connection.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
-import pty
 import re
-import select
 import statistics
-import struct
-import subprocess
 import sys
 import tempfile
-import termios
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from bench.plugin import run_decided_cluster
 from tests.e2e.cluster import Cluster, pod
 from tests.processes import ROOT, eventually
+from tests.support.pseudo_terminal import PseudoTerminal
 
 LIMITS: Final = {"first nodes": 2000.0, "key to repaint, p95": 100.0}  # milliseconds
+_IDLE_S: Final = 10.0
 
 
-class Terminal:
-    """The program in a pseudo terminal."""
+def measure_key(terminal: PseudoTerminal, key: str) -> tuple[float, int]:
+    """Press a key once the terminal is quiet; return the milliseconds until the next output, and its bytes."""
+    while terminal.read(0.02):
+        continue
+    before, start = terminal.count_bytes(), time.perf_counter()
+    terminal.press(key)
+    while not terminal.read(1):
+        continue
+    return (time.perf_counter() - start) * 1000, terminal.count_bytes() - before
 
-    def __init__(self, words: list[str], environ: dict[str, str]) -> None:
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self.started = time.perf_counter()
-        self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "kubectl-herodotus"), "top", *words],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=environ | {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join(sys.path)},
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.text = ""
 
-    def wait_for(self, pattern: str, timeout_s: float = 120) -> float:
-        """Return the time at which the output matched, in milliseconds since the start."""
-        until = time.monotonic() + timeout_s
-        while not re.search(pattern, self.text):
-            if time.monotonic() > until:
-                raise RuntimeError(f"no {pattern!r} in the last output: {self.text[-2000:]!r}")
-            self._read(0.1)
-        return (time.perf_counter() - self.started) * 1000
+def measure_idle(terminal: PseudoTerminal) -> float:
+    """Return the bytes that the program sends in a second while no key is pressed and updates run."""
+    before, until = terminal.count_bytes(), time.monotonic() + _IDLE_S
+    while time.monotonic() < until:
+        terminal.read(0.1)
+    return (terminal.count_bytes() - before) / _IDLE_S
 
-    def press(self, key: str) -> float:
-        """Press a key and return the time until the next output, in milliseconds. Output before it is read first."""
-        while self._read(0.02):
-            continue
-        start = time.perf_counter()
-        os.write(self._master, key.encode())
-        while not self._read(1):
-            continue
-        return (time.perf_counter() - start) * 1000
 
-    def _read(self, timeout_s: float) -> bool:
-        if not select.select([self._master], [], [], timeout_s)[0]:
-            return False
-        with suppress(OSError):  # the program has ended and closed its side
-            self.text += os.read(self._master, 65_536).decode("utf-8", "replace")
-        return True
-
-    def peak_memory_mb(self) -> float:
-        """Return the highest resident memory of the program so far."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
-
-    def end(self) -> None:
-        """Press q and wait for the end."""
-        os.write(self._master, b"q")
-        while self.process.poll() is None:
-            self._read(0.1)
-        os.close(self._master)
+def read_peak_memory_mb(pid: int) -> float:
+    """Return the highest resident memory of a process so far."""
+    return int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0]) / 1024
 
 
 def main() -> int:
@@ -101,18 +64,32 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, run_decided_cluster(args.nodes, Path(directory)) as environ:
         fill(environ, args.nodes, args.pods)
-        terminal = Terminal(["--interval=2s", *(["--local"] if args.local else [])], environ)
-        figures = {"first nodes": terminal.wait_for(r"n-1\b")}
-        figures["all requests"] = terminal.wait_for(r"█")
-        keys = sorted(terminal.press("\x1b[B") for _ in range(args.keys))
+        command = [sys.executable, str(ROOT / "kubectl-herodotus"), "top", "--interval=2s"]
+        environ = environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        terminal = PseudoTerminal([*command, *(["--local"] if args.local else [])], environ)
+        figures = {}
+        for name, pattern in {"first nodes": r"n-1\b", "all requests": "█"}.items():
+            terminal.wait_for(pattern, timeout_s=120)
+            figures[name] = (time.perf_counter() - terminal.started) * 1000
+        first_bytes = terminal.count_bytes()
+        measured = [measure_key(terminal, "\x1b[B") for _ in range(args.keys)]
+        keys = sorted(milliseconds for milliseconds, _ in measured)
         figures["key to repaint, median"] = statistics.median(keys)
         figures["key to repaint, p95"] = keys[int(len(keys) * 0.95) - 1]
         figures["key to repaint, highest"] = keys[-1]
-        memory = terminal.peak_memory_mb()
-        terminal.end()
+        sizes = {"until all requests": float(first_bytes)}
+        sizes["key, median"] = statistics.median(size for _, size in measured)
+        sizes["second without keys"] = measure_idle(terminal)
+        memory = read_peak_memory_mb(terminal.process.pid)
+        terminal.press("q")
+        terminal.wait_for_end()
+        terminal.close()
     for name, milliseconds in figures.items():
         print(f"{name:26}{milliseconds:>8.0f} ms")
     print(f"{'highest memory':26}{memory:>8.0f} MB    {args.nodes} nodes, {args.pods} pods")
+    for name, size in sizes.items():
+        print(f"{name:26}{size:>8.0f} bytes to the terminal")
+    print(f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores")
     return int(any(figures[name] > limit for name, limit in LIMITS.items()))
 
 

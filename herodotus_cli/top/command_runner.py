@@ -13,12 +13,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import herodotus_cli
 from herodotus_cli.transport.kubectl_command import kill_process
 from herodotus_record.installation import is_archive
+
+_NICENESS = 5  # more than this program's, so that evaluating a large cluster on few cores does not delay the keys
 
 
 class CommandResult(NamedTuple):
@@ -57,6 +60,8 @@ class CommandRunner:
                 start_new_session=True,  # Ctrl-C of the terminal is for the program alone
             )
             self._running.add(process)
+        with suppress(OSError):  # it has ended
+            os.setpriority(os.PRIO_PROCESS, process.pid, min(19, os.getpriority(os.PRIO_PROCESS, 0) + _NICENESS))
         try:
             out, messages = process.communicate()
         finally:

@@ -31,6 +31,7 @@ from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster, node, pod
 from tests.e2e.real_cluster import run_api_server
 from tests.processes import ROOT
+from tests.support.pseudo_terminal import PseudoTerminal
 
 Json = dict[str, Any]
 HERE = ROOT / "packages" / "krew"
@@ -210,22 +211,31 @@ def system_libraries(store: Path) -> set[Path]:
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Command = Callable[..., list[str]]
+VARIABLES = {"HOME": "/root", "NO_COLOR": "1", "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin{os.pathsep}/bin"}
 
 
 @pytest.fixture(scope="module")
-def run(empty_root: Path) -> Run:
-    """Run a command in the empty root, where only libc, zlib and kubectl are beside the archive."""
+def in_empty_root(empty_root: Path) -> Command:
+    """Return what builds a command in the empty root, where only libc, zlib and kubectl are beside the archive."""
     if os.geteuid() != 0:
         pytest.skip("NOT ROOT: no empty root to run the archive in")
     binds = "".join(f"mount --bind /dev/{n} {empty_root}/dev/{n} && " for n in ("null", "urandom"))
     mounts = f"mount -t proc proc {empty_root}/proc && {binds}exec chroot {empty_root} "
 
+    def build_command(*words: str) -> list[str]:
+        return ["unshare", "--mount", "--pid", "--fork", "sh", "-c", mounts + shlex.join(words)]
+
+    return build_command
+
+
+@pytest.fixture(scope="module")
+def run(in_empty_root: Command) -> Run:
+    """Run a command in the empty root."""
+
     def run_in_root(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        inside = shlex.join(words)
-        command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", mounts + inside]
-        env = {"PATH": "/bin", "HOME": "/root", "NO_COLOR": "1", **variables}
-        outside = {**env, "PATH": f"/usr/sbin:/usr/bin:/sbin:/bin{os.pathsep}/bin"}
-        return subprocess.run(command, env=outside, capture_output=True, text=True, timeout=300, check=False)
+        env = VARIABLES | variables
+        return subprocess.run(in_empty_root(*words), env=env, capture_output=True, text=True, timeout=300, check=False)
 
     done = run_in_root("/bin/kubectl", "version", "--client")
     if "unshare" in done.stderr or "mount" in done.stderr:
@@ -300,6 +310,26 @@ def test_it_answers_in_local_mode(run: Run, cluster: Cluster, words: str, expect
     done = run("/bin/kubectl", "herodotus", *words.split(), KUBECONFIG="/kubeconfig")
     assert "Traceback" not in done.stderr
     assert re.search(expected, done.stdout), (done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.timeout(3600)
+def test_its_top_simulates_a_drain_on_a_real_api_server(in_empty_root: Command, run: Run, cluster: Cluster) -> None:
+    del run, cluster  # the machine can make an empty root, and the API server runs
+    terminal = PseudoTerminal(
+        in_empty_root("/bin/kubectl", "herodotus", "top", "--local"), VARIABLES | {"KUBECONFIG": "/kubeconfig"}
+    )
+    try:
+        terminal.wait_for(r"worker-1 [^\n]*worker-2 ")
+        terminal.wait_for(r"default/big ")
+        terminal.press("d")
+        terminal.wait_for("SIMULATED, nothing is changed: drain worker-1")
+        terminal.press("q")
+        assert terminal.wait_for_end() == 0
+        terminal.check_restored()
+    finally:
+        terminal.close()
 
 
 @pytest.mark.slow

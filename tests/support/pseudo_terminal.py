@@ -79,6 +79,10 @@ class PseudoTerminal:
         assert matches[0] is not None
         return matches[0][0]
 
+    def count_bytes(self) -> int:
+        """Return how many bytes the program has printed."""
+        return len(self.text.encode())
+
     def press(self, keys: str) -> None:
         """Type keys."""
         os.write(self.master, keys.encode())
