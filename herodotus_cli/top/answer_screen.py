@@ -173,8 +173,12 @@ class NodeScreen(_Layer):
 
 
 class QuestionScreen(ModalScreen[str | None]):
-    """A line of input at the bottom, below what completes it. Its result is the text, or None after Esc."""
+    """A line of input at the bottom, below what completes it. Its result is the text, or None after Esc.
 
+    Keys that come before the line has the focus, as when text is pasted, are typed into it too.
+    """
+
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", show=False),
         Binding("tab", "complete", show=False, priority=True),
@@ -193,8 +197,17 @@ class QuestionScreen(ModalScreen[str | None]):
         yield Input(self._value, suggester=SuggestFromList(self._words, case_sensitive=False), compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
         self._list_completions()
+        self.call_later(self.query_one(Input).focus)  # after the keys that wait for this screen
+
+    def on_key(self, event: events.Key) -> None:
+        field = self.query_one(Input)
+        if event.key == "enter":
+            self.dismiss(field.value.strip())
+        elif event.is_printable and event.character:
+            start = 0 if field.value == self._value else len(field.value)  # as if what is proposed were selected
+            field.replace(event.character, start, len(field.value))
+            field.cursor_position = len(field.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.value not in (self._value, self._completed):

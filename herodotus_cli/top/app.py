@@ -94,12 +94,13 @@ class TopApp(App[None]):
         Binding("q,ctrl+c", "quit", show=False, priority=False),
         Binding("question_mark", "help", show=False),
         Binding("escape", "clear", show=False),
-        Binding("slash", "ask_search", show=False),
-        Binding("n", "ask_namespace", show=False),
+        # Those that ask a question have priority: the keys that follow at once then belong to the question.
+        Binding("slash", "ask_search", show=False, priority=True),
+        Binding("n", "ask_namespace", show=False, priority=True),
         Binding("s", "sort", show=False),
         Binding("S", "reverse", show=False),
-        Binding("g", "group", show=False),
-        Binding("w", "why_not", show=False),
+        Binding("g", "group", show=False, priority=True),
+        Binding("w", "why_not", show=False, priority=True),
         Binding("i", "node_history", show=False),
         Binding("r", "read_now", show=False),
         Binding("a", "show_answer", show=False),
@@ -124,6 +125,7 @@ class TopApp(App[None]):
         self._waiting: Sequence[Mapping[str, Any]] = ()
         self._has_waiting = False
         self._fixes: dict[PodName, Fix | None] = {}
+        self._outdated: set[PodName] = set()
         self._errors: dict[str, str] = {}
         self._read_at: dict[str, datetime] = {}
         self._notice = ""
@@ -136,6 +138,12 @@ class TopApp(App[None]):
         """Run until the user ends it, and return the exit code: 1 after an error of the program, which is printed."""
         self.run(mouse=False)  # the terminal's own selection keeps working
         return self.return_code or 0
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key may do something: not while it is text, or where the screen has its own."""
+        if isinstance(self.screen, QuestionScreen) or (action == "why_not" and isinstance(self.screen, AnswerScreen)):
+            return False
+        return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
         yield Static("", id="title", classes="title", markup=False)
@@ -218,7 +226,7 @@ class TopApp(App[None]):
 
     def _show_waiting(self, pods: Sequence[Mapping[str, Any]], messages: str) -> None:
         self._waiting, self._has_waiting = pods, True
-        self._fixes.clear()
+        self._outdated = set(self._fixes)  # shown until their pods' fixes are looked up again
         self._notice = next((line for line in messages.splitlines() if "evaluated" in line), "")
         self.show_state()
         self._look_up_fix()
@@ -328,12 +336,16 @@ class TopApp(App[None]):
 
     def _look_up_fix(self) -> None:
         pod = self._waiting_pod()
-        if pod is not None and pod not in self._fixes:
+        if pod is not None and self._needs_fix(pod):
             self.set_timer(_FIX_DELAY_S, lambda: self._fetch_fix(pod))
 
+    def _needs_fix(self, pod: PodName) -> bool:
+        return pod not in self._fixes or pod in self._outdated
+
     def _fetch_fix(self, pod: PodName) -> None:
-        if pod != self._waiting_pod() or pod in self._fixes:
+        if pod != self._waiting_pod() or not self._needs_fix(pod):
             return
+        self._outdated.discard(pod)
 
         def show(result: CommandResult) -> None:
             self._fixes[pod] = read_fix(result)

@@ -92,7 +92,7 @@ class RowList(ScrollView, can_focus=True):
         parts, cursor = line
         if not parts:
             return Strip.blank(width)
-        strip = Strip([Segment(text, Style.parse(style)) for text, style in parts]).adjust_cell_length(width)
+        strip = Strip([Segment(text, Style.parse(style)) for text, style in parts if text]).adjust_cell_length(width)
         return strip.apply_style(cursor) if cursor else strip
 
     def _build_line(self, y: int) -> Line:

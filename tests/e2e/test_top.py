@@ -47,7 +47,8 @@ def terminal(cluster: Cluster) -> Iterator[PseudoTerminal]:
 
 
 def test_from_nodes_to_the_decision_of_a_waiting_pod_and_back(terminal: PseudoTerminal) -> None:
-    terminal.wait_for(r"worker-1 [^\n]*worker-2 ")
+    terminal.wait_for(r"worker-1 ")
+    terminal.wait_for(r"worker-2 ")
     terminal.wait_for(r"default/huge ")
     assert ALTERNATE_SCREEN in terminal.text
     terminal.press("\t\r")  # to the waiting pods, and into the first

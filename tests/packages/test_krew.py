@@ -321,7 +321,8 @@ def test_its_top_simulates_a_drain_on_a_real_api_server(in_empty_root: Command, 
         in_empty_root("/bin/kubectl", "herodotus", "top", "--local"), VARIABLES | {"KUBECONFIG": "/kubeconfig"}
     )
     try:
-        terminal.wait_for(r"worker-1 [^\n]*worker-2 ")
+        terminal.wait_for(r"worker-1 ")
+        terminal.wait_for(r"worker-2 ")
         terminal.wait_for(r"default/big ")
         terminal.press("d")
         terminal.wait_for("SIMULATED, nothing is changed: drain worker-1")

@@ -35,7 +35,7 @@ class PseudoTerminal:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.before = termios.tcgetattr(self.slave)
         self.text = ""
-        self._seen = 0  # characters of it, at the last call of wait_for
+        self._seen = 0  # characters of it without escape sequences, up to the last match of wait_for
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
             command,
@@ -66,17 +66,17 @@ class PseudoTerminal:
     def wait_for(self, pattern: str, timeout_s: float = 60) -> str:
         """Read until a pattern matches the output, without escape sequences, and return the match.
 
-        Output that was there at an earlier call does not count.
+        Output up to the match of an earlier call does not count.
         """
         matches: list[re.Match[str] | None] = [None]
 
         def is_printed() -> bool:
-            matches[0] = re.search(pattern, _ESCAPES.sub("", self.text[self._seen :]))
+            matches[0] = re.compile(pattern).search(_ESCAPES.sub("", self.text), self._seen)
             return matches[0] is not None
 
         self.wait_until(is_printed, timeout_s)
-        self._seen = len(self.text)
         assert matches[0] is not None
+        self._seen = matches[0].end()
         return matches[0][0]
 
     def count_bytes(self) -> int:

@@ -262,6 +262,23 @@ def test_copy_puts_the_command_of_the_fix_on_the_clipboard() -> None:
     drive(script)
 
 
+def test_fix_stays_while_it_is_looked_up_again() -> None:
+    runner = FakeRunner()
+
+    def count() -> int:
+        return sum(words[-1] == "brief" for words in runner.asked)
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: "free 2 cpu" in text(app, "fix"))
+        before = count()
+        await pilot.press("r")
+        while count() == before:
+            assert "free 2 cpu" in text(app, "fix")
+            await pilot.pause(0.01)
+
+    drive(script, build_app(runner=runner))
+
+
 def test_help_lists_every_key() -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("question_mark")

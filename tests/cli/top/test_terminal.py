@@ -46,6 +46,11 @@ def test_terminal_is_left_as_it_was(program: PseudoTerminal, ending: str, code: 
     assert ("planned error" in program.text) == (code == 1)
 
 
+def test_keys_that_come_at_once_are_all_typed(program: PseudoTerminal) -> None:
+    program.press("/worker-2\r")
+    program.wait_for(r"sort name  /worker-2")
+
+
 def test_copied_fix_is_sent_to_the_terminal_and_shown(program: PseudoTerminal) -> None:
     """By OSC 52: the clipboard's contents in base64."""
     command = "kubectl delete pod db-0"
