@@ -129,6 +129,13 @@ def test_the_plugin_is_on_path(installed: Path) -> None:
     assert "Usage: kubectl herodotus" in done.stdout
 
 
+def test_modules_are_compiled_that_run(installed: Path) -> None:
+    (package,) = installed.rglob("site-packages/herodotus_cli")
+    modules = {path.relative_to(package).with_suffix("") for path in package.rglob("*.py")}
+    compiled = {p.relative_to(package) for p in package.rglob("*.pyc")}
+    assert {path.parent.parent / path.name.partition(".")[0] for path in compiled} == modules
+
+
 def test_a_second_run_upgrades_and_changes_nothing_else(installed: Path, wheel_dir: Path) -> None:
     before = tree(installed)
     done = install(f"--prefix={installed}", f"--wheels={wheel_dir}", env=environment(installed))
