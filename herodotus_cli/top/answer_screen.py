@@ -203,8 +203,10 @@ class QuestionScreen(ModalScreen[str | None]):
     def on_key(self, event: events.Key) -> None:
         field = self.query_one(Input)
         if event.key == "enter":
+            event.stop()  # it is no key of the screen below
             self.dismiss(field.value.strip())
         elif event.is_printable and event.character:
+            event.stop()
             start = 0 if field.value == self._value else len(field.value)  # as if what is proposed were selected
             field.replace(event.character, start, len(field.value))
             field.cursor_position = len(field.value)
@@ -227,9 +229,6 @@ class QuestionScreen(ModalScreen[str | None]):
             field = self.query_one(Input)
             field.value = self._completed
             field.cursor_position = len(field.value)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip())
 
 
 def find_completions(text: str, words: Sequence[str]) -> list[str]:

@@ -227,7 +227,7 @@ class TopApp(App[None]):
     def _show_waiting(self, pods: Sequence[Mapping[str, Any]], messages: str) -> None:
         self._waiting, self._has_waiting = pods, True
         self._outdated = set(self._fixes)  # shown until their pods' fixes are looked up again
-        self._notice = next((line for line in messages.splitlines() if "evaluated" in line), "")
+        self._notice = next((line.rstrip(";") for line in messages.splitlines() if "evaluated" in line), "")
         self.show_state()
         self._look_up_fix()
 
