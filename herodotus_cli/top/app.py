@@ -131,6 +131,7 @@ class TopApp(App[None]):
         self._notice = ""
         self._reading = threading.Event()
         self._is_ending = threading.Event()
+        self._has_drawn = threading.Event()  # the first nodes, or why there are none
         self._wake = {"nodes": threading.Event(), "waiting": threading.Event()}
         self._has_blocks = "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
 
@@ -170,6 +171,7 @@ class TopApp(App[None]):
 
     def on_unmount(self) -> None:
         self._is_ending.set()
+        self._has_drawn.set()
         for wake in self._wake.values():
             wake.set()
 
@@ -210,6 +212,7 @@ class TopApp(App[None]):
 
     def _read_waiting_again_and_again(self) -> None:
         def read() -> None:
+            self._has_drawn.wait()  # evaluating a large cluster would delay the first screen
             where = [f"--namespace={self._given_namespace}"] if self._given_namespace else ["--all-namespaces"]
             result = self._runner.run(["pending", *where, "-o", "json"])
             if result.code or not result.out:
@@ -223,6 +226,7 @@ class TopApp(App[None]):
     def _show_cluster(self, state: NodesAndPods) -> None:
         self._state = state
         self.show_state()
+        self._has_drawn.set()
 
     def _show_waiting(self, pods: Sequence[Mapping[str, Any]], messages: str) -> None:
         self._waiting, self._has_waiting = pods, True
@@ -233,6 +237,7 @@ class TopApp(App[None]):
 
     def _finish_update(self, what: str, error: str) -> None:
         self._errors[what] = error
+        self._has_drawn.set()
         if not error:
             self._read_at[what] = self._environment.now()
         self._show_status()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,7 +18,7 @@ from textual.widgets import Input, Static
 from herodotus_cli.errors import CliError
 from herodotus_cli.top.answer_screen import AnswerScreen, HelpScreen, NodeScreen
 from herodotus_cli.top.app import TopApp
-from herodotus_cli.top.cluster import NodeRow
+from herodotus_cli.top.cluster import NodeRow, NodesAndPods
 from herodotus_cli.top.row_list import RowList
 from herodotus_cli.top.rows import Part
 from tests.cli.top.fakes import FakeReader, FakeRunner, build_app, node
@@ -297,6 +299,23 @@ def test_failed_update_is_on_the_status_line_and_the_program_goes_on() -> None:
             assert isinstance(app.screen, HelpScreen)
 
     asyncio.run(script())
+
+
+def test_waiting_pods_are_evaluated_after_the_first_nodes_are_shown() -> None:
+    runner, shown = FakeRunner(), threading.Event()
+
+    class SlowReader(FakeReader):
+        def read(self, namespace: str, show: Callable[[NodesAndPods], None] | None = None) -> NodesAndPods:
+            time.sleep(0.3)
+            assert runner.asked == []
+            shown.set()
+            return super().read(namespace, show)
+
+    async def script(_app: TopApp, _pilot: Pilot[None]) -> None:
+        assert shown.is_set()
+        assert runner.asked[0][0] == "pending"
+
+    drive(script, build_app(SlowReader(), runner))
 
 
 def test_cursor_stays_on_its_node_while_others_come() -> None:
