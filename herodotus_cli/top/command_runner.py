@@ -40,6 +40,8 @@ class CommandRunner:
         folder = str(Path(herodotus_cli.__file__).parent.parent)  # a clone is not on the path of every process
         path = os.pathsep.join([folder, *filter(None, sys.path)])  # the packages that this process has
         self._environ = {**environ, "PYTHONPATH": path}
+        if is_archive():  # its programs otherwise take what they start for a part of themselves, and find no libraries
+            self._environ["PYINSTALLER_RESET_ENVIRONMENT"] = "1"
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._is_closed = False

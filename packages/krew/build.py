@@ -30,6 +30,7 @@ NAME: Final = "herodotus"  # of the archive and its manifest, as krew knows the 
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}  # as krew calls what `uname -m` prints
 BREWS: Final = {"amd64": "on_intel", "arm64": "on_arm"}
 DOWNLOADS: Final = "https://github.com/herodotus-scheduler/herodotus/releases/download"
+_COMPRESSION: Final = 6  # of gzip: 9 takes five times as long for an archive that is 1% smaller
 EPOCH: Final = 1577836800  # 2020-01-01, a fixed date for reproducible archives
 
 
@@ -72,7 +73,7 @@ def pack(folder: Path, archive: Path) -> None:
     files["LICENSE"] = ROOT / "LICENSE"
     with (
         archive.open("wb") as output,
-        gzip.GzipFile("", "wb", mtime=0, fileobj=output) as zipped,
+        gzip.GzipFile("", "wb", _COMPRESSION, output, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as tar,
     ):
         for name, path in sorted(files.items()):

@@ -54,7 +54,7 @@ class Built:
 
 def run_build(folder: Path, output: Path) -> Built:
     command = [sys.executable, str(HERE / "build.py"), str(output), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1200)
     archive, manifest, formula = map(Path, done.stdout.splitlines())
     assert manifest.name == "herodotus.yaml"
     return Built(archive, yaml.safe_load(manifest.read_text()), formula.read_text())

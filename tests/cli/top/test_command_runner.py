@@ -33,6 +33,12 @@ def test_command_has_the_options_and_a_lower_priority_than_the_screen() -> None:
     )
 
 
+def test_program_of_krews_archive_starts_itself_anew(interpreter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interpreter.write_text('#!/bin/sh\necho "$PYINSTALLER_RESET_ENVIRONMENT $@"\n')
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert CommandRunner([], os.environ).run(["pending"]).out == "1 pending\n"
+
+
 @pytest.mark.usefixtures("interpreter")
 def test_closed_runner_starts_nothing() -> None:
     runner = CommandRunner([], os.environ)
