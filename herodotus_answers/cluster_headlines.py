@@ -8,12 +8,13 @@ there.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from herodotus_answers.node_results import pluralize
-from herodotus_record.reasons import CATALOGUE
+from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
 from herodotus_record.units import natural_sort_key
 
 if TYPE_CHECKING:  # `cluster_review` builds documents with this module's sentences
@@ -31,6 +32,19 @@ GROUP_UNSCHEDULABLE: Final = CATALOGUE["group-unschedulable"]  # of a pod that f
 HIDDEN_REASON: Final = "for a reason that you may not see"  # the service masks the message
 NO_NODE_GROUP: Final = "No node group is known in this cluster."
 _CORDONED: Final = CATALOGUE["unschedulable"]
+# What a node is or has for which it rejects a pod, by the code of its reason: shorter than kube-scheduler's sentence.
+_SHORT: Final = {
+    "unschedulable": "cordoned",
+    "untolerated-taint": "taint not tolerated",
+    "node-affinity": "node selector or affinity",
+    "ports": "host port taken",
+    "spread": "topology spread",
+    "pod-affinity": "pod affinity",
+    "pod-anti-affinity": "pod anti-affinity",
+    "existing-anti-affinity": "anti-affinity of its pods",
+}
+_FIT_ERROR: Final = re.compile(r"0/\d+ nodes are available: ")
+_COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 _NAMED: Final = 4  # node groups that fit
 DRAINED: Final = "Drained"  # cause of the placement of a pod that a drain evicted
 NOT_DRAINED: Final = "NodeNotDrained"  # cause of a pod that could be evicted, on a node with one that cannot be
@@ -77,10 +91,28 @@ def count_pending_reasons(placements: Iterable[ReviewedPlacement]) -> Counter[st
     return Counter(_find_reason(pod["reason"]) for pod in placements if not pod["node"])
 
 
-def cut_first_sentence(message: str) -> str:
-    """Return kube-scheduler's message about a pod without the sentences on claims and preemption."""
-    sentence, end, _ = message.partition(". ")
-    return sentence + end.strip()
+def shorten_fit_error(message: str) -> str:
+    """Return what kube-scheduler's message says of the nodes, short and most nodes first: `6 Insufficient cpu, 1 …`.
+
+    Nodes that the pod's own spec leaves out come last. A message that counts no nodes keeps its first sentence.
+    """
+    counts = _count_reasons(message)
+    if not counts:
+        sentence, end, _ = message.partition(". ")
+        return sentence + end.strip()
+    counts.sort(key=lambda each: (parse_reason(each[1]).code in EXCLUDED_BY_POD, -each[0]))
+    return ", ".join(f"{number} {_shorten_reason(words)}" for number, words in counts)
+
+
+def _count_reasons(message: str) -> list[tuple[int, str]]:
+    """Return the reasons in kube-scheduler's message, each with its number of nodes; [] if it counts none."""
+    lead = _FIT_ERROR.match(message)
+    listed = message[lead.end() :].partition(". ")[0].removesuffix(".") if lead else ""
+    return [(int(number), words) for number, words in _COUNTED.findall(listed)]
+
+
+def _shorten_reason(words: str) -> str:
+    return _SHORT.get(parse_reason(words).code, words.removeprefix("node(s) "))
 
 
 def find_problems(conditions: Iterable[NodeGroupCondition]) -> list[tuple[NodeGroupCondition, str]]:
@@ -128,12 +160,13 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
     moves = sum(bool(pod["fromNode"]) for pod in placements)
     noun = "new pod" if not moves else "displaced pod" if moves == total else "pod"
     if total and placed == total:
-        parts.append(f"All {total} {noun}s find a node" if total > 1 else f"The only {noun} finds a node")
+        every = "Both" if total == 2 else f"All {total}"
+        parts.append(f"{every} {noun}s find a node" if total > 1 else f"The only {noun} finds a node")
     elif total:
         pending = total - placed
         counts = count_pending_reasons(placements).most_common(2)
         why = ", ".join(
-            f"{count} {'fit only with their group' if reason == GROUP_UNSCHEDULABLE else reason}"
+            f"{count} {'fit only with their group' if reason == GROUP_UNSCHEDULABLE else _shorten_reason(reason)}"
             for reason, count in counts
         )
         finds, stays = "finds" if placed == 1 else "find", "stays" if pending == 1 else "stay"
@@ -175,9 +208,7 @@ def _find_reason(message: str) -> str:
     """Return the most frequent reason in kube-scheduler's message; cordoned nodes count only if there is no other."""
     if message.startswith(GROUP_UNSCHEDULABLE):
         return GROUP_UNSCHEDULABLE
-    _, separator, listed = cut_first_sentence(message).removesuffix(".").partition("nodes are available: ")
-    parts = [part.split(" ", 1) for part in listed.split(", ")] if separator else []
-    numbered = [(rest[0] != _CORDONED, int(number), rest[0]) for number, *rest in parts if number.isdecimal() and rest]
+    numbered = [(words != _CORDONED, number, words) for number, words in _count_reasons(message)]
     return max(numbered, default=(True, 0, message or HIDDEN_REASON))[2]
 
 
@@ -189,9 +220,9 @@ def _describe_capacity(answer: Capacity) -> str:
         fits = f"{pluralize(count, 'more group')} of {pluralize(answer['groupSize'], 'pod')}"
     fits += " fits" if count == 1 else " fit"
     fits += f", on {pluralize(nodes, 'node')}" if nodes else ""
-    return (
-        f"At least {fits}." if answer["limited"] else f"{fits}. The next one: {cut_first_sentence(answer['message'])}"
-    )
+    if answer["limited"]:
+        return f"At least {fits}."
+    return f"{fits}. The next one fits nowhere: {shorten_fit_error(answer['message']).removesuffix('.')}."
 
 
 def _describe_consolidation(answer: Consolidation) -> str:

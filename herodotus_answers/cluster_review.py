@@ -111,8 +111,8 @@ class Capacity(TypedDict):
     nodes: Annotated[list[NodeCapacity], "The nodes, those with the most pods first.", Discloses.PARTS]
     zones: Annotated[
         dict[str, int],
-        "Number of pods that fit by zone; nodes without the label topology.kubernetes.io/zone count under the empty"
-        " name.",
+        "Number of pods that fit by zone, 0 for a zone that takes none; nodes without the label"
+        " topology.kubernetes.io/zone count under the empty name.",
         Discloses.NODES,
     ]
     groups: Annotated[int | None, "Number of groups that fit; null if pods need not fit in groups.", Discloses.NOTHING]

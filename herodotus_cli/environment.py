@@ -29,7 +29,6 @@ Json = dict[str, Any]
 Screen = Callable[["ViewOptions"], Sequence["Block"]]
 SCREEN_FORMATS = ("", "wide")
 DEFAULT_WIDTH = 80
-_CLEAR = "\x1b[H\x1b[2J"  # the cursor to the first line, and the screen empty; what scrolled away stays
 MIN_WIDTH = 40  # narrower terminals scroll sideways: tables with a letter per line cannot be read
 
 
@@ -75,41 +74,53 @@ class Environment(NamedTuple):
 
     def run_or_watch(
         self,
-        print_once: Callable[[], None],
+        print_once: Callable[[Environment], None],
         connection: ConnectionSettings,
         output: OutputOptions,
         namespace: str = "",
         selector: DecisionSelector | None = None,
     ) -> None:
-        """Call `print_once`; with --watch call it again whenever a decision changes, and regularly.
+        """Call `print_once` with an environment; with --watch call it whenever a decision changes, and regularly.
 
-        Without that, the deletion of a pod would not show. A terminal shows the last answer only. `namespace` and
-        `selector` choose the decisions to watch.
+        Without that, the deletion of a pod would not show. A terminal shows the last answer only, in place. `namespace`
+        and `selector` choose the decisions to watch.
         """
         if not output.watch:
-            print_once()
+            print_once(self)
             return
         from herodotus_cli import decision_watch
         from herodotus_cli.transport import connect
         from herodotus_client import api_paths
 
+        transport, chosen = connect(connection, self.environ), selector or api_paths.ALL_DECISIONS
+        if self.out.isatty() and output.format in SCREEN_FORMATS and self.environ.get("TERM") != "dumb":
+            from herodotus_cli.watch_screen import WatchScreen
+
+            with WatchScreen(self, output) as screen:
+                decision_watch.repeat_on_decisions(transport, namespace, chosen, lambda: screen.draw_next(print_once))
         first = True
-        redraws = self.out.isatty() and output.format in SCREEN_FORMATS and self.environ.get("TERM") != "dumb"
 
         def print_again() -> None:
             nonlocal first
-            if redraws:
-                self.out.write(_CLEAR)
-            elif not first and output.format in SCREEN_FORMATS:
+            if not first and output.format in SCREEN_FORMATS:
                 self.out.write("\n")
             first = False
-            print_once()
-            if redraws:
-                self.out.write(f"\nas of {self.now():%H:%M:%S}; Ctrl-C ends it\n")
+            print_once(self)
             self.out.flush()
 
-        transport = connect(connection, self.environ)
-        decision_watch.repeat_on_decisions(transport, namespace, selector or api_paths.ALL_DECISIONS, print_again)
+        decision_watch.repeat_on_decisions(transport, namespace, chosen, print_again)
+
+    def view_options(self, output: OutputOptions) -> ViewOptions:
+        """Return the options for drawing a screen now."""
+        from herodotus_cli.render.screen_elements import ViewOptions
+
+        return ViewOptions(
+            now=self.now(),
+            width=max(MIN_WIDTH, self.width()) if self.draws_on_terminal(output) else None,
+            wide=output.format == "wide",
+            headers=output.headers,
+            utc=output.utc,
+        )
 
     def print_answer(self, document: Mapping[str, Any], output: OutputOptions, screen: Screen) -> None:
         """Print a document in the chosen format: JSON, YAML, names, or the screen that `screen` builds from it."""
@@ -119,17 +130,8 @@ class Environment(NamedTuple):
         if output.format not in SCREEN_FORMATS:
             self.out.write(self.format_document(document, output))
             return
-        from herodotus_cli.render.screen_elements import ViewOptions
-
-        on_terminal = self.draws_on_terminal(output)
-        view = ViewOptions(
-            now=self.now(),
-            width=max(MIN_WIDTH, self.width()) if on_terminal else None,
-            wide=output.format == "wide",
-            headers=output.headers,
-            utc=output.utc,
-        )
-        text = _draw(build_blocks(screen, view), view, color=self.uses_color(output))
+        view = self.view_options(output)
+        text = draw_blocks(build_blocks(screen, view), view, color=self.uses_color(output))
         if not self.out.isatty() or output.watch:
             self.out.write(text)
             return
@@ -231,7 +233,8 @@ def _keep_rows(blocks: Sequence[Block]) -> Sequence[Block]:
     return [block for block in blocks if isinstance(block, Table) and block.header]
 
 
-def _draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
+def draw_blocks(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
+    """Return the text of a screen, for a terminal or piped as `view` says."""
     if view.piped:
         from herodotus_cli.render import plain_text
 

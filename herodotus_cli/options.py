@@ -181,7 +181,14 @@ def output_options(command: Command) -> Command:
 
 def watch_option(command: Command) -> Command:
     """Add -w to a command that can print again after each new decision."""
-    return _add(command, (click.option("-w", "--watch", is_flag=True, help="Print again after each new decision."),))
+    return _add(
+        command,
+        (
+            click.option(
+                "-w", "--watch", is_flag=True, help="Repeat the answer when it changes; a terminal marks what is new."
+            ),
+        ),
+    )
 
 
 def _add(command: Command, options: tuple[Callable[[Command], Command], ...]) -> Command:

@@ -6,6 +6,7 @@ Owns: its options and its request. Does not own: the screen.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -123,9 +124,7 @@ def run(
         labels=arguments.labels,
     )
     selector = api_paths.DecisionSelector(labels=arguments.labels)
-    environment.run_or_watch(
-        lambda: _once(path, connection, output, environment), connection, output, selector=selector
-    )
+    environment.run_or_watch(partial(_once, path, connection, output), connection, output, selector=selector)
 
 
 def _once(path: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:

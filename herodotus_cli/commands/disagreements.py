@@ -5,6 +5,7 @@ Owns: its options and its request. Does not own: the screen.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -79,7 +80,7 @@ def run(
     )
     selector = api_paths.DecisionSelector(labels=arguments.labels)
     environment.run_or_watch(
-        lambda: _once(path, namespace, connection, output, environment), connection, output, namespace, selector
+        partial(_once, path, namespace, connection, output), connection, output, namespace, selector
     )
 
 

@@ -68,7 +68,7 @@ def node(ctx: click.Context, /, name: str | None, since: float, **_given: object
     if not name:
         output = option_values.output_options(ctx)
         connection = option_values.connection_settings(ctx, environment.environ)
-        once = partial(_list_once, ctx.params["sort_field"] or "name", connection, output, environment)
+        once = partial(_list_once, ctx.params["sort_field"] or "name", connection, output)
         environment.run_or_watch(once, connection, output)
         return
     if ctx.params["sort_field"]:
@@ -115,7 +115,7 @@ def run(
     arguments: NodeArguments, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
     """Fetch how often a node was considered, rejected and chosen, and print it. With --watch, repeat it on changes."""
-    environment.run_or_watch(lambda: _once(arguments, connection, output, environment), connection, output)
+    environment.run_or_watch(partial(_once, arguments, connection, output), connection, output)
 
 
 def _once(

@@ -124,7 +124,7 @@ def run(
 
     With --watch, repeat it when decisions change.
     """
-    once = partial(_once, arguments, connection, output, environment)
+    once = partial(_once, arguments, connection, output)
     selector = api_paths.DecisionSelector(labels=arguments.labels)
     environment.run_or_watch(once, connection, output, arguments.namespace, selector)
 

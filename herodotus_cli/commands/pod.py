@@ -178,7 +178,7 @@ def _list(ctx: click.Context, output: OutputOptions, environment: Environment) -
     if ctx.params["full"]:
         _export(namespace, selector, connection, output, environment)
         return
-    once = partial(_list_once, namespace, selector, connection, output, environment)
+    once = partial(_list_once, namespace, selector, connection, output)
     environment.run_or_watch(once, connection, output, namespace, selector)
 
 
@@ -235,7 +235,7 @@ def run(
     """Fetch what happened to a pod and print it. With --watch, repeat it on every new decision about the pod."""
     namespace = environment.resolve_namespace(arguments.namespace, connection)
     selector = api_paths.DecisionSelector(f"spec.pod={arguments.name}")
-    once = partial(_once, arguments, namespace, connection, output, environment)
+    once = partial(_once, arguments, namespace, connection, output)
     environment.run_or_watch(once, connection, output, namespace, selector)
 
 

@@ -49,7 +49,7 @@ def run(
     name: str, namespace: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment
 ) -> None:
     """Fetch how a group was placed, and print it. With --watch, repeat it when decisions change."""
-    once = partial(_once, name, namespace, connection, output, environment)
+    once = partial(_once, name, namespace, connection, output)
     environment.run_or_watch(once, connection, output, namespace)
 
 

@@ -49,7 +49,7 @@ def run(
 
     If `namespace` is empty, all namespaces count.
     """
-    once = partial(_once, namespace, since_s, connection, output, environment)
+    once = partial(_once, namespace, since_s, connection, output)
     environment.run_or_watch(once, connection, output, namespace)
 
 

@@ -77,7 +77,7 @@ def run(
 ) -> None:
     """Fetch the state of a workload and its placements, and print them. With --watch, repeat it on new decisions."""
     namespace = environment.resolve_namespace(arguments.namespace, connection)
-    once = partial(_once, arguments, namespace, connection, output, environment)
+    once = partial(_once, arguments, namespace, connection, output)
     environment.run_or_watch(once, connection, output, namespace, api_paths.DecisionSelector(labels=arguments.labels))
 
 

@@ -7,10 +7,10 @@ own: the answer, drawing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, cut_first_sentence
+from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, shorten_fit_error
 from herodotus_cli.render import node_groups, upgrade
 from herodotus_cli.render.formatting import format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import (
@@ -25,7 +25,8 @@ from herodotus_cli.render.screen_elements import (
 
 Json = dict[str, Any]
 
-_ROWS = 20  # of each table: a screen's worth
+_ROWS = 6  # of a table on a terminal, so that the screen fits 24 lines
+_PIPED_ROWS = 20  # when piped; all of them with --all or -o wide
 _NOTHING = "nothing is changed"
 _CAUSES = {
     "Terminating": "was being deleted already",
@@ -39,11 +40,13 @@ _CAUSES = {
 def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool = False) -> list[Block]:
     """Return the blocks of the screen. `title` names the question; with `every_row`, no table is cut off."""
     status = answer["status"]
+    every_row |= view.wide
+    most = None if every_row else _PIPED_ROWS if view.piped else _ROWS
     sections: list[list[Block]] = [[SplitLine(title, f"what-if: {_NOTHING}")]]
     if status["capacity"] is not None:
-        sections += [[TextLine(status["headline"])], *_capacity(status["capacity"], every_row)]
+        sections += [[TextLine(status["headline"])], *_capacity(status["capacity"], most)]
     elif status["consolidation"] is not None:
-        sections += [[TextLine(status["headline"])], *_consolidation(status["consolidation"], every_row)]
+        sections += [[TextLine(status["headline"])], *_consolidation(status["consolidation"], most)]
     elif status.get("upgrade") is not None:
         sections += upgrade.build_screen(status["upgrade"], status["headline"], every_row=every_row)
     elif status.get("nodeGroups") is not None:
@@ -54,12 +57,13 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
             *node_groups.build_scale_down(status["scaleDown"], every_row=every_row),
         ]
     else:
-        sections += _changes(status, view, every_row)
+        sections += _changes(status, most)
     sections.append([TextLine(f"note: {note}", "dim") for note in status["notes"]])
     return join_sections(section for section in sections if section)
 
 
-def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Block]]:
+def _changes(status: Json, most: int | None) -> list[list[Block]]:
+    """Return the sections on what changes do, with at most `most` rows in a table; None means all."""
     placed = [pod for pod in status["placements"] if pod["node"]]
     pending = [pod for pod in status["placements"] if not pod["node"]]
     own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
@@ -71,15 +75,15 @@ def _changes(status: Json, view: ViewOptions, every_row: bool) -> list[list[Bloc
             "STAYS PENDING",
             ("FROM", "WHY"),
             own,
-            lambda p: (p["fromNode"] or "–", cut_first_sentence(p["reason"])),
-            every_row,
+            lambda p: (p["fromNode"] or "–", shorten_fit_error(p["reason"])),
+            most,
         ),
-        _blocked(status["blocked"], every_row),
-        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, every_row),
-        _table("PENDING, GETS A NODE", ("TO", "DECIDED BY"), status["pending"], lambda p: _move(p)[1:], every_row),
-        _table("ENDS", ("ON", "WHY"), status["deleted"], _end, every_row),
+        _blocked(status["blocked"], most),
+        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, most),
+        _table("PENDING, GETS A NODE", ("TO", "DECIDED BY"), status["pending"], lambda p: _move(p)[1:], most),
+        _table("ENDS", ("ON", "WHY"), status["deleted"], _end, most),
         _ignored(status["ignored"]),
-        _nodes(status["nodes"], every_row) if view.wide or every_row or len(status["nodes"]) <= _ROWS else [],
+        _nodes(status["nodes"], most),
     ]
 
 
@@ -89,23 +93,23 @@ def _groups(groups: Sequence[Json]) -> list[Block]:
     for group in groups:
         needs = f"{group['feasible']} of {group['pods']}"
         minimum = str(group["minCount"]) if group["minCount"] else "–"
-        stopped = ": ".join(filter(None, (group["stoppedAt"], cut_first_sentence(group["reason"]))))
+        stopped = ": ".join(filter(None, (group["stoppedAt"], shorten_fit_error(group["reason"]))))
         outcome = Cell("placed", "good") if group["fits"] else Cell("does not fit", "bad")
         rows.append((f"{group['namespace']}/{group['name']}", outcome, needs, minimum, stopped or "–"))
     return [build_table(("POD GROUP", "RESULT", "FIND A NODE", "NEEDS", "STOPS AT"), rows)] if rows else []
 
 
-def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any, every_row: bool) -> list[Block]:
+def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any, most: int | None) -> list[Block]:
     """Return a table of pods, whose first column is the title of the section."""
-    shown = pods if every_row else pods[:_ROWS]
+    shown = _cut(pods, most)
     rows = [(f"{pod['namespace']}/{pod['name']}", *cells(pod)) for pod in shown]
     return [build_table((title, *columns), rows), *_more(len(pods) - len(shown), "pod")] if rows else []
 
 
-def _blocked(pods: Sequence[Json], every_row: bool) -> list[Block]:
+def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
     """Return a table of the pods that keep a node from being drained, and a line about the others on such nodes."""
     own = [pod for pod in pods if pod["cause"] != NOT_DRAINED]
-    table = _table("BLOCKED", ("ON", "WHY"), own, lambda p: (p["node"], _explain_blocked(p)), every_row)
+    table = _table("BLOCKED", ("ON", "WHY"), own, lambda p: (p["node"], _explain_blocked(p)), most)
     others = len(pods) - len(own)
     if not others:
         return table
@@ -119,6 +123,11 @@ def _explain_blocked(pod: Json) -> str:
     message = str(pod["message"])
     _, end, about = message.partition("would violate the pod's disruption budget. ")
     return about if end else message
+
+
+def _cut(rows: Sequence[Json], most: int | None) -> Sequence[Json]:
+    """Return the first `most` rows, or all if only one would be left out."""
+    return rows if most is None or len(rows) <= most + 1 else rows[:most]
 
 
 def _more(left: int, noun: str) -> list[Block]:
@@ -141,10 +150,13 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
     return [TextLine(f"Not evicted: {' and '.join(parts)}.", "dim")] if parts else []
 
 
-def _nodes(nodes: Iterable[Json], every_row: bool) -> list[Block]:
-    """Return a table of the nodes that changed, with their pods and requests before and after."""
-    sorted_nodes = sorted(nodes, key=lambda node: natural_sort_key(node["name"]))
-    shown = sorted_nodes if every_row else sorted_nodes[:_ROWS]
+def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:
+    """Return a table of the nodes that changed, with their pods and requests before and after.
+
+    If it is cut off, it has those that come, leave or take no pods, and then those whose number of pods changes most.
+    """
+    shown = _cut(sorted(nodes, key=_rank_change), most)
+    shown = sorted(shown, key=lambda node: natural_sort_key(node["name"]))
     rows = [
         (
             node["name"],
@@ -159,8 +171,15 @@ def _nodes(nodes: Iterable[Json], every_row: bool) -> list[Block]:
         return []
     return [
         build_table(("NODE", "STATE", "PODS", "CPU REQUESTS", "MEMORY"), rows),
-        *_more(len(sorted_nodes) - len(shown), "node"),
+        *_more(len(nodes) - len(shown), "node"),
     ]
+
+
+def _rank_change(node: Json) -> tuple[bool, int, list[tuple[int, str]]]:
+    before, after = node["before"], node["after"]
+    is_same = before is not None and after is not None
+    pods = abs(after["pods"] - before["pods"]) if is_same else 0
+    return is_same and node["schedulable"], -pods, natural_sort_key(node["name"])
 
 
 def _state(node: Json) -> str:
@@ -183,7 +202,7 @@ def _gibibytes(amount: int) -> str:
     return f"{amount / (1 << 30):.1f}Gi" if amount >= 1 << 30 else f"{amount / (1 << 20):.0f}Mi"
 
 
-def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
+def _capacity(found: Json, most: int | None) -> list[list[Block]]:
     nodes = [node for node in found["nodes"] if node["fits"]]
     sections = list[list[Block]]()
     zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]
@@ -193,7 +212,7 @@ def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
     if limits:
         rows = [(reason, str(count)) for reason, count in limits.most_common()]
         sections.append([build_table(("WHAT LIMITS IT", "NODES"), rows, right=(1,))])
-    shown = nodes if every_row else nodes[:_ROWS]
+    shown = _cut(nodes, most)
     if shown:
         by_node = [(node["node"], str(node["fits"]), node["limitedBy"]) for node in shown]
         table = build_table(("NODE", "PODS", "LIMITED BY"), by_node, right=(1,))
@@ -201,15 +220,15 @@ def _capacity(found: Json, every_row: bool) -> list[list[Block]]:
     return sections
 
 
-def _consolidation(answer: Json, every_row: bool) -> list[list[Block]]:
+def _consolidation(answer: Json, most: int | None) -> list[list[Block]]:
     emptied, kept = answer["emptied"], answer["kept"]
     sections = list[list[Block]]()
-    shown = emptied if every_row else emptied[:_ROWS]
+    shown = _cut(emptied, most)
     if shown:
         rows = [(node["node"], str(node["pods"]), _targets(node["targets"])) for node in shown]
         table = build_table(("EMPTIED", "PODS", "TO"), rows, right=(1,))
         sections.append([table, *_more(len(emptied) - len(shown), "node")])
-    shown = kept if every_row else kept[:_ROWS]
+    shown = _cut(kept, most)
     if shown:
         rows = [(node["node"], *_describe_keeping(node["pods"])) for node in shown]
         sections.append([build_table(("KEPT", "BY", "WHY"), rows), *_more(len(kept) - len(shown), "node")])
@@ -224,4 +243,4 @@ def _targets(targets: dict[str, int]) -> str:
 def _describe_keeping(pods: Sequence[Json]) -> tuple[str, str]:
     """Return the first of the pods that keep a node, with the number of the others, and why it does."""
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"{pods[0]['pod']}{more}", cut_first_sentence(pods[0]["reason"])
+    return f"{pods[0]['pod']}{more}", shorten_fit_error(pods[0]["reason"])

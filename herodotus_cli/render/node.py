@@ -30,6 +30,9 @@ from herodotus_record.units import format_number, format_percent
 
 Json = dict[str, Any]
 _NAMED = 5  # plugins or workloads in a sentence
+_ROWS = 3  # of a table, so that the screen fits a terminal of 24 lines; all when piped or with -o wide
+_WORKLOADS = 2
+_REASONS = 2  # in a cell of such a table
 _HOUR_S = 3600
 _ROOMY = 100  # columns of a terminal that hold the recent decisions with names as long as ReplicaSets give them
 
@@ -37,9 +40,11 @@ _ROOMY = 100  # columns of a terminal that hold the recent decisions with names 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen about a node's scheduling history.
 
-    It shows feasibility, filters, scores, wins and losses, the workloads that the node wins most often, and the last
-    decisions.
+    It shows what the node is like now, feasibility, the filters that reject most, wins and losses, the workloads that
+    the node wins most often, and the last decisions. When piped or with -o wide, it has every filter, the scores and
+    every row.
     """
+    whole = _is_whole(view)
     sections: list[list[Block]] = [
         [
             SplitLine(answer["metadata"]["name"], _window(answer)),
@@ -47,12 +52,17 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
             TextLine(answer["headline"], "strong"),
         ],
         _filters(answer, view),
-        _scores(answer),
+        _scores(answer) if whole else [],
         [labelled_rows(_results(answer, view))],
         _top_workloads(answer, view),
-        _recent(answer, view),
+        [*_recent(answer, view), *([] if whole else [TextLine("more: -o wide (scores, all filters and rows)", "dim")])],
     ]
     return join_sections(sections)
+
+
+def _is_whole(view: ViewOptions) -> bool:
+    """Return whether the screen leaves nothing out."""
+    return view.piped or view.wide
 
 
 def _present(answer: Json) -> list[Block]:
@@ -65,12 +75,10 @@ def _present(answer: Json) -> list[Block]:
     states += [f"tainted {taint}" for taint in node["taints"]]
     pods = "" if node["pods"] is None else f"{format_count(node['pods'], 'pod')} of {node['maxPods']}; "
     amounts = ", ".join(f"{each['resource']} {each['text']}" for each in node["amounts"])
-    text = f"Now {', '.join(states) or 'open to pods'}. Requested: {pods}{amounts}."
+    text = (f"Now {', '.join(states)}. " if states else "") + f"Requested: {pods}{amounts}."
     blocks: list[Block] = [TextLine(text, "bad" if not node["ready"] or node["cordoned"] else "strong")]
     if node["cordoned"]:
-        fix = (
-            f"kubectl uncordon {name}, once its maintenance has ended; before: kubectl herodotus whatif uncordon {name}"
-        )
+        fix = f"kubectl uncordon {name} (try it first: kubectl herodotus whatif uncordon {name})"
         blocks.append(labelled_rows([("FIX", fix)], bold=["FIX"]))
     return blocks
 
@@ -97,8 +105,10 @@ def _is_evaluated(answer: Json) -> bool:
 def _filters(answer: Json, view: ViewOptions) -> list[Block]:
     """Return a table of the share of pods that pass each filter on this node, lowest first.
 
-    On a terminal, filters that always pass share a line, and so do filters that never ran.
+    On a terminal, filters that always pass share a line with -o wide, and so do filters that never ran.
     """
+    if not _is_whole(view):
+        return _worst_filters(answer)
     filters = sorted(answer["filters"], key=lambda f: (f["rate"] is None, f["rate"] or 0.0, f["plugin"]))
     always = [] if view.piped else [f["plugin"] for f in filters if f["evaluated"] and f["passed"] == f["evaluated"]]
     never = [] if view.piped else [f["plugin"] for f in filters if not f["evaluated"]]
@@ -115,9 +125,17 @@ def _filters(answer: Json, view: ViewOptions) -> list[Block]:
     return blocks
 
 
-def _rejected_for(f: Json) -> str:
-    reasons = ", ".join(f"{reason['text']} {reason['count']}" for reason in f["reasons"])
-    return reasons or "–"
+def _worst_filters(answer: Json) -> list[Block]:
+    """Return a table of the _ROWS filters that pods pass least often on this node."""
+    failing = [f for f in answer["filters"] if f["evaluated"] and f["passed"] < f["evaluated"]]
+    failing.sort(key=lambda f: (f["rate"], f["plugin"]))
+    rows = [(f["plugin"], format_percent(f["rate"]), _rejected_for(f, _REASONS)) for f in failing[:_ROWS]]
+    return [build_table(("FILTER", "PASSES", "REJECTED FOR"), rows, right=(1,))] if rows else []
+
+
+def _rejected_for(f: Json, most: int | None = None) -> str:
+    reasons = [f"{reason['text']} {reason['count']}" for reason in f["reasons"]]
+    return join_limited(reasons, len(reasons) if most is None else most) or "–"
 
 
 def _scores(answer: Json) -> list[Block]:
@@ -150,19 +168,22 @@ def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
     first = ", ".join(f"{plugin} {n}" for n, plugin in decisive)
     workloads = [_workload(w) for w in answer["workloads"]]
     omitted = answer.get("workloadsOmitted", 0)
-    shown = len(workloads) if view.piped or view.wide else _NAMED
+    whole = _is_whole(view)
+    shown = len(workloads) if whole else _ROWS
+    named = _NAMED if whole else 1
     chosen_for = join_limited(workloads, shown) + (f", and {format_count(omitted, 'workload')} more" if omitted else "")
     return [
-        ("SCORED", format_count(answer["scores"]["attempts"], "time")),
-        ("WON", _won(answer["won"])),
-        ("LOST", _lost(answer["lost"])),
+        ("SCORED", format_count(answer["scores"]["attempts"], "time") if whole else ""),
+        ("WON", _won(answer["won"], named)),
+        ("LOST", _lost(answer["lost"], named) if whole or answer["lost"]["count"] else ""),
         ("REJECTED", f"{format_count(rejected, 'time')}{'; first by ' + first if first else ''}"),
-        ("NOT EVALUATED", format_count(not_evaluated, "time") if not_evaluated else ""),
+        ("NOT EVALUATED", format_count(not_evaluated, "time") if not_evaluated and whole else ""),
         ("CHOSEN FOR", chosen_for if workloads and not answer.get("keepsGetting") else ""),
     ]
 
 
-def _won(won: Json) -> str:
+def _won(won: Json, named: int) -> str:
+    """Return how often the node won, and the `named` plugins to which it owed that most often."""
     parts = [format_count(won["count"], "time")]
     if won.get("meanMargin") is not None:
         parts.append(f"by {format_number(won['meanMargin'])} points on average")
@@ -171,19 +192,20 @@ def _won(won: Json) -> str:
     if won.get("ties"):
         parts.append(f"{format_count(won['ties'], 'tie')}")
     carried = [f"{plugin} {n}" for plugin, n in won.get("carriedBy", {}).items()]
-    return ", ".join(parts) + (f"; won on {join_limited(carried, _NAMED)}" if carried else "")
+    return ", ".join(parts) + (f"; mostly on {', '.join(carried[:named])}" if carried else "")
 
 
-def _lost(lost: Json) -> str:
+def _lost(lost: Json, named: int) -> str:
+    """Return how often another node won, and the `named` plugins that cost this one most points."""
     times = format_count(lost["count"], "time")
     if lost.get("meanBehind") is not None:
-        times += f", {format_number(lost['meanBehind'])} points behind on average"
+        times += f", by {format_number(lost['meanBehind'])} points on average"
     costs = [
         f"{plugin} -{format_number(abs(points))}"
         for plugin, points in lost.get("costsMost", {}).items()
         if round(points, 1)
     ]
-    return times + (f"; lost most on {join_limited(costs, _NAMED)} (points on average)" if costs else "")
+    return times + (f"; most on {', '.join(costs[:named])}" if costs else "")
 
 
 def _top_workloads(answer: Json, view: ViewOptions) -> list[Block]:
@@ -192,10 +214,10 @@ def _top_workloads(answer: Json, view: ViewOptions) -> list[Block]:
     The table covers only the newest placements if the service stored older ones before it counted what decided.
     """
     workloads = answer.get("keepsGetting") or []
-    shown = workloads if view.piped or view.wide else workloads[:_NAMED]
+    whole = _is_whole(view)
     rows = []
-    for k in shown:
-        by = join_limited([f"{plugin} {n}" for plugin, n in k["decidedBy"].items()], _NAMED)
+    for k in workloads if whole else workloads[:_WORKLOADS]:
+        by = join_limited([f"{plugin} {n}" for plugin, n in k["decidedBy"].items()], _NAMED if whole else 1)
         rows.append((k["workload"], str(k["placements"]), format_number(k["meanMargin"]), by))
     header = ("TOP WORKLOADS", "PODS", "AHEAD BY", "DECIDED BY")
     newest = answer.get("keepsGettingOf", 0)
@@ -212,7 +234,8 @@ def _recent(answer: Json, view: ViewOptions) -> list[Block]:
     """Return a table of the last decisions on the node, newest first; a narrow terminal gets fewer columns."""
     narrow = view.width is not None and view.width < _ROOMY
     rows: list[list[Cell | str]] = []
-    for r in answer["recent"]:
+    judged = [r for r in answer["recent"] if r["result"] != "not-evaluated"]
+    for r in answer["recent"] if _is_whole(view) else judged[:_ROWS]:
         row: list[Cell | str] = [format_age_or_time(r["startedAt"], view), f"{r['namespace']}/{r['pod']}"]
         row.append(r["result"])
         if not narrow:

@@ -25,33 +25,35 @@ from herodotus_cli.render.state import build_timeline
 from herodotus_record.units import format_number, format_percent
 
 Json = dict[str, Any]
-_NODES = 20  # on a terminal; every node when piped or with -o wide
+_NODES = 6  # on a terminal, so that the screen fits 24 lines; every node when piped or with -o wide
 _REASONS = 3  # in a cell
-_RECENT = 5  # on a terminal
 _NAMES = 3  # in a row
 
 
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
-    """Return the blocks of the screen on a workload: its state, its pods per node with what decided, pending pods."""
+    """Return the blocks of the screen on a workload: its state, its pods per node with what decided, pending pods.
+
+    On a terminal without -o wide, the last pods are left out, and of a workload with a problem also the nodes.
+    """
     meta, live = answer["metadata"], answer.get("live") or {}
     whole = view.piped or view.wide
     is_present = "source" in answer
-    nodes = answer["nodes"] if whole else answer["nodes"][:_NODES]
-    left_out = len(answer["nodes"]) - len(nodes)
     since = "" if is_present else f"placements of the last {format_age(answer['since'], view.now)}"
     title = f"{meta['name']} ({meta['namespace']})"
     state = live.get("state")
+    has_problem = bool(state) and state["actor"] is not None
+    nodes = answer["nodes"] if whole else [] if has_problem else answer["nodes"][:_NODES]
+    left_out = len(answer["nodes"]) - len(nodes)
     headline = TextLine(answer["headline"], "" if state else "strong")
     shows_placement = not (is_present and state and not answer["placed"])
-    recent = [] if is_present else answer["recent"] if whole else answer["recent"][:_RECENT]
+    recent = answer["recent"] if whole and not is_present else []
     sections: list[list[Block]] = [
         [SplitLine(title, since) if since else TextLine(title), *(build_state(state, view) if state else [headline])],
         [labelled_rows(_present_rows(live))],
         [_pods(live["pods"])] if len(live.get("pods") or ()) > 1 or (view.wide and live.get("pods")) else [],
         [headline] if state and shows_placement else [],
-        [_nodes(nodes, view, is_present=is_present)] if nodes else [],
-        [TextLine(f"… {format_count(left_out, 'more node')}: -o wide", "dim")] if left_out else [],
-        [labelled_rows(_notes(answer))],
+        _nodes(nodes, left_out, view, is_present=is_present),
+        [labelled_rows(_notes(answer, has_nodes=bool(nodes)))],
         [_recent(recent, view)] if recent else [],
         [_waiting(answer["pending"], view)] if answer["pending"] and not state else [],
         build_timeline(state, view) if state and view.wide else [],
@@ -97,7 +99,17 @@ def _pods(groups: list[Json]) -> Block:
     return build_table(("PODS", "FIRST", "STATE"), rows, right=(0,))
 
 
-def _nodes(nodes: list[Json], view: ViewOptions, *, is_present: bool) -> Block:
+def _nodes(nodes: list[Json], left_out: int, view: ViewOptions, *, is_present: bool) -> list[Block]:
+    """Return a table of nodes with their pods, and a line about the nodes that it leaves out."""
+    more: list[Block] = []
+    if left_out:
+        noun = "more node" if nodes else "node"
+        more = [TextLine(f"… {format_count(left_out, noun)}{' with what decided' * (not nodes)}: -o wide", "dim")]
+    return [_nodes_table(nodes, view, is_present=is_present), *more] if nodes else more
+
+
+def _nodes_table(nodes: list[Json], view: ViewOptions, *, is_present: bool) -> Block:
+    reasons = _REASONS if view.piped or view.wide else 1
     if is_present:
         present = [
             (n["node"], str(n["pods"]), format_percent(n["share"]), format_age_or_time(n["lastAt"], view))
@@ -112,18 +124,18 @@ def _nodes(nodes: list[Json], view: ViewOptions, *, is_present: bool) -> Block:
             format_percent(n["share"]),
             format_number(n["meanMargin"]),
             format_age_or_time(n["lastAt"], view),
-            format_reasons(n["decidedBy"]),
+            format_reasons(n["decidedBy"], reasons),
         )
         for n in nodes
     ]
     return build_table(header, rows, right=(1, 2, 3))
 
 
-def _notes(answer: Json) -> list[tuple[str, str]]:
+def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
     of = f", of the newest {answer['decided']}" if answer["decided"] < answer["placed"] else ""
     skew = (
         f"{format_count(answer['skew'], 'pod')} between the nodes with the most and the fewest"
-        if answer["placed"]
+        if answer["placed"] and has_nodes
         else ""
     )
     complete = (
@@ -134,7 +146,9 @@ def _notes(answer: Json) -> list[tuple[str, str]]:
         ("SKEW", skew),
         (
             "DECIDED BY",
-            f"{format_reasons(answer['decidedBy'], most=len(answer['decidedBy']))}{of}" if answer["decidedBy"] else "",
+            f"{format_reasons(answer['decidedBy'], most=len(answer['decidedBy']))}{of}"
+            if answer["decidedBy"] and has_nodes
+            else "",
         ),
         ("NOTE", complete),
     ]

@@ -85,11 +85,12 @@ def _count_pods(nodes: NodeColumns) -> Counter[str]:
 
 
 def _count_zones(simulation: Simulation, here: Counter[str]) -> dict[str, int]:
-    """Return the number of pods that fit by zone; "" stands for nodes without one."""
+    """Return the number of pods that fit by zone, 0 for a zone that takes none; "" stands for nodes without one."""
     zones: Counter[str] = Counter()
-    for name, count in here.items():
-        node = simulation.node(name)
-        zones[((node and node.metadata.labels) or {}).get(ZONE, "")] += count
+    nodes = simulation.nodes
+    for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
+        node = simulation.node(nodes.names[slot])
+        zones[((node and node.metadata.labels) or {}).get(ZONE, "")] += here[nodes.names[slot]]
     return dict(sorted(zones.items()))
 
 

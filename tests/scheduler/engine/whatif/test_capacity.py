@@ -41,7 +41,7 @@ def test_counts_what_fits_and_names_what_runs_out() -> None:
         "n1": (4, "Insufficient cpu"),
         "n2": (0, "node(s) had untolerated taint(s)"),
     }
-    assert found["zones"] == {"zone-0": 6, "zone-1": 4}
+    assert found["zones"] == {"zone-0": 6, "zone-1": 4, "zone-2": 0}
     assert found["message"].startswith(
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
     )
