@@ -57,7 +57,9 @@ def run(words: str, output: OutputOptions, environment: Environment) -> None:
         environment.print_answer({**reason_list}, output, lambda _: lists.build_reasons(reason_list))
         return
     from herodotus_answers.terms import find_term, list_terms
+    from herodotus_cli.render.formatting import SHORT
 
+    words = next((plugin for plugin, short in SHORT.items() if short == words), words)  # as columns of scores name them
     plugins, term = find_plugins(words), find_term(words)
     # kube-scheduler's sentences about preemption are reasons of a plugin that has many; their meaning says more
     if term is not None and (not plugins or term["of"] == "word"):
