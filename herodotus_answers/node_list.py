@@ -39,6 +39,7 @@ class NodeSummary(Document):
     ready: Annotated[bool, "Whether its condition Ready is true."]
     cordoned: Annotated[bool, "Whether spec.unschedulable is set."]
     taints: Annotated[list[str], "Its taints, except that of a cordon."]
+    version: Annotated[str, "Version of its kubelet; empty if that is not known."]
     pods: Annotated[int | None, "Number of its pods that have not ended; null if pods cannot be read."]
     maxPods: Annotated[int, "Number of pods that it may have."]
     amounts: Annotated[list[NodeAmount], "CPU, memory, and extended resources that it has."]
@@ -82,6 +83,7 @@ def _summarize(node: Json, pods: Sequence[Json] | None) -> NodeSummary:
         "ready": ready,
         "cordoned": bool(spec.get("unschedulable")),
         "taints": [describe_taint(taint) for taint in spec.get("taints") or () if taint["key"] != _CORDON],
+        "version": (status.get("nodeInfo") or {}).get("kubeletVersion", ""),
         "pods": None if pods is None else len(pods),
         "maxPods": int(read_quantity(allocatable.get("pods", 0))),
         "amounts": amounts,

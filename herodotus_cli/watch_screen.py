@@ -81,6 +81,7 @@ class WatchScreen:
         plain = self._list_lines(screens, notes, view, color=False)
         before = plain if self._is_first else self._list_lines(self._screens, self._notes, view, color=False)
         changed, gone = find_changes(before, plain)
+        self._screens, self._notes, self._is_first = screens, notes, False  # Ctrl-C may end the drawing below
         room = (self._environment.height() or _HEIGHT) - 1  # the last line says until when this is true
         shown = lines if len(lines) <= room else lines[: room - 1]
         text = [
@@ -92,7 +93,6 @@ class WatchScreen:
         text.append(self._describe(len(changed), gone))
         self._environment.out.write(_TOP + f"{_REST_OF_LINE}\n".join(text) + _REST_OF_LINE + _REST_OF_SCREEN)
         self._environment.out.flush()
-        self._screens, self._notes, self._is_first = screens, notes, False
 
     def _describe(self, changed: int, gone: int) -> str:
         """Return the last line: until when the answer is true, and how much of it is new."""

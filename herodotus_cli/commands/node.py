@@ -15,12 +15,18 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, environment_of
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.node_list import NodeSummary
+    from herodotus_answers.node_list import NodeSummary, NodeSummaryList
 
-SORT_FIELDS = ("name", "requests", "pods", "zone")
+SORT_KEYS = {
+    "name": SortKey(("metadata", "name")),
+    "requests": SortKey(("share",), largest_first=True),
+    "pods": SortKey(("pods",), largest_first=True),
+    "zone": SortKey(("zone",)),
+}
 
 
 class NodeArguments(NamedTuple):
@@ -39,13 +45,7 @@ class NodeArguments(NamedTuple):
     metavar="DURATION",
     help="How far back, in whole hours [24h].",
 )
-@click.option(
-    "--sort-by",
-    "sort_field",
-    type=click.Choice(SORT_FIELDS),
-    metavar="FIELD",
-    help=f"Without NODE: sort by {', '.join(SORT_FIELDS)} [name].",
-)
+@sort_option(SORT_KEYS, "name", "Without NODE: ")
 @options.ignored_namespace_option
 @options.watch_option
 @options.output_options
@@ -68,10 +68,10 @@ def node(ctx: click.Context, /, name: str | None, since: float, **_given: object
     if not name:
         output = option_values.output_options(ctx)
         connection = option_values.connection_settings(ctx, environment.environ)
-        once = partial(_list_once, ctx.params["sort_field"] or "name", connection, output)
+        once = partial(_list_once, ctx.params["sort_key"], connection, output)
         environment.run_or_watch(once, connection, output)
         return
-    if ctx.params["sort_field"]:
+    if ctx.params["sort_key"]:
         raise click.UsageError("--sort-by is for the list of nodes: leave out NODE")
     arguments = NodeArguments(object_names.parse_name("node", name), since)
     run(
@@ -82,15 +82,25 @@ def node(ctx: click.Context, /, name: str | None, since: float, **_given: object
     )
 
 
-def _list_once(field: str, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
+def _list_once(
+    key: SortKey | None, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+) -> None:
     """Print all nodes. Raises CliError if they cannot be read."""
+    from herodotus_cli.render import lists
+
+    answer = read_nodes(connection, environment)
+    answer["items"] = sort_rows(answer["items"], key)
+    environment.print_answer({**answer}, output, lambda view: lists.build_nodes(answer, view))
+
+
+def read_nodes(connection: ConnectionSettings, environment: Environment) -> NodeSummaryList:
+    """Return all nodes as the API server has them now. Raises CliError if they cannot be read."""
     if not connection.reaches_cluster:
         raise CliError(
             "error: the list of nodes is read from the API server, which --endpoint and --cluster leave out",
             ["ask for one node: kubectl herodotus node NAME"],
         )
     from herodotus_answers.node_list import build_node_list
-    from herodotus_cli.render import lists
     from herodotus_cli.transport.kubectl import KubectlTransport
 
     transport = KubectlTransport(connection, environment.environ)
@@ -100,15 +110,7 @@ def _list_once(field: str, connection: ConnectionSettings, output: OutputOptions
     except CliError:
         pods = None
         print_to_stderr("note: pods of all namespaces cannot be read, so requests are not known")
-    answer = build_node_list(nodes, pods)
-    keys = {
-        "requests": lambda node: -node.get("share", 0),
-        "pods": lambda node: -(node["pods"] or 0),
-        "zone": lambda node: node["zone"],
-    }
-    if field in keys:
-        answer["items"].sort(key=keys[field])
-    environment.print_answer({**answer}, output, lambda view: lists.build_nodes(answer, view))
+    return build_node_list(nodes, pods)
 
 
 def run(

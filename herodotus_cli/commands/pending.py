@@ -5,10 +5,9 @@ Owns: its options and its request. Does not own: the screen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,6 +17,7 @@ from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_o
 from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document, shows_whole_document
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 from herodotus_client import api_paths
 
@@ -25,17 +25,21 @@ if TYPE_CHECKING:
     from herodotus_answers.live import GonePod, LivePending
     from herodotus_answers.pending import GroupFix, PendingPods
 
-Row = TypeVar("Row", bound=Mapping[str, Any])
-# What --sort-by accepts, as a short word or as a JSONPath of an entry of `pods`.
-SORT_FIELDS = {
-    "name": "pod",
-    "namespace": "namespace",
-    "age": "createdAt",
-    "tried": "startedAt",
-    "attempt": "attempt",
-    "next-try": "notBefore",
-    "reason": "reason",
-    "owner": "owner",
+SORT_KEYS = {
+    "name": SortKey(("pod",)),
+    "namespace": SortKey(("namespace",)),
+    "age": SortKey(("createdAt",)),
+    "tried": SortKey(("startedAt",)),
+    "attempt": SortKey(("attempt",)),
+    "next-try": SortKey(("notBefore",)),
+    "reason": SortKey(("reason",)),
+    "owner": SortKey(("owner",)),
+}
+# Fields of a Pod, by which users of kubectl sort; the rows have others.
+_FIELDS_OF_PODS = {
+    ("metadata", "name"): SORT_KEYS["name"],
+    ("metadata", "namespace"): SORT_KEYS["namespace"],
+    ("metadata", "creationTimestamp"): SORT_KEYS["age"],
 }
 _MAX_FIXES = 8  # groups, with a request each
 _MAX_LOOKED_UP = 5  # pods that are no longer pending, of which the API server is asked what became of them
@@ -50,47 +54,19 @@ _NO_RECORDS = (
 class PendingArguments(NamedTuple):
     """The parsed arguments of `kubectl herodotus pending`.
 
-    If `namespace` is empty, all namespaces count. `labels` is a label selector. `sort_field` is the field of a pod by
-    which the pods are sorted, or "" for the oldest pod first.
+    If `namespace` is empty, all namespaces count. `labels` is a label selector. Without `sort_key`, the oldest pod
+    comes first.
     """
 
     namespace: str
     labels: str
-    sort_field: str
-
-
-class SortField(click.ParamType[str]):
-    """The type of --sort-by: a word of SORT_FIELDS, or a JSONPath such as `{.createdAt}`."""
-
-    name = "field"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name of the field, or fail with a usage error."""
-        text = str(value).strip("{}").removeprefix(".")
-        field = {"metadata.name": "pod", "metadata.creationTimestamp": "createdAt"}.get(
-            text, SORT_FIELDS.get(text, text)
-        )
-        if field not in SORT_FIELDS.values():
-            self.fail(f"{value!r} is not a field to sort by: use one of {', '.join(SORT_FIELDS)}", param, ctx)
-        return field
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        """Return the words that start with the given one."""
-        from click.shell_completion import CompletionItem  # here, because only completion needs it
-
-        return [CompletionItem(word) for word in SORT_FIELDS if word.startswith(incomplete)]
+    sort_key: SortKey | None
 
 
 @options.command(short_help="List pods that wait, by reason, with a fix and the next try.")
 @options.namespaces_options
 @options.selector_option
-@click.option(
-    "--sort-by",
-    "sort_field",
-    type=SortField(),
-    metavar="FIELD",
-    help=f"Sort by {', '.join(SORT_FIELDS)} [the oldest first].",
-)
+@sort_option(SORT_KEYS, "the oldest first")
 @options.watch_option
 @options.output_options
 @options.connection_options
@@ -113,7 +89,8 @@ def pending(ctx: click.Context, /, **_given: object) -> None:
     every, namespace = option_values.all_namespaces(ctx), option_values.namespace(ctx)
     connection = option_values.connection_settings(ctx, environment.environ)
     namespace = "" if every else environment.resolve_namespace(namespace, connection)
-    arguments = PendingArguments(namespace, ctx.params["selector"], ctx.params["sort_field"] or "")
+    key = ctx.params["sort_key"]
+    arguments = PendingArguments(namespace, ctx.params["selector"], key and _FIELDS_OF_PODS.get(key.path, key))
     run(arguments, connection, option_values.output_options(ctx), environment)
 
 
@@ -152,8 +129,7 @@ def _once(
     if output.format in SCREEN_FORMATS and shown.get("source") != "conditions":
         fixes = _find_fixes(shown, connection, output, environment)
         shown = shown | {"groups": [{**group, "fix": fixes.get(i)} for i, group in enumerate(shown["groups"])]}
-    if arguments.sort_field:
-        shown = shown | {"pods": sort_pods(shown["pods"], arguments.sort_field)}
+    shown = shown | {"pods": sort_rows(shown["pods"], arguments.sort_key)}
     if shown.get("noRecords") and not shown.get("live") and not is_document(output.format):
         print_to_stderr(*_NO_RECORDS)
         return
@@ -208,11 +184,6 @@ def _read_live(
     _look_up_fates(gone or [], connection, environment)
     untried = live_objects.find_untried(answer, waiting or ())
     return live_objects.build_live_pending(at, gone, untried, waiting or ())
-
-
-def sort_pods(pods: list[Row], field: str) -> list[Row]:
-    """Return the pods sorted by a field; pods without a value come last."""
-    return sorted(pods, key=lambda pod: (pod[field] is None, pod[field] if pod[field] is not None else ""))
 
 
 def _look_up_fates(absent: list[GonePod], connection: ConnectionSettings, environment: Environment) -> None:

@@ -25,6 +25,7 @@ from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environ
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_cli.transport.api_server_queries import LivePodQuery, PodLookup
 from herodotus_client import api_paths
 
@@ -43,6 +44,14 @@ if TYPE_CHECKING:
 _FATE_NOTES = {
     "deleted": "note: this pod no longer exists: it was deleted after this decision",
     "replaced": "note: this is an earlier pod of that name; the pod that exists now has no decision yet",
+}
+SORT_KEYS = {
+    "name": SortKey(("spec", "pod", "name")),
+    "namespace": SortKey(("spec", "pod", "namespace")),
+    "tried": SortKey(("spec", "times", "startedAt")),
+    "result": SortKey(("status", "state")),
+    "node": SortKey(("status", "node")),
+    "attempt": SortKey(("spec", "key", "attempt"), largest_first=True),
 }
 _LIST_LIMIT = 500  # the largest page that the service returns
 _EARLIER_NOTE = "note: an earlier pod of that name was decided (--attempts)"
@@ -81,6 +90,7 @@ class PodArguments(NamedTuple):
 @click.argument("name", metavar="[POD]", required=False, shell_complete=completion_values.pods)
 @options.namespaces_options
 @options.selector_option
+@sort_option(SORT_KEYS, "the newest first", "Without POD: ")
 @click.option(
     "--attempt", type=parameter_types.WholeNumber(min=1), metavar="N", help="The pod's Nth attempt [the last one]."
 )
@@ -134,6 +144,8 @@ def pod(ctx: click.Context, /, name: str | None, full: bool, **_given: object) -
         raise click.UsageError("a pod cannot be retrieved by name across all namespaces: leave out -A or POD")
     if ctx.params["selector"]:
         raise click.UsageError("name cannot be provided when a selector is specified: leave out -l or POD")
+    if ctx.params["sort_key"]:
+        raise click.UsageError("--sort-by is for the list of pods: leave out POD")
     if full and (ctx.params["every_node"] or ctx.params["node"]):
         raise click.UsageError("--full prints the full record: leave out --all and --node")
     if output.watch and ctx.params["attempt"]:
@@ -178,7 +190,7 @@ def _list(ctx: click.Context, output: OutputOptions, environment: Environment) -
     if ctx.params["full"]:
         _export(namespace, selector, connection, output, environment)
         return
-    once = partial(_list_once, namespace, selector, connection, output)
+    once = partial(_list_once, namespace, selector, ctx.params["sort_key"], connection, output)
     environment.run_or_watch(once, connection, output, namespace, selector)
 
 
@@ -193,6 +205,7 @@ def keep_newest_per_pod(decisions: Json) -> Json:
 def _list_once(
     namespace: str,
     selector: api_paths.DecisionSelector,
+    sort_key: SortKey | None,
     connection: ConnectionSettings,
     output: OutputOptions,
     environment: Environment,
@@ -203,6 +216,7 @@ def _list_once(
     if not answer["items"] and not is_document(output.format):
         print_to_stderr(f"No decisions found{f' in {namespace} namespace; every namespace: -A' if namespace else ''}.")
         return
+    answer["items"] = sort_rows(answer["items"], sort_key)
     from herodotus_cli.render import lists
 
     environment.print_answer(answer, output, lambda view: lists.build_pods(answer, view, namespace))

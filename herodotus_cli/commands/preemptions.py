@@ -15,12 +15,21 @@ from herodotus_cli.environment import Environment, environment_of
 from herodotus_cli.errors import print_to_stderr
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.output_formats import is_document
+from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_client import api_paths
+
+SORT_KEYS = {
+    "time": SortKey(("at",)),
+    "node": SortKey(("node",)),
+    "preemptor": SortKey(("preemptor", "pod")),
+    "priority": SortKey(("preemptor", "priority"), largest_first=True),
+}
 
 
 @options.command(short_help="List pods that were evicted to make room, and for which pods.")
 @options.namespaces_options
 @options.since_option
+@sort_option(SORT_KEYS, "the newest first")
 @options.watch_option
 @options.output_options
 @options.connection_options
@@ -39,22 +48,32 @@ def preemptions(ctx: click.Context, /, since: float, **_given: object) -> None:
     connection = option_values.connection_settings(ctx, environment.environ)
     every, namespace = option_values.all_namespaces(ctx), option_values.namespace(ctx)
     namespace = "" if every else environment.resolve_namespace(namespace, connection)
-    run(namespace, since, connection, option_values.output_options(ctx), environment)
+    run(namespace, since, ctx.params["sort_key"], connection, option_values.output_options(ctx), environment)
 
 
 def run(
-    namespace: str, since_s: float, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+    namespace: str,
+    since_s: float,
+    sort_key: SortKey | None,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
     """Fetch the preemptions of the last `since_s` seconds and print them. With --watch, repeat it on changes.
 
     If `namespace` is empty, all namespaces count.
     """
-    once = partial(_once, namespace, since_s, connection, output)
+    once = partial(_once, namespace, since_s, sort_key, connection, output)
     environment.run_or_watch(once, connection, output, namespace)
 
 
 def _once(
-    namespace: str, since_s: float, connection: ConnectionSettings, output: OutputOptions, environment: Environment
+    namespace: str,
+    since_s: float,
+    sort_key: SortKey | None,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
 ) -> None:
     path = api_paths.preemptions(namespace, since_s=since_s)
     answer = environment.fetch(connection, path, output, "preemptions")
@@ -64,6 +83,7 @@ def _once(
         scope = f" in {namespace} namespace; every namespace: -A" if namespace else ""
         print_to_stderr(f"No preemptions in the last {format_duration(since_s)}{scope}.")
         return
+    answer["preemptions"] = sort_rows(answer["preemptions"], sort_key)
     from herodotus_cli.render import preemptions as preemptions_screen
 
     environment.print_answer(answer, output, lambda view: preemptions_screen.build_screen(answer, view))

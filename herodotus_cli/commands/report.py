@@ -12,19 +12,18 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from herodotus_cli import options
+from herodotus_cli import option_values, options
 from herodotus_cli.commands import ALIASES, load_command
+from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment, Json, Screen, build_blocks, environment_of
 from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_cli.render.reports import FORMATS, AnswerReport, Section, draw
+from herodotus_cli.render.screen_elements import Block, SplitLine, Table, TextLine, ViewOptions
 from herodotus_record.version import __version__
-
-if TYPE_CHECKING:
-    from herodotus_cli.render.screen_elements import ViewOptions
 
 # The questions that have reports, each with the command that answers it.
 SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -52,8 +51,8 @@ def report(
 
     What follows SUBJECT are the arguments and options of the command that answers it; drain stands for whatif drain.
     The file has the headline, causes and fixes, for a pod also the timeline and every node with its filters and scores,
-    and when, how and by which versions it was made. It needs no other file and no script. The end of FILE's name tells
-    the format, too.
+    then the cluster with its nodes, requests and versions, and when, how and by which versions it was made. It needs no
+    other file and no script. The end of FILE's name tells the format, too.
 
     \b
     kubectl herodotus report pod payments-0 -n shop --to payments-0.html
@@ -75,15 +74,16 @@ def report(
 
 def build_report(subject: str, arguments: Sequence[str], environment: Environment) -> AnswerReport:
     """Ask the question and return the report on its answer. Raises CliError if it has none."""
-    from herodotus_cli.render.screen_elements import SplitLine, TextLine, ViewOptions
-
     given = {argument.partition("=")[0] for argument in arguments}
     is_whole_pod = subject == "pod" and not given & set(_NARROWED)
-    answers = _ask((*SUBJECTS[subject], *arguments, *(_WHOLE_POD if is_whole_pod else ())), environment)
+    asked = (*SUBJECTS[subject], *arguments, *(_WHOLE_POD if is_whole_pod else ()))
+    answers, connection = _ask(asked, environment)
     view = ViewOptions(environment.now(), wide=True, utc=True)
     sections = [Section("", build_blocks(screen, view)) for _, screen in answers]
     if not sections:
         raise CliError("error: the answer has no screen to report", ["ask without report to see it"])
+    if connection is not None:
+        sections.append(_read_cluster(connection, view, sections, environment))
     question = shlex.join(("kubectl", "herodotus", *SUBJECTS[subject], *arguments))
     facts = list(_list_facts(question, answers[0][0], view))
     first, *others = sections[0].blocks
@@ -92,14 +92,59 @@ def build_report(subject: str, arguments: Sequence[str], environment: Environmen
     return AnswerReport(first.left if isinstance(first, SplitLine) else question, facts, sections)
 
 
-def _ask(arguments: Sequence[str], environment: Environment) -> list[tuple[Json, Screen]]:
-    """Run a command and return its answers, each with the function that builds its screen."""
+def _read_cluster(
+    connection: ConnectionSettings, view: ViewOptions, sections: Sequence[Section], environment: Environment
+) -> Section:
+    """Return the section on the cluster as the reader may see it now."""
+    from herodotus_cli.commands import node
+    from herodotus_cli.render.reports import cluster
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    try:
+        nodes = node.read_nodes(connection, environment)
+    except CliError as e:
+        return cluster.build_unread_section(e.message.removeprefix("error: "))
+    try:
+        server = KubectlTransport(connection, environment.environ).get_from_api_server("/version")
+    except CliError:
+        server = {}
+    words = {word for section in sections for block in section.blocks for word in _list_words(block)}
+    return cluster.build_section(nodes, str(server.get("gitVersion", "")), words, view)
+
+
+def _list_words(block: Block) -> Iterator[str]:
+    """Yield the words of a block, without punctuation around them."""
+    match block:
+        case Table():
+            texts = [cell.text for row in block.rows for cell in row]
+        case TextLine():
+            texts = [block.text]
+        case SplitLine():
+            texts = [block.left, block.right]
+        case _:
+            texts = []
+    yield from (word.strip("(),:;.") for text in texts for word in text.split())
+
+
+def _ask(
+    arguments: Sequence[str], environment: Environment
+) -> tuple[list[tuple[Json, Screen]], ConnectionSettings | None]:
+    """Run a command and return its answers, each with the function that builds its screen, and its connection.
+
+    The connection is None if the answer is not about the cluster that the API server is of.
+    """
     answers: list[tuple[Json, Screen]] = []
     asking = environment._replace(collect=lambda document, screen: answers.append((dict(document), screen)))
     name, *more = arguments
-    with load_command(name).make_context(f"kubectl herodotus {name}", more, obj=asking) as ctx:
+    outer = click.get_current_context(silent=True)
+    parent = outer.parent if outer else None  # the options before the command's name
+    with load_command(name).make_context(f"kubectl herodotus {name}", more, parent, obj=asking) as ctx:
+        if ctx.params.get("watch"):
+            raise click.UsageError("a report is about one moment: leave out -w")
+        connection = option_values.connection_settings(ctx, environment.environ)
         ctx.command.invoke(ctx)
-    return answers
+    is_there = connection.reaches_cluster and not ctx.params.get("cluster_files")
+    return answers, connection if is_there else None
 
 
 def _list_facts(question: str, document: Mapping[str, Any], view: ViewOptions) -> Iterator[tuple[str, str]]:

@@ -108,12 +108,12 @@ def test_answer_is_drawn_in_place_and_the_terminal_left_as_it_was(watching: Serv
 def test_an_answer_longer_than_the_terminal_is_cut_and_printed_whole_at_the_end(watching: Service) -> None:
     terminal = watch(watching, "pending")
     try:
-        names = [f"pod-{i:02}" for i in range(40)]
+        names = [f"pod-{i:02}" for i in range(20)]
         watching.answer(f"{API}/namespaces/shop/pendingpods", pending(*names))
         terminal.read_until(lambda: "more lines, which Ctrl-C prints" in terminal.text and "pod-03" in terminal.text)
         frame = last_frame(terminal)
         assert len(frame) == 24
-        assert "40 pods are pending." in frame[0]
+        assert "20 pods are pending." in frame[0]
         assert "Ctrl-C ends it" in frame[-1]
         os.write(terminal.master, b"\x03")
         assert terminal.end() == 130

@@ -43,6 +43,12 @@ def test_pod_selects_by_labels(service: Service, alias: str) -> None:
     assert (ran.code, ran.out) == (0, "pod/pod-3\npod/pod-2\n")
 
 
+def test_pod_list_is_sorted(service: Service) -> None:
+    listed(service)
+    ran = command("pod", "-n", "shop", "--endpoint", service.url, "--sort-by", "name", "-o", "name")
+    assert (ran.code, ran.out) == (0, "pod/pod-2\npod/pod-3\n")
+
+
 def test_pod_in_an_empty_namespace_says_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(DECISIONS, {"kind": "DecisionList", "metadata": {}, "items": []})
     assert command("pod", "-n", "shop", "--endpoint", service.url).code == 0
@@ -54,6 +60,7 @@ def test_pod_in_an_empty_namespace_says_so(service: Service, capsys: pytest.Capt
     [
         (("a", "-A"), "a pod cannot be retrieved by name across all namespaces"),
         (("a", "-l", "app=x"), "name cannot be provided when a selector is specified"),
+        (("a", "--sort-by", "name"), "--sort-by is for the list of pods"),
         (("--node", "worker-1"), "--node needs the name of a pod"),
         (("--attempts",), "--attempts needs the name of a pod"),
     ],

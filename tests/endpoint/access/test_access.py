@@ -216,6 +216,24 @@ def test_hides_pods_of_invisible_namespaces(guarded: Service, reviewer: Reviewer
     assert ("ci/job-1" in ada, "ci/job-1" in bob) == (False, True)
 
 
+def test_pods_of_two_namespaces_are_compared_by_readers_of_both_alone(guarded: Service, reviewer: Reviewer) -> None:
+    owner = Owner("ReplicaSet", "secret-owner")
+    decision = a_decision(pod="secret-0", namespace="ci", sequence=3, owner=owner)
+    secret = replace(decision.pod, requests={"cpu": 12_345})
+    guarded.stored(replace(decision, pod=secret))
+    reviewer.allowed = {(user, "list", "decisions", "shop") for user in ("ada", "bob")}
+    reviewer.allowed |= {(user, "get", "decisions", "shop") for user in ("ada", "bob")}
+    reviewer.allowed |= {("bob", "get", "decisions", "ci")}
+    path = f"{SHOP}/podcomparisons/{POD}?with=secret-0&withNamespace=ci"
+    ada, bob = (guarded.client.get(path, headers=bearer(token)) for token in ("ada's", "bob's"))
+    assert (ada.status_code, bob.status_code) == (403, 200)
+    values = ("secret-owner", "12345m")
+    assert [value in ada.text for value in values] == [False] * 2
+    assert [value in bob.text for value in values] == [True] * 2, "what ada does not see is in the answer"
+    missing = guarded.client.get(path.replace("secret-0", "no-such"), headers=bearer("ada's"))
+    assert missing.text.replace("no-such", "secret-0") == ada.text, "nor does ada see which pods there are"
+
+
 def test_balance_of_selected_pods_requires_the_right_to_all_decisions(guarded: Service, reviewer: Reviewer) -> None:
     reviewer.allowed = {("ada", "list", "balances", ""), ("bob", "get", "decisions", "")}
     selected = f"{API}/balances?labelSelector=herodotus.dev/pod={POD}"
