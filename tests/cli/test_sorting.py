@@ -46,6 +46,6 @@ def test_what_is_no_field_is_wrong_usage(field: str) -> None:
 
 def test_a_field_that_no_row_has_is_wrong_usage() -> None:
     key = SortField(WORDS).convert("{.nope}", None, None)
-    with pytest.raises(click.UsageError, match="couldn't find any field with path '{.nope}'"):
+    with pytest.raises(click.UsageError, match=r"couldn't find any field with path '\{\.nope\}'"):
         sort_rows(ROWS, key)
     assert sort_rows([], key) == []

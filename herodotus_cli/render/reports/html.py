@@ -47,6 +47,7 @@ table { border-collapse: collapse; }
 th, td { text-align: left; vertical-align: top; padding: .2rem 1.25rem .2rem 0; border-bottom: 1px solid var(--line); }
 thead th { white-space: nowrap; color: var(--dim); font-size: .8em; }
 tbody th { white-space: nowrap; font-size: .85em; }
+td:first-child { white-space: nowrap; }
 p.good, p.bad { font-weight: 600; font-size: 1.1rem; }
 .number { text-align: right; }
 .strong { font-weight: 600; } .good { color: var(--good); } .bad { color: var(--bad); } .dim { color: var(--dim); }
