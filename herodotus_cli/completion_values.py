@@ -64,14 +64,15 @@ def workloads(ctx: click.Context, _parameter: click.Parameter, word: str) -> lis
 
 
 def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Return completions of `word` for the object of `whatif`: `pod`, names of pods, and workloads as KIND/NAME.
+    """Return completions of `word` for an object: `pod`, names of pods, and workloads as KIND/NAME.
 
-    Actions, such as `drain`, come first. After the word `pod`, only pods are offered.
+    For `whatif` actions, such as `drain`, come first. After the word `pod`, only pods are offered.
     """
     if ctx.params.get("words"):
         return pods(ctx, parameter, word)
     objects = _matching(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
-    return [*(action for action in ACTION_NAMES if action.startswith(word)), *objects]
+    actions = ACTION_NAMES if ctx.command.name == "whatif" else ()
+    return [*(action for action in actions if action.startswith(word)), *objects]
 
 
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:

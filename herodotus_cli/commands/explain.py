@@ -16,8 +16,9 @@ REASONS = "reasons"  # in place of a plugin
 
 def _complete(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     from herodotus_answers.plugin_reference import PLUGINS  # here and below, because help texts do not need it
+    from herodotus_answers.terms import list_terms
 
-    names = (*(plugin.plugin for plugin in PLUGINS), REASONS)
+    names = (*(plugin.plugin for plugin in PLUGINS), REASONS, *(term for term in list_terms() if " " not in term))
     return [name for name in names if name.lower().startswith(word.lower())]
 
 

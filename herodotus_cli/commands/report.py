@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -25,6 +25,9 @@ from herodotus_cli.render.reports import FORMATS, AnswerReport, Section, draw
 from herodotus_cli.render.screen_elements import Block, SplitLine, Table, TextLine, ViewOptions
 from herodotus_record.version import __version__
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # The questions that have reports, each with the command that answers it.
 SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: (name,) for name in ("pod", "node", "workload", "podgroup", "pending", "compare", "balance")},
@@ -35,12 +38,31 @@ _WHOLE_POD: Final = ("--all", "--timeline")  # a row for each node, and what hap
 _NARROWED: Final = ("--node", "--attempt", "--attempts", "--node-groups", *_WHOLE_POD)
 
 
+def _complete_subject(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    return [subject for subject in SUBJECTS if subject.startswith(word)]
+
+
+def _complete_argument(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
+    """Return the completions that the subject's own command has for the word."""
+    from click.shell_completion import ShellComplete  # here, because only completion needs it
+
+    name, *more = SUBJECTS[ctx.params["subject"]]
+    asked = ShellComplete(load_command(name), {"obj": environment_of(ctx)}, name, "")
+    return asked.get_completions([*more, *(ctx.params.get("arguments") or ())], word)
+
+
 @options.command(
     short_help="Write an answer as one HTML, Markdown or SVG file.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
 )
-@click.argument("subject", metavar=f"{{{'|'.join(SUBJECTS)}}}")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS AND OPTIONS]...")
+@click.argument("subject", metavar=f"{{{'|'.join(SUBJECTS)}}}", shell_complete=_complete_subject)
+@click.argument(
+    "arguments",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="[ARGUMENTS AND OPTIONS]...",
+    shell_complete=_complete_argument,
+)
 @click.option("-o", "--output", "format_", type=click.Choice(list(FORMATS)), help="Format of the file [html].")
 @click.option("--to", "file", metavar="FILE", type=click.Path(path_type=Path), help="File to write [standard output].")
 @click.pass_context

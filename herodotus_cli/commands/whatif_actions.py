@@ -36,6 +36,7 @@ _COMMON = (
         "--then",
         multiple=True,
         metavar="'ACTION …'",
+        shell_complete=lambda _ctx, _option, word: [name for name in ACTIONS if name.startswith(word)],
         help="A further action, applied afterwards, such as 'cordon n2'; repeatable.",
     ),
     click.option("--all", "every_row", is_flag=True, help="All pods and nodes, however many there are."),
