@@ -121,9 +121,18 @@ def get_fate(answer: Mapping[str, Any]) -> str:
     return str(fate) if fate in FATES_WITHOUT_POD else ""
 
 
+def is_earlier_attempt(answer: Json) -> bool:
+    """Return whether a PodExplanation is about an attempt that a later one follows."""
+    attempt = answer["attempt"]
+    return attempt.get("ordinal") is not None and attempt["ordinal"] < (attempt.get("attempts") or 0)
+
+
 def drop_advice(answer: Json) -> Json:
-    """Return a PodExplanation to show: of a pod that no longer exists without retry and suggestions."""
-    if answer.get("kind") != "PodExplanation" or not get_fate(answer):
+    """Return a PodExplanation to show: without retry and suggestions where they are of no use.
+
+    That is for a pod that no longer exists, and for an attempt that a later one follows.
+    """
+    if answer.get("kind") != "PodExplanation" or not (get_fate(answer) or is_earlier_attempt(answer)):
         return answer
     return answer | {"attempt": answer["attempt"] | {"retry": None}, "possibleChanges": [], "suggestions": []}
 

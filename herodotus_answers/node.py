@@ -516,7 +516,8 @@ def _result(involved: NodeDecision) -> ResultOnNode:
 def _result_after_filters(involved: NodeDecision) -> ResultOnNode:
     """Return how the node fared in a decision in which it passed all filters: result, rank, total and points.
 
-    `points` is the node's lead over the next node if it was chosen, otherwise its distance to the chosen node.
+    `points` is the node's lead over the next node if it was chosen, otherwise its distance to the chosen node. It is
+    negative if the pod runs on the node and an evaluation finds another one better.
     """
     d, slot = involved.decision, involved.slot
     scored = bool(len(d.totals) and d.rank[slot])
@@ -529,6 +530,9 @@ def _result_after_filters(involved: NodeDecision) -> ResultOnNode:
     }
     if slot == d.chosen:
         lead = compute_margin(d)
+        if lead and d.totals[slot] < d.totals[lead.best]:  # evaluated now, and another node is the best
+            entry["points"] = d.totals[slot] - d.totals[lead.best]
+            return entry
         entry["points"] = lead.points if lead else None
         entry["decidedBy"] = _deciding_plugin(d.ties, lead.shares if lead else ())
     elif scored and d.chosen is not None:

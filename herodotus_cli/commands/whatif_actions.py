@@ -53,6 +53,20 @@ _FILE = click.option(
 Builder = Callable[[click.Context, Environment], list[Json]]
 
 
+_EXAMPLES = {
+    "drain": ("worker-3", "worker-3 --then 'scale deploy/web=5 -n shop'"),
+    "cordon": ("worker-3",),
+    "uncordon": ("worker-12",),
+    "remove": ("worker-3",),
+    "add-nodes": ("--like worker-1 --count 3",),
+    "taint": ("worker-3 dedicated=gpu:NoSchedule",),
+    "label": ("worker-3 disktype=ssd",),
+    "scale": ("deploy/web=5 -n shop",),
+    "create": ("-f deployment.yaml --replicas 20",),
+    "changes": ("-f changes.yaml",),
+}
+
+
 class Action(options.PluginCommand):
     """An action of whatif, with the function that returns its changes from the parsed options."""
 
@@ -68,7 +82,8 @@ def _action(name: str, parameters: Sequence[Callable[..., Any]], build: Builder)
     callback = options.namespace_option(options.output_options(options.connection_options(callback)))
     for decorate in reversed([*parameters, *_COMMON]):
         callback = decorate(callback)
-    command = click.command(name, cls=Action, help=build.__doc__)(callback)
+    examples = "\n".join(f"    kubectl herodotus whatif {name} {example}" for example in _EXAMPLES[name])
+    command = click.command(name, cls=Action, help=f"{build.__doc__}\n\n    \b\n{examples}\n")(callback)
     command.build = build
     return command
 

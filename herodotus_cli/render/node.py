@@ -186,7 +186,7 @@ def _won(won: Json, named: int) -> str:
     """Return how often the node won, and the `named` plugins to which it owed that most often."""
     parts = [format_count(won["count"], "time")]
     if won.get("meanMargin") is not None:
-        parts.append(f"by {format_number(won['meanMargin'])} points on average")
+        parts.append(f"by {_format_points(won['meanMargin'])} on average")
     if won.get("uncontested"):
         parts.append(f"{won['uncontested']} as the only feasible node")
     if won.get("ties"):
@@ -195,11 +195,16 @@ def _won(won: Json, named: int) -> str:
     return ", ".join(parts) + (f"; mostly on {', '.join(carried[:named])}" if carried else "")
 
 
+def _format_points(points: float) -> str:
+    text = format_number(points)
+    return f"{text} {'point' if text == '1' else 'points'}"
+
+
 def _lost(lost: Json, named: int) -> str:
     """Return how often another node won, and the `named` plugins that cost this one most points."""
     times = format_count(lost["count"], "time")
     if lost.get("meanBehind") is not None:
-        times += f", by {format_number(lost['meanBehind'])} points on average"
+        times += f", by {_format_points(lost['meanBehind'])} on average"
     costs = [
         f"{plugin} -{format_number(abs(points))}"
         for plugin, points in lost.get("costsMost", {}).items()
@@ -257,5 +262,5 @@ def _reason(r: Json) -> str:
         return "the only feasible node" if r["result"] == "chosen" else "–"
     if by == "tie":
         return "random among equals"
-    side = "ahead" if r["result"] == "chosen" else "behind"
-    return f"{format_count(points, 'point')} {side}" + (f": {by}" if by else "")
+    side = "ahead" if r["result"] == "chosen" and points >= 0 else "behind"
+    return f"{format_count(abs(points), 'point')} {side}" + (f": {by}" if by else "")

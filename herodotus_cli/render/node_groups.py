@@ -321,7 +321,14 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
         return []
     ordered = sorted(estimates, key=lambda e: (e["left"], e["nodes"], natural_sort_key(e["group"])))
     rows = [
-        (e["group"], str(e["nodes"]), _spread(e["zones"]), str(e["pods"]), str(e["left"]), e["limitedBy"] or "–")
+        (
+            e["group"],
+            str(e["nodes"]),
+            _spread(e["zones"]),
+            str(e["pods"]),
+            str(e["left"]),
+            e["limitedBy"] or _explain_left(e),
+        )
         for e in _cut(ordered, every_row)
     ]
     sentence = "Estimate for all pending pods, placed in sequence, if only this group grows:"
@@ -333,6 +340,11 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
             *_more(len(ordered) - len(rows), "node group"),
         ]
     ]
+
+
+def _explain_left(estimate: Json) -> str:
+    """Return why pods are left although nothing ended the growth: nodes of the group do not fit them."""
+    return "the others fit no node of the group" if estimate["left"] else "–"
 
 
 def _spread(zones: dict[str, int]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from herodotus_answers.live_objects import is_earlier_attempt
 from herodotus_cli.render import formatting, inputs, rejections, scores, suggestions
 from herodotus_cli.render import state as pod_state
 from herodotus_cli.render.formatting import (
@@ -131,6 +132,8 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
     else:
         state = gone or f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
         state += "" if is_short else f", last tried {when}"
+        if is_earlier_attempt(answer):
+            state = f"found no node {when}"
     attempts, repeated = attempt.get("attempts") or 1, attempt.get("repeatedAttempts") or 0
     if attempts + repeated > 1 and attempt.get("ordinal") == attempts:
         return f"{state}, {attempts + repeated} attempts (--attempts)"

@@ -49,7 +49,9 @@ def describe_eviction(found: PreemptionEntry, view: ViewOptions) -> str:
     age = format_ago(found["at"], view)
     verb = "Evicted" if found["evicted"] else "By the observer's evaluation, evicted"
     sentence = f"{verb} from {found['node']} {age} to make room for {describe_preemptor(found)}"
-    return f"{sentence}: kubectl herodotus pod {pod['decision']} -n {pod['namespace']}" if pod else f"{sentence}."
+    if pod is None:
+        return f"{sentence}."
+    return f"{sentence}: kubectl herodotus pod {pod['namespace']}/{pod['pod']} --attempt {pod['attempt']}"
 
 
 def _name(victim: Victim) -> str:
