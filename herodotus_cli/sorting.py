@@ -60,7 +60,8 @@ def sort_option(words: Mapping[str, SortKey], default: str, scope: str = "") -> 
 
     `scope` begins the help text with when the option works.
     """
-    text = f"{scope}Sort by {', '.join(words)}, or a JSONPath of a row as kubectl does [{default}]."
+    verb = f"{scope}sort" if scope else "Sort"
+    text = f"{verb} by {', '.join(words)}, or a JSONPath of a row as kubectl does [{default}]."
     return click.option("--sort-by", "sort_key", type=SortField(words), metavar="FIELD", help=text)
 
 

@@ -430,6 +430,7 @@ def _ask_about_groups(
     Otherwise the screen shows those that the record has. Raises CliError if --node-groups has no answer.
     """
     has_screen = output.format in SCREEN_FORMATS and not (arguments.attempt or arguments.node or arguments.history)
+    has_screen = has_screen and not _is_daemon(answer)
     if arguments.groups is None and not has_screen:
         return None
     outcome, attempt = answer.get("outcome") or {}, answer.get("attempt") or {}  # an unknown document may lack them
@@ -585,6 +586,11 @@ def _is_recorded(scheduler: str, request: not_found.PodRequest, output: OutputOp
         return True
 
 
+def _is_daemon(answer: Json) -> bool:
+    """Return whether the pod belongs to a DaemonSet, whose controller pins it to a node, so that no new one helps."""
+    return str((answer.get("pod") or {}).get("owner") or "").startswith("DaemonSet/")
+
+
 def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list[list[Block]]) -> list[Block]:
     """Return the blocks of the screen for the answer and the options. Only that screen's module is imported."""
     if answer["kind"] == "UndecidedPod":
@@ -605,6 +611,8 @@ def _screen(answer: Json, arguments: PodArguments, view: ViewOptions, live: list
     if "queue" in now:
         live = [*live, pod_screen.build_queue(now["queue"])]
     groups, reports = now.get("nodeGroups") or answer.get("nodeGroups"), now.get("autoscalerReports") or []
+    if arguments.groups is None and _is_daemon(answer):
+        groups = None
     if groups is not None or reports:
         from herodotus_cli.render import node_groups as group_screen  # here, because most pods are placed
 

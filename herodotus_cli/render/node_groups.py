@@ -327,7 +327,7 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
             _spread(e["zones"]),
             str(e["pods"]),
             str(e["left"]),
-            e["limitedBy"] or _explain_left(e),
+            _explain_limit(e),
         )
         for e in _cut(ordered, every_row)
     ]
@@ -342,9 +342,9 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
     ]
 
 
-def _explain_left(estimate: Json) -> str:
-    """Return why pods are left although nothing ended the growth: nodes of the group do not fit them."""
-    return "the others fit no node of the group" if estimate["left"] else "–"
+def _explain_limit(estimate: Json) -> str:
+    """Return what ended the growth; if nothing did and pods are left, nodes of the group do not fit them."""
+    return estimate["limitedBy"] or ("the others fit no node of the group" if estimate["left"] else "–")
 
 
 def _spread(zones: dict[str, int]) -> str:

@@ -83,13 +83,20 @@ def test_a_filter_that_never_ran_comes_last(node_records: Service) -> None:
     assert filters[-1].split() == ["AAA", "–", "0", "0", "–"]
 
 
+def test_a_pod_that_another_node_would_get_now_is_behind(node_records: Service) -> None:
+    document = answer(node_records, "worker-7")
+    chosen = next(each for each in document["recent"] if each["result"] == "chosen")
+    document["recent"] = [chosen | {"points": -2, "decidedBy": None}]
+    assert drawn(document, VIEWS["80"]).splitlines()[-2].endswith("2 points behind")
+
+
 def test_prints_no_minus_zero(node_records: Service) -> None:
     document = answer(node_records, "worker-1")
     document["lost"] = {"count": 3, "meanBehind": -0.04, "costsMost": {"A": -0.04, "B": -1.5}}
     document["scores"]["accumulated"] = -0.0
     text = drawn(document, VIEWS["80"])
     assert not re.search(r"-0(\.0)?(?![.\d])", text.replace("2026-", ""))
-    assert "lost most on B -1.5" in " ".join(text.split())
+    assert "most on B -1.5" in " ".join(text.split())
 
 
 def drawn(document: Json, view: ViewOptions) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from herodotus_answers.live_objects import drop_advice
 from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import (
     NODES,
@@ -90,6 +91,20 @@ def test_next_try_counts_from_now(later_s: int, said: str) -> None:
     assert f"NEXT TRY     {said}" in drawn(found, view)
     found.answer["attempt"]["attempts"] = 4
     assert "NEXT TRY" not in drawn(found, view)
+
+
+def test_an_earlier_attempt_is_told_in_the_past_and_without_advice() -> None:
+    found = scenes()["pending-suggestions"]()
+    found.answer["attempt"] |= {"ordinal": 2, "attempts": 2}
+    last = drawn(found, VIEWS["80"])
+    assert "Pending" in last.splitlines()[0]
+    assert "FIX" in last
+    found.answer["attempt"]["attempts"] = 3
+    found.answer |= drop_advice(found.answer)
+    earlier = drawn(found, VIEWS["80"])
+    assert "found no node" in " ".join(earlier.splitlines()[:2])
+    assert "Pending" not in earlier.splitlines()[0]
+    assert "FIX" not in earlier
 
 
 def test_pending_names_every_filter_that_rejects_a_node_with_its_numbers() -> None:
