@@ -92,16 +92,18 @@ def count_pending_reasons(placements: Iterable[ReviewedPlacement]) -> Counter[st
 
 
 def shorten_fit_error(message: str) -> str:
-    """Return what kube-scheduler's message says of the nodes, short and most nodes first: `6 Insufficient cpu, 1 …`.
+    """Return what kube-scheduler's message says of the nodes, short: `6 nodes: Insufficient cpu, 1: cordoned`.
 
-    Nodes that the pod's own spec leaves out come last. A message that counts no nodes keeps its first sentence.
+    Most nodes come first, and those that the pod's own spec leaves out last. A message that counts no nodes keeps its
+    first sentence.
     """
     counts = _count_reasons(message)
     if not counts:
         sentence, end, _ = message.partition(". ")
         return sentence + end.strip()
     counts.sort(key=lambda each: (parse_reason(each[1]).code in EXCLUDED_BY_POD, -each[0]))
-    return ", ".join(f"{number} {_shorten_reason(words)}" for number, words in counts)
+    subjects = [pluralize(counts[0][0], "node"), *(str(number) for number, _ in counts[1:])]
+    return ", ".join(f"{who}: {_shorten_reason(words)}" for who, (_, words) in zip(subjects, counts, strict=True))
 
 
 def _count_reasons(message: str) -> list[tuple[int, str]]:
@@ -222,7 +224,7 @@ def _describe_capacity(answer: Capacity) -> str:
     fits += f", on {pluralize(nodes, 'node')}" if nodes else ""
     if answer["limited"]:
         return f"At least {fits}."
-    return f"{fits}. The next one fits nowhere: {shorten_fit_error(answer['message']).removesuffix('.')}."
+    return f"{fits}. The next one fits nowhere ({shorten_fit_error(answer['message']).removesuffix('.')})."
 
 
 def _describe_consolidation(answer: Consolidation) -> str:

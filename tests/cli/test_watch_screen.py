@@ -19,8 +19,9 @@ from herodotus_answers.workload import Placement, WorkloadName, build_workload_p
 from herodotus_cli.watch_screen import find_changes
 from tests.cli.scenes import as_json, placed, waiting
 from tests.cli.service import API, Service
+from tests.processes import ROOT
 from tests.support.documents import pending_pod
-from tests.support.pseudo_terminal import ALTERNATE_SCREEN, MAIN_SCREEN, ROOT, SHOW_CURSOR, Terminal
+from tests.support.pseudo_terminal import ALTERNATE_SCREEN, MAIN_SCREEN, SHOW_CURSOR, PseudoTerminal
 
 Json = dict[str, Any]
 PLUGIN = [sys.executable, str(ROOT / "kubectl-herodotus")]
@@ -71,13 +72,14 @@ def watching(service: Service) -> Iterator[Service]:
     return service
 
 
-def watch(service: Service, name: str, **environ: str) -> Terminal:
+def watch(service: Service, name: str, **environ: str) -> PseudoTerminal:
     arguments, path, first, _, _ = WATCHED[name]
     service.answer(f"{API}/{path}", first)
-    return Terminal([*PLUGIN, name, *arguments, "-w", "--endpoint", service.url], **environ)
+    command = [*PLUGIN, name, *arguments, "-w", "--endpoint", service.url]
+    return PseudoTerminal(command, {**os.environ, "TERM": "xterm-256color", **environ}, cwd=ROOT)
 
 
-def last_frame(terminal: Terminal) -> list[str]:
+def last_frame(terminal: PseudoTerminal) -> list[str]:
     return terminal.text.rpartition("\x1b[H")[2].split("\r\n")
 
 
@@ -86,16 +88,16 @@ def test_answer_is_drawn_in_place_and_the_terminal_left_as_it_was(watching: Serv
     _, path, _, then, new = WATCHED[name]
     terminal = watch(watching, name)
     try:
-        terminal.read_until(lambda: "Ctrl-C ends it" in terminal.text)
+        terminal.wait_until(lambda: "Ctrl-C ends it" in terminal.text)
         assert terminal.text.count(ALTERNATE_SCREEN) == 1
         assert MARK not in terminal.text, "nothing is new in the first answer"
         watching.answer(f"{API}/{path}", then)
-        terminal.read_until(lambda: new in terminal.text and "new or changed" in terminal.text)
+        terminal.wait_until(lambda: new in terminal.text and "new or changed" in terminal.text)
         assert any(MARK in line and new in line for line in last_frame(terminal))
         watching.refuse(f"{API}/{path}", 404, "NotFound", f'"{name}" not found')
-        terminal.read_until(lambda: "(NotFound)" in terminal.text and " gone" in last_frame(terminal)[-1])
+        terminal.wait_until(lambda: "(NotFound)" in terminal.text and " gone" in last_frame(terminal)[-1])
         os.write(terminal.master, b"\x03")
-        assert terminal.end() == 130
+        assert terminal.wait_for_end() == 130
         after = terminal.text.rpartition(MAIN_SCREEN)[2]
         assert "(NotFound)" in after, "the last answer stays on the terminal"
         assert terminal.text.rindex(SHOW_CURSOR) < terminal.text.rindex(MAIN_SCREEN)
@@ -110,13 +112,13 @@ def test_an_answer_longer_than_the_terminal_is_cut_and_printed_whole_at_the_end(
     try:
         names = [f"pod-{i:02}" for i in range(20)]
         watching.answer(f"{API}/namespaces/shop/pendingpods", pending(*names))
-        terminal.read_until(lambda: "more lines, which Ctrl-C prints" in terminal.text and "pod-03" in terminal.text)
+        terminal.wait_until(lambda: "more lines, which Ctrl-C prints" in terminal.text and "pod-03" in terminal.text)
         frame = last_frame(terminal)
         assert len(frame) == 24
         assert "20 pods are pending." in frame[0]
         assert "Ctrl-C ends it" in frame[-1]
         os.write(terminal.master, b"\x03")
-        assert terminal.end() == 130
+        assert terminal.wait_for_end() == 130
         after = terminal.text.rpartition(MAIN_SCREEN)[2]
         assert [name for name in names if name not in after] == []
     finally:
@@ -126,9 +128,9 @@ def test_an_answer_longer_than_the_terminal_is_cut_and_printed_whole_at_the_end(
 def test_sigterm_leaves_the_terminal_as_it_was(watching: Service) -> None:
     terminal = watch(watching, "pending", NO_COLOR="1")
     try:
-        terminal.read_until(lambda: "Ctrl-C ends it" in terminal.text)
+        terminal.wait_until(lambda: "Ctrl-C ends it" in terminal.text)
         terminal.process.send_signal(signal.SIGTERM)
-        assert terminal.end() == -signal.SIGTERM
+        assert terminal.wait_for_end() == -signal.SIGTERM
         assert "1 pod is pending." in terminal.text.rpartition(MAIN_SCREEN)[2]
         assert termios.tcgetattr(terminal.slave) == terminal.before
     finally:
@@ -140,7 +142,7 @@ def test_an_error_at_the_start_is_printed_below(watching: Service) -> None:
     arguments = [*PLUGIN, "pending", "-n", "shop", "-w", "--endpoint", watching.url]
     terminal = Terminal(arguments)
     try:
-        assert terminal.end() == 1
+        assert terminal.wait_for_end() == 1
         assert "Error from server (Forbidden): no" in terminal.text.rpartition(MAIN_SCREEN)[2]
     finally:
         terminal.close()
@@ -149,7 +151,7 @@ def test_an_error_at_the_start_is_printed_below(watching: Service) -> None:
 def test_terminal_that_moves_no_cursor_gets_answers_below_each_other(watching: Service) -> None:
     terminal = watch(watching, "pending", TERM="dumb")
     try:
-        terminal.read_until(lambda: terminal.text.count("1 pod is pending.") == 2)
+        terminal.wait_until(lambda: terminal.text.count("1 pod is pending.") == 2)
         assert "\x1b" not in terminal.text
     finally:
         terminal.close()

@@ -286,7 +286,7 @@ def test_a_cluster_without_nodes_has_answers(local: Open) -> None:
     assert document(service, "pendingpods")["pods"][0]["reason"] == "no nodes available to schedule pods"
     question = {"spec": {"capacity": {"object": pod("new")}}}
     status = service.post(f"{API}/clusterreviews", question).document["status"]
-    assert status["headline"] == "0 more pods fit. The next one: no nodes available to schedule pods"
+    assert status["headline"] == "0 more pods fit. The next one fits nowhere (no nodes available to schedule pods)."
     groups = service.post(f"{API}/clusterreviews", {"spec": {"nodeGroups": {}}}).document["status"]
     assert groups["headline"] == "No node group is known in this cluster."
 

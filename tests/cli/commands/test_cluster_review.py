@@ -351,7 +351,7 @@ def test_a_group_that_does_not_fit_says_where_it_stops() -> None:
     view = ViewOptions(NOW, width=120)
     text = terminal.draw(cluster_review.build_screen(answer, "create", view), view, color=False)
     assert "0 of 3 new pods find a node, 3 stay Pending: 2 fit only with their group, 1 Insufficient cpu." in text
-    assert f"train-2: {stopped}" in text
+    assert "train-2: 2 nodes: Insufficient cpu" in text
     assert "ml/train-0" not in text, "a pod that only waits for its group has no line of its own"
 
 

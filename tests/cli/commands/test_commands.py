@@ -184,6 +184,9 @@ def test_prints_on_stderr_that_nothing_is_pending(service: Service, capsys: pyte
         ("drain", " Did you mean whatif drain?"),
         ("cordn", " Did you mean whatif cordon or whatif uncordon?"),
         ("rollout", " Did you mean workload?"),
+        ("cordon", " Did you mean whatif cordon?"),
+        ("evict", " Did you mean whatif drain or preemptions?"),
+        ("move", " Did you mean whatif drain?"),
         ("xyzzy", ""),
     ],
 )

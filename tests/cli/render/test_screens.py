@@ -100,7 +100,7 @@ def test_an_earlier_attempt_is_told_in_the_past_and_without_advice() -> None:
     assert "Pending" in last.splitlines()[0]
     assert "FIX" in last
     found.answer["attempt"]["attempts"] = 3
-    found.answer |= drop_advice(found.answer)
+    found.answer.update(drop_advice(found.answer))
     earlier = drawn(found, VIEWS["80"])
     assert "found no node" in " ".join(earlier.splitlines()[:2])
     assert "Pending" not in earlier.splitlines()[0]

@@ -25,7 +25,7 @@ from tests.support.cluster_answering_scheduler import BUSY, STATUS, ClusterAnswe
 
 PATH = f"{API}/clusterreviews"
 DRAIN = {"kind": "Drain", "nodes": ["worker-1"]}
-HEADLINE = f"3 more pods fit, on 1 node. The next one: {BUSY}"
+HEADLINE = "3 more pods fit, on 1 node. The next one fits nowhere (3 nodes: Insufficient cpu)."
 
 
 def ask(service: Service, headers: dict[str, str] | None = None, **spec: Any) -> Any:
