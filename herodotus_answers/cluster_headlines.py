@@ -94,14 +94,14 @@ def count_pending_reasons(placements: Iterable[ReviewedPlacement]) -> Counter[st
 def shorten_fit_error(message: str) -> str:
     """Return what kube-scheduler's message says of the nodes, short: `6 nodes: Insufficient cpu, 1: cordoned`.
 
-    Most nodes come first, and those that the pod's own spec leaves out last. A message that counts no nodes keeps its
-    first sentence.
+    Most nodes come first, but those that are cordoned or that the pod's own spec leaves out last. A message that counts
+    no nodes keeps its first sentence.
     """
     counts = _count_reasons(message)
     if not counts:
         sentence, end, _ = message.partition(". ")
         return sentence + end.strip()
-    counts.sort(key=lambda each: (parse_reason(each[1]).code in EXCLUDED_BY_POD, -each[0]))
+    counts.sort(key=lambda each: (each[1] == _CORDONED or parse_reason(each[1]).code in EXCLUDED_BY_POD, -each[0]))
     subjects = [pluralize(counts[0][0], "node"), *(str(number) for number, _ in counts[1:])]
     return ", ".join(f"{who}: {_shorten_reason(words)}" for who, (_, words) in zip(subjects, counts, strict=True))
 

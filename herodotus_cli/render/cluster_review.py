@@ -119,10 +119,10 @@ def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
 
 
 def _explain_blocked(pod: Json) -> str:
-    """Return kubectl's message, or what the API server says about the budget, without the sentence that all have."""
+    """Return kubectl's message, or what the API server says about the budget, without the words that all have."""
     message = str(pod["message"])
     _, end, about = message.partition("would violate the pod's disruption budget. ")
-    return about if end else message
+    return about.removeprefix("The disruption ") if end else message
 
 
 def _cut(rows: Sequence[Json], most: int | None) -> Sequence[Json]:
