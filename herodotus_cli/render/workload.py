@@ -41,7 +41,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     since = "" if is_present else f"placements of the last {format_age(answer['since'], view.now)}"
     title = f"{meta['name']} ({meta['namespace']})"
     state = live.get("state")
-    has_problem = bool(state) and state["actor"] is not None
+    has_problem = state is not None and state["actor"] is not None
     nodes = answer["nodes"] if whole else [] if has_problem else answer["nodes"][:_NODES]
     left_out = len(answer["nodes"]) - len(nodes)
     headline = TextLine(answer["headline"], "" if state else "strong")
