@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import pytest
 
 from herodotus_cli.sorting import SortField, SortKey, sort_rows
 
 WORDS = {"name": SortKey(("metadata", "name")), "pods": SortKey(("pods",), largest_first=True)}
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"metadata": {"name": "n10"}, "pods": 3, "taints": ["b"], "a.b/c": 2},
     {"metadata": {"name": "n9"}, "pods": None, "taints": []},
     {"metadata": {"name": "n1"}, "pods": 20, "taints": ["a"], "a.b/c": 1},

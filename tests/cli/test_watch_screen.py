@@ -8,7 +8,6 @@ import subprocess
 import sys
 import termios
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +16,10 @@ from herodotus_answers.node import ClusterTotals, HistoryWindow, NodeHistoryCoun
 from herodotus_answers.pending import build_pending_pods
 from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement
 from herodotus_cli.watch_screen import find_changes
-from tests.cli.scenes import as_json, placed, waiting
+from tests.cli.scenes import placed, waiting
 from tests.cli.service import API, Service
 from tests.processes import ROOT
+from tests.support.answers import as_json
 from tests.support.documents import pending_pod
 from tests.support.pseudo_terminal import ALTERNATE_SCREEN, MAIN_SCREEN, SHOW_CURSOR, PseudoTerminal
 
@@ -61,7 +61,7 @@ WATCHED: dict[str, tuple[tuple[str, ...], str, Json, Json, str]] = {
 
 
 @pytest.fixture
-def watching(service: Service) -> Iterator[Service]:
+def watching(service: Service) -> Service:
     """A service whose streams end at once, so that answers are repeated regularly."""
     listed = {"kind": "DecisionList", "metadata": {"resourceVersion": "7"}, "items": []}
     selected = "&fieldSelector=spec.pod%3Dp"
@@ -140,7 +140,7 @@ def test_sigterm_leaves_the_terminal_as_it_was(watching: Service) -> None:
 def test_an_error_at_the_start_is_printed_below(watching: Service) -> None:
     watching.refuse(f"{API}/namespaces/shop/pendingpods", 403, "Forbidden", "no")
     arguments = [*PLUGIN, "pending", "-n", "shop", "-w", "--endpoint", watching.url]
-    terminal = Terminal(arguments)
+    terminal = PseudoTerminal(arguments, {**os.environ, "TERM": "xterm-256color"}, cwd=ROOT)
     try:
         assert terminal.wait_for_end() == 1
         assert "Error from server (Forbidden): no" in terminal.text.rpartition(MAIN_SCREEN)[2]
@@ -162,7 +162,7 @@ def test_pipe_gets_answers_below_each_other(watching: Service) -> None:
     arguments = [*PLUGIN, "pending", "-n", "shop", "-w", "--endpoint", watching.url]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        lines = []
+        lines: list[str] = []
         while sum("pending" in line for line in lines) < 2:
             lines.append(process.stdout.readline())
         process.send_signal(signal.SIGINT)

@@ -37,18 +37,18 @@ def manifests() -> Iterator[tuple[str, Json]]:
     """Yield paths and objects: three nodes in two zones, a ReplicaSet with its pods, and a pod that fits nowhere."""
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     for i in (1, 2, 3):
-        metadata = {"name": f"worker-{i}", "labels": {"topology.kubernetes.io/zone": f"zone-{i % 2}"}}
+        metadata: Json = {"name": f"worker-{i}", "labels": {"topology.kubernetes.io/zone": f"zone-{i % 2}"}}
         info = {"allocatable": amounts, "capacity": amounts, "nodeInfo": {"kubeletVersion": f"v1.3{4 + i % 2}.0"}}
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         spec = {"unschedulable": True} if i == 3 else {}
         yield "/api/v1/nodes", {"metadata": metadata, "spec": spec, "status": info | ready}
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod_spec("1")}
+    template: Json = {"metadata": {"labels": {"app": "web"}}, "spec": pod_spec("1")}
     replica_set = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     yield (
         "/apis/apps/v1/namespaces/default/replicasets",
         {"metadata": {"name": "web", "uid": "u-web"}, "spec": replica_set, "status": {"replicas": 3}},
     )
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-web", "controller": True}
+    owner: Json = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-web", "controller": True}
     for i in range(3):
         metadata = {"name": f"web-{i}", "labels": {"app": "web"}, "ownerReferences": [owner]}
         spec = pod_spec("1") | {"nodeName": f"worker-{1 + i % 2}"}
