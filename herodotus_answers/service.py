@@ -5,7 +5,7 @@ Owns: the documents' shapes. Does not own: building them (`herodotus_endpoint`, 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from herodotus_answers.declare import Document, Page
 
@@ -68,6 +68,7 @@ class ServiceVersion(TypedDict):
     kind: Literal["ServiceVersion"]
     version: Annotated[str, "Version of the service."]
     frameVersion: Annotated[int, "Newest version of record frames that the service reads."]
+    pages: NotRequired[Annotated[str, "Address at which readers open the web pages, if the service knows one."]]
 
 
 class StatusDetails(TypedDict, total=False):

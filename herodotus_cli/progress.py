@@ -20,9 +20,13 @@ _EVERY_S = 0.1
 
 
 class ProgressLine:
-    """Shows on stderr, if it is a terminal, how much was read or decided, once that takes longer than half a second."""
+    """Shows on stderr, if it is a terminal, how much was read or decided, once that takes longer than half a second.
 
-    def __init__(self) -> None:
+    With `is_shown` false it shows nothing.
+    """
+
+    def __init__(self, *, is_shown: bool = True) -> None:
+        self._is_shown = is_shown
         self._began = time.monotonic()
         self._counts: dict[str, int] = {}
         self._is_over = False  # threads may read on after the answer
@@ -32,7 +36,7 @@ class ProgressLine:
     def report(self, plural: str, count: int) -> None:
         with self._lock:
             self._counts[plural] = count
-            if not self._is_over and _can_erase() and time.monotonic() - self._began > _AFTER_S:
+            if not self._is_over and self._is_shown and _can_erase() and time.monotonic() - self._began > _AFTER_S:
                 read = ", ".join(f"{self._counts[kind]:,} {kind}" for kind in ("nodes", "pods") if kind in self._counts)
                 self._write(f"reading the cluster: {read}")
 
@@ -45,7 +49,7 @@ class ProgressLine:
 
     def report_decided(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if _can_erase() and now - self._began > _AFTER_S and now - self._written > _EVERY_S:
+        if self._is_shown and _can_erase() and now - self._began > _AFTER_S and now - self._written > _EVERY_S:
             self._write(f"deciding pods: {done:,} of {total:,}")
 
     def clear(self) -> None:

@@ -159,6 +159,8 @@ def _service_blueprint(
             "version": __version__,
             "frameVersion": codec.VERSION,
         }
+        if settings.pages_url:
+            document["pages"] = settings.pages_url
         return json_response(document)
 
     @declare(_OPENAPI)

@@ -72,6 +72,7 @@ def build_settings(arguments: argparse.Namespace) -> ServiceSettings:
         max_watches=arguments.max_watches,
         max_watches_per_user=arguments.max_watches_per_user,
         read_database_url=read_database_url(arguments),
+        pages_url=arguments.pages_url or "",
         otlp_endpoint=arguments.otlp_endpoint or "",
         archive_url=arguments.archive or "",
         ingest_quota=float(arguments.ingest_quota or 0),
@@ -164,6 +165,14 @@ def parse_archive_url(value: str) -> str:
     return value
 
 
+def parse_pages_url(value: str) -> str:
+    """Return the address of the web pages unchanged. Raises argparse.ArgumentTypeError if links cannot extend it."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise argparse.ArgumentTypeError(f"{value!r} is not an address such as https://herodotus.example.com/ui")
+    return value
+
+
 def _add_listening_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--bind",
@@ -223,6 +232,13 @@ def _add_reader_flags(group: argparse._ArgumentGroup) -> None:
         default=MAX_WATCHES_PER_USER,
         metavar="N",
         help="watches of one user at the same time (default %(default)s)",
+    )
+    group.add_argument(
+        "--pages-url",
+        type=parse_pages_url,
+        metavar="URL",
+        help="address at which readers open the web pages, such as https://HOST/ui of an ingress: their copied links"
+        " begin with it",
     )
 
 

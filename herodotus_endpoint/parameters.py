@@ -232,6 +232,7 @@ UID: Final = NameParameter("uid", "Only the pod of this UID.")
 ATTEMPT: Final = IntegerParameter("attempt", "Number of the pod's stored attempt, ordered by start.", minimum=1)
 PROFILE: Final = NameParameter("profile", "Only decisions of this profile (spec.schedulerName).")
 SINCE: Final = TimeParameter("since", "Seconds before now, or a time with its offset.")
+UNTIL: Final = TimeParameter("until", "End of the time, not included: seconds before now, or a time with its offset.")
 
 # What kubectl and other clients add to requests.
 TIMEOUT: Final = TextParameter("timeout", "Accepted without effect.")

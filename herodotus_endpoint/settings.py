@@ -30,6 +30,8 @@ class ServiceSettings:
     kube-system), or "" without an API server. `read_database_url` names replicas of the database, or is "" to read from
     the primary.
 
+    `pages_url` is the address at which readers open the web pages, such as that of an ingress, or "" if none is known.
+
     `otlp_endpoint` is the URL to which spans are exported, or "" to export none. `traces` is the queue of stored
     records that become spans. `archive_url` is the URL of the archive of older decisions, or "", and `archive` answers
     from it. `ingest_quota` is the number of bytes that each cluster may send per second, or 0 for no limit.
@@ -43,6 +45,7 @@ class ServiceSettings:
     access: ReaderAuthenticator | None = None
     cluster: str = ""
     read_database_url: str = ""
+    pages_url: str = ""
     otlp_endpoint: str = ""
     archive_url: str = ""
     archive: ArchiveReader | None = None

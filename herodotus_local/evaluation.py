@@ -153,6 +153,18 @@ class ClusterEvaluation:
         key = None if pod.spec.node_name else PodInfo(pod).pod_group
         return [pod] if key is None else [member.pod for member in self._list_waiting(key)]
 
+    def read_amounts(self) -> dict[str, tuple[dict[str, int], dict[str, int]]]:
+        """Return what is allocatable on each node and what its pods request, by the node's name and the resource."""
+        slots = sorted(self.nodes.index.values())
+        _, allocatable, requested = self.nodes.amounts(slots)
+        amounts: dict[str, tuple[dict[str, int], dict[str, int]]] = {self.nodes.names[slot]: ({}, {}) for slot in slots}
+        for resource, free, used in zip(self.nodes.resources, allocatable, requested, strict=True):
+            for slot, most, taken in zip(slots, free, used, strict=True):
+                if most or taken:
+                    of_node = amounts[self.nodes.names[slot]]
+                    of_node[0][resource], of_node[1][resource] = int(most), int(taken)
+        return amounts
+
     def list_other_members(self, namespace: str, group: str) -> list[tuple[str, str]]:
         """Return the pods of a group that have no node and that no scheduler tries, each with the reason."""
         key, others = PodGroupKey(namespace, group), list[tuple[str, str]]()

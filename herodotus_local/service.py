@@ -24,18 +24,20 @@ import msgspec
 
 from herodotus_answers.cluster_questions import ClusterQuestionDocument
 from herodotus_answers.cluster_review import build_cluster_review
-from herodotus_answers.node import mark_as_evaluated
+from herodotus_answers.node import HistoryWindow, build_listed_node_history, mark_as_evaluated
 from herodotus_answers.pod_group import FEW_MEMBERS
 from herodotus_answers.workload import (
     Placement,
     WorkloadName,
     belongs_to_workload,
     build_present_placement,
+    build_workload_placements,
     get_kind_name,
 )
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store
+from herodotus_endpoint.store.counters import name_workload
 from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
@@ -49,9 +51,10 @@ from herodotus_local.errors import (
 )
 from herodotus_local.evaluation import UNREAD_PODS, ClusterEvaluation, ReviewedPods, has_volumes, is_waiting
 from herodotus_record import codec
-from herodotus_record.model import POD_GROUP_PHASE, Decision, Frame
+from herodotus_record.model import API_VERSION, POD_GROUP_PHASE, Decision, Frame
 from herodotus_record.templates import PodTemplate, PodTemplateError, parse_pod_template
 from herodotus_record.typed_decoding import convert
+from herodotus_record.units import format_timestamp
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
@@ -74,7 +77,9 @@ _REVIEWS: Final = re.compile(rf"{_PREFIX}/namespaces/(?P<namespace>[^/]+)/placem
 _CLUSTER_REVIEWS: Final = f"{_PREFIX}/clusterreviews"
 _ABOUT_ONE_POD: Final = frozenset({"podexplanations", "decisions", "nodecomparisons"})
 _TEMPLATE_HASH: Final = "pod-template-hash"
-_ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/(serviceversions|nodehistories)/?")
+_ABOUT_SERVICE: Final = re.compile(rf"{_PREFIX}/serviceversions/?")
+_NODES: Final = re.compile(rf"{_PREFIX}/nodehistories/?")
+_WORKLOADS: Final = re.compile(rf"{_PREFIX}(/namespaces/(?P<namespace>[^/]+))?/workloadplacements")
 
 Note = Callable[[str], None]
 
@@ -165,7 +170,9 @@ class LocalService(AbstractContextManager["LocalService"]):
             return LocalAnswer(200, dict(build_from_conditions(waiting, question.namespace)))
         if question.workload is not None:
             return self._place_workload(question, *question.workload)
-        answer = self._respond("GET", path)
+        if question.is_of_workloads:
+            return self._qualify(self._list_workloads(question.namespace))
+        answer = LocalAnswer(200, self._list_nodes()) if question.is_of_nodes else self._respond("GET", path)
         if answer.document.get("kind") == "PendingPods":
             answer.document["source"] = "evaluated"
             answer.document.pop("noRecords", None)  # no pod is pending, and nothing records
@@ -274,6 +281,38 @@ class LocalService(AbstractContextManager["LocalService"]):
         at_us = time.time_ns() // 1000
         return LocalAnswer(200, dict(build_present_placement(workload, placements, nodes, "evaluated", at_us)))
 
+    def _list_workloads(self, namespace: str) -> LocalAnswer:
+        """Return the workloads of the pods that exist, with the nodes of their pods."""
+        assert self._evaluation is not None
+        placements = [
+            Placement(
+                pod.metadata.namespace,
+                pod.metadata.name,
+                _name_workload(pod),
+                pod.spec.node_name or None,
+                parse_microseconds(pod.metadata.creation_timestamp),
+                "Bound" if pod.spec.node_name else "Unschedulable",
+            )
+            for pod in self._evaluation.pods.values()
+            if namespace in ("", pod.metadata.namespace)
+        ]
+        document = build_workload_placements(
+            placements, since_us=time.time_ns() // 1000, complete=not self._is_partial, namespace=namespace
+        )
+        return LocalAnswer(200, dict(document))
+
+    def _list_nodes(self) -> Json:
+        """Return all nodes with what is allocatable on them and what their pods request, and no counts."""
+        assert self._evaluation is not None
+        now_us = time.time_ns() // 1000
+        over = HistoryWindow(now_us, now_us, 1_000_000)
+        items = list[Json]()
+        for name, (allocatable, requested) in sorted(self._evaluation.read_amounts().items()):
+            item = dict(build_listed_node_history(name, over, (0, 0, 0, 0)))
+            item["resources"] = {"at": format_timestamp(now_us), "allocatable": allocatable, "requested": requested}
+            items.append(item)
+        return {"apiVersion": API_VERSION, "kind": "NodeHistoryList", "metadata": {}, "items": items}
+
     def _decide(self, question: _Question) -> None:
         """Decide the pods that the question is about, unless they are decided already."""
         if not question.needs_cluster:
@@ -363,6 +402,14 @@ def _is_undone(explanation: Json) -> bool:
     return outcome["node"] is not None and any(phase["phase"] == POD_GROUP_PHASE for phase in outcome["phases"][-1:])
 
 
+def _name_workload(pod: Pod) -> str:
+    """Return KIND/NAME of the workload of a pod: the Deployment of its ReplicaSet, its controller, or the pod."""
+    owner = next((each for each in pod.metadata.owner_references or () if each.controller), None)
+    if owner is None:
+        return f"Pod/{pod.metadata.name}"
+    return name_workload(f"{owner.kind}/{owner.name}", pod.metadata.name, pod.metadata.labels or {})
+
+
 def _has_claims(pods: Sequence[Pod], _all: Sequence[Pod]) -> bool:
     return any(pod.spec.resource_claims for pod in pods)
 
@@ -404,14 +451,17 @@ class _Question:
         self.nodes: frozenset[str] = frozenset()  # that have to exist
         self.node = self.pod_group = ""
         self.workload: tuple[str, str] | None = None  # kind and name
-        self.is_pending = False
-        pending, node, named = (
+        self.is_pending = self.is_of_nodes = self.is_of_workloads = False
+        pending, node, named, workloads = (
             _PENDING.fullmatch(url.path),
             _NODE.fullmatch(url.path),
             _IN_NAMESPACE.fullmatch(url.path),
+            _WORKLOADS.fullmatch(url.path),
         )
-        self.needs_cluster = bool(pending or node or named)
-        self.namespace = unquote(((pending or named) and (pending or named)["namespace"]) or "")  # type: ignore[index]
+        self.is_of_nodes, self.is_of_workloads = bool(_NODES.fullmatch(url.path)), workloads is not None
+        self.needs_cluster = bool(pending or node or named or workloads or self.is_of_nodes)
+        scoped = pending or named or workloads
+        self.namespace = unquote((scoped and scoped["namespace"]) or "")
         if pending:
             self.is_pending = True
         elif node:
@@ -429,11 +479,13 @@ class _Question:
             where = query.get("withNamespace", [self.namespace])[0]
             others = ((where, name) for name in query.get("with", ()))
             self.pods = frozenset({(self.namespace, unquote(named["name"])), *others})
-        elif not _ABOUT_SERVICE.fullmatch(url.path):
+        elif not self.needs_cluster and not _ABOUT_SERVICE.fullmatch(url.path):
             raise HistoryNeededError(path)
 
     def choose(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return those of the cluster's pods that the answer is about."""
+        """Return those of the cluster's pods that are decided for the answer."""
+        if self.is_of_nodes or self.is_of_workloads:
+            return []
         if self.pods:
             named = (p for p in pods if (p.metadata.namespace, p.metadata.name) in self.pods)
             return [p for p in named if p.spec.node_name or not p.spec.scheduling_gates]

@@ -7,10 +7,10 @@ proxy to the API server. Does not own: the transports (`kubectl`, `http`, `local
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from herodotus_cli.errors import CliError
+from herodotus_cli.errors import CliError, print_to_stderr
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
@@ -73,15 +73,17 @@ def connect(connection: ConnectionSettings, environ: Mapping[str, str]) -> Trans
     return ClusterTransport(transport, connection.cluster) if connection.cluster else transport
 
 
-def open_local(connection: ConnectionSettings, environ: Mapping[str, str]) -> LocalTransport:
+def open_local(
+    connection: ConnectionSettings, environ: Mapping[str, str], tell: Callable[..., None] = print_to_stderr
+) -> LocalTransport:
     """Return the local transport of a connection: the same one for each call, so that the cluster is read once.
 
-    Raises CliError if local mode is not installed.
+    `tell` prints lines for the user. Raises CliError if local mode is not installed.
     """
     from herodotus_cli.transport.local import LocalTransport
 
     if connection not in _local:
-        _local[connection] = LocalTransport(connection, lambda: _open_proxy(connection, environ))
+        _local[connection] = LocalTransport(connection, lambda: open_proxy(connection, environ), tell)
     return _local[connection]
 
 
@@ -105,7 +107,7 @@ def open_objects(connection: ConnectionSettings, environ: Mapping[str, str]) -> 
 
     def fetch(path: str) -> tuple[int, Json]:
         try:
-            code, body = _open_proxy(connection, environ).get(path)
+            code, body = open_proxy(connection, environ).get(path)
             return code, parse_response(body, code)
         except ServiceError as e:
             return e.code, {}
@@ -123,7 +125,7 @@ def close() -> None:
         _proxies.popitem()[1].close()
 
 
-def _open_proxy(connection: ConnectionSettings, environ: Mapping[str, str]) -> KubectlProxy:
+def open_proxy(connection: ConnectionSettings, environ: Mapping[str, str]) -> KubectlProxy:
     """Return the command's proxy to the API server: the same one for each call. Raises CliError without kubectl."""
     from herodotus_cli.transport.kubectl import KubectlTransport
     from herodotus_cli.transport.kubectl_proxy import KubectlProxy

@@ -100,7 +100,7 @@ class KubectlTransport:
         if not run.returncode:
             return _parse(run.stdout, "the decisions service")
         failure = self._failure(_stderr(run))
-        if path != api_paths.service_version() and self._has_no_service(failure):
+        if path != api_paths.service_version() and self.has_no_service(failure):
             return self._answer_locally(failure, lambda local: local.get(path))
         if isinstance(failure, ServerError) and failure.reason == "NotFound":
             failure.details = _parse_logged_details(_stderr(self._run(self._kubectl.service_path(path), _LOG_BODIES)))
@@ -111,12 +111,12 @@ class KubectlTransport:
         run = self._run_on_working_route(path, lambda path: self._send(path, document_))
         if run.returncode:
             failure = self._failure(_stderr(run), "create")
-            if self._has_no_service(failure):
+            if self.has_no_service(failure):
                 return self._answer_locally(failure, lambda local: local.post(path, document_))
             raise failure
         return _parse(run.stdout, "the decisions service")
 
-    def _has_no_service(self, failure: CliError) -> bool:
+    def has_no_service(self, failure: CliError) -> bool:
         """Return whether the cluster has no decisions service for this user.
 
         A user without the right to the service's proxy is refused whether or not the Service exists. If the user may
@@ -184,6 +184,15 @@ class KubectlTransport:
             if isinstance(failure, ServerError):
                 raise failure
             raise ConnectionFailedError(failure.message, failure.hints)
+
+    def find_pages_url(self) -> str:
+        """Return the address of the web pages through the API server, by the route that works.
+
+        "" if the kubeconfig names no API server.
+        """
+        view = self._kubectl.complete("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
+        server = self._run_to_end(view).stdout.decode("utf-8", "replace").strip().rstrip("/")
+        return f"{server}{self._kubectl.service_path(api_paths.web_pages())}" if server.startswith("http") else ""
 
     @property
     def service_prefix(self) -> str:

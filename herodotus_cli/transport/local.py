@@ -26,6 +26,7 @@ from herodotus_record.installation import ForeignSchedulerError, describe_extra_
 
 if TYPE_CHECKING:
     from herodotus_cli.transport.kubectl_proxy import KubectlProxy
+    from herodotus_local.pages import LocalPages
     from herodotus_local.service import LocalAnswer, LocalService
 
 Json = dict[str, Any]
@@ -66,14 +67,20 @@ class LocalTransport:
     answered from what was read then.
     """
 
-    def __init__(self, connection: ConnectionSettings, open_proxy: Callable[[], KubectlProxy]) -> None:
+    def __init__(
+        self,
+        connection: ConnectionSettings,
+        open_proxy: Callable[[], KubectlProxy],
+        tell: Callable[..., None] = print_to_stderr,
+    ) -> None:
         """Prepare without reading the cluster. Raises CliError if local mode is not installed.
 
-        `open_proxy` returns the command's proxy to the API server.
+        `open_proxy` returns the command's proxy to the API server. `tell` prints lines for the user: how the cluster is
+        evaluated, and what an answer lacks.
         """
         if not is_installed():
             raise CliError("error: local mode is not installed", [describe_installation()])
-        self._connection, self._open_proxy = connection, open_proxy
+        self._connection, self._open_proxy, self._tell = connection, open_proxy, tell
         self._opened: LocalService | None = None
         self._stack, self._progress = ExitStack(), ProgressLine()
 
@@ -83,8 +90,19 @@ class LocalTransport:
         return self._opened is not None
 
     def close(self) -> None:
-        """Stop reading and delete the temporary database."""
+        """Stop reading and delete the temporary database. A later request reads the cluster again."""
         self._stack.close()
+        self._opened = None
+
+    def open_pages(self) -> LocalPages:
+        """Return what answers the web pages' requests. It closes this transport when the cluster is to be read again.
+
+        From then on no progress is shown.
+        """
+        from herodotus_local.pages import LocalPages
+
+        self._progress = ProgressLine(is_shown=False)
+        return LocalPages(self._service, self.close)
 
     def get(self, path: str) -> Json:
         if path == api_paths.service_version():
@@ -151,8 +169,9 @@ class LocalTransport:
         from herodotus_local.service import LocalService
 
         choice = find_configuration(fetch, self._connection.scheduler_config, self._connection.kubernetes_version)
-        announce = partial(print_to_stderr, choice.header, *choice.notes)
-        service = LocalService(reader, choice.configuration, _note, progress.report_decided, announce)
+        announce = partial(self._tell, choice.header, *choice.notes)
+        note = lambda text: self._tell(f"note: {text}")  # noqa: E731
+        service = LocalService(reader, choice.configuration, note, progress.report_decided, announce)
         return stack.enter_context(service)
 
 

@@ -43,7 +43,7 @@ from herodotus_endpoint.api.pod_groups import read_pod_group
 from herodotus_endpoint.api.preemptions import build_visible_preemption
 from herodotus_endpoint.api.selectors import LABEL_SELECTOR, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
-from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, IntegerParameter, NameParameter, check_name
+from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, UNTIL, IntegerParameter, NameParameter, check_name
 from herodotus_endpoint.resources import (
     AGREEMENTS,
     BALANCE,
@@ -64,6 +64,7 @@ from herodotus_endpoint.store.listing import (
     ColumnCondition,
     PreemptionCondition,
     RowCondition,
+    StartCondition,
     UnsuccessfulCondition,
 )
 from herodotus_endpoint.store.reader import MAX_SIMILAR
@@ -103,7 +104,7 @@ _AGREEMENTS: Final = Route(
     "listAgreements",
     "How other schedulers' outcomes compare with the reconstruction.",
     right=RequiredRight("list", AGREEMENTS),
-    parameters=(SINCE, PROFILE, CLUSTER, LABEL_SELECTOR),
+    parameters=(SINCE, UNTIL, PROFILE, CLUSTER, LABEL_SELECTOR),
     errors=READ_ERRORS,
 )
 _VICTIM: Final = NameParameter("victim", "Only preemptions that evicted this pod of the namespace.")
@@ -113,7 +114,7 @@ _PREEMPTIONS: Final = Route(
     "listPreemptions",
     "Preemptions by pods of a namespace, and of them.",
     right=RequiredRight("list", PREEMPTIONS),
-    parameters=(SINCE, CLUSTER, _VICTIM),
+    parameters=(SINCE, UNTIL, CLUSTER, _VICTIM),
     errors=READ_ERRORS,
 )
 _WORKLOADS: Final = Route(
@@ -123,7 +124,7 @@ _WORKLOADS: Final = Route(
     "Workloads of a namespace, and how their pods are spread.",
     right=RequiredRight("list", WORKLOAD),
     document="WorkloadPlacements",
-    parameters=(SINCE, CLUSTER, LABEL_SELECTOR),
+    parameters=(SINCE, UNTIL, CLUSTER, LABEL_SELECTOR),
     errors=READ_ERRORS,
 )
 
@@ -211,7 +212,7 @@ class AggregateViews:
         If `namespace` is "", all namespaces count.
         """
         since_us = self._since()
-        rows = self._rows(self._within(namespace))
+        rows = self._rows([*self._within(namespace), *self._ended()])
         last = [row for row in _latest_attempt_by_uid(rows).values() if row.started_us >= since_us]
         document = build_workload_placements(
             [_build_placement(row, None) for row in last],
@@ -254,7 +255,7 @@ class AggregateViews:
             "Which nodes win, and which would win with other weights.",
             # Sums over all pods name no pod, but a labelSelector may select a single pod of any namespace.
             right=RequiredRight("list", BALANCE, instead=(LABEL_SELECTOR, RequiredRight("get", DECISION))),
-            parameters=(SINCE, _SAMPLE_SIZE, _WEIGHTS, PROFILE, CLUSTER, LABEL_SELECTOR),
+            parameters=(SINCE, UNTIL, _SAMPLE_SIZE, _WEIGHTS, PROFILE, CLUSTER, LABEL_SELECTOR),
             errors=READ_ERRORS,
         )
     )
@@ -267,12 +268,12 @@ class AggregateViews:
         weights = _parse_weights(_WEIGHTS.parse())
         limit = _SAMPLE_SIZE.parse()
         since_us, profile = self._since(), PROFILE.parse()
-        conditions = [*self._within(""), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
+        conditions = [*self._within(""), *self._ended(), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         attempts = _group_newest_first(self._rows(conditions, limit + 1))
         rows = [attempt.record for attempt in attempts if attempt.record.started_us >= since_us]
         read = self._reader.decisions_by_row(rows[:limit])
         sample = [each for each in read if each and each.decision.chosen is not None and not each.decision.summary]
-        until_us = int(self._clock() * 1e6)
+        until_us = self._until()
         complete = len(rows) == len(sample)  # a summary has not the scores of all nodes
         try:
             document = build_balance(sample, weights, since_us=since_us, until_us=until_us, complete=complete)
@@ -294,7 +295,7 @@ class AggregateViews:
         """
         since_us, profile = self._since(), PROFILE.parse()
         rows = self._rows(
-            [*self._within(namespace), _COMPARED, *([ColumnCondition("profile", (profile,))] if profile else [])]
+            [*self._within(namespace), *self._ended(), _COMPARED, *([ColumnCondition("profile", (profile,))] if profile else [])]
         )
         within = [row for row in rows if row.started_us >= since_us]
         disagreeing = [row for row in within if row.agreement == Agreement.DISAGREE.value]
@@ -302,7 +303,7 @@ class AggregateViews:
         document = build_agreements(
             [_build_compared_outcome(row) for row in within],
             list(map(_add_headline, newest, self._reader.decisions_by_row(newest))),
-            CoveredTime(since_us, int(self._clock() * 1e6), len(rows) < MAX_ROWS or len(within) < len(rows)),
+            CoveredTime(since_us, self._until(), len(rows) < MAX_ROWS or len(within) < len(rows)),
             omitted=len(disagreeing) - len(newest),
             namespace=namespace,
         )
@@ -317,7 +318,7 @@ class AggregateViews:
         """
         named, victim = check_name(namespace, "the namespace"), _VICTIM.parse()
         since_us = self._since()
-        rows = self._rows([PreemptionCondition(since_us, named, victim)], MAX_PREEMPTION_ROWS)
+        rows = self._rows([PreemptionCondition(since_us, named, victim), *self._ended()], MAX_PREEMPTION_ROWS)
         candidates = [a.record for a in _group_newest_first(rows)]
         read = candidates[:MAX_DECISIONS_READ]
         entries = list[PreemptionEntry]()
@@ -328,7 +329,7 @@ class AggregateViews:
         document = build_preemptions(
             entries,
             since_us=since_us,
-            until_us=int(self._clock() * 1e6),
+            until_us=self._until(),
             complete=len(candidates) == len(read) and len(rows) < MAX_PREEMPTION_ROWS,
             namespace=named,
         )
@@ -349,6 +350,15 @@ class AggregateViews:
     def _since(self) -> int:
         since_us = SINCE.parse(self._clock)
         return int(self._clock() * 1e6) - DAY_US if since_us is None else since_us
+
+    def _until(self) -> int:
+        until_us = UNTIL.parse(self._clock)
+        return int(self._clock() * 1e6) if until_us is None else until_us
+
+    def _ended(self) -> list[StartCondition]:
+        """Return the condition that a decision started before the query parameter `until`, if that is given."""
+        until_us = UNTIL.parse(self._clock)
+        return [] if until_us is None else [StartCondition(until_us=until_us)]
 
     def _no_placement(self, namespace: str, kind: str, name: str, rows: Sequence[Row]) -> StatusError:
         owners = {row.owner.partition("/")[2] for row in rows if row.owner}

@@ -26,6 +26,7 @@ from herodotus_endpoint.parameters import (
     CLUSTER,
     GET_PARAMETERS,
     SINCE,
+    UNTIL,
     UID,
     FlagParameter,
     NameParameter,
@@ -141,14 +142,14 @@ class ExplanationViews:
 
 
 def parse_window(clock: Callable[[], float]) -> HistoryWindow:
-    """Return the window that ends now and begins with the hour of the query parameter `since`, by default a day ago.
+    """Return the window of the query parameters `since`, by default a day ago, and `until`, by default now.
 
-    `clock` returns seconds since 1970.
+    It begins with the hour of `since`. `clock` returns seconds since 1970.
     """
     now_us = int(clock() * 1e6)
-    since_us = SINCE.parse(clock)
+    since_us, until_us = SINCE.parse(clock), UNTIL.parse(clock)
     since_us = now_us - DEFAULT_WINDOW_S * 1_000_000 if since_us is None else since_us
-    return HistoryWindow(since_us // BUCKET_US * BUCKET_US, now_us, BUCKET_US)
+    return HistoryWindow(since_us // BUCKET_US * BUCKET_US, now_us if until_us is None else until_us, BUCKET_US)
 
 
 def find_decision(reader: MaskedReader, namespace: str, name: str, kind: str) -> StoredAttempt:

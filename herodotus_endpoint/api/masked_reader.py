@@ -63,12 +63,14 @@ class MaskedListing:
     def id_range(self) -> tuple[int, int]:
         return self._listing.id_range()
 
-    def nodes(self, after: str, limit: int, from_bucket: int) -> list[NodeCounts]:
-        """Return at most `limit` nodes whose names sort above `after`, with their counts since the hour `from_bucket`.
+    def nodes(self, after: str, limit: int, from_bucket: int, last_bucket: int) -> list[NodeCounts]:
+        """Return at most `limit` nodes whose names sort above `after`, with their counts of some hours.
+
+        These are the hours from `from_bucket` to `last_bucket`.
 
         Nothing is masked, because node counts name no pod.
         """
-        return self._listing.nodes(after, limit, from_bucket, self._cluster)
+        return self._listing.nodes(after, limit, from_bucket, last_bucket, self._cluster)
 
     def _mask_rows(self, rows: Iterable[Any]) -> list[VisibleRow]:
         return [mask_row(row, self._visible) for row in rows]

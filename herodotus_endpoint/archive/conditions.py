@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from herodotus_endpoint.store.labels import LabelCondition
-from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
+from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, StartCondition
 from herodotus_endpoint.store.schema import UNSUCCESSFUL
 
 # Columns of the database that the archive has under another name, as SQL.
@@ -34,6 +34,8 @@ def _build_one(condition: AnyCondition) -> Clause:
         return _build_column(condition)
     if isinstance(condition, LabelCondition):
         return _build_label(condition)
+    if isinstance(condition, StartCondition):
+        return _build_start(condition)
     return _is_one_of("state", list(UNSUCCESSFUL))
 
 
@@ -45,6 +47,12 @@ def _build_column(condition: ColumnCondition) -> Clause:
     if None in condition.values:
         sql = f"({sql} and {column} is not null)" if condition.negated else f"({sql} or {column} is null)"
     return sql, named
+
+
+def _build_start(condition: StartCondition) -> Clause:
+    bounds = [("epoch_us(started) >= ?", condition.since_us), ("epoch_us(started) < ?", condition.until_us)]
+    named = [(sql, value) for sql, value in bounds if value is not None]
+    return " and ".join(["true", *(sql for sql, _ in named)]), [value for _, value in named]
 
 
 def _build_label(condition: LabelCondition) -> Clause:

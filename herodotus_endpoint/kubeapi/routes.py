@@ -34,6 +34,7 @@ from herodotus_endpoint.parameters import (
     INCLUDE_OBJECT,
     RESOURCE_VERSION,
     SINCE,
+    UNTIL,
     UID,
     FlagParameter,
     IntegerParameter,
@@ -55,7 +56,7 @@ from herodotus_endpoint.routing import (
     list_views,
 )
 from herodotus_endpoint.settings import ServiceSettings
-from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition
+from herodotus_endpoint.store.listing import AnyCondition, ColumnCondition, StartCondition
 from herodotus_endpoint.store.read_budget import UNLIMITED, ReadBudget, set_budget
 from herodotus_endpoint.store.rollups import bucket_of
 from herodotus_record.model import API_VERSION
@@ -91,7 +92,7 @@ _DECISIONS: Final = Route(
     "Decisions of a namespace.",
     right=RequiredRight("list", DECISION, instead=(_WATCH, RequiredRight("watch", DECISION))),
     document="DecisionList",
-    parameters=(_POD, CLUSTER, _ARCHIVE, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
+    parameters=(_POD, SINCE, UNTIL, CLUSTER, _ARCHIVE, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
     errors=(*READ_ERRORS, 410, 422, 429),
 )
 
@@ -167,14 +168,15 @@ class ObjectViews:
             "Nodes and their counts.",
             right=RequiredRight("list", HISTORY),
             document="NodeHistoryList",
-            parameters=(SINCE, CLUSTER, _RESOURCES, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
+            parameters=(SINCE, UNTIL, CLUSTER, _RESOURCES, *_LIST_PARAMETERS, *_WATCH_PARAMETERS),
             errors=(*READ_ERRORS, 405),
         )
     )
     def node_histories(self) -> Response:
         """Return a page of the nodes that have a history, sorted by name, with their counts.
 
-        The counts begin at the time in the query parameter `since`, by default a day ago. With `resources`, each node
+        The counts begin with the hour of the query parameter `since`, by default a day ago, and end with that of
+        `until`. With `resources`, each node
         has the amounts that the newest decision saw.
         """
         if _WATCH.parse():
@@ -185,7 +187,7 @@ class ObjectViews:
         over = explanations.parse_window(self._clock)
         limit = _LIMIT.parse()
         after = _parse_continue(_CONTINUE.raw(), r"v1n:([^\0]{1,253})")
-        nodes = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us))
+        nodes = self._reader.listing().nodes(after, limit + 1, bucket_of(over.from_us), bucket_of(over.to_us))
         more = _format_continue(nodes[limit - 1].name, "v1n") if len(nodes) > limit else {}
         items = [build_listed_node_history(node.name, over, node.counts) for node in nodes[:limit]]
         if _RESOURCES.parse():
@@ -213,6 +215,8 @@ class ObjectViews:
     def _conditions(self, namespace: str) -> list[AnyCondition]:
         named = {"namespace": namespace, "pod": _POD.parse()}
         conditions: list[AnyCondition] = [ColumnCondition(column, (value,)) for column, value in named.items() if value]
+        if SINCE.is_set() or UNTIL.is_set():
+            conditions.append(StartCondition(SINCE.parse(self._clock), UNTIL.parse(self._clock)))
         conditions += parse_label_selector(LABEL_SELECTOR.parse())
         return conditions + parse_field_selector(FIELD_SELECTOR.parse())
 

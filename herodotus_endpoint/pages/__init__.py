@@ -46,6 +46,8 @@ FILES: Final = (
     "undecided.js",
     "holders.js",
     "list.js",
+    "timerange.js",
+    "copylink.js",
     "sheet.js",
     "columns.js",
     "heatmap.js",
@@ -107,7 +109,8 @@ def blueprint() -> Blueprint:
         )
     )
     def short() -> Response:
-        return Response(status=302, headers={"Location": HOME.lstrip("/")})
+        query = request.query_string.decode("latin-1")
+        return Response(status=302, headers={"Location": f"{HOME.lstrip('/')}{'?' if query else ''}{query}"})
 
     @declare(
         Route(

@@ -76,6 +76,28 @@ class UnsuccessfulCondition:
 
 
 @dataclass(frozen=True)
+class StartCondition:
+    """The condition that a decision started at `since_us` or later, and before `until_us`.
+
+    None does not restrict.
+    """
+
+    since_us: int | None = None
+    until_us: int | None = None
+
+    def clause(self) -> sa.ColumnElement[bool]:
+        """Return the condition as an SQL expression over `decisions`."""
+        started = DECISIONS.c.started_us
+        bounds = [] if self.since_us is None else [started >= self.since_us]
+        return sa.and_(sa.true(), *bounds, *([] if self.until_us is None else [started < self.until_us]))
+
+    def selects(self, row: Any, _state: str) -> bool:
+        """Return whether a row of `decisions` meets the condition, whatever its state."""
+        is_late_enough = self.since_us is None or row.started_us >= self.since_us
+        return is_late_enough and (self.until_us is None or row.started_us < self.until_us)
+
+
+@dataclass(frozen=True)
 class PreemptionCondition:
     """The condition that a decision since `since_us` evicted pods, and is about a pod of `namespace` or evicted one.
 
@@ -127,7 +149,7 @@ class EvictionCondition:
         return evicted & (d.cluster == self.cluster) & (d.started_us < until)
 
 
-AnyCondition = ColumnCondition | LabelCondition | UnsuccessfulCondition
+AnyCondition = ColumnCondition | LabelCondition | UnsuccessfulCondition | StartCondition
 RowCondition = AnyCondition | PreemptionCondition | EvictionCondition
 
 
@@ -202,10 +224,13 @@ class Listing:
             first = connection.scalar(sa.select(least))
             return (1, 0) if first is None else (int(first), int(connection.scalar(sa.select(most)) or 0))
 
-    def nodes(self, after: str, limit: int, from_bucket: int, cluster: str = "") -> list[NodeCounts]:
-        """Return at most `limit` nodes that decisions considered, by name, with their counts since `from_bucket`.
+    def nodes(
+        self, after: str, limit: int, from_bucket: int, last_bucket: int, cluster: str = ""
+    ) -> list[NodeCounts]:
+        """Return at most `limit` nodes that decisions considered, by name, with their counts of some hours.
 
-        The page begins with the first name above `after`. `from_bucket` is in hours since the epoch. If `cluster` is
+        The page begins with the first name above `after`. The hours, from `from_bucket` to `last_bucket`, are counted
+        since the epoch. If `cluster` is
         given, only nodes of this cluster are returned.
         """
         of_it = (NODES.c.cluster == cluster,) if cluster else ()
@@ -217,7 +242,7 @@ class Listing:
             index_of = {row.id: index[row.name] for row in connection.execute(ids)}
             sums = np.zeros((len(wanted), len(COUNTED)), np.int64)
             parts = {*map(part_of, index_of)}
-            statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket >= from_bucket, ROLLUPS.c.part.in_(parts))
+            statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket.between(from_bucket, last_bucket), ROLLUPS.c.part.in_(parts))
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
                 _add_rollup(sums, index_of, Rollup.unpack(blob))
         return [NodeCounts(name, tuple(map(int, sums[i]))) for i, name in enumerate(wanted)]

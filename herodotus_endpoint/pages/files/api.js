@@ -8,11 +8,12 @@ const LISTED = 500; // objects of the cluster in one answer
 const FEW = 150; // names in a label selector: a URL of at most 10 kB
 const BUSY_CODE = 429;
 const TRIES = 5;
-const METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
+export const METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 const ABSENT = `herodotus-no-cluster:${CLUSTER.pathname}`; // for the tab: the API server does not serve these pages
-let isServedByPlugin = false;
+let live = ""; // what `kubectl herodotus ui` says that it answers itself, if that serves these pages
+let lastingAddress = ""; // of these pages, as it says
 const seen = new Map(); // answers since the last call of `fingerprint`
 const VOLATILE = /"(?:(?:at|since|until|to|from|latest|notBefore)":"\d{4}-|resourceVersion":")[^"]*(?:")/g;
 
@@ -70,7 +71,22 @@ export async function nodeObjects(names) {
 
 /** Whether `kubectl herodotus ui` serves these pages, which answers about pods as they are now. Known after an answer. */
 export function servesLive() {
-  return isServedByPlugin;
+  return live !== "";
+}
+
+/** Whether it evaluates the cluster as it is now, because nothing records decisions. Known after an answer. */
+export function isLocal() {
+  return live.includes("local");
+}
+
+/** The name by which a decision is asked for: its ID, or its pod's name where every answer is evaluated anew. */
+export function nameOf(pod, id) {
+  return isLocal() ? pod : id;
+}
+
+/** The address of these pages that lasts, where `kubectl herodotus ui` knows one. */
+export function pagesAddress() {
+  return lastingAddress;
 }
 
 /** The plugin's document about a pod, with `live`. */
@@ -146,7 +162,8 @@ async function request(url, { headers = {}, ...options } = {}) {
   } catch {
     throw failed(0, "The decisions service does not answer.");
   }
-  isServedByPlugin ||= response.headers.has("Herodotus-Live");
+  live ||= response.headers.get("Herodotus-Live") ?? "";
+  lastingAddress ||= response.headers.get("Herodotus-Pages") ?? "";
   const text = await response.text().catch(() => "");
   const body = parse(text);
   if (response.ok && body) {

@@ -2,7 +2,7 @@
 // Owns: what is asked, the order of the page. Does not own: the answer (`answer`), the table and what it leads to (`sheet`).
 
 import { eviction, fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
-import { address, get, path } from "./api.js";
+import { address, get, nameOf, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { liveState } from "./livestate.js";
 import { Sheet } from "./sheet.js";
@@ -42,7 +42,7 @@ export async function view(params) {
   if (became) Object.assign(answer, { suggestions: [], possibleChanges: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
   const evicting = answer.preemptedBy;
   const mark = evicting && (became || evicting.evicted) ? eviction(evicting) : FATES[became]; // an evaluation alone may err
-  return { title: `${namespace}/${pod}`, body: [
+  return { title: `${namespace}/${pod}`, lasting: { name: answer.attempt.id }, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(mark && evicting?.evicted ? "Evicted" : answer.outcome.state)),
     mark ? el("p", { class: "marks" }, mark) : "",
     ...explanation(answer, params, { holds: !became, note: became ? "" : liveState(namespace, pod, "What became of the pod after this decision") }),
@@ -109,7 +109,7 @@ function about(namespace, answer) {
     ["Source", attempt.source === "scheduler" ? "recorded by the scheduler" : answer.origins ? "reconstructed, and the scheduler's log" : attempt.source],
     ["Requeued by", attempt.requeuedBy && `${attempt.requeuedBy.event}${attempt.requeuedBy.plugin ? ` (${attempt.requeuedBy.plugin})` : ""}`],
     ["Compared", answer.reconstruction && compared(answer.reconstruction)],
-    ["Full record", el("a", { href: address(path("namespaces", namespace, "decisions", attempt.id)) }, "JSON")],
+    ["Full record", el("a", { href: address(path("namespaces", namespace, "decisions", nameOf(answer.metadata.name, attempt.id))) }, "JSON")],
     ["What if", link("whatif", { namespace, pod: answer.metadata.name }, "decide it again, now")],
   ]);
 }

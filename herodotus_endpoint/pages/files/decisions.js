@@ -2,6 +2,7 @@
 
 import { get, within } from "./api.js";
 import { el, field, form, nodeLink, podLink, query, table, workloadLink } from "./dom.js";
+import { TimeRange } from "./timerange.js";
 import { ago, number, state, workloadOf } from "./words.js";
 
 const PAGE = 50;
@@ -12,33 +13,35 @@ const FIELDS = { pod: "spec.pod", workload: "spec.pod.owner", node: "status.node
 
 export async function view(params) {
   const asked = Object.fromEntries(["namespace", ...Object.keys(FIELDS), "text", "continue"].map((name) => [name, (params.get(name) ?? "").trim()]));
-  const found = await find(asked);
-  const rest = { ...asked, continue: found.next };
-  const first = el("p", { class: "answer" }, said(asked, found));
+  const time = new TimeRange("decisions", params, { fallback: null });
+  const found = await find(asked, time);
+  const rest = { ...asked, ...time.link, continue: found.next };
+  const first = el("p", { class: "answer" }, said(asked, found, time));
   const pages = el("nav", { class: "pages", "aria-label": "More decisions" },
-    asked.continue ? el("a", { href: query("decisions", { ...asked, continue: "" }) }, "Newest") : null,
+    asked.continue ? el("a", { href: query("decisions", { ...asked, ...time.link, continue: "" }) }, "Newest") : null,
     found.next ? el("a", { href: query("decisions", rest), rel: "next" }, "Older") : null);
   const rows = found.items.map(row);
   const columns = [["Pod"], ["Workload"], ["Outcome"], ["Node"], ["Feasible", "number"], ["Attempt", "number"], ["Started"], ["Message", "oneline"]];
-  return { title: "Decisions", body: [el("h1", {}, "Decisions"), filters(asked), first, rows.length ? table("Decisions, newest first", columns, rows) : null, pages].filter(Boolean) };
+  return { title: "Decisions", body: [el("h1", {}, "Decisions"), time.presets(), filters(asked, time), first, rows.length ? table("Decisions, newest first", columns, rows) : null, pages].filter(Boolean) };
 }
 
-function filters(asked) {
+function filters(asked, time) {
   return form("decisions", "Filter decisions",
     field("namespace", "Namespace", asked.namespace, null, { hint: "all", names: "namespaces" }),
     field("workload", "Owner", asked.workload, null, { hint: "ReplicaSet/web-5d9f", names: "owners" }),
     field("pod", "Pod", asked.pod, null, { names: "pods" }),
     field("node", "Node", asked.node, null, { names: "nodes" }),
     field("outcome", "Outcome", asked.outcome, STATES.map((name) => [name, name || "any"])),
-    field("text", "Reason or text", asked.text, null, { hint: "Insufficient cpu" }));
+    field("text", "Reason or text", asked.text, null, { hint: "Insufficient cpu" }),
+    ...time.fields());
 }
 
-async function find(asked) {
+async function find(asked, time) {
   const selector = Object.entries(FIELDS).filter(([name]) => asked[name]).map(([name, column]) => `${column}=${asked[name]}`).join(",");
   const wanted = asked.text.toLowerCase();
   const found = { items: [], next: asked.continue, looked: 0 };
   for (let page = 0; page < (wanted ? MOST : 1); page += 1) {
-    const answer = await get(within(asked.namespace, "decisions"), { fieldSelector: selector, limit: wanted ? SEARCHED : PAGE, continue: found.next });
+    const answer = await get(within(asked.namespace, "decisions"), { ...time.query, fieldSelector: selector, limit: wanted ? SEARCHED : PAGE, continue: found.next });
     found.looked += answer.items.length;
     found.items.push(...answer.items.filter((item) => !wanted || text(item).includes(wanted)));
     found.next = answer.metadata.continue ?? "";
@@ -52,11 +55,12 @@ function text(item) {
   return [pod.namespace, pod.name, pod.owner?.name, item.status.node, item.status.state, item.status.message].join(" ").toLowerCase();
 }
 
-function said(asked, found) {
+function said(asked, found, time) {
   const n = found.items.length;
   if (asked.text) return `${number(n)} of the ${number(found.looked)} decisions that were searched contain “${asked.text}”${found.next ? "; there are older ones" : ""}.`;
-  if (!n) return "No stored decision matches the filters.";
-  return `${asked.continue ? "Older" : "The newest"} ${number(n)} decisions${found.next ? "" : ": there are no more"}.`;
+  const when = time.seconds || time.from || time.until ? ` ${time.words}` : "";
+  if (!n) return `No stored decision${when} matches the filters.`;
+  return `${asked.continue ? "Older" : "The newest"} ${number(n)} decisions${when}${found.next ? "" : ": there are no more"}.`;
 }
 
 function row(item) {

@@ -3,24 +3,25 @@
 import { get, within } from "./api.js";
 import { el, facts, field, form, nodeLink, podLink, section, table, withNodes } from "./dom.js";
 import { bar, bars } from "./plots.js";
-import { ago, count, full, more, number, OBSERVE, percent, WINDOWS } from "./words.js";
+import { TimeRange } from "./timerange.js";
+import { ago, count, full, more, number, OBSERVE, percent } from "./words.js";
 
-const DAY = "86400";
 const CAUSES = ["sampling", "extenders", "stale-view", "unknown-plugin", "image-counts", "batching", "unexplained"];
 
 export async function view(params) {
   const asked = Object.fromEntries(["namespace", "profile", "cause"].map((name) => [name, (params.get(name) ?? "").trim()]));
-  const since = params.get("since") ?? DAY;
-  const answer = await get(within(asked.namespace, "agreements"), { since, profile: asked.profile });
+  const time = new TimeRange("disagreements", params);
+  const answer = await get(within(asked.namespace, "agreements"), { ...time.query, profile: asked.profile });
   const told = answer.disagreements.filter((one) => !asked.cause || one.cause === asked.cause);
   const body = [
     el("h1", {}, "Disagreements"),
+    time.presets(),
     form("disagreements", "Filter disagreements",
       field("namespace", "Namespace", asked.namespace, null, { hint: "all", names: "namespaces" }),
       field("profile", "Scheduler", asked.profile, null, { hint: "all", names: "profiles" }),
-      field("since", "Time", since, WINDOWS),
-      field("cause", "Cause", asked.cause, [["", "any"], ...CAUSES.map((cause) => [cause, cause])])),
-    el("p", { class: "answer" }, headline(answer)),
+      field("cause", "Cause", asked.cause, [["", "any"], ...CAUSES.map((cause) => [cause, cause])]),
+      ...time.fields()),
+    el("p", { class: "answer" }, headline(answer, time)),
   ];
   if (!answer.schedulers.length) return { title: "Disagreements", body: [...body, el("p", { class: "quiet" }, `No decisions of other schedulers were observed. To observe one: ${OBSERVE} (docs/observer.md)`)] };
   body.push(section("Schedulers", rates(answer.schedulers)));
@@ -30,9 +31,9 @@ export async function view(params) {
   return { title: "Disagreements", body };
 }
 
-function headline(answer) {
+function headline(answer, time) {
   const outcomes = sum(answer.schedulers, "outcomes");
-  if (!outcomes) return "No decision of another scheduler was observed in that time.";
+  if (!outcomes) return `No decision of another scheduler was observed ${time.words}.`;
   const agree = sum(answer.schedulers, "agree") + sum(answer.schedulers, "agreeInWindow");
   const [not, unknown] = [sum(answer.schedulers, "disagree"), sum(answer.schedulers, "unknown")];
   const rest = unknown ? `, and of ${number(unknown)} nothing can be said` : "";

@@ -1,5 +1,7 @@
 // Elements. Owns: making them, links between views, tables and forms. Texts become text nodes, never markup.
 
+import { nameOf } from "./api.js";
+
 /** An element; `properties` are attributes (absent where null or false), functions are listeners of that event. */
 export function el(name, properties = {}, ...children) {
   const made = document.createElement(name);
@@ -29,7 +31,7 @@ export function nodeLink(name, params = {}) {
 
 /** A pod with its namespace, each a link; `id` is that of a decision, by default the pod's newest. */
 export function podLink(namespace, pod, id = pod, params = {}) {
-  return el("span", { class: "pod" }, namespaceLink(namespace), "/", el("wbr"), link("decision", { namespace, name: id, ...params }, pod));
+  return el("span", { class: "pod" }, namespaceLink(namespace), "/", el("wbr"), link("decision", { namespace, name: nameOf(pod, id), ...params }, pod));
 }
 
 /** A link to the summary of a namespace. */

@@ -90,9 +90,9 @@ export class List {
 }
 
 /** A choice of links, of which one is current: `options` are [value, text]. */
-export function choice(view, params, name, options) {
+export function choice(view, params, name, options, label) {
   const current = params.get(name) ?? "";
-  return el("p", { class: "choice" }, options.map(([value, text]) => {
+  return el("nav", { class: "choice", "aria-label": label }, options.map(([value, text]) => {
     const to = link(view, { ...Object.fromEntries(params), view: null, page: null, [name]: value }, text);
     if (value === current) to.setAttribute("aria-current", "true");
     return to;

@@ -1,36 +1,39 @@
 // A node: how often it was considered, passed, won and lost, and what carries it. Without a name: all nodes.
 
-import { get, nodeObjects, path } from "./api.js";
+import { clusterObject, get, isLocal, METADATA, nodeObjects, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, podLink, section, table } from "./dom.js";
 import { all, amount, stateText, taintTexts, ZONE } from "./nodes.js";
 import { bar, columns } from "./plots.js";
-import { ago, count, full, more, number, percent, signed, state, WINDOWS } from "./words.js";
+import { TimeRange } from "./timerange.js";
+import { ago, count, full, more, number, percent, signed, state } from "./words.js";
 
-const DAY = "86400";
+const PODS = 500; // read of one node
+const OPEN = 30; // pods that are shown without a click
 
 export async function view(params) {
-  const since = params.get("since") ?? DAY;
   const name = (params.get("name") ?? "").trim();
-  return name ? one(name, since) : all(params, since);
+  const time = new TimeRange("node", params, { ends: !name });
+  return name ? one(name, time) : all(params, time);
 }
 
-function choose(name, since) {
-  return form("node", "Choose a node and a time", field("name", "Node", name, null, { hint: "all", names: "nodes" }), field("since", "Time", since, WINDOWS));
+function choose(name, time) {
+  return form("node", "Choose a node and a time", field("name", "Node", name, null, { hint: "all", names: "nodes" }), ...time.fields());
 }
 
-async function one(name, since) {
-  const [answer, objects] = await Promise.all([get(path("nodehistories", name), { since }), nodeObjects([name])]);
+async function one(name, time) {
+  const [answer, objects] = await Promise.all([get(path("nodehistories", name), time.query), nodeObjects([name])]);
   const node = objects?.get(name);
   const zone = node?.metadata.labels?.[ZONE];
   const { won, lost } = answer;
   return { title: `Node ${name}`, body: [
     el("h1", {}, el("span", { class: "kind" }, "Node "), name),
-    el("p", { class: "answer" }, headline(answer)),
+    el("p", { class: "answer" }, isLocal() ? answer.headline : headline(answer, time)),
     now(node, zone, answer.resources),
-    el("p", {}, link("clusterwhatif", { ask: "drain", nodes: name }, "What if it is drained?"), " · ", link("decisions", { node: name }, "Pods that were placed here")),
-    choose(name, since),
+    el("p", {}, link("clusterwhatif", { ask: "drain", nodes: name }, "What if it is drained?"), isLocal() ? "" : [" · ", link("decisions", { node: name }, "Pods that were placed here")]),
+    ...(isLocal() ? [] : [time.presets(), choose(name, time)]),
+    podsHere(name),
     over(answer),
-    section("Wins and losses", facts([
+    isLocal() ? "" : section("Wins and losses", facts([
       ["Won", `${number(won.count)}, ${number(won.contested)} against other feasible nodes, ${number(won.ties)} tied`],
       ["Ahead by", won.meanMargin === null ? null : `${number(won.meanMargin, 1)} points on average`],
       ["Lost", `${number(lost.count)}${lost.meanBehind === null ? "" : `, ${number(lost.meanBehind, 1)} points behind on average`}`],
@@ -38,8 +41,22 @@ async function one(name, since) {
     ]), carries(won, lost)),
     section("Filter results", filters(answer.filters)),
     section("Workloads placed on this node", workloads(answer)),
-    section("Recent decisions", recent(answer)),
+    section(isLocal() ? "Evaluated pods" : "Recent decisions", recent(answer)),
   ] };
+}
+
+/** The pods that are on the node now, filled in when they are read; nothing where the API server does not serve these pages. */
+function podsHere(name) {
+  const place = el("div", {});
+  const fieldSelector = `spec.nodeName=${name},status.phase!=Succeeded,status.phase!=Failed`;
+  clusterObject("api/v1/pods", { fieldSelector, limit: PODS }, METADATA).then((list) => {
+    const pods = (list?.items ?? []).map(({ metadata }) => metadata);
+    if (!list?.items) return;
+    const left = list.metadata?.remainingItemCount ?? 0;
+    const shown = pods.map((pod, i) => [i ? ", " : "", podLink(pod.namespace, pod.name)]);
+    place.replaceChildren(section("Pods on this node now", pods.length ? el("details", { open: pods.length <= OPEN }, el("summary", {}, `${count(pods.length + left, "pod")}`), el("p", {}, shown, more(left))) : el("p", { class: "quiet" }, "None.")));
+  }).catch((failure) => place.replaceChildren(section("Pods on this node now", el("p", { class: "missing" }, failure.code === 403 ? "You may not list pods in all namespaces." : failure.message))));
+  return place;
 }
 
 /** What the node has and is, apart from its history. */
@@ -54,10 +71,10 @@ function now(node, zone, resources) {
   ]);
 }
 
-function headline(answer) {
-  if (!answer.considered) return "No decision considered this node in that time.";
+function headline(answer, time) {
+  if (!answer.considered) return `No decision considered this node ${time.words}.`;
   const share = answer.evaluated ? answer.chosen / answer.evaluated : null;
-  return `Considered ${count(answer.considered, "time")}, evaluated ${number(answer.evaluated)}: feasible in ${percent(answer.eligibility.rate)} of those, and chosen ${count(answer.chosen, "time")} (${percent(share)}).`;
+  return `Considered ${count(answer.considered, "time")}, evaluated ${number(answer.evaluated)}: feasible in ${percent(answer.eligibility.rate)} of those, and chosen ${count(answer.chosen, "time")} (${percent(share)}), ${time.words}.`;
 }
 
 function fair(share) {
@@ -98,7 +115,7 @@ function workloads(answer) {
     const name = row.namespace ? `${row.namespace}/${row.workload}` : row.workload;
     return [row.namespace ? [namespaceLink(row.namespace), "/", placedOf(row)] : name, number(row.count), kept.get(name) ?? ""];
   });
-  if (!rows.length) return el("p", { class: "quiet" }, "None in that time.");
+  if (!rows.length) return el("p", { class: "quiet" }, "None.");
   return [table("Workloads", [["Workload"], ["Pods", "number"], ["Decided by"]], rows), el("p", { class: "quiet" }, more(answer.workloadsOmitted))];
 }
 

@@ -1,23 +1,23 @@
 // All nodes: what pods request of them, their state and taints now, how often they won. Records know amounts and
 // counts; zone, state and taints are those of the Node objects, where the API server serves these pages.
 
-import { clusterNodes, everyPage, nodeObjects } from "./api.js";
+import { clusterNodes, everyPage, isLocal, nodeObjects } from "./api.js";
 import { el, field, form, link, nodeLink } from "./dom.js";
 import { format } from "./holders.js";
 import { choice, List } from "./list.js";
 import { bar } from "./plots.js";
-import { ago, count, number, percent, WINDOWS } from "./words.js";
+import { ago, count, number, percent } from "./words.js";
 
 export const ZONE = "topology.kubernetes.io/zone";
 const SHOWN = [["", "all nodes"], ["cordoned", "cordoned"], ["full", "90% of a resource requested"], ["unused", "not chosen in that time"]];
 const FULL = 0.9;
 const AMOUNTS = [["cpu", "CPU"], ["memory", "Memory"], ["pods", "Pods"]];
 
-export async function all(params, since) {
+export async function all(params, time) {
   const zone = (params.get("zone") ?? "").trim();
   const show = params.get("show") ?? "";
   const [items, present, cordoned] = await Promise.all([
-    everyPage("nodehistories", { since, resources: "true" }), clusterNodes({}),
+    everyPage("nodehistories", { ...time.query, resources: "true" }), clusterNodes({}),
     show === "cordoned" ? clusterNodes({ fieldSelector: "spec.unschedulable=true" }) : null,
   ]);
   const zones = present && new Map(present.map((node) => [node.name, node.labels?.[ZONE] ?? ""]));
@@ -28,13 +28,14 @@ export async function all(params, since) {
   const list = new List({
     caption: "Nodes", what: "node", rows, params, sort: "name", prepare: readObjects,
     words: (row) => `${row.name} ${row.zone}`,
-    columns: columns(since, zones),
+    columns: columns(time, zones),
   });
   return { title: "Nodes", body: [
     el("h1", {}, zone ? [el("span", { class: "kind" }, "Zone "), zone] : "Nodes"),
     said(rows, { zone, zones, hasHistory: items.length > 0, unknown: show === "cordoned" && !cordoned }),
-    form("node", "Choose a node and a time", field("name", "Node", "", null, { hint: "all", names: "nodes" }), field("since", "Time", since, WINDOWS)),
-    choice("node", params, "show", SHOWN),
+    form("node", "Choose a node and a time", field("name", "Node", "", null, { hint: "all", names: "nodes" }), ...(isLocal() ? [] : time.fields())),
+    isLocal() ? "" : time.presets(),
+    choice("node", params, "show", isLocal() ? SHOWN.filter(([value]) => value !== "unused") : SHOWN, "Which nodes"),
     rows.length ? await list.shown() : "",
   ] };
 }
@@ -50,19 +51,19 @@ function said(rows, { zone, zones, hasHistory, unknown }) {
   const parts = [rows.length ? `${count(rows.length, "node")}${zone && zones ? " in this zone" : ""}.` : hasHistory ? "No node matches." : "No node has a history yet."];
   if (zone && !zones) parts.push(" Zones are labels of the nodes, which cannot be read here: all nodes are listed.");
   if (unknown) parts.push(" Which nodes are cordoned cannot be read here: all nodes are listed.");
-  if (at) parts.push(" Requests are those that the newest decision saw, ", ago(at), ".");
+  if (at) parts.push(` Requests are those ${isLocal() ? "of the pods that have not ended" : "that the newest decision saw"}, `, ago(at), ".");
   return el("p", { class: "answer" }, parts);
 }
 
-function columns(since, zones) {
+function columns(time, zones) {
   return [
-    { head: "Node", key: "name", by: (row) => row.name, cell: (row) => nodeLink(row.name, { since }) },
+    { head: "Node", key: "name", by: (row) => row.name, cell: (row) => nodeLink(row.name, time.link) },
     { head: "State", key: "state", cell: (row) => stateText(row.object) },
     ...(zones ? [{ head: "Zone", key: "zone", by: (row) => row.zone, cell: (row) => (row.zone ? link("node", { zone: row.zone }, row.zone) : "–") }] : []),
     ...AMOUNTS.map(([resource, head]) => ({ head, key: resource, kind: "plotted", by: (row) => share(row, resource), cell: (row) => amount(row.resources, resource) })),
     { head: "Taints", key: "taints", cell: (row) => taintTexts(row.object) },
-    { head: "Rejected", key: "rejected", kind: "number", by: (row) => rejected(row), cell: (row) => percent(row.evaluated ? rejected(row) : null) },
-    { head: "Chosen", key: "chosen", kind: "number", by: (row) => row.chosen, cell: (row) => number(row.chosen) },
+    ...(isLocal() ? [] : [{ head: "Rejected", key: "rejected", kind: "number", by: (row) => rejected(row), cell: (row) => percent(row.evaluated ? rejected(row) : null) },
+    { head: "Chosen", key: "chosen", kind: "number", by: (row) => row.chosen, cell: (row) => number(row.chosen) }]),
   ];
 }
 

@@ -2,21 +2,22 @@
 
 import { get, within } from "./api.js";
 import { el, field, form, nodeLink, podLink, table } from "./dom.js";
-import { ago, count, number, WINDOWS } from "./words.js";
+import { TimeRange } from "./timerange.js";
+import { ago, count, number } from "./words.js";
 
-const DAY = "86400";
 const HIDDEN = "a pod of another namespace";
 
 export async function view(params) {
   const namespace = (params.get("namespace") ?? "").trim();
-  const since = params.get("since") ?? DAY;
-  const { preemptions, complete } = await get(within(namespace, "preemptions"), { since });
+  const time = new TimeRange("preemptions", params);
+  const { preemptions, complete } = await get(within(namespace, "preemptions"), time.query);
   const victims = preemptions.filter((one) => one.evicted).reduce((sum, one) => sum + one.victims.filter((victim) => victim.state !== "Failed").length, 0);
   const columns = [["When"], ["Preemptor"], ["Priority", "number"], ["Node"], ["Victims", "long"], ["PDB violations", "number"]];
   return { title: "Preemptions", body: [
     el("h1", {}, "Preemptions"),
-    el("p", { class: "answer" }, preemptions.length ? `${count(preemptions.length, "preemption")} evicted ${count(victims, "pod")} in that time${complete ? "" : "; older ones are left out"}.` : "No pod was evicted to make room in that time."),
-    form("preemptions", "Choose a namespace and a time", field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" }), field("since", "Time", since, WINDOWS)),
+    el("p", { class: "answer" }, preemptions.length ? `${count(preemptions.length, "preemption")} evicted ${count(victims, "pod")} ${time.words}${complete ? "" : "; older ones are left out"}.` : `No pod was evicted to make room ${time.words}.`),
+    time.presets(),
+    form("preemptions", "Choose a namespace and a time", field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" }), ...time.fields()),
     preemptions.length ? table("Preemptions, newest first", columns, preemptions.map(row)) : "",
   ] };
 }

@@ -1,7 +1,7 @@
 // The nodes of one decision: the table's tools, one node in words, two nodes side by side.
 // Owns: the state of these in the URL. Does not own: the table itself (`heatmap`), what a cell says (`columns`).
 
-import { get, path } from "./api.js";
+import { get, nameOf, path } from "./api.js";
 import { Columns } from "./columns.js";
 import { el, field, nodeLink, section, table } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
@@ -108,7 +108,7 @@ export class Sheet {
       this.details.replaceChildren();
       return;
     }
-    const asked = path("namespaces", this.namespace, "podexplanations", this.answer.attempt.id);
+    const asked = path("namespaces", this.namespace, "podexplanations", nameOf(this.answer.metadata.name, this.answer.attempt.id));
     try {
       const told = (await get(asked, { node: name })).perNode[0];
       if (this.params.get("node") !== name) return; // another one was opened meanwhile

@@ -1,37 +1,42 @@
 // The first page: what waits and why, what was placed last, which nodes reject most, and whether an observer agrees.
 // Each part is read by itself, so that a missing right leaves out that part and says so.
 
-import { get, path, within } from "./api.js";
+import { get, isLocal, nameOf, path, within } from "./api.js";
 import { el, field, form, link, nodeLink, podLink, section, table } from "./dom.js";
 import { readPending, reasonText } from "./pending.js";
 import { bar } from "./plots.js";
+import { TimeRange } from "./timerange.js";
 import { ago, byName, count, more, number, percent } from "./words.js";
 
 const GROUPS = 6;
 const PLACED = 6;
 const PRESSED = 5;
 const READ = 500; // nodes
-const HOUR = "3600";
-const DAY = "86400";
 const known = new Map(); // suggestions by decision
 
 export async function view(params) {
   const namespace = (params.get("namespace") ?? "").trim();
-  const [waiting, placed, pressed, agreed] = await Promise.all([
+  const time = new TimeRange("summary", params);
+  const parts = await Promise.all([
     part("Pending pods by reason", () => pending(namespace)),
-    part("Last placements", () => placements(namespace)),
-    part("Nodes that reject most", pressure),
-    part("Agreement of the observer", () => agreement(namespace)),
+    part("Last placements", () => placements(namespace, time)),
+    part("Nodes that reject most", () => pressure(time)),
+    part("Agreement of the observer", () => agreement(namespace, time)),
   ]);
-  const failures = [waiting, placed, pressed, agreed].map((one) => one.failure);
-  if (failures.every(Boolean)) throw failures[0];
+  const [waiting, placed, pressed, agreed] = parts;
+  if (parts.every((one) => one.failure)) throw waiting.failure;
+  if (isLocal() && waiting.failure) throw waiting.failure;
+  const past = [
+    el("h2", {}, `Decisions ${time.words}`), time.presets(),
+    el("div", { class: "halves" }, placed.element, pressed.element),
+    agreed.element,
+  ];
   return { title: namespace ? `Summary of ${namespace}` : "Summary", body: [
     el("h1", {}, namespace ? [el("span", { class: "kind" }, "Namespace "), namespace] : "Summary"),
     waiting.answer ?? "",
+    form("summary", isLocal() ? "Choose a namespace" : "Choose a namespace and a time", field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" }), ...(isLocal() ? [] : time.fields())),
     waiting.element,
-    el("div", { class: "halves" }, placed.element, pressed.element),
-    agreed.element,
-    form("summary", "Choose a namespace", field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" })),
+    ...(isLocal() ? [el("p", { class: "quiet" }, "Last placements and which nodes reject most are known from records, which local mode has not.")] : past),
   ] };
 }
 
@@ -39,7 +44,7 @@ export async function view(params) {
 async function part(title, make) {
   try {
     const { body, answer } = await make();
-    return { element: section(title, body), answer };
+    return { element: body ? section(title, body) : "", answer };
   } catch (failure) {
     return { element: section(title, el("p", { class: "missing", role: failure.code === 403 ? null : "alert" }, failure.message)), failure };
   }
@@ -70,7 +75,7 @@ async function pending(namespace) {
 function member(pod, answer) {
   const [namespace, name] = pod.split("/");
   const id = answer.pods.find((one) => one.namespace === namespace && one.pod === name)?.id;
-  return { namespace, name, id: id ?? name };
+  return { namespace, name, id: nameOf(name, id ?? name) };
 }
 
 function memberLink({ namespace, name, id }) {
@@ -87,26 +92,26 @@ async function suggestionOf({ namespace, id }) {
   return known.get(id) ? link("decision", { namespace, name: id }, known.get(id)) : "–";
 }
 
-async function placements(namespace) {
-  const answer = await get(within(namespace, "decisions"), { fieldSelector: "status.state=Bound", limit: PLACED });
+async function placements(namespace, time) {
+  const answer = await get(within(namespace, "decisions"), { ...time.query, fieldSelector: "status.state=Bound", limit: PLACED });
   const rows = answer.items.map((item) => [
     podLink(item.spec.pod.namespace, item.spec.pod.name, item.metadata.name), nodeLink(item.status.node), ago(item.spec.times.startedAt),
   ]);
-  if (!rows.length) return { body: el("p", { class: "quiet" }, "No placement is recorded.") };
-  return { body: [table("Last placements", [["Pod"], ["Node"], ["When"]], rows), el("p", {}, link("decisions", { namespace }, "All decisions"))] };
+  if (!rows.length) return { body: el("p", { class: "quiet" }, `No placement is recorded ${time.words}.`) };
+  return { body: [table("Last placements", [["Pod"], ["Node"], ["When"]], rows), el("p", {}, link("decisions", { namespace, ...time.link }, "All decisions"))] };
 }
 
-async function pressure() {
-  const { items } = await get("nodehistories", { since: HOUR, limit: READ });
+async function pressure(time) {
+  const { items } = await get("nodehistories", { ...time.query, limit: READ });
   const rejecting = items.filter((node) => node.evaluated > node.feasible);
   rejecting.sort((a, b) => share(b) - share(a) || b.evaluated - a.evaluated || byName(a.metadata.name, b.metadata.name));
   const shown = rejecting.slice(0, PRESSED);
-  const reasons = await Promise.all(shown.map((node) => get(path("nodehistories", node.metadata.name), { since: HOUR }).then(mostly, () => "–")));
+  const reasons = await Promise.all(shown.map((node) => get(path("nodehistories", node.metadata.name), { since: time.query.since }).then(mostly, () => "–")));
   const rows = shown.map((node, i) => [
     nodeLink(node.metadata.name), [bar(share(node)), percent(share(node)), el("span", { class: "quiet" }, ` of ${number(node.evaluated)}`)], reasons[i],
   ]);
-  if (!rows.length) return { body: el("p", { class: "quiet" }, "No node rejected a pod in the last hour.") };
-  return { body: [table("Nodes that reject most", [["Node"], ["Rejected", "plotted"], ["Mostly for"]], rows), el("p", {}, link("node", {}, "All nodes"), " (last hour)")] };
+  if (!rows.length) return { body: el("p", { class: "quiet" }, `No node rejected a pod ${time.words}.`) };
+  return { body: [table("Nodes that reject most", [["Node"], ["Rejected", "plotted"], ["Mostly for"]], rows), el("p", {}, link("node", time.link, "All nodes"))] };
 }
 
 function share(node) {
@@ -118,12 +123,12 @@ function mostly(answer) {
   return reasons.sort((a, b) => b.count - a.count)[0]?.text ?? "–";
 }
 
-async function agreement(namespace) {
-  const answer = await get(within(namespace, "agreements"), { since: DAY });
-  if (!answer.schedulers.length) return { body: el("p", { class: "quiet" }, "No other scheduler was observed in the last 24 hours.") };
+async function agreement(namespace, time) {
+  const answer = await get(within(namespace, "agreements"), time.query);
+  if (!answer.schedulers.length) return { body: null };
   const rows = answer.schedulers.map((one) => [
     one.scheduler, number(one.outcomes), [bar((one.agree + one.agreeInWindow) / one.outcomes), percent((one.agree + one.agreeInWindow) / one.outcomes)],
-    one.disagree ? link("disagreements", { namespace, profile: one.scheduler }, number(one.disagree)) : "0", number(one.unknown),
+    one.disagree ? link("disagreements", { namespace, profile: one.scheduler, ...time.link }, number(one.disagree)) : "0", number(one.unknown),
   ]);
   return { body: table("Agreement of the observer", [["Scheduler"], ["Outcomes", "number"], ["Agree", "plotted"], ["Disagree", "number"], ["Unknown", "number"]], rows) };
 }

@@ -3,7 +3,6 @@
 import { el } from "./dom.js";
 
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
-export const WINDOWS = [["3600", "last hour"], ["86400", "last 24 hours"], ["604800", "last 7 days"], ["2592000", "last 30 days"]];
 /** The command that records what the cluster's own scheduler decides; the terminal names the same one. */
 export const OBSERVE = "kubectl apply -f deploy/observer.yaml";
 const SIGNS = { Bound: "✓", DryRun: "✓", Binding: "…", Unschedulable: "✗", Failed: "✗", Error: "✗", Evicted: "✗" };

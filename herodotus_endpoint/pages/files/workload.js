@@ -1,13 +1,13 @@
 // Where the pods of a workload went, and why; which of them wait. Zones are the nodes' present labels.
 
 import { stateIsReadBy } from "./answer.js";
-import { clusterNodes, get, path } from "./api.js";
+import { clusterNodes, get, isLocal, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes } from "./dom.js";
 import { bar, bars } from "./plots.js";
-import { ago, byName, full, number, percent, state, WINDOWS } from "./words.js";
+import { TimeRange } from "./timerange.js";
+import { ago, byName, full, number, percent, state } from "./words.js";
 import { all } from "./workloads.js";
 
-const DAY = "86400";
 const ZONE = "topology.kubernetes.io/zone";
 const HOSTNAME = "kubernetes.io/hostname";
 const ZONED = 200; // nodes whose zones are read
@@ -15,14 +15,14 @@ const ZONED = 200; // nodes whose zones are read
 export async function view(params) {
   const namespace = (params.get("namespace") ?? "").trim();
   const workload = (params.get("workload") ?? "").trim();
-  const since = params.get("since") ?? DAY;
+  const time = new TimeRange("workload", params, { ends: !namespace || !workload });
   const choose = form("workload", "Choose a workload",
     field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" }),
     field("workload", "Workload", workload, null, { hint: "all", names: "workloads", pattern: "[^/]+/[^/]+", title: "KIND/NAME, such as Deployment/web" }),
-    field("since", "Time", since, WINDOWS));
-  if (!namespace || !workload) return { title: "Workloads", body: [el("h1", {}, "Workloads"), choose, ...await all(params, namespace, since)] };
+    ...time.fields());
+  if (!namespace || !workload) return { title: "Workloads", body: [el("h1", {}, "Workloads"), ...await allWith(params, namespace, time, choose)] };
   const [kind, name] = split(workload);
-  const answer = await get(path("namespaces", namespace, "workloadplacements", `${kind.toLowerCase()}.${name}`), { since });
+  const answer = await get(path("namespaces", namespace, "workloadplacements", `${kind.toLowerCase()}.${name}`), time.query);
   const zones = await zonesOf(answer.nodes);
   const names = new Set(answer.nodes.map((node) => node.node));
   return { title: answer.metadata.name, body: [
@@ -33,10 +33,16 @@ export async function view(params) {
     zones ? bars("Pods by zone", spread(answer.nodes, zones), "pods") : "",
     answer.nodes.length ? section("Nodes", nodes(answer.nodes, zones)) : "",
     answer.recent.length ? section("Last placements", recent(namespace, answer.recent)) : "",
-    facts([["Skew", `${number(answer.skew)} pods between nodes`], ["Nodes in the cluster", number(answer.nodesTotal)], ["Since", full(answer.since)],
-      ["Decisions", answer.complete ? "all" : "the newest only"], ["What if", link("whatif", { namespace, workload: answer.metadata.name }, "place more of its pods")]]),
-    choose,
+    facts([["Skew", `${number(answer.skew)} pods between nodes`], ["Nodes in the cluster", number(answer.nodesTotal)], ["Since", isLocal() ? null : full(answer.since)],
+      ["Decisions", isLocal() ? null : answer.complete ? "all" : "the newest only"], ["What if", link("whatif", { namespace, workload: answer.metadata.name }, "place more of its pods")]]),
+    ...(isLocal() ? [] : [time.presets(), choose]),
   ] };
+}
+
+/** All workloads; what chooses a time only where there is a past. */
+async function allWith(params, namespace, time, choose) {
+  const found = await all(params, namespace, time);
+  return [...(isLocal() ? [] : [time.presets(), choose]), ...found];
 }
 
 /** Kind and name of `Deployment/web`; a name alone is a Deployment's. */

@@ -275,6 +275,7 @@ def test_preemptions_have_victims_with_their_state(preempted: Service) -> None:
         ("batch", {"victim": "low-0"}, []),
         ("shop", {"victim": "low-0"}, ["big-0"]),
         ("shop", {"since": "2026-03-01T12:04:00Z"}, ["big-2", "big-1"]),
+        ("shop", {"until": "2026-03-01T12:04:00Z"}, ["big-0"]),
     ],
     ids=str,
 )

@@ -96,6 +96,7 @@ SELECTORS: dict[str, dict[str, str]] = {
     "without a label": {"labelSelector": "!app"},
     "a state": {"fieldSelector": "status.state=Unschedulable"},
     "another state": {"fieldSelector": "status.state!=Bound"},
+    "a time": {"since": "2026-03-02T13:00:00Z", "until": "2026-03-03T13:00:00Z"},
     "an owner": {"fieldSelector": "spec.pod.owner=ReplicaSet/web"},
     "no owner": {"fieldSelector": "spec.pod.owner="},
     "a node": {"fieldSelector": "status.node=worker-3,spec.scheduler.profile=herodotus-scheduler"},
