@@ -170,7 +170,7 @@ export function preemption(answer, names) {
   const said = answer.postFilters.filter((verdict) => verdict.reasons.join() !== "no new claims to deallocate");
   return said.map((verdict) => {
     if (answer.preFilters.length && verdict.reasons.join() === "not found") return "not tried: the pod was rejected before any node was evaluated";
-    return withNodes(verdict.reasons.join(", ").replace(/^preemption: /, "") || verdict.code, names);
+    return withNodes(verdict.reasons.join(", ").replace(/^preemption: /, "").replace(/^\d+\/\d+ nodes are available: /, "") || verdict.code, names);
   });
 }
 

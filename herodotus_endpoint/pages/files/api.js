@@ -7,11 +7,16 @@ const CLUSTER = new URL(`${ROOT.pathname.match(SERVED)?.[1] ?? ""}/`, ROOT); // 
 const LISTED = 500; // objects of the cluster in one answer
 const FEW = 150; // names in a label selector: a URL of at most 10 kB
 const BUSY_CODE = 429;
+const ABSENT_CODE = 503;
+const MOST_OPEN = 6; // questions of a page at once
+const MOST_WAIT_S = 5;
 const TRIES = 5;
 export const METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 const ABSENT = `herodotus-no-cluster:${CLUSTER.pathname}`; // for the tab: the API server does not serve these pages
+let open = 0; // questions without a response
+const waiting = []; // those that begin when another one ends
 let live = ""; // what `kubectl herodotus ui` says that it answers itself, if that serves these pages
 let lastingAddress = ""; // of these pages, as it says
 const seen = new Map(); // answers since the last call of `fingerprint`
@@ -156,12 +161,7 @@ export function fingerprint(answer = null) {
 }
 
 async function request(url, { headers = {}, ...options } = {}) {
-  let response;
-  try {
-    response = await fetch(url, { ...options, headers: { Accept: "application/json", ...headers } });
-  } catch {
-    throw failed(0, "The decisions service does not answer.");
-  }
+  const response = await ask(url, { ...options, headers: { Accept: "application/json", ...headers } });
   live ||= response.headers.get("Herodotus-Live") ?? "";
   lastingAddress ||= response.headers.get("Herodotus-Pages") ?? "";
   const text = await response.text().catch(() => "");
@@ -175,6 +175,25 @@ async function request(url, { headers = {}, ...options } = {}) {
   failure.noRecords = body?.details?.noRecords === true; // no scheduler has ever sent records
   failure.isOfCluster = body?.kind === "Status" && (response.status === 403 || Boolean(body.details?.kind) && url.pathname.includes(`/${body.details.kind}`));
   throw failure;
+}
+
+/** The response, asked for again where the service is busy and says when to. Few questions of a page are open at once. */
+async function ask(url, options) {
+  while (open >= MOST_OPEN) await new Promise((done) => { waiting.push(done); });
+  open += 1;
+  try {
+    for (let left = TRIES; ; left -= 1) {
+      const response = await fetch(url, options);
+      const seconds = Number(response.headers.get("Retry-After"));
+      if (options.method || left === 1 || !seconds || ![BUSY_CODE, ABSENT_CODE].includes(response.status)) return response;
+      await new Promise((done) => { setTimeout(done, Math.min(seconds, MOST_WAIT_S) * 1000); });
+    }
+  } catch {
+    throw failed(0, "The decisions service does not answer.");
+  } finally {
+    open -= 1;
+    waiting.shift()?.();
+  }
 }
 
 function failed(code, message) {

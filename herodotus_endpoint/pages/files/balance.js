@@ -13,9 +13,9 @@ export async function view(params) {
   const weighed = answer.weights !== null;
   const body = [
     el("h1", {}, "Balance"),
+    el("p", { class: "answer" }, answer.headline),
     time.presets(),
     form("balance", "Choose a time and weights", ...time.fields(), field("profile", "Profile", asked.profile, null, { hint: "all", names: "profiles" }), field("weights", "Other weights", asked.weights, null, { hint: "NodeResourcesFit=5,ImageLocality=0" })),
-    el("p", { class: "answer" }, answer.headline),
   ];
   if (!answer.decisions) return { title: "Balance", body };
   const rows = answer.nodes.filter((node) => node.won || node.wouldWin).sort((a, b) => b.won - a.won || byName(a.node, b.node)).map((node) => ({ name: node.node, value: node.won, mark: weighed ? node.wouldWin : node.expected, to: query("node", { name: node.node, ...time.link }) }));
@@ -33,7 +33,7 @@ export async function view(params) {
 function over(answer) {
   const told = answer.overTime ?? [];
   if (told.length < 2) return "";
-  const points = told.map((span) => ({ at: full(span.from).slice(0, 16), values: [span.most, span.placed - span.most] }));
+  const points = told.map((span) => ({ at: full(span.from), values: [span.most, span.placed - span.most] }));
   return columns("Placements over time", points, [["the node with the most", "won"], ["the other nodes", "lost"]]);
 }
 

@@ -3,13 +3,15 @@
 
 import { eviction, fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, nameOf, path } from "./api.js";
-import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes, workloadLink } from "./dom.js";
+import { el, facts, field, form, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { liveState } from "./livestate.js";
 import { Sheet } from "./sheet.js";
 import { undecided } from "./undecided.js";
 import { ago, count, duration, more, number, signed, state, workloadOf } from "./words.js";
 
 const ATTEMPTS = 20;
+const NOMINATED = "nominated-node"; // the path of a decision for the node where an earlier attempt evicted pods
+const MONTH_S = 2592000;
 const SOURCES = { logged: "the log", reconstructed: "the observer" };
 const FATES = {
   deleted: "This pod no longer exists: it was deleted after this decision.",
@@ -45,6 +47,7 @@ export async function view(params) {
   return { title: `${namespace}/${pod}`, lasting: { name: answer.attempt.id }, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), pod, " ", state(mark && evicting?.evicted ? "Evicted" : answer.outcome.state)),
     mark ? el("p", { class: "marks" }, mark) : "",
+    answer.outcome.path === NOMINATED ? madeRoom(namespace, answer) : "",
     ...explanation(answer, params, { holds: !became, note: became ? "" : liveState(namespace, pod, "What became of the pod after this decision") }),
     attempts(namespace, answer),
     section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),
@@ -56,6 +59,9 @@ export function explanation(answer, params, { exists = true, holds = true, note 
   const names = new Set(answer.columns?.nodes ?? answer.rejections.flatMap((group) => group.nodes.map((node) => node.node)));
   for (const row of answer.ranking ?? []) names.add(row.node);
   const evictions = preemption(answer, names);
+  const rejected = answer.rejections.length || answer.preFilters.length ? section("Rejected", rejections(answer)) : allPassed(answer);
+  const matrix = answer.columns?.nodes.length ? new Sheet(answer.metadata.namespace, answer, params).element : "";
+  const isPlaced = Boolean(answer.outcome.node); // then the matrix says most
   return [
     exists ? stateLine(answer) : "",
     ...(exists ? headline(answer, names, !answer.preemptedBy?.evicted) : []),
@@ -63,12 +69,24 @@ export function explanation(answer, params, { exists = true, holds = true, note 
     suggestions(answer, names, { commands: exists }),
     exists && holds ? holders(answer) : "",
     notes(answer.notes),
-    answer.rejections.length || answer.preFilters.length ? section("Rejected", rejections(answer)) : allPassed(answer),
     decidedBy(answer.margin),
+    ...(isPlaced ? [matrix, rejected] : [rejected]),
     evictions.length ? section("Preemption", evictions.map((said) => el("p", {}, said)), candidates(answer.preemption)) : "",
-    answer.columns?.nodes.length ? new Sheet(answer.metadata.namespace, answer, params).element : "",
-    answer.message && !answer.outcome.node ? el("p", { class: "quiet" }, `Event: ${answer.message}`) : "",
+    isPlaced ? "" : matrix,
+    answer.message && !isPlaced ? el("details", {}, el("summary", {}, "The event as kube-scheduler words it"), el("p", {}, answer.message)) : "",
   ];
+}
+
+/** Which pods an earlier attempt of the pod evicted, filled in when it is read. */
+function madeRoom(namespace, { metadata, outcome, attempt }) {
+  const place = el("div", {});
+  get(path("namespaces", namespace, "preemptions"), { since: MONTH_S, until: attempt.startedAt }).then(({ preemptions }) => {
+    const one = preemptions.find(({ preemptor, node }) => preemptor?.pod === metadata.name && preemptor.namespace === namespace && node === outcome.node);
+    if (!one) return;
+    const victims = one.victims.map((victim, i) => [i ? ", " : "", victim.pod ? podLink(victim.namespace, victim.pod) : "a pod of another namespace"]);
+    place.replaceChildren(el("p", { class: "marks" }, "An ", link("decision", { namespace, name: one.preemptor.decision }, "earlier attempt"), " evicted ", victims, " from ", nodeLink(one.node), " ", ago(one.at), " to make room for this pod."));
+  }).catch(() => { /* the headline says that there was a preemption */ });
+  return place;
 }
 
 /** What made up the scores by which the best node was ahead of the next one, for each plugin that the record explains. */

@@ -22,7 +22,7 @@ export async function view(params) {
     found.next ? el("a", { href: query("decisions", rest), rel: "next" }, "Older") : null);
   const rows = found.items.map(row);
   const columns = [["Pod"], ["Workload"], ["Outcome"], ["Node"], ["Feasible", "number"], ["Attempt", "number"], ["Started"], ["Message", "oneline"]];
-  return { title: "Decisions", body: [el("h1", {}, "Decisions"), time.presets(), filters(asked, time), first, rows.length ? table("Decisions, newest first", columns, rows) : null, pages].filter(Boolean) };
+  return { title: "Decisions", body: [el("h1", {}, "Decisions"), first, time.presets(), filters(asked, time), rows.length ? table("Decisions, newest first", columns, rows) : null, pages].filter(Boolean) };
 }
 
 function filters(asked, time) {
@@ -74,6 +74,6 @@ function row(item) {
     `${number(snapshot.feasible)} of ${number(snapshot.nodes)}`,
     number(key.attempt),
     ago(times.startedAt),
-    message ? el("span", { class: "said", title: message }, message) : "",
+    message ? el("span", { class: "said", title: message }, message.replace(/^\d+\/\d+ nodes are available: /, "")) : "",
   ];
 }

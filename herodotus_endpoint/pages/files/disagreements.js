@@ -15,13 +15,13 @@ export async function view(params) {
   const told = answer.disagreements.filter((one) => !asked.cause || one.cause === asked.cause);
   const body = [
     el("h1", {}, "Disagreements"),
+    el("p", { class: "answer" }, headline(answer, time)),
     time.presets(),
     form("disagreements", "Filter disagreements",
       field("namespace", "Namespace", asked.namespace, null, { hint: "all", names: "namespaces" }),
       field("profile", "Scheduler", asked.profile, null, { hint: "all", names: "profiles" }),
       field("cause", "Cause", asked.cause, [["", "any"], ...CAUSES.map((cause) => [cause, cause])]),
       ...time.fields()),
-    el("p", { class: "answer" }, headline(answer, time)),
   ];
   if (!answer.schedulers.length) return { title: "Disagreements", body: [...body, el("p", { class: "quiet" }, `No decisions of other schedulers were observed. To observe one: ${OBSERVE} (docs/observer.md)`)] };
   body.push(section("Schedulers", rates(answer.schedulers)));

@@ -61,7 +61,7 @@ function breakable(text) {
  */
 export function table(caption, columns, rows) {
   const head = el("tr", { role: "row" }, columns.map(([text, kind, order]) => el("th", { scope: "col", role: "columnheader", class: kind, "aria-sort": order?.sorted }, order ? el("button", { type: "button", click: order.click }, text) : text)));
-  const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => el("td", { role: "cell", class: columns[i][1], "data-label": columns[i][0] }, el("div", {}, typeof cell === "string" ? breakable(cell) : cell)))));
+  const body = rows.map((cells) => el("tr", { role: "row" }, cells.map((cell, i) => el("td", { role: "cell", class: columns[i][1], "data-label": columns[i][0], "data-none": cell === "–" }, el("div", {}, typeof cell === "string" ? breakable(cell) : cell)))));
   const sortable = columns.some(([, , order]) => order);
   return el("div", { class: `wide${columns.length > 2 ? " cards" : ""}${sortable ? " sortable" : ""}`, tabindex: "0", role: "region", "aria-label": caption },
     el("table", { role: "table" }, el("caption", { class: "unseen" }, caption), el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));

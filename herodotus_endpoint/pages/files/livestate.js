@@ -3,8 +3,8 @@
 
 import { livePod, servesLive } from "./api.js";
 import { commandOf, stateIsReadBy } from "./answer.js";
-import { el, section, table } from "./dom.js";
-import { ago } from "./words.js";
+import { el, table } from "./dom.js";
+import { ago, count } from "./words.js";
 
 /** The state with its causes, fixes and timeline, filled in when it is read; elsewhere the command that reads it. */
 export function liveState(namespace, name, what) {
@@ -21,7 +21,13 @@ export function liveState(namespace, name, what) {
   return place;
 }
 
-function show({ state, at }, read) {
+/** Whether the state says no more than the decision does, of which it has the event: then the decision's words stand alone. */
+function isOfDecision({ code, causes }) {
+  return code === "pod-waits-for-node" && causes.every((cause) => cause.code === "no-node-found");
+}
+
+function show({ state: known, at }, read) {
+  const state = isOfDecision(known) ? { ...known, headline: "The pod still waits for a node.", causes: [] } : known;
   const good = state.actor === null;
   const remedies = state.causes.flatMap((cause) => cause.remedies);
   const timeline = (state.timeline ?? []).map((one) => [ago(one.at), one.source, one.text]);
@@ -36,6 +42,6 @@ function show({ state, at }, read) {
       ]),
       state.unread.length ? el("p", { class: "missing" }, `Not read, so a cause may be missing: ${state.unread.join(", ")}.`) : null,
       el("p", { class: "quiet" }, "Read from the API server ", ago(at), " ", el("button", { type: "button", click: read }, "Read again"))),
-    timeline.length ? section("Timeline", table("Timeline, oldest first", [["When"], ["Source"], ["What", "long"]], timeline)) : "",
+    timeline.length ? el("details", {}, el("summary", {}, `Timeline: ${count(timeline.length, "event")}`), table("Timeline, oldest first", [["When"], ["Source"], ["What", "long"]], timeline)) : "",
   ].filter(Boolean);
 }

@@ -84,7 +84,7 @@ function fair(share) {
 function over(answer) {
   const told = answer.overTime ?? [];
   if (told.length < 2) return "";
-  const points = told.map((hour) => ({ at: full(hour.from).slice(0, 16), values: [hour.chosen, hour.feasible - hour.chosen, hour.evaluated - hour.feasible] }));
+  const points = told.map((hour) => ({ at: full(hour.from), values: [hour.chosen, hour.feasible - hour.chosen, hour.evaluated - hour.feasible] }));
   return columns("Decisions over time", points, [["chosen", "won"], ["feasible, another node won", "lost"], ["rejected", "rejected"]]);
 }
 
@@ -100,13 +100,15 @@ function carries(won, lost) {
 }
 
 function filters(told) {
-  const rows = told.map((filter) => [
+  const others = told.filter((filter) => filter.rate === null).map((filter) => filter.plugin);
+  const rows = told.filter((filter) => filter.rate !== null).map((filter) => [
     filter.plugin,
     [bar(filter.rate ?? 0), percent(filter.rate)],
     number(filter.rejected), number(filter.decisive),
     filter.reasons.map((reason) => `${reason.text} ${number(reason.count)}`).join(", "),
   ]);
-  return rows.length ? table("Filters", [["Filter"], ["Pass rate", "plotted"], ["Rejected", "number"], ["First failure", "number"], ["Reasons"]], rows) : el("p", { class: "quiet" }, "No filter evaluated it.");
+  return rows.length ? [table("Filters", [["Filter"], ["Pass rate", "plotted"], ["Rejected", "number"], ["First failure", "number"], ["Reasons"]], rows),
+    others.length ? el("p", { class: "quiet" }, `No pod needed: ${others.join(", ")}.`) : ""] : el("p", { class: "quiet" }, "No filter evaluated it.");
 }
 
 function workloads(answer) {

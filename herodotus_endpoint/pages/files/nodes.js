@@ -33,8 +33,8 @@ export async function all(params, time) {
   return { title: "Nodes", body: [
     el("h1", {}, zone ? [el("span", { class: "kind" }, "Zone "), zone] : "Nodes"),
     said(rows, { zone, zones, hasHistory: items.length > 0, unknown: show === "cordoned" && !cordoned }),
-    form("node", "Choose a node and a time", field("name", "Node", "", null, { hint: "all", names: "nodes" }), ...(isLocal() ? [] : time.fields())),
     isLocal() ? "" : time.presets(),
+    form("node", "Choose a node and a time", field("name", "Node", "", null, { hint: "all", names: "nodes" }), ...(isLocal() ? [] : time.fields())),
     choice("node", params, "show", isLocal() ? SHOWN.filter(([value]) => value !== "unused") : SHOWN, "Which nodes"),
     rows.length ? await list.shown() : "",
   ] };

@@ -1,13 +1,14 @@
 // Pods that wait, by reason. The pods of a group are read with the groups.
 // Records do not know of deletions: where the API server serves these pages, pods that it no longer lists are left out.
 
-import { get, unassignedPods, within } from "./api.js";
-import { el, field, form, podLink, section, table, workloadLink } from "./dom.js";
-import { bars } from "./plots.js";
+import { get, isLocal, nameOf, path, unassignedPods, within } from "./api.js";
+import { el, field, form, link, podLink, section, table, workloadLink } from "./dom.js";
 import { ahead, ago, count, duration, more, number } from "./words.js";
 
 const OPEN = 20; // pods of a group that are shown without a click
 const NAMED = 5; // pods of a group
+const FIXED = 20; // groups whose first fix is read
+const known = new Map(); // first fixes by decision, which do not change
 const YOUNG_S = 10; // a pod created while the pods were listed may be missing there
 
 /** The pending pods of a namespace without those that are gone, which are counted in `gone`. */
@@ -33,8 +34,8 @@ export async function view(params) {
     el("p", { class: `answer ${due.length ? "bad" : "good"}` }, headline(answer, due)),
     form("pending", "Choose a namespace", field("namespace", "Namespace", namespace, null, { hint: "all", names: "namespaces" })),
   ];
-  if (due.length > 1) body.push(bars("Pods by reason", due.map((group) => ({ name: reasonText(group), value: group.count })), "pods"));
-  body.push(...due.map((group) => told(group, answer.pods)));
+  const fixes = await Promise.all(due.slice(0, FIXED).map((group) => fixOf(memberOf(group.pods[0], answer))));
+  body.push(...due.map((group, i) => told(group, answer.pods, fixes[i])));
   if (late.length) {
     body.push(section("Overdue", el("p", { class: "quiet" }, "Not tried again when due: the scheduler does not run, or the pods were deleted."), late.map((group) => told(group, answer.pods))));
   }
@@ -44,6 +45,25 @@ export async function view(params) {
 /** The reason of a group, marked where its pods are overdue. */
 export function reasonText(group) {
   return `${group.overdue ? "overdue; " : ""}${group.reason}`;
+}
+
+/** A pod of a group, `shop/web-0`, with the name by which its decision is asked for. */
+export function memberOf(pod, answer) {
+  const [namespace, name] = pod.split("/");
+  const id = answer.pods.find((one) => one.namespace === namespace && one.pod === name)?.id;
+  return { namespace, name, id: nameOf(name, id ?? name) };
+}
+
+/** The first fix for a pod as a link to its command; a dash where none is known. */
+export async function fixOf({ namespace, id }) {
+  const key = `${namespace}/${id}`;
+  if (isLocal() || !known.has(key)) {
+    const answer = await get(path("namespaces", namespace, "podexplanations", id)).catch(() => null);
+    const best = answer?.suggestions?.[0];
+    if (!answer) return "–"; // it is asked for again with the next reading
+    known.set(key, best ? `${best.text}${best.node && !best.object.startsWith("Node") ? `: fits ${best.node}` : ""}` : answer.possibleChanges.join(" and "));
+  }
+  return known.get(key) ? link("decision", { namespace, name: id }, known.get(key)) : "–";
 }
 
 function headline(answer, due) {
@@ -58,7 +78,7 @@ function isOf(pod, group) {
   return pod.reason === group.reason && pod.overdue === group.overdue;
 }
 
-function told(group, pods) {
+function told(group, pods, fix = "–") {
   const rows = pods.filter((pod) => isOf(pod, group)).map((pod) => [
     podLink(pod.namespace, pod.pod, pod.id ?? pod.pod),
     workloadLink(pod.namespace, pod.owner),
@@ -67,7 +87,7 @@ function told(group, pods) {
     next(pod),
   ]);
   const columns = [["Pod"], ["Workload"], ["Attempt", "number"], ["Created"], ["Next try"]];
-  return el("details", { open: rows.length <= OPEN }, el("summary", {}, el("b", {}, number(group.count)), ` ${group.reason}`), table(`Pods that wait for: ${group.reason}`, columns, rows));
+  return el("details", { open: rows.length <= OPEN }, el("summary", {}, el("b", {}, number(group.count)), ` ${group.reason}`), fix === "–" ? null : el("p", {}, el("b", { class: "label" }, "FIX"), group.count > 1 ? "for the first: " : "", fix), table(`Pods that wait for: ${group.reason}`, columns, rows));
 }
 
 function next(pod) {

@@ -48,8 +48,15 @@ export function columns(label, points, series) {
   });
   const plot = shape("svg", { class: "columns", viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": label }, ...drawn);
   const key = el("ul", { class: "key" }, series.map(([name, kind]) => el("li", {}, shape("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, shape("rect", { class: kind, width: 1, height: 1 })), name)));
-  const ends = el("p", { class: "ends quiet" }, el("span", {}, points[0]?.at ?? ""), el("span", {}, `the highest: ${number(most, 1)}`), el("span", {}, points.at(-1)?.at ?? ""));
-  return el("figure", {}, el("figcaption", {}, label), plot, ends, key);
+  return el("figure", {}, el("figcaption", {}, `${label}; the highest column: ${number(most, 1)}`), plot, el("p", { class: "ends quiet" }, times(points).map((time) => el("span", {}, time))), key);
+}
+
+/** Times below a plot, in UTC: the first, middle and last. The day is left out where all have the same. */
+function times(points) {
+  const shown = [...new Set([0, Math.floor(points.length / 2), points.length - 1])].map((i) => points[i]?.at ?? "");
+  const isOneDay = new Set(shown.map((time) => time.slice(0, 10))).size === 1;
+  const isLong = new Set(shown.map((time) => time.slice(0, 16))).size === shown.length;
+  return shown.map((time, i) => `${time.slice(isOneDay && i ? 11 : 0, isLong ? 16 : 19)}${i === shown.length - 1 ? " UTC" : ""}`);
 }
 
 function clamp(share) {

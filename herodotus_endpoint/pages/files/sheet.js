@@ -128,12 +128,13 @@ export class Sheet {
     if (b === undefined) return this.compared.replaceChildren(a === undefined ? "" : el("p", { class: "quiet" }, `Tick another node to compare ${this.columns.names[a]} with.`));
     const { columns } = this;
     const rows = [["Rank", ...[a, b].map((n) => number(columns.rank[n] || null)), ""], ["Total", ...numbers(columns.total(a), columns.total(b))]];
-    const scored = columns.feasible(a) || columns.feasible(b) ? columns.scores : [];
-    rows.push(...scored.map((score) => [`${score.plugin} points`, ...numbers(columns.points(score, a), columns.points(score, b))]));
+    const scored = columns.feasible(a) && columns.feasible(b) ? [...columns.scores] : [];
     for (const filter of columns.filters) {
       const said = [a, b].map((node) => worded(columns.verdict(filter, node)));
       if (said[0] !== said[1]) rows.push([`${filter.plugin} filter`, ...said, ""]);
     }
+    const apart = (score) => Math.abs(columns.points(score, a) - columns.points(score, b));
+    rows.push(...scored.sort((one, other) => apart(other) - apart(one)).map((score) => [`${score.plugin} points`, ...numbers(columns.points(score, a), columns.points(score, b))]));
     const heads = [["Plugin"], [columns.names[a], "number"], [columns.names[b], "number"], ["Difference", "number"]];
     this.compared.replaceChildren(el("div", { class: "panel" }, el("h3", {}, `${columns.names[a]} and ${columns.names[b]}`), table("Two nodes", heads, rows)));
   }

@@ -1,9 +1,9 @@
 // The first page: what waits and why, what was placed last, which nodes reject most, and whether an observer agrees.
 // Each part is read by itself, so that a missing right leaves out that part and says so.
 
-import { get, isLocal, nameOf, path, within } from "./api.js";
+import { get, isLocal, path, within } from "./api.js";
 import { el, field, form, link, nodeLink, podLink, section, table } from "./dom.js";
-import { readPending, reasonText } from "./pending.js";
+import { fixOf, memberOf, readPending, reasonText } from "./pending.js";
 import { bar } from "./plots.js";
 import { TimeRange } from "./timerange.js";
 import { ago, byName, count, more, number, percent } from "./words.js";
@@ -12,7 +12,6 @@ const GROUPS = 6;
 const PLACED = 6;
 const PRESSED = 5;
 const READ = 500; // nodes
-const known = new Map(); // suggestions by decision
 
 export async function view(params) {
   const namespace = (params.get("namespace") ?? "").trim();
@@ -58,10 +57,10 @@ async function pending(namespace) {
   const late = answer.overdue ? ` ${number(answer.overdue)} ${answer.overdue === 1 ? "is" : "are"} overdue: the scheduler does not run, or the pods were deleted.` : "";
   const sign = waiting ? "✗ " : answer.noRecords ? "" : "✓ ";
   const groups = answer.groups.slice(0, GROUPS);
-  const suggestions = await Promise.all(groups.map((group) => suggestionOf(member(group.pods[0], answer))));
+  const suggestions = await Promise.all(groups.map((group) => fixOf(memberOf(group.pods[0], answer))));
   const rows = groups.map((group, i) => [
     number(group.count), reasonText(group), suggestions[i],
-    [group.pods.map((pod, i) => [i ? ", " : "", memberLink(member(pod, answer))]), more(group.podsOmitted)],
+    [group.pods.map((pod, i) => [i ? ", " : "", memberLink(memberOf(pod, answer))]), more(group.podsOmitted)],
     group.oldestAt ? ago(group.oldestAt) : "–",
   ]);
   const left = answer.groups.length - rows.length;
@@ -72,24 +71,8 @@ async function pending(namespace) {
   };
 }
 
-function member(pod, answer) {
-  const [namespace, name] = pod.split("/");
-  const id = answer.pods.find((one) => one.namespace === namespace && one.pod === name)?.id;
-  return { namespace, name, id: nameOf(name, id ?? name) };
-}
-
 function memberLink({ namespace, name, id }) {
   return podLink(namespace, name, id);
-}
-
-/** The first suggestion for a pod, as a link to its command. A decision does not change, so it is read once. */
-async function suggestionOf({ namespace, id }) {
-  if (!known.has(id)) {
-    const answer = await get(path("namespaces", namespace, "podexplanations", id)).catch(() => null);
-    const best = answer?.suggestions?.[0];
-    known.set(id, answer && (best ? `${best.text}${best.node && !best.object.startsWith("Node") ? `: fits ${best.node}` : ""}` : answer.possibleChanges.join(" and ")));
-  }
-  return known.get(id) ? link("decision", { namespace, name: id }, known.get(id)) : "–";
 }
 
 async function placements(namespace, time) {

@@ -55,13 +55,14 @@ export class TimeRange {
     return choice(this.view, shown, "since", options, "Time");
   }
 
-  /** Two fields of a form. What they are empty of is left to the links. */
+  /** Two fields of a form, folded unless they say what is shown. */
   fields() {
     const value = (time) => (time ? new Date(time).toISOString().slice(0, 16) : "");
+    const ends = this.ends ? field("until", "Until (UTC)", value(this.until), null, { type: "datetime-local" }) : null;
     return [
       this.params.get("since") && !this.#isAbsolute ? el("input", { type: "hidden", name: "since", value: this.params.get("since") }) : null,
-      field("from", "From (UTC)", value(this.from), null, { type: "datetime-local" }),
-      this.ends ? field("until", "Until (UTC)", value(this.until), null, { type: "datetime-local" }) : null,
+      el("details", { class: "times", open: this.#isAbsolute }, el("summary", {}, this.ends ? "From … until" : "From …"),
+        el("div", { class: "filters" }, field("from", "From (UTC)", value(this.from), null, { type: "datetime-local" }), ends)),
     ];
   }
 }

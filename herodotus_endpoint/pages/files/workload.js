@@ -28,6 +28,7 @@ export async function view(params) {
   return { title: answer.metadata.name, body: [
     el("h1", {}, el("span", { class: "kind" }, namespaceLink(namespace), " / "), answer.metadata.name),
     el("p", { class: `answer ${answer.pending.length ? "bad" : "good"}` }, withNodes(answer.headline, names)),
+    ...(isLocal() ? [] : [time.presets(), choose]),
     stateIsReadBy(`workload ${answer.metadata.name}`, namespace, "Which of its pods exist and run now"),
     answer.pending.length ? section("Pending", waiting(namespace, answer.pending)) : "",
     zones ? bars("Pods by zone", spread(answer.nodes, zones), "pods") : "",
@@ -35,14 +36,13 @@ export async function view(params) {
     answer.recent.length ? section("Last placements", recent(namespace, answer.recent)) : "",
     facts([["Skew", `${number(answer.skew)} pods between nodes`], ["Nodes in the cluster", number(answer.nodesTotal)], ["Since", isLocal() ? null : full(answer.since)],
       ["Decisions", isLocal() ? null : answer.complete ? "all" : "the newest only"], ["What if", link("whatif", { namespace, workload: answer.metadata.name }, "place more of its pods")]]),
-    ...(isLocal() ? [] : [time.presets(), choose]),
   ] };
 }
 
 /** All workloads; what chooses a time only where there is a past. */
 async function allWith(params, namespace, time, choose) {
   const found = await all(params, namespace, time);
-  return [...(isLocal() ? [] : [time.presets(), choose]), ...found];
+  return [found[0], ...(isLocal() ? [] : [time.presets(), choose]), ...found.slice(1)];
 }
 
 /** Kind and name of `Deployment/web`; a name alone is a Deployment's. */

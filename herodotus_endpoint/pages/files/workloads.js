@@ -37,7 +37,7 @@ async function readiness(namespace) {
   const scope = namespace ? `${path("namespaces", namespace)}/` : "";
   const lists = await Promise.all(Object.values(KINDS).map((plural) => printedRows(`apis/apps/v1/${scope}${plural}`)));
   if (lists.every((rows) => rows === null)) return null;
-  return new Map(Object.keys(KINDS).flatMap((kind, i) => (lists[i] ?? []).map((row) => [`${row.namespace}/${kind}/${row.name}`, kind === "DaemonSet" ? `${row.Ready}/${row.Desired}` : row.Ready])));
+  return new Map(Object.keys(KINDS).flatMap((kind, i) => (lists[i] ?? []).map((row) => [`${row.namespace}/${kind}/${row.name}`, kind === "DaemonSet" && row.Desired !== undefined ? `${row.Ready}/${row.Desired}` : row.Ready])));
 }
 
 /** How many pods are not ready of `2/3`. */
