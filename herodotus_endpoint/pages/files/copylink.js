@@ -1,7 +1,7 @@
 // The button that copies a link to this page which others can open, and which lasts longer than `kubectl herodotus ui`.
 // Owns: which address that is. Does not own: the state of a page, which is its URL.
 
-import { get, isLocal, pagesAddress, servesLive } from "./api.js";
+import { get, isLocal, pagesAddress } from "./api.js";
 import { el } from "./dom.js";
 
 const SHOWN_MS = 2500;
@@ -34,7 +34,7 @@ export function offerLink(place, lasting) {
 
 /** The address that the service was given, that of the API server's proxy, or the one of this page. */
 async function address(values) {
-  const known = servesLive() ? pagesAddress() : (await get("serviceversions").catch(() => ({}))).pages;
+  const known = pagesAddress() || (await get("serviceversions").catch(() => ({}))).pages;
   const params = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {
     if (value) params.set(name, value);

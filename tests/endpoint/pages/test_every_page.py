@@ -1,0 +1,318 @@
+"""What holds for every page at both widths and in both schemes: it is accessible, complete, and fits the screen.
+
+With HERODOTUS_SCREENSHOTS=FOLDER each page is also written there as a picture.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from herodotus_answers.cluster_review import ReviewedPlacement
+from herodotus_record.model import Agreement, Candidate, Cause, Owner, Preemption, Reconstruction
+from tests import observed
+from tests.builders import CORDONED, INSUFFICIENT_CPU, a_decision, a_table, bound
+from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served
+from tests.endpoint.service import Service, a_service, rows
+from tests.support.answers import a_status, fill
+from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler
+from tests.support.suggestions import LOWER
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NODES = tuple(f"worker-{n}" for n in range(1, 13))
+WIDTHS = (1440, 390)
+MINUTE_US = 60_000_000
+PAGES = {
+    "summary": "view=summary",
+    "summary of a namespace": "view=summary&namespace=shop&from=2026-03-07T00:00&until=2026-03-08T00:00",
+    "pending": "view=pending",
+    "decisions": "view=decisions",
+    "choose a decision": "view=decision",
+    "waiting pod": "view=decision&namespace=shop&name=payments-0",
+    "placed pod": "view=decision&namespace=shop&name=web-5d9f-1&a=worker-1&b=worker-2&node=worker-3",
+    "preemptor": "view=decision&namespace=ci&name=big-0",
+    "evicted pod": "view=decision&namespace=shop&name=small",
+    "observed pod": "view=decision&namespace=web&name=front-0",
+    "workloads": "view=workload",
+    "workload": "view=workload&namespace=shop&workload=Deployment/web",
+    "nodes": "view=node",
+    "node": "view=node&name=worker-1",
+    "place pods": "view=whatif",
+    **{f"what if: {ask}": f"view=clusterwhatif&ask={ask}" for ask in ("drain", "add", "capacity", "consolidate")},
+    "preemptions": "view=preemptions",
+    "balance": "view=balance",
+    "balance with weights": "view=balance&weights=ImageLocality=0",
+    "disagreements": "view=disagreements",
+    "missing pod": "view=decision&namespace=shop&name=absent",
+}
+LIVE = {
+    "kind": "PodExplanation",
+    "live": {
+        "at": "2026-03-07T12:00:00Z",
+        "state": {
+            "code": "container-crashes",
+            "headline": "Container app of payments-0 fails again and again.",
+            "actor": "user",
+            "unread": [],
+            "causes": [
+                {
+                    "code": "crash",
+                    "text": "container app ended with exit code 1",
+                    "source": "status.containerStatuses[app]",
+                    "inspect": "kubectl logs -n shop payments-0 --previous",
+                    "remedies": [{"text": "read its log", "command": "kubectl logs -n shop payments-0", "checked": True}],
+                }
+            ],
+            "timeline": [{"at": "2026-03-07T11:59:00Z", "source": "Event Pulling", "text": "pulling image"}],
+        },
+    },
+}
+
+
+def a_node(name: str, **spec: Any) -> dict[str, Any]:
+    labels = {"topology.kubernetes.io/zone": f"zone-{'abc'[int(name[7:]) % 3]}", "kubernetes.io/hostname": name}
+    conditions = [{"type": "Ready", "status": "True"}]
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"conditions": conditions}}
+
+
+def a_pod(name: str, on: str = "", namespace: str = "shop") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}"}
+    container = {"name": "app", "resources": {"requests": {"cpu": "1"}}}
+    return {"metadata": metadata, "spec": {"containers": [container], **({"nodeName": on} if on else {})}}
+
+
+def fill_service(service: Service) -> None:
+    """Store placed, waiting, preempting and observed pods of the last hour."""
+    at_us = observed.NOON_US - 50 * MINUTE_US
+    table = a_table(NODES, used={name: 300 * i for i, name in enumerate(NODES)})
+    full = {name: {"NodeResourcesFit": INSUFFICIENT_CPU} for name in NODES} | {
+        "worker-12": {"NodeUnschedulable": CORDONED}
+    }
+    some = {name: {"NodeResourcesFit": INSUFFICIENT_CPU} for name in NODES[8:]}
+    web: dict[str, Any] = {"nodes": NODES, "labels": {"pod-template-hash": "5d9f"}, "rejected": some}
+    placed = [
+        a_decision(
+            pod=f"web-5d9f-{i}",
+            owner=Owner("ReplicaSet", "web-5d9f"),
+            points={f"worker-{i}": {"NodeResourcesFit": 80, "ImageLocality": 9}, "worker-8": {"NodeResourcesFit": 70}},
+            sequence=10 * i,
+            started_us=at_us + i * 5 * MINUTE_US,
+            **web,
+        )
+        for i in range(1, 5)
+    ]
+    placed.append(a_decision(pod="small", nodes=NODES, sequence=60, started_us=at_us))
+    outcomes = [bound(decision, table, sequence=decision.sequence + 1) for decision in placed]
+    late: dict[str, Any] = {"nodes": NODES, "rejected": full}
+    first = a_decision(
+        pod="payments-0", owner=Owner("StatefulSet", "payments"), sequence=70, started_us=at_us + 30 * MINUTE_US, **late
+    )
+    waits = a_decision(
+        pod="payments-0",
+        owner=Owner("StatefulSet", "payments"),
+        attempt=2,
+        sequence=71,
+        started_us=at_us + 31 * MINUTE_US,
+        **late,
+    )
+    big = a_decision(pod="big-0", namespace="ci", sequence=72, started_us=at_us + 32 * MINUTE_US, **late)
+    victims = (Candidate("worker-1", ("shop/small",), 0),)
+    big = replace(big, preemption=Preemption("worker-1", victims, True))
+    frames = [each for pair in zip(placed, outcomes, strict=True) for each in pair]
+    service.stored(rows(table), *frames, first, replace(waits, suggestions=(LOWER,)), big)
+    points = {"worker-1": {"NodeResourcesFit": 60}, "worker-2": {"NodeResourcesFit": 50}}
+    of: dict[str, Any] = {"namespace": "web", "points": points, "nodes": ("worker-1", "worker-2")}
+    disagrees = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
+    for record in (
+        observed.seen(**of, pod="front-0"),
+        observed.seen(**of, pod="front-1", chosen="worker-2", found=disagrees, sequence=3, at_ms=900),
+    ):
+        service.stored(*record.frames)
+    service.clock.now_s = observed.NOON_US / 1e6 + 60
+
+
+def present_objects() -> dict[str, Any]:
+    nodes = [a_node(name) for name in NODES[:-1]] + [a_node("worker-12", unschedulable=True)]
+    pods = [a_pod(f"web-5d9f-{i}", f"worker-{i}") for i in range(1, 5)] + [a_pod("payments-0")]
+    pods += [a_pod("big-0", namespace="ci"), *(a_pod(f"front-{i}", f"worker-{i + 1}", "web") for i in range(2))]
+    named = {f"/api/v1/namespaces/{p['metadata']['namespace']}/pods/{p['metadata']['name']}": p for p in pods}
+    return {
+        **named,
+        "/api/v1/nodes": {"items": nodes},
+        "/api/v1/pods": {"items": pods},
+        "/live/pods/shop/payments-0": LIVE,
+    }
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    made = a_service(tmp_path_factory.mktemp("every-page"), pages_url="https://herodotus.example.com/ui")
+    fill_service(made)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture(scope="module")
+def tab(service: Service) -> Iterator[Pages]:
+    cluster = StubApiServer(present_objects(), live=True)
+    with served(service.client, PREFIX, cluster) as url, chromium() as browser:
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        pages = Pages(context.new_page(), url, roots={url})
+        pages.page.set_default_timeout(60_000)
+        pages.page.on("pageerror", lambda error: pages.complaints.append(str(error)))
+        yield pages
+
+
+@pytest.fixture
+def pages(tab: Pages) -> Iterator[Pages]:
+    tab.complaints.clear()
+    yield tab
+    tab.page.emulate_media(color_scheme="light")
+    tab.page.set_viewport_size({"width": 1440, "height": 900})
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_accessible_complete_and_fits(pages: Pages, name: str, width: int) -> None:
+    pages.page.set_viewport_size({"width": width, "height": 900})
+    page = pages.open(PAGES[name])
+    page.wait_for_function("!/Reading the state|Loading/.test(document.querySelector('main').innerText)")
+    check_accessibility(page, name, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(FAULTS) == []
+
+
+def check_accessibility(page: Page, name: str, width: int) -> None:
+    """Fail on a serious violation in the light or dark scheme; of the dark one only colours can differ."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    schemes: tuple[tuple[Literal["light", "dark"], dict[str, Any] | None], ...]
+    schemes = (("light", None), ("dark", {"runOnly": ["color-contrast"]}))
+    for scheme, only in schemes:
+        page.emulate_media(color_scheme=scheme)
+        if folder := os.environ.get("HERODOTUS_SCREENSHOTS"):
+            picture = Path(folder) / f"{name.replace(' ', '-').replace(':', '')}-{width}-{scheme}.png"
+            page.screenshot(path=picture, full_page=True)
+        found = Axe().run(page, options=only).response["violations"]
+        serious = [(f["id"], f["nodes"][0]["html"]) for f in found if f["impact"] in ("serious", "critical")]
+        assert serious == [], scheme
+
+
+# What a reader would call broken: values that a script lacks, tables and sections without content, links to no page,
+# words that are cut off, and sentences that are said twice.
+FAULTS = r"""() => {
+  const main = document.querySelector("main");
+  const faults = [...(main.innerText.match(/undefined|NaN|\[object|Invalid Date/g) ?? [])];
+  if (document.querySelectorAll("main h1").length !== 1) faults.push("not one h1");
+  for (const table of main.querySelectorAll("table")) {
+    if (!table.querySelector("tbody tr:not(.spacer)")) faults.push(`empty table: ${table.caption?.textContent}`);
+  }
+  for (const head of main.querySelectorAll("section > h2")) {
+    if (!head.parentElement.innerText.replace(head.innerText, "").trim()) faults.push(`empty section: ${head.textContent}`);
+  }
+  const views = [...document.querySelectorAll("nav a")].map((a) => new URLSearchParams(a.search).get("view"));
+  for (const { search, origin } of main.querySelectorAll("a")) {
+    const view = new URLSearchParams(search).get("view");
+    if (origin !== location.origin) faults.push(`elsewhere: ${origin}`);
+    if (view && ![...views, "decision", "clusterwhatif"].includes(view)) faults.push(`no page: ${view}`);
+  }
+  for (const one of document.querySelectorAll("button, label, th, dt, h1, h2, summary")) {
+    if (one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1 && !one.closest(".heat, .unseen")) faults.push(`cut off: ${one.textContent}`);
+  }
+  const said = [...main.querySelectorAll("p.answer, section > p, .marks")].map((p) => p.innerText.trim()).filter((text) => text.length > 30);
+  faults.push(...said.filter((text, i) => said.indexOf(text) !== i).map((text) => `twice: ${text}`));
+  return faults;
+}"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tab_reaches_everything_in_the_order_of_the_page(pages: Pages, name: str) -> None:
+    page = pages.open(PAGES[name])
+    page.wait_for_function("!/Reading the state|Loading/.test(document.querySelector('main').innerText)")
+    wanted = page.evaluate(FOCUSABLE)
+    reached: list[str] = []
+    for _ in range(8 * len(wanted)):  # a field for a time has a stop for each of its parts
+        page.keyboard.press("Tab")
+        at, outline = page.evaluate(FOCUSED)
+        if at is None:
+            break
+        assert outline == "solid", at
+        if not reached or reached[-1] != at:
+            reached.append(at)
+    assert reached == wanted
+
+
+FOCUSABLE = """() => {
+  const all = document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']");
+  const seen = [...all].filter((one) => one.type !== "hidden" && !one.disabled && one.checkVisibility());
+  seen.forEach((one, i) => { one.dataset.stop = `${i} ${one.localName} ${one.ariaLabel ?? one.textContent.slice(0, 40)}`; });
+  return seen.map((one) => one.dataset.stop);
+}"""
+FOCUSED = """() => {
+  const { activeElement: one } = document;
+  return [one.dataset.stop ?? null, getComputedStyle(one).outlineStyle];
+}"""
+
+
+def test_time_of_a_page_is_in_its_url(pages: Pages) -> None:
+    page = pages.open("view=decisions")
+    assert page.locator("tbody tr").count() == 10
+    page.get_by_role("link", name="1 hour").press("Enter")
+    page.wait_for_url("**since=3600*")
+    assert pages.ready().locator(".answer").inner_text() == "The newest 10 decisions in the last hour: there are no more."
+    page.get_by_text("From … until").press("Enter")
+    page.get_by_label("From (UTC)").fill("2026-03-07T11:36")
+    page.get_by_label("Until (UTC)").fill("2026-03-07T11:42")
+    page.get_by_role("button", name="Show").press("Enter")
+    page.wait_for_url("**until=2026-03-07T11*")
+    said = pages.ready().locator(".answer").inner_text()
+    assert said == "The newest 2 decisions from 2026-03-07 11:36 until 2026-03-07 11:42 UTC: there are no more."
+    assert page.get_by_label("From (UTC)").input_value() == "2026-03-07T11:36"
+    page.reload()
+    assert pages.ready().locator(".answer").inner_text() == said
+    assert page.get_by_role("navigation", name="Time").locator("[aria-current]").count() == 0
+    page = pages.open("view=balance&until=2026-03-07T11:22")
+    assert pages.answer().startswith("3 pods went to ")
+    page = pages.open("view=summary&from=2026-03-07T11:40")
+    assert "Decisions since 2026-03-07 11:40 UTC" in page.locator("main").inner_text()
+    assert "web-5d9f" not in page.get_by_role("region", name="Last placements").inner_text()
+
+
+def test_copied_link_lasts(pages: Pages, service: Service) -> None:
+    page = pages.open("view=decision&namespace=shop&name=payments-0&sort=name")
+    page.get_by_role("button", name="Copy link").press("Enter")
+    page.get_by_role("button", name="Copied").wait_for()
+    newest = service.explain("payments-0")["attempt"]["id"]
+    link = f"https://herodotus.example.com/ui?view=decision&namespace=shop&name={newest}&sort=name"
+    assert page.evaluate("navigator.clipboard.readText()") == link
+
+
+def test_summary_without_an_observed_scheduler_does_not_speak_of_one(pages: Pages) -> None:
+    page = pages.open("view=summary&namespace=ci")
+    assert page.get_by_role("heading", name="Agreement of the observer").count() == 0
+
+
+def test_preemptor_names_its_victims(pages: Pages) -> None:
+    page = pages.open(PAGES["preemptor"])
+    assert "evicted shop/small from worker-1" in page.locator("main").inner_text()
+
+
+def test_answer_of_a_drain_is_accessible(pages: Pages, service: Service) -> None:
+    moved = fill(ReviewedPlacement, namespace="shop", name="web-5d9f-1", fromNode="worker-1", node="worker-2")
+    with ClusterAnsweringScheduler(service, a_status(placements=[moved])).working():
+        page = pages.open("view=clusterwhatif&ask=drain&nodes=worker-1")
+        page.get_by_label("Nodes").press("Enter")
+        page.get_by_role("heading", name="Answer").wait_for()
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        check_accessibility(page, "answer of a drain", width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
