@@ -479,7 +479,7 @@ class _Question:
             where = query.get("withNamespace", [self.namespace])[0]
             others = ((where, name) for name in query.get("with", ()))
             self.pods = frozenset({(self.namespace, unquote(named["name"])), *others})
-        elif not self.needs_cluster and not _ABOUT_SERVICE.fullmatch(url.path):
+        elif not (self.is_of_nodes or self.is_of_workloads or _ABOUT_SERVICE.fullmatch(url.path)):
             raise HistoryNeededError(path)
 
     def choose(self, pods: Sequence[Pod]) -> list[Pod]:

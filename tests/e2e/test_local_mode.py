@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +15,8 @@ import yaml
 
 from tests.e2e.cluster import Cluster, node, pod
 from tests.e2e.real_cluster import run_real_cluster
-from tests.processes import eventually
+from tests.processes import Process, eventually
+from tests.support.kubectls import KUBECTLS
 from tests.support.local_mode import Json, ask_locally
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -110,3 +115,42 @@ _UNEQUAL = (
     *("id", "at", "startedAt", "window", "overTime", "seed", "secondsApart", "recent", "uid"),
     *("filters", "passed", "skipped"),  # filters of volumes are unknown to a reader of the role `view`
 )
+
+
+def test_web_pages_show_what_the_cluster_has_now(readers: Readers, tmp_path: Path) -> None:
+    """Without --local too, since there is no decisions service."""
+    environ = {"KUBECONFIG": str(readers.admin), "HOME": str(tmp_path), "KUBECTL_PATH": KUBECTLS[0]}
+    ui = Process("ui", [sys.executable, "-m", "herodotus_cli", "ui"], tmp_path / "log", environ)
+    try:
+        url = ui.wait_for(r"http://127\.0\.0\.1:\d+/[\w-]+(?=/apis)")[0]
+
+        def get(path: str) -> tuple[int, str, Json]:
+            request = urllib.request.Request(f"{url}/{path}")
+            try:
+                with urllib.request.urlopen(request, timeout=60) as response:
+                    return response.status, response.headers["Herodotus-Live"], json.load(response)
+            except urllib.error.HTTPError as e:
+                return e.code, e.headers["Herodotus-Live"], json.load(e)
+
+        def ask(path: str) -> tuple[int, Json]:
+            code, live, document = get(f"apis/herodotus.dev/v1alpha1/{path}")
+            assert live == "pods, local"
+            return code, document
+
+        nodes = ask("nodehistories?resources=true")[1]["items"]
+        assert [node["metadata"]["name"] for node in nodes] == ["n1", "n2", "n3", "n4"]
+        assert sum(node["resources"]["requested"]["pods"] for node in nodes) == 3
+        pending = ask("pendingpods")[1]["pods"]
+        assert {pod["pod"] for pod in pending} >= {"huge", "volume"}
+        code, answer = ask("namespaces/default/podexplanations/huge?columns=true")
+        assert (code, answer["outcome"]["state"], len(answer["columns"]["nodes"])) == (200, "Unschedulable", 4)
+        assert ask("workloadplacements")[1]["workloads"]
+        assert ask("decisions")[0] == 501
+        assert get("live/pods/default/huge")[2]["live"]["state"]["code"] == "pod-waits-for-node"
+        assert get("api/v1/nodes?limit=1")[2]["items"][0]["metadata"]["name"] == "n1"
+        assert ui.stop() == 130
+        notes = (tmp_path / "log").read_text()
+        assert notes.count("evaluated now with") == 1
+        assert "no decisions service is found in this cluster" in notes
+    finally:
+        ui.kill_all()

@@ -7,14 +7,14 @@ import re
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from herodotus_cli.transport.loopback_proxy import ForwardingRules, LoopbackProxy
+from herodotus_cli.transport.loopback_proxy import ForwardingRules, LiveAnswers, LoopbackProxy
 from herodotus_client import api_paths
 from tests.cli.service import API, PROXY, Service, command
 from tests.processes import Process
@@ -115,10 +115,11 @@ def test_answers_about_a_pod_only_with_the_token(
         asked.append((namespace, name))
         return 200, {"live": {}}
 
-    proxy.explain_pod = explain_pod
+    proxy.live = LiveAnswers(explain_pod, pages_url="https://herodotus.example.com/ui")
     answer = ask(proxy, f"/{proxy.token}/live/pods/shop/web-0")
     assert (answer.status, answer.headers["Content-Type"], asked) == (200, "application/json", [("shop", "web-0")])
-    assert ask(proxy, f"/{proxy.token}{API}/decisions").headers["Herodotus-Live"] == "pods"
+    headers = ask(proxy, f"/{proxy.token}{API}/decisions").headers
+    assert (headers["Herodotus-Live"], headers["Herodotus-Pages"]) == ("pods", "https://herodotus.example.com/ui")
     for path, more in (
         ("/wrong/live/pods/shop/web-0", {}),
         (f"/{proxy.token}/live/pods/shop/web-0", {"host": "evil.test"}),
@@ -128,6 +129,32 @@ def test_answers_about_a_pod_only_with_the_token(
     ):
         assert ask(proxy, path, **more).status == 404
     assert (len(asked), len(forwarded)) == (1, 2)
+
+
+class LocalAnswer(NamedTuple):
+    code: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def test_answers_in_place_of_the_service_only_with_the_token(
+    proxy: LoopbackProxy, forwarded: list[tuple[str, str, dict[str, str]]]
+) -> None:
+    asked: list[tuple[str, str, bytes]] = []
+
+    def answer(method: str, path: str, headers: Mapping[str, str], body: bytes) -> LocalAnswer:
+        asked.append((method, path, body))
+        return LocalAnswer(501, {"Content-Type": "application/json", "ETag": headers["If-None-Match"]}, b"{}")
+
+    proxy.live = LiveAnswers(lambda _namespace, _name: (404, {}), answer_request=answer)
+    got = ask(proxy, f"/{proxy.token}{API}/decisions?limit=1", If_None_Match='"e"', Cookie="c=d")
+    assert (got.status, got.headers["ETag"], got.headers["Herodotus-Live"]) == (501, '"e"', "pods, local")
+    assert post(proxy, f"/{proxy.token}{API}/clusterreviews", If_None_Match="") == (501, b"{}")
+    assert asked == [("GET", f"{API}/decisions?limit=1", b""), ("POST", f"{API}/clusterreviews", b'{"spec":{}}')]
+    assert ask(proxy, f"/wrong{API}/decisions").status == 404
+    assert ask(proxy, f"/{proxy.token}/api/v1/secrets").status == 404
+    assert ask(proxy, f"/{proxy.token}/api/v1/nodes").status == 200
+    assert (len(asked), [path for _, path, _ in forwarded]) == (2, ["/api/v1/nodes"])
 
 
 def test_ends_a_response_of_unknown_length_by_closing_the_connection(proxy: LoopbackProxy) -> None:
@@ -240,6 +267,13 @@ def test_new_token_each_time_and_error_without_kubectl(tmp_path: Path) -> None:
         thread.join()
 
 
+def test_copied_link_is_the_page_to_begin_with() -> None:
+    link = "https://api:6443/any/pages/?view=decision&namespace=shop&name=web-0"
+    out = command("ui", link, "--endpoint", "http://10.1.2.3:8000").out
+    assert out == f"http://10.1.2.3:8000{API}/pages/?view=decision&namespace=shop&name=web-0\n"
+    assert command("ui", "https://api:6443/any", "--endpoint", "http://10.1.2.3:8000").code == 2
+
+
 def test_endpoint_prints_its_own_pages() -> None:
     assert command("ui", "--endpoint", "http://10.1.2.3:8000/").out == f"http://10.1.2.3:8000{API}/pages/\n"
 
@@ -266,8 +300,10 @@ def test_serves_through_kubectl_until_terminated(service: Service, tmp_path: Pat
         connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=30)
         connection.request("GET", f"{found[2]}{API}/decisions")
         assert connection.getresponse().read() == b'{"kind": "DecisionList"}'
-        connection.close()
         assert f"{PROXY}{API}/decisions" in service.requests
+        connection.request("GET", f"{found[2]}{API}/serviceversions")
+        assert connection.getresponse().headers["Herodotus-Pages"] == f"{service.url}{PROXY}{API}/pages/"
+        connection.close()
         assert ui.stop() == 130
         assert list(folder.iterdir()) == []
     finally:

@@ -278,6 +278,7 @@ def test_state_of_the_pod_now_is_that_of_the_plugin(browser: Browser, tmp_path: 
         assert "set an image that exists (not checked)" in panel.inner_text()
         assert panel.locator("pre").inner_text() == "kubectl -n shop set image pod/web-0 app=…"
         assert "a cause may be missing: Event." in panel.inner_text()
+        page.get_by_text("Timeline: 1 event").press("Enter")
         assert [row[1:] for row in texts(page, "Timeline, oldest first")] == [["Event Pulling", "pulling image"]]
         assert page.get_by_text("kubectl herodotus pod web-0").count() == 0
         panel.get_by_role("button", name="Read again").press("Enter")
@@ -371,7 +372,7 @@ def test_summary_is_the_first_page_and_leads_to_everything(scene: Scene) -> None
     assert suggestion == "lower the cpu request of container app from 2 to 1700m: fits worker-1"
     assert [row[:2] for row in texts(page, "Last placements")] == [["shop/web-0", "worker-1"]]
     assert texts(page, "Nodes that reject most")[0][0] == "worker-1"
-    assert "No other scheduler was observed in the last 24 hours." in page.locator("main").inner_text()
+    assert page.get_by_role("heading", name="Agreement of the observer").count() == 0
     page.get_by_role("link", name=suggestion).click()
     page.wait_for_url("**view=decision*")
     scene.tab.ready().locator("h1").get_by_role("link", name="shop").click()
@@ -727,14 +728,14 @@ def test_reader_without_rights_is_told_what_is_missing(browser: Browser, tmp_pat
 def test_empty_service_says_that_it_has_no_records(scene: Scene) -> None:
     page = scene.open("")
     assert scene.answer() == "No scheduler has sent records yet: which pods are pending is not known."
-    assert "No placement is recorded." in page.locator("main").inner_text()
+    assert "No placement is recorded in the last 24 hours." in page.locator("main").inner_text()
     for query, says in (
         ("view=pending", "No scheduler has sent records yet"),
         ("view=decisions", "No stored decision matches the filters."),
         ("view=node", "No node has a history yet."),
         ("view=workload", "No decision about a workload's pod is stored."),
         ("view=balance", "No"),
-        ("view=disagreements", "No decision of another scheduler was observed in that time."),
+        ("view=disagreements", "No decision of another scheduler was observed in the last 24 hours."),
     ):
         scene.open(query)
         assert scene.answer().startswith(says), query

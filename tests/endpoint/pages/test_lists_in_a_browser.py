@@ -173,7 +173,7 @@ def test_preemptions_name_victims_and_preemptors(pages: Pages, service: Service)
     big = replace(big, preemption=Preemption("worker-1", (Candidate("worker-1", ("shop/web-0",), 0),), True))
     service.stored(rows(table), victim, bound(victim, table, sequence=2), big)
     page = pages.open("view=preemptions&since=2592000")
-    assert pages.answer().startswith("1 preemption evicted 1 pod in that time")
+    assert pages.answer().startswith("1 preemption evicted 1 pod in the last 30 days")
     (row,) = texts(page, "Preemptions, newest first")
     assert row[1:4] == ["ci/big-0", "0", "worker-1"]
     assert row[4].startswith("shop/web-0")
