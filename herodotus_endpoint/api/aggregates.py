@@ -268,7 +268,12 @@ class AggregateViews:
         weights = _parse_weights(_WEIGHTS.parse())
         limit = _SAMPLE_SIZE.parse()
         since_us, profile = self._since(), PROFILE.parse()
-        conditions = [*self._within(""), *self._ended(), _PLACED, *([ColumnCondition("profile", (profile,))] if profile else [])]
+        conditions = [
+            *self._within(""),
+            *self._ended(),
+            _PLACED,
+            *([ColumnCondition("profile", (profile,))] if profile else []),
+        ]
         attempts = _group_newest_first(self._rows(conditions, limit + 1))
         rows = [attempt.record for attempt in attempts if attempt.record.started_us >= since_us]
         read = self._reader.decisions_by_row(rows[:limit])
@@ -295,7 +300,12 @@ class AggregateViews:
         """
         since_us, profile = self._since(), PROFILE.parse()
         rows = self._rows(
-            [*self._within(namespace), *self._ended(), _COMPARED, *([ColumnCondition("profile", (profile,))] if profile else [])]
+            [
+                *self._within(namespace),
+                *self._ended(),
+                _COMPARED,
+                *([ColumnCondition("profile", (profile,))] if profile else []),
+            ]
         )
         within = [row for row in rows if row.started_us >= since_us]
         disagreeing = [row for row in within if row.agreement == Agreement.DISAGREE.value]

@@ -224,9 +224,7 @@ class Listing:
             first = connection.scalar(sa.select(least))
             return (1, 0) if first is None else (int(first), int(connection.scalar(sa.select(most)) or 0))
 
-    def nodes(
-        self, after: str, limit: int, from_bucket: int, last_bucket: int, cluster: str = ""
-    ) -> list[NodeCounts]:
+    def nodes(self, after: str, limit: int, from_bucket: int, last_bucket: int, cluster: str = "") -> list[NodeCounts]:
         """Return at most `limit` nodes that decisions considered, by name, with their counts of some hours.
 
         The page begins with the first name above `after`. The hours, from `from_bucket` to `last_bucket`, are counted
@@ -242,7 +240,9 @@ class Listing:
             index_of = {row.id: index[row.name] for row in connection.execute(ids)}
             sums = np.zeros((len(wanted), len(COUNTED)), np.int64)
             parts = {*map(part_of, index_of)}
-            statement = sa.select(ROLLUPS.c.counters).where(ROLLUPS.c.bucket.between(from_bucket, last_bucket), ROLLUPS.c.part.in_(parts))
+            statement = sa.select(ROLLUPS.c.counters).where(
+                ROLLUPS.c.bucket.between(from_bucket, last_bucket), ROLLUPS.c.part.in_(parts)
+            )
             for blob in connection.scalars(statement.order_by(ROLLUPS.c.bucket)):
                 _add_rollup(sums, index_of, Rollup.unpack(blob))
         return [NodeCounts(name, tuple(map(int, sums[i]))) for i, name in enumerate(wanted)]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from herodotus_local import pages as local_pages
 from herodotus_local.cluster_reader import ClusterReader
 from herodotus_local.configuration import find_configuration
 from herodotus_local.pages import LocalPages
@@ -127,7 +126,7 @@ def test_requests_of_a_page_share_a_reading_until_it_is_old(
     opened: Opened, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 100.0
-    monkeypatch.setattr(local_pages.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr("herodotus_local.pages.time.monotonic", lambda: now_s)
     opened.get("pendingpods")
     api.objects.append(pod("late", cpu="20"))
     assert (opened.get("pendingpods")[1]["count"], opened.readings) == (1, 1)

@@ -67,7 +67,9 @@ LIVE = {
                     "text": "container app ended with exit code 1",
                     "source": "status.containerStatuses[app]",
                     "inspect": "kubectl logs -n shop payments-0 --previous",
-                    "remedies": [{"text": "read its log", "command": "kubectl logs -n shop payments-0", "checked": True}],
+                    "remedies": [
+                        {"text": "read its log", "command": "kubectl logs -n shop payments-0", "checked": True}
+                    ],
                 }
             ],
             "timeline": [{"at": "2026-03-07T11:59:00Z", "source": "Event Pulling", "text": "pulling image"}],
@@ -217,7 +219,8 @@ FAULTS = r"""() => {
     if (!table.querySelector("tbody tr:not(.spacer)")) faults.push(`empty table: ${table.caption?.textContent}`);
   }
   for (const head of main.querySelectorAll("section > h2")) {
-    if (!head.parentElement.innerText.replace(head.innerText, "").trim()) faults.push(`empty section: ${head.textContent}`);
+    const rest = head.parentElement.innerText.replace(head.innerText, "").trim();
+    if (!rest) faults.push(`empty section: ${head.textContent}`);
   }
   const views = [...document.querySelectorAll("nav a")].map((a) => new URLSearchParams(a.search).get("view"));
   for (const { search, origin } of main.querySelectorAll("a")) {
@@ -226,9 +229,11 @@ FAULTS = r"""() => {
     if (view && ![...views, "decision", "clusterwhatif"].includes(view)) faults.push(`no page: ${view}`);
   }
   for (const one of document.querySelectorAll("button, label, th, dt, h1, h2, summary")) {
-    if (one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1 && !one.closest(".heat, .unseen")) faults.push(`cut off: ${one.textContent}`);
+    const isCut = one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1;
+    if (isCut && !one.closest(".heat, .unseen")) faults.push(`cut off: ${one.textContent}`);
   }
-  const said = [...main.querySelectorAll("p.answer, section > p, .marks")].map((p) => p.innerText.trim()).filter((text) => text.length > 30);
+  const sentences = [...main.querySelectorAll("p.answer, section > p, .marks")].map((p) => p.innerText.trim());
+  const said = sentences.filter((text) => text.length > 30);
   faults.push(...said.filter((text, i) => said.indexOf(text) !== i).map((text) => `twice: ${text}`));
   return faults;
 }"""
@@ -254,7 +259,8 @@ def test_tab_reaches_everything_in_the_order_of_the_page(pages: Pages, name: str
 FOCUSABLE = """() => {
   const all = document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']");
   const seen = [...all].filter((one) => one.type !== "hidden" && !one.disabled && one.checkVisibility());
-  seen.forEach((one, i) => { one.dataset.stop = `${i} ${one.localName} ${one.ariaLabel ?? one.textContent.slice(0, 40)}`; });
+  const name = (one) => one.ariaLabel ?? one.textContent.slice(0, 40);
+  seen.forEach((one, i) => { one.dataset.stop = `${i} ${one.localName} ${name(one)}`; });
   return seen.map((one) => one.dataset.stop);
 }"""
 FOCUSED = """() => {
@@ -268,7 +274,9 @@ def test_time_of_a_page_is_in_its_url(pages: Pages) -> None:
     assert page.locator("tbody tr").count() == 10
     page.get_by_role("link", name="1 hour").press("Enter")
     page.wait_for_url("**since=3600*")
-    assert pages.ready().locator(".answer").inner_text() == "The newest 10 decisions in the last hour: there are no more."
+    assert (
+        pages.ready().locator(".answer").inner_text() == "The newest 10 decisions in the last hour: there are no more."
+    )
     page.get_by_text("From … until").press("Enter")
     page.get_by_label("From (UTC)").fill("2026-03-07T11:36")
     page.get_by_label("Until (UTC)").fill("2026-03-07T11:42")
