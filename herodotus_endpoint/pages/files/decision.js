@@ -102,7 +102,7 @@ function allPassed(answer) {
   const nodes = answer.nodes.evaluated;
   if (!ran || !nodes) return "";
   const evaluated = nodes < answer.nodes.total ? " evaluated" : "";
-  const who = nodes > 1 ? `All ${number(nodes)}${evaluated} nodes` : `The one${evaluated} node`;
+  const who = nodes === 2 ? `Both${evaluated} nodes` : nodes > 1 ? `All ${number(nodes)}${evaluated} nodes` : `The one${evaluated} node`;
   return el("p", {}, `${who} passed ${ran > 1 ? `all ${number(ran)} filters` : "the one filter that ran"}.`);
 }
 
