@@ -733,7 +733,7 @@ def test_empty_service_says_that_it_has_no_records(scene: Scene) -> None:
         ("view=pending", "No scheduler has sent records yet"),
         ("view=decisions", "No stored decision matches the filters."),
         ("view=node", "No node has a history yet."),
-        ("view=workload", "No decision about a workload's pod is stored."),
+        ("view=workload", "No decision about a workload's pod was made in the last 24 hours."),
         ("view=balance", "No"),
         ("view=disagreements", "No decision of another scheduler was observed in the last 24 hours."),
     ):

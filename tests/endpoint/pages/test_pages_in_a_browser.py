@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,27 +25,9 @@ POD = "checkout-7d9f-x2k"
 TOGETHER = "view=decision&namespace=web&name=front-0"  # seen by an observer and read from a log
 THIS_POD = f"view=decision&namespace=shop&name={POD}"
 SHOWN_MS = 5_000  # measured: 300 to 700 ms, on two cores that other work kept busy
+MAX_ELEMENTS = 6_000  # of the page with the table of 5,000 nodes, whose rows exist only while they are in sight
 FRAMES = 60  # scrolled through, half a screen each
 TASK_MS = 50  # of processor time; measured: 12 to 30
-VIEWS = (
-    "view=summary",
-    "view=decisions",
-    THIS_POD,
-    "view=decision&namespace=pay&name=payments-0",
-    "view=node&name=worker-1",
-    "view=node",
-    "view=pending",
-    "view=workload",
-    "view=workload&namespace=shop&workload=ReplicaSet/checkout-7d9f",
-    "view=whatif",
-    "view=clusterwhatif",
-    "view=clusterwhatif&ask=add",
-    "view=clusterwhatif&ask=capacity",
-    "view=preemptions",
-    "view=balance",
-)
-OTHERS_VIEWS = ("view=disagreements", TOGETHER)
-EVERY_VIEW = [*(("pages", query) for query in VIEWS), *(("others", query) for query in OTHERS_VIEWS)]
 
 
 def live_pod(namespace: str, name: str, uid: str) -> dict[str, Any]:
@@ -169,11 +151,16 @@ def test_decision_with_5000_nodes_renders_and_scrolls_quickly(pages: Pages) -> N
     shown_ms = page.evaluate("performance.getEntriesByName('shown')[0].startTime")
     assert page.locator("table.heat").get_attribute("aria-rowcount") == "5002"
     assert page.locator("table.heat tbody tr").count() < 100
+    elements = page.evaluate("document.querySelectorAll('*').length")
+    assert elements < MAX_ELEMENTS
     assert page.context.browser
     page.context.browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
     page.evaluate(SCROLL, FRAMES)
     longest_ms = max(cpu_ms(json.loads(page.context.browser.stop_tracing())["traceEvents"]))
-    print(f"shown after {shown_ms:.0f} ms; the longest task of {FRAMES} frames: {longest_ms:.0f} ms of processor time")
+    print(
+        f"shown after {shown_ms:.0f} ms; the longest task of {FRAMES} frames: {longest_ms:.0f} ms of processor time;"
+        f" {elements} elements"
+    )
     assert shown_ms < SHOWN_MS
     assert longest_ms < TASK_MS
     page.evaluate("document.querySelector('.sheet').scrollTop = 1e9")
@@ -326,30 +313,3 @@ def test_shows_the_not_found_message_of_the_service(tab: Pages) -> None:
     page = tab.open("view=decision&namespace=shop&name=chekout-7d9f-x2k")
     assert 'no decision for pod "chekout-7d9f-x2k"' in page.get_by_role("alert").inner_text()
     assert POD in page.get_by_role("alert").inner_text()
-
-
-@pytest.mark.parametrize(("of", "query"), EVERY_VIEW)
-def test_pages_have_no_serious_accessibility_violation(request: pytest.FixtureRequest, of: str, query: str) -> None:
-    pages: Pages = request.getfixturevalue(of)
-    page = pages.open(query)
-    from axe_playwright_python.sync_playwright import Axe
-
-    runs: tuple[tuple[Literal["light", "dark"], dict[str, list[str]] | None], ...]
-    runs = (("light", None), ("dark", {"runOnly": ["color-contrast"]}))
-    for scheme, only in runs:
-        page.emulate_media(color_scheme=scheme)
-        found = Axe().run(page, options=only).response["violations"]
-        serious = {
-            f["id"]: [node["html"] for node in f["nodes"]][:3] for f in found if f["impact"] in ("serious", "critical")
-        }
-        assert serious == {}, scheme
-    page.emulate_media(color_scheme="light")
-
-
-@pytest.mark.parametrize(("of", "query"), EVERY_VIEW)
-def test_narrow_screen_scrolls_in_one_direction_only(request: pytest.FixtureRequest, of: str, query: str) -> None:
-    pages: Pages = request.getfixturevalue(of)
-    pages.page.set_viewport_size({"width": 375, "height": 800})
-    page = pages.open(query)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    page.set_viewport_size({"width": 1440, "height": 900})
