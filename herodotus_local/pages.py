@@ -16,7 +16,6 @@ from http.client import HTTPException
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from flask import Flask, Response
 
 from herodotus_endpoint import pages
 from herodotus_local.errors import HistoryNeededError, NoObjectError, ReadError, UnusableInputError
@@ -48,10 +47,7 @@ class LocalPages:
         self._open, self._close = open_service, close_service
         self._lock = threading.Lock()
         self._expires_s = 0.0
-        files = Flask("herodotus_local", static_folder=None)
-        files.register_blueprint(pages.blueprint())
-        files.after_request(_add_headers)
-        self._files = files.test_client()
+        self._files = pages.build_files_app().test_client()
 
     def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> PageAnswer:
         """Answer a request for a file of the pages, or to the decisions API. `path` has the query string."""
@@ -97,8 +93,3 @@ def _build_failure(code: int, reason: str, message: str, **details: Any) -> Loca
     """Return an answer with a Kubernetes Status."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return LocalAnswer(code, {**status, "message": message, "reason": reason, "details": details, "code": code})
-
-
-def _add_headers(response: Response) -> Response:
-    response.headers.update(pages.HEADERS)
-    return response

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import NotFound
 
 from herodotus_endpoint.resources import PREFIX
@@ -144,6 +144,19 @@ def blueprint() -> Blueprint:
         return _serve(files[name])
 
     return build_blueprint("pages", (short, home, file))
+
+
+def build_files_app() -> Flask:
+    """Return a Flask application that serves the pages' files alone, for a program that answers the API otherwise."""
+    app = Flask("herodotus_pages", static_folder=None)
+    app.register_blueprint(blueprint())
+
+    @app.after_request
+    def add_headers(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        return response
+
+    return app
 
 
 def _read(name: str) -> StaticFile:
