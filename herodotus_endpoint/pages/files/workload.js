@@ -5,7 +5,7 @@ import { clusterNodes, get, isLocal, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, section, table, withNodes } from "./dom.js";
 import { bar, bars } from "./plots.js";
 import { TimeRange } from "./timerange.js";
-import { ago, byName, full, number, percent, state } from "./words.js";
+import { ago, byName, count, full, number, percent, state } from "./words.js";
 import { all } from "./workloads.js";
 
 const ZONE = "topology.kubernetes.io/zone";
@@ -34,7 +34,7 @@ export async function view(params) {
     zones ? bars("Pods by zone", spread(answer.nodes, zones), "pods") : "",
     answer.nodes.length ? section("Nodes", nodes(answer.nodes, zones)) : "",
     answer.recent.length ? section("Last placements", recent(namespace, answer.recent)) : "",
-    facts([["Skew", `${number(answer.skew)} pods between nodes`], ["Nodes in the cluster", number(answer.nodesTotal)], ["Since", isLocal() ? null : full(answer.since)],
+    facts([["Skew", `${count(answer.skew, "pod")} between nodes`], ["Nodes in the cluster", number(answer.nodesTotal)], ["Since", isLocal() ? null : full(answer.since)],
       ["Decisions", isLocal() ? null : answer.complete ? "all" : "the newest only"], ["What if", link("whatif", { namespace, workload: answer.metadata.name }, "place more of its pods")]]),
   ] };
 }
