@@ -5,13 +5,14 @@ Owns: their layout. Does not own: states, causes and remedies (`herodotus_answer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from herodotus_cli.render import suggestions
 from herodotus_cli.render.formatting import format_age_or_time, format_count, title_of_times
 from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
-    Cell,
     TextLine,
     ViewOptions,
     build_table,
@@ -19,14 +20,18 @@ from herodotus_cli.render.screen_elements import (
 )
 
 Json = dict[str, Any]
-_INDENT = " " * 5  # less than a label, because commands are long
 _MAX_CAUSES = 3
 _MAX_REMEDIES = 3
-_NOT_CHECKED = "not checked"
 
 
-def build_blocks(state: Json, view: ViewOptions) -> list[Block]:
-    """Return the headline of a state, its causes with their objects and sources, and the fixes for them."""
+def build_blocks(
+    state: Json, view: ViewOptions, *, decided: Sequence[tuple[str, str]] = (), proposed: Json | None = None
+) -> list[Block]:
+    """Return the headline of a state, its causes with their objects and sources, and one list of fixes.
+
+    `decided` has labelled sentences on the scheduler's decision, which are evidence for the state. `proposed` is an
+    answer with suggestions for the same pod: checked ones that need no new capacity are the first fixes.
+    """
     is_well = state["actor"] is None
     sign = "" if view.piped else "✓ " if is_well else "✗ "
     blocks: list[Block] = [TextLine(sign + state["headline"], "good" if is_well else "bad")]
@@ -36,8 +41,10 @@ def build_blocks(state: Json, view: ViewOptions) -> list[Block]:
         rows.append(("", f"… {format_count(omitted, 'other cause')}: -o json"))
     if state["unread"]:
         rows.append(("UNREAD", f"you may not read, or could not: {', '.join(state['unread'])}"))
+    rows += decided
     blocks += [labelled_rows(rows)] if rows else []
-    return [*blocks, *_build_remedies(causes)]
+    fixes = _merge_fixes([remedy for cause in causes for remedy in cause["remedies"]][:_MAX_REMEDIES], proposed or {})
+    return [*blocks, Blank(), *suggestions.build_fixes(fixes)] if fixes else blocks
 
 
 def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
@@ -59,12 +66,20 @@ def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
     return [*rows, *([("SEE", cause["inspect"])] if "inspect" in cause else [])]
 
 
-def _build_remedies(causes: list[Json]) -> list[Block]:
-    blocks: list[Block] = []
-    for number, remedy in enumerate([remedy for cause in causes for remedy in cause["remedies"]][:_MAX_REMEDIES]):
-        label, text = "or" if number else "FIX", remedy["text"]
-        text += "" if remedy.get("checked") else f" ({_NOT_CHECKED})"
-        blocks.append(build_table((), [(Cell(label, "strong"), Cell(text, "strong"))]))
-        if remedy["command"]:
-            blocks.append(TextLine(f"{_INDENT}{remedy['command']}", command=True))
-    return [Blank(), *blocks] if blocks else []
+def _merge_fixes(remedies: Sequence[Json], proposed: Json) -> list[suggestions.Fix]:
+    """Return the remedies of causes between the suggestions that end the wait by themselves and all others.
+
+    The unchecked changes of a decision without suggestions are left out if a cause has a remedy.
+    """
+    of_causes = [
+        suggestions.Fix(
+            remedy["text"] + ("" if remedy.get("checked") else f" ({suggestions.NOT_CHECKED})"), remedy["command"]
+        )
+        for remedy in remedies
+    ]
+    given = proposed.get("suggestions") or []
+    if not given:
+        return of_causes or (suggestions.list_fixes(proposed) if proposed else [])
+    is_enough = [bool(each["checked"]) and "capacity" not in each["costs"] for each in given]
+    listed = list(zip(is_enough, suggestions.list_fixes(proposed), strict=True))
+    return [*(fix for enough, fix in listed if enough), *of_causes, *(fix for enough, fix in listed if not enough)]

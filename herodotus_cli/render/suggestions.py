@@ -7,7 +7,7 @@ what a pending pod lacks (`herodotus_answers.holders`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.render.formatting import format_count
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _INDENT = " " * 5  # less than the label of a fix, because commands are long
-_NOT_CHECKED = "not checked"
+NOT_CHECKED = "not checked"
 _COSTS = {"application": "changes the application", "node": "changes a node", "capacity": "needs capacity"}
+
+
+class Fix(NamedTuple):
+    """What ends a problem, as a sentence, and the shell command that does it; None if none is known."""
+
+    text: str
+    command: str | None
 
 
 def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
@@ -29,15 +36,28 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
 
     Without any, return what the record says of the nearest node; [] if that is nothing too.
     """
+    return build_fixes(list_fixes(answer, with_commands=with_commands))
+
+
+def list_fixes(answer: Json, *, with_commands: bool = True) -> list[Fix]:
+    """Return the suggestions of an answer as `build_blocks` shows them."""
     suggestions = answer.get("suggestions") or []
     if not suggestions:
         steps = " and ".join(answer["possibleChanges"])
-        return _sentence("FIX", f"{steps} ({_NOT_CHECKED})") if steps else []
+        return [Fix(f"{steps} ({NOT_CHECKED})", None)] if steps else []
+    return [
+        Fix(_describe(each, with_commands=with_commands), each["command"] if with_commands else None)
+        for each in suggestions
+    ]
+
+
+def build_fixes(fixes: Sequence[Fix]) -> list[Block]:
+    """Return the one list of fixes of a screen, of which the first is the best."""
     blocks: list[Block] = []
-    for number, suggestion in enumerate(suggestions):
-        blocks += _sentence("or" if number else "FIX", _describe(suggestion, with_commands=with_commands))
-        if with_commands and suggestion["command"]:
-            blocks.append(TextLine(f"{_INDENT}{suggestion['command']}", command=True))
+    for number, fix in enumerate(fixes):
+        blocks.append(build_table((), [(Cell("or" if number else "FIX", "strong"), Cell(fix.text, "strong"))]))
+        if fix.command:
+            blocks.append(TextLine(f"{_INDENT}{fix.command}", command=True))
     return blocks
 
 
@@ -48,10 +68,6 @@ def build_missing_rights(missing: Sequence[Json]) -> list[Block]:
         for right in missing
     )
     return [TextLine(f"{_INDENT}You may not {', '.join(rights)}.", "bad")] if rights else []
-
-
-def _sentence(label: str, text: str) -> list[Block]:
-    return [build_table((), [(Cell(label, "strong"), Cell(text, "strong"))])]
 
 
 def _describe(suggestion: Json, *, with_commands: bool) -> str:
@@ -67,7 +83,7 @@ def _describe(suggestion: Json, *, with_commands: bool) -> str:
             notes.append(f"no command known for {suggestion['object']}")
     others = suggestion.get("helps") or 0  # a service of an earlier version does not say
     notes += [f"also helps {format_count(others, 'other pod')}{', each alone' if others > 1 else ''}"] if others else []
-    notes += [] if suggestion["checked"] else [_NOT_CHECKED]
+    notes += [] if suggestion["checked"] else [NOT_CHECKED]
     return describe_effect(suggestion) + (f" ({'; '.join(notes)})" if notes else "")
 
 
