@@ -77,7 +77,8 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "wants": ReasonParameter("Label selector of the affinity term."),
         "lacks": ReasonParameter("What is lacking: `label` if the node lacks the key, else `pods`."),
         "namespaces": ReasonParameter(
-            "The term's namespaces, as `namespace a` or `namespaces with x=y`; absent if it has all."
+            "The term's namespaces, as `namespace a` or `namespaces with x=y`, and `, which no namespace has` if none"
+            " matches; absent if it has all."
         ),
     },
     "pod-anti-affinity": {"key": _TOPOLOGY, "pod": _OTHER_POD},

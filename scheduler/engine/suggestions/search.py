@@ -79,6 +79,11 @@ _RANKS: Final = {
     "add-node-like": 6.0,
     "add-node-of-kind": 6.0,
 }
+# Changes that give up what the pod asks of its neighbours, and nodes that cannot be checked because they do not exist:
+# no advice as long as another change helps.
+_LAST: Final = frozenset({"remove-pod-affinity", "remove-pod-anti-affinity", "set-when-unsatisfiable"}) | {
+    code for code in _RANKS if code.startswith("add-node")
+}
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
     "unschedulable": 1.0,
     "untolerated-taint": 2.0,
@@ -243,8 +248,9 @@ def _search(
     return sorted(found, key=_rank)[:MAX_SUGGESTIONS]
 
 
-def _rank(hit: _Found) -> tuple[float, int]:
-    return sum(_RANKS[change.code] for change in hit.draft.changes), len(hit.draft.changes)
+def _rank(hit: _Found) -> tuple[bool, float, int]:
+    codes = [change.code for change in hit.draft.changes]
+    return not _LAST.isdisjoint(codes), sum(_RANKS[code] for code in codes), len(codes)
 
 
 def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[Draft]:

@@ -54,7 +54,13 @@ class SelectedNamespaces:
 
     def __str__(self) -> str:
         named = f", and {_join_names(self._names)}" if self._names else ""
-        return f"namespaces with {selectors.format_label_selector(self._selector)}{named}"
+        absent = "" if self._names or self._selects_any() else ", which no namespace has"
+        return f"namespaces with {selectors.format_label_selector(self._selector)}{named}{absent}"
+
+    def _selects_any(self) -> bool:
+        """Return whether the selector matches a namespace; True if no namespace could be read."""
+        known = [namespace.metadata.labels or {} for namespace in self._objects.all(Namespace)]
+        return not known or any(label_selector_matches(self._selector, labels) for labels in known)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SelectedNamespaces) and self._key == other._key

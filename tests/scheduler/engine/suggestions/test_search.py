@@ -378,6 +378,17 @@ def test_a_port_is_no_matter_of_priority() -> None:
     assert find(pod.info(), columns_of([host("a")], [running("w", "a").host_port(80)])) == ()
 
 
+def test_an_anti_affinity_is_given_up_only_if_nothing_else_helps() -> None:
+    term_of_host = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}
+    pod = make_pod().label("app", "web").request(cpu="3")
+    pod.spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term_of_host]}}
+    holders = [running("w", "a").label("app", "web"), running("busy", "b").request(cpu="2")]
+    other = host("b").cordoned().taint("dedicated", "gpu")  # its changes together cost more than the anti-affinity
+    first, *more = find(pod.info(), columns_of([host("a"), other], holders))
+    assert [code for code, _ in changes(first)] == ["uncordon", "add-toleration", "set-request"]
+    assert [[code for code, _ in changes(each)] for each in more][:1] == [["remove-pod-anti-affinity"]]
+
+
 def test_a_pod_waits_first_for_one_that_is_terminating() -> None:
     holder = running("old", "a").request(cpu="3").terminating()
     first, *_ = find(make_pod().request(cpu="2").info(), columns_of([host("a")], [holder]))
