@@ -89,6 +89,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "pod-status-reason": "The pod failed for another reason, which the text has.",
     "pod-group-missing": "The PodGroup of the pod does not exist.",
     "pod-group-too-small": "The PodGroup of the pod has fewer pods than its minCount, so that none of them is tried.",
+    "nominated-node-missing": "The node for which preemption nominated the pod does not exist.",
+    "pod-group-waits": "The PodGroup of the pod waits for pods that cannot be tried, or were not tried yet.",
     "claim-not-created": "The claim of an ephemeral volume cannot be created.",
     "volumes-apart": "No node can reach all volumes of the pod.",
     "claim-terminating": "A PersistentVolumeClaim is being deleted.",

@@ -313,6 +313,9 @@ class PodExplanation(Document):
     attempt: Attempt
     outcome: AttemptOutcome
     headline: Annotated[str, "Result of the attempt in one sentence."]
+    groupHeadline: NotRequired[
+        Annotated[str, "Why the pod's group is not placed, though the attempt found a node; only the plugin adds it."]
+    ]
     summary: Annotated[str, "Result of the attempt with the reasons."]
     message: Annotated[str, "Message of the pod's FailedScheduling event."]
     nodes: NodeCounts

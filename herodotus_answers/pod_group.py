@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
@@ -21,6 +21,7 @@ from herodotus_answers.explain import select_nearest_rejected
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.node_results import build_reason_detail, list_rejections, pluralize
 from herodotus_answers.pending import find_dominant_reason
+from herodotus_answers.rejection_sentences import find_short_reason
 from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
 from herodotus_record.units import format_quantities, format_timestamp
@@ -41,7 +42,7 @@ class GroupMember:
     `node` is the node that the attempt chose. If `state` is Unschedulable nevertheless, the placement was undone,
     because the group was not placed. State Fits is that of a pod that was evaluated now and that no scheduler placed.
     `position` is the pod's position in the last cycle of the group, or None if it was decided in another cycle or
-    alone.
+    alone. `short_reason` is what stops it as `pod` says it, "" if no decision with the same message was read.
     """
 
     namespace: str
@@ -54,6 +55,7 @@ class GroupMember:
     started_us: int
     message: str
     decision_id: str
+    short_reason: str = ""
 
     @property
     def is_placed(self) -> bool:
@@ -77,7 +79,7 @@ class GroupMember:
             return ""
         if self.is_provisional:
             return "fits now" if self.state == FITS else "fits; undone with the group"
-        return find_dominant_reason(self.message)
+        return self.short_reason or find_dominant_reason(self.message)
 
 
 class MemberRecord(NamedTuple):
@@ -220,6 +222,7 @@ def group_by_reason(members: Sequence[GroupMember]) -> list[list[GroupMember]]:
 
 def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
     """Return the JSON document of kind PodGroupPlacement."""
+    records = replace(records, members=_hold_back([_with_short_reason(m, records) for m in records.members], records))
     members, cycle = records.members, records.cycle
     blocked = group_by_reason(members)
     counts: MemberCounts = {
@@ -254,6 +257,30 @@ def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
     }
     answer["headline"] = _headline(records, answer)
     return answer
+
+
+def _hold_back(members: Sequence[GroupMember], records: GroupRecords) -> Sequence[GroupMember]:
+    """Return the members, those being bound as only provisional if too few have a node: the group is not placed then.
+
+    Their outcomes are recorded after the group's cycle.
+    """
+    if records.cycle is None:
+        return members
+    now = sum(m.is_placed for m in members if m.position is not None)
+    before = max(records.cycle.scheduled, sum(m.is_placed for m in members if m.position is None))
+    if now + before >= records.cycle.min_count:
+        return members
+    return [replace(m, state="Unschedulable") if m.state == "Binding" else m for m in members]
+
+
+def _with_short_reason(member: GroupMember, records: GroupRecords) -> GroupMember:
+    """Return a blocked member with the reason of the decision that was read for it or for one with its message."""
+    if not member.is_blocked:
+        return member
+    alike = (m for m in records.members if m.message == member.message and m.decision_id in records.blocking)
+    record = records.blocking.get(member.decision_id) or next((records.blocking[m.decision_id] for m in alike), None)
+    reason = find_short_reason(record.decision, record.table) if record else None
+    return replace(member, short_reason=reason.text if reason else "")
 
 
 def _count_missing(records: GroupRecords, counts: MemberCounts) -> int:

@@ -72,6 +72,8 @@ def is_decision_enough(state: LiveState, answer: Json, now: datetime) -> bool:
     if state["code"] == "pod-running":
         return not codes
     is_recorded = answer["attempt"]["source"] != "evaluated"
+    if any(code.startswith("pod-group-") for code in codes):
+        return False  # what holds the group, no attempt at one pod tells
     if state["code"] == "pod-not-tried":
         created = parse_time(answer["attempt"].get("podCreatedAt")) or now
         is_fresh = codes == ["scheduler-behind"] and now - created < _FRESH
@@ -160,6 +162,9 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         source = "status.conditions[PodScheduled]" if condition else "Event FailedScheduling"
         causes.append(make_cause("no-node-found", said, source, at=condition.get("lastTransitionTime")))
     causes += _list_extender_causes(pod, objects, now)
+    if nominated and objects.is_absent("Node", nominated):
+        text = f"it is still nominated for node {nominated}, which does not exist: preemption there helps it no longer"
+        causes.append(make_cause("nominated-node-missing", text, "status.nominatedNodeName", of=f"Node/{nominated}"))
     why = causes[0]["text"] if causes else "its PodScheduled condition has no message"
     is_of_attempt = bool(causes) and causes[0]["code"] == "no-node-found"  # what was true then may not be so now
     why = f"Last attempt: {why}" if is_of_attempt else _capitalize(why)
@@ -236,6 +241,9 @@ def _find_not_tried(pod: Json, causes: list[LiveCause], objects: ClusterObjects,
         headline = f"Pending: never tried. Nothing in the cluster shows a scheduler named {scheduler}"
     elif found["code"] == "scheduler-silent":
         headline = f"{word}: {scheduler} seems not to run"
+    elif causes and causes[0]["code"].startswith("pod-group-"):  # which is why the scheduler has not tried it
+        headline = f"Pending: waits for its pod group. {_capitalize(causes[0]['text'])}"
+        return make_state("pod-not-tried", headline, "user", causes, objects.unread)
     return make_state("pod-not-tried", headline, "user", [found, *causes], objects.unread)
 
 

@@ -54,7 +54,8 @@ def explain_probes(
         probe = container.spec.get(_PROBE_FIELDS[code]) or {}
         target = _describe_probe(probe)
         what = f"{container.label}{' (' + target + ')' if target else ''}: "
-        remedies = [make_remedy(f"{_advise_on_probe(code, probe)}, in {name_source(pod, objects)}")] if probe else []
+        advice = _advise_on_probe(code, probe) + _name_declared_ports(probe, container.spec)
+        remedies = [make_remedy(f"{advice}, in {name_source(pod, objects)}")] if probe else []
         logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
         causes.append(make_event_cause(code, what, event, now, remedies=remedies, inspect=logs))
     return causes
@@ -77,6 +78,16 @@ def _advise_on_probe(code: str, probe: Json) -> str:
             f" (now {failures}), and to start by a startupProbe"
         )
     return f"make the program answer {target} within {wait}s, or correct the probe"
+
+
+def _name_declared_ports(probe: Json, container: Json) -> str:
+    """Return a clause with the ports that a container declares, if the probe asks none of them; else ""."""
+    asked = (probe.get("httpGet") or probe.get("tcpSocket") or probe.get("grpc") or {}).get("port")
+    ports = [port for port in container.get("ports") or () if port.get("containerPort")]
+    if asked is None or not ports or any(asked in (port["containerPort"], port.get("name")) for port in ports):
+        return ""
+    declared = ", ".join(str(port["containerPort"]) for port in ports)
+    return f" (the container declares port{'s' if len(ports) > 1 else ''} {declared}, not {asked})"
 
 
 def _is_only_candidate(pod: Json, container: Container) -> bool:

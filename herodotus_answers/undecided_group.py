@@ -7,12 +7,15 @@ Owns: the document's type, and what the objects of the group say. Does not own: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from herodotus_answers.declare import Document
 from herodotus_answers.live import BatchQueue
 from herodotus_answers.live_objects import read_scheduled
+
+if TYPE_CHECKING:
+    from herodotus_answers.pod_group import OtherMember
 
 Json = dict[str, Any]
 MAX_PODS = 500  # of a group that the document lists
@@ -61,7 +64,9 @@ def _format_headline(queue: BatchQueue | None, members: Sequence[UndecidedMember
     exist = f"{len(members)} pod{' exists' if len(members) == 1 else 's exist'}"
     if needed is not None:
         exist = f"{len(members)} of the {needed} pods that it needs exist"
-    scheduled_by = f"{queue['by']} schedules this group. " if queue else ""
+    scheduled_by = (
+        f"{queue['by']} schedules this group. " if queue else "No scheduler has decided this group as a whole. "
+    )
     return f"{scheduled_by}{exist}, {placed} of them {'has' if placed == 1 else 'have'} a node."
 
 
@@ -74,5 +79,20 @@ def _describe(pod: Json) -> UndecidedMember:
     return {
         "pod": pod["metadata"]["name"],
         "node": node or None,
-        "reason": find_dominant_reason(message) if message and not node else None,
+        "reason": None if node else explain_untried(pod) or (find_dominant_reason(message) if message else None),
     }
+
+
+def explain_untried(pod: Json) -> str:
+    """Return why a scheduler tries a pod without a node not, or has not yet; "" if it was tried."""
+    gates = ", ".join(str(gate["name"]) for gate in pod["spec"].get("schedulingGates") or ())
+    if gates:
+        return f"waits for its scheduling gates ({gates})"
+    return "" if read_scheduled(pod) else "was not tried yet"
+
+
+def list_other_members(pods: Sequence[Json], recorded: Collection[str]) -> list[OtherMember]:
+    """Return the pods of a group without a node and without a record, each with why. `recorded` has UIDs."""
+    waiting = [pod for pod in pods if not pod["spec"].get("nodeName") and pod["metadata"].get("uid") not in recorded]
+    reasons = [(str(pod["metadata"]["name"]), explain_untried(pod) or "has no record") for pod in waiting]
+    return [{"pod": name, "reason": reason} for name, reason in sorted(reasons)]

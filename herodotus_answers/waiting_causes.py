@@ -9,13 +9,14 @@ such object. Only what the pod names is read, and events only of a claim in trou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.claim_causes import find_claim_causes
 from herodotus_answers.live_objects import HOSTNAME, is_active, list_pinned
-from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy
+from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy, read_conditions
 from herodotus_answers.quantities import read_quantity
+from herodotus_record.units import natural_sort_key
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -65,12 +66,23 @@ class _Finder:
         if listed is None or not listed.is_complete or listed.missing:
             return
         members = [pod for pod in listed.items if is_active(pod) and _read_group(pod["spec"]) == name]
+        source = "spec.schedulingPolicy.gang.minCount"
         if len(members) < needed:
             exist = "1 exists" if len(members) == 1 else f"{len(members)} exist"
-            text = f"PodGroup {name} needs {needed} pods before any of them is tried, and {exist}"
+            named = _join_names(pod["metadata"]["name"] for pod in members)
+            text = f"PodGroup {name} needs {needed} pods before any of them is tried, and {exist} ({named})"
             remedies = [make_remedy(f"create the missing pods of PodGroup {name}, or lower its minCount")]
-            source = "spec.schedulingPolicy.gang.minCount"
             yield make_cause("pod-group-too-small", text, source, of=about, remedies=remedies)
+            return
+        others = [pod for pod in members if pod["metadata"]["name"] != self._pod["metadata"]["name"]]
+        gated = [pod for pod in others if pod["spec"].get("schedulingGates") and not pod["spec"].get("nodeName")]
+        untried = [pod for pod in others if pod not in gated and _is_untried(pod)]
+        if (gated or untried) and len(members) - len(gated) - len(untried) < needed:
+            text = f"PodGroup {name} waits until {needed} of its {len(members)} pods can have a node together"
+            text += f": {'; '.join([*map(_describe_gated, gated[:_NAMED]), *_describe_untried(untried)])}"
+            first = str((gated or untried)[0]["metadata"]["name"])
+            see = f"kubectl herodotus pod {first} -n {self._namespace}"
+            yield make_cause("pod-group-waits", text, source, of=about, inspect=see)
 
     # --- devices and resources ---
 
@@ -169,6 +181,26 @@ class _Finder:
                 of=f"Node/{absent[0]}",
                 remedies=[make_remedy(f"remove the node selector {HOSTNAME} {absent[0]}, or name a node that exists")],
             )
+
+
+def _is_untried(pod: Json) -> bool:
+    """Return whether no scheduler has reported an attempt at a pod without a node."""
+    return not pod["spec"].get("nodeName") and not read_conditions(pod).get("PodScheduled")
+
+
+def _describe_gated(pod: Json) -> str:
+    gates = ", ".join(str(gate["name"]) for gate in pod["spec"]["schedulingGates"])
+    return f"{pod['metadata']['name']} waits for its scheduling gates ({gates})"
+
+
+def _describe_untried(pods: Sequence[Json]) -> list[str]:
+    names = _join_names(pod["metadata"]["name"] for pod in pods)
+    return [f"{names} {'was' if len(pods) == 1 else 'were'} not tried yet"] if pods else []
+
+
+def _join_names(names: Iterable[str]) -> str:
+    listed = sorted(names, key=natural_sort_key)
+    return ", ".join(listed[:_NAMED]) + (f", … {len(listed) - _NAMED} more" if len(listed) > _NAMED else "")
 
 
 def _read_group(spec: Json) -> str:

@@ -291,8 +291,25 @@ def _once(
     if not arguments.full:
         from herodotus_answers.live_objects import add_live
 
+        answer = _add_group_result(answer, connection, environment)
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
+
+
+def _add_group_result(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
+    """Return an explanation with why the pod's group is not placed, if the attempt found a node and the group waits."""
+    if answer["kind"] != "PodExplanation" or answer["attempt"]["source"] == "evaluated":
+        return answer
+    group, outcome, meta = answer["pod"].get("podGroup"), answer["outcome"], answer["metadata"]
+    if not group or outcome["node"] is None or outcome["state"] not in ("Unschedulable", "Binding"):
+        return answer
+    from herodotus_cli.transport import connect
+
+    try:
+        result = connect(connection, environment.environ).get(api_paths.pod_group_placement(meta["namespace"], group))
+    except CliError:
+        return answer
+    return answer if result["state"] in ("Scheduled", "Fits") else answer | {"groupHeadline": result["headline"]}
 
 
 def _read_live(
@@ -337,7 +354,7 @@ def _read_live(
     if arguments.timeline and not arguments.every_node and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
-        groups = _ask_about_groups(answer, arguments, connection, output, environment)
+        groups = _ask_about_groups(answer, arguments, connection, output, environment, is_reported=bool(reports))
     elif arguments.groups is not None:
         raise CliError(_NOT_WAITING)
     return live_objects.build_live_pod(
@@ -424,10 +441,13 @@ def _ask_about_groups(
     connection: ConnectionSettings,
     output: OutputOptions,
     environment: Environment,
+    *,
+    is_reported: bool,
 ) -> PodNodeGroups | None:
     """Return the verdicts of the node groups on a pod without a node, or None if they are not asked for.
 
-    The command asks for them with --node-groups, and for the screen of local mode, which has read the cluster already.
+    The command asks for them with --node-groups, and for the screen of local mode, which has read the cluster already,
+    or if an autoscaler reported about the pod (`is_reported`): what stops its groups no record of the pod has.
     Otherwise the screen shows those that the record has. Raises CliError if --node-groups has no answer.
     """
     has_screen = output.format in SCREEN_FORMATS and not (arguments.attempt or arguments.node or arguments.history)
@@ -439,7 +459,8 @@ def _ask_about_groups(
     is_evaluated = attempt.get("source") == "evaluated"
     if arguments.groups is not None and not is_pending:
         raise CliError(_NOT_WAITING)
-    if arguments.groups is None and not (is_pending and is_evaluated):
+    is_useful = is_evaluated or (is_reported and not answer.get("nodeGroups"))
+    if arguments.groups is None and not (is_pending and is_useful):
         return None
     meta = answer["metadata"]
     question = (arguments.groups or {}) | {"pods": [f"{meta['namespace']}/{meta['name']}"]}

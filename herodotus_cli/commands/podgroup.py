@@ -18,8 +18,11 @@ from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
+    from herodotus_answers.pod_group import OtherMember, PodGroupPlacement
     from herodotus_answers.undecided_group import UndecidedPodGroup
     from herodotus_cli.render.screen_elements import Block, ViewOptions
+
+_PLACED = ("Scheduled", "Fits")  # states of groups
 
 
 @options.command(short_help="Show how a group's pods were placed together, or which blocks it.")
@@ -67,7 +70,22 @@ def _once(
         return
     from herodotus_cli.render import pod_group as screen
 
+    if connection.reaches_cluster and answer["state"] not in _PLACED and "otherMembers" not in answer:
+        answer = answer | {"otherMembers": _list_other_members(answer, connection, environment)}
     environment.print_answer(answer, output, lambda view: screen.build_screen(answer, view))
+
+
+def _list_other_members(
+    answer: PodGroupPlacement, connection: ConnectionSettings, environment: Environment
+) -> list[OtherMember]:
+    """Return the pods of the group without a node and without a record, as far as the user may list pods."""
+    from herodotus_answers.undecided_group import list_other_members  # here and below: most groups are placed
+    from herodotus_cli import batch_queues
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    meta, get = answer["metadata"], KubectlTransport(connection, environment.environ).get_from_api_server
+    found = batch_queues.read_group(meta["namespace"], meta["name"], get)
+    return list_other_members(found.pods, {pod["uid"] for pod in answer["pods"]}) if found else []
 
 
 def _answer_undecided(
@@ -86,8 +104,8 @@ def _answer_undecided(
 
     transport = KubectlTransport(connection, environment.environ)
     found = batch_queues.read_group(namespace, name, transport.get_from_api_server)
-    if found is None or (found.queue is None and not is_refused):
-        return None  # a PodGroup that a recorded scheduler has not tried yet is without decisions
+    if found is None:
+        return None
     notes = [*([f"not evaluated: {error.words}"] if is_refused else []), *found.notes]
     return build_undecided_group(namespace, name, found.queue, found.pods, notes)
 

@@ -57,22 +57,30 @@ def build_screen(
     evidence = build_evidence(answer, view, every_node=every_node)
     state, short = _state(answer, view), _state(answer, view, is_short=True)
     head: list[Block] = [SplitLine(describe_pod(answer), state, short=short)]
-    fixes = suggestions.build_blocks(answer)
     hints = _hints(answer, view, every_node=every_node)
     if now is None:
+        fixes = suggestions.build_blocks(answer)
         return join_sections([[*head, *_headline(answer, view), *fixes], *live, *evidence, hints])
-    first: list[list[Block]] = [[*head, *pod_state.build_blocks(now, view)], pod_state.build_timeline(now, view)]
-    decided = _headline(answer, view, is_first=False)
-    if "timeline" in now and not every_node:
+    is_recorded, is_timeline = answer["attempt"]["source"] != "evaluated", "timeline" in now and not every_node
+    is_explained = every_node or now["code"] in (*_WITHOUT_NODE, *_RUNNING)
+    # an evaluation of now says nothing of a pod that has a node and does not run
+    has_decision = not is_timeline and (is_explained or is_recorded)
+    # a change for the scheduler's sake helps no pod that waits for something else
+    is_advised = not is_timeline and now["code"] == "pod-waits-for-node"
+    blocks = pod_state.build_blocks(
+        now, view, decided=_decision_rows(answer, view) if has_decision else (), proposed=answer if is_advised else None
+    )
+    first: list[list[Block]] = [[*head, *blocks], pod_state.build_timeline(now, view)]
+    if is_timeline:
         return join_sections(first)
-    if now["code"] in _WITHOUT_NODE:
-        # a change for the scheduler's sake helps a pod that waits for something else as little as it helps others
-        is_advised = any(cause["remedies"] for cause in now["causes"]) and not answer.get("suggestions")
-        decided += fixes if now["code"] == "pod-waits-for-node" and not is_advised else []
-    elif now["code"] not in _RUNNING and not every_node:
-        is_recorded = answer["attempt"]["source"] != "evaluated"  # an evaluation of now says nothing of such a pod
-        return join_sections([*first, decided if is_recorded else [], *live, hints])
-    return join_sections([*first, decided, *live, *evidence, hints])
+    return join_sections([*first, *live, *(evidence if is_explained else []), hints])
+
+
+def _decision_rows(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
+    """Return the sentences on the decision as labelled rows below the headline of the pod's state."""
+    label = "EVALUATED NOW" if answer["attempt"]["source"] == "evaluated" else "DECISION"
+    texts = [block.text for block in _headline(answer, view, is_first=False) if isinstance(block, TextLine)]
+    return [("" if number else label, text) for number, text in enumerate(texts)]
 
 
 def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
@@ -152,17 +160,23 @@ def _headline(answer: Json, view: ViewOptions, *, is_first: bool = True) -> list
     outcome, text = answer["outcome"], answer["headline"]
     node = outcome["node"]
     first = ""
+    if result := answer.get("groupHeadline"):
+        first = f"Fits {node}, but waits for its pod group. {result}"
+        return [headline(first, None), TextLine(text.replace(f"On {node}: ", f"Why {node}: ", 1))]
     if outcome.get("lost"):
         first = (
             f"Decided for {node}. Whether the pod was bound is not recorded, because the scheduler restarted."
             f" To see where it is: kubectl get pod {answer['metadata']['name']} -n {answer['metadata']['namespace']}"
         )
+    elif outcome["state"] == "Binding" and answer["pod"].get("podGroup") and _is_waiting(outcome):
+        first = f"Fits {node}, which is held for it: waits for its PodGroup {answer['pod']['podGroup']}"
+        first += f" ({outcome['phases'][-1]['message']})" if outcome["phases"][-1]["message"] else ""
     elif outcome["state"] == "Binding":
         first = f"Decided for {node}, not bound yet: binding for {format_age(answer['attempt']['startedAt'], view.now)}"
         done = [phase["phase"] for phase in outcome["phases"] if phase["status"] == "Success"]
         first += f" ({', '.join(done)} done)" if done else ""
         last = outcome["phases"][-1:]
-        first += f"; {last[0]['phase']}: {last[0]['message']}." if last and last[0]["status"] == "Wait" else "."
+        first += f"; {last[0]['phase']}: {last[0]['message']}." if _is_waiting(outcome) else "."
     elif outcome["state"] == "DryRun":
         first = f"Decided for {node} in a dry run: not bound."
     elif outcome["state"] == "Failed":
@@ -176,8 +190,14 @@ def _headline(answer: Json, view: ViewOptions, *, is_first: bool = True) -> list
     if outcome["state"] == "Unschedulable" and node:
         undone = outcome["phases"][-1]["message"] if outcome["phases"] else ""
         first = f"Fits {node}, but its pod group was not placed: {undone}".removesuffix(": ")
-    placed = node if outcome["state"] not in ("Failed", "Error", "Unschedulable") else None
+    is_held = outcome["state"] == "Binding" and bool(answer["pod"].get("podGroup")) and _is_waiting(outcome)
+    placed = node if outcome["state"] not in ("Failed", "Error", "Unschedulable") and not is_held else None
     return [headline(first, placed), TextLine(text.replace(f"On {node}: ", f"Why {node}: ", 1))]
+
+
+def _is_waiting(outcome: Json) -> bool:
+    """Return whether a Permit plugin asked to wait before the pod is bound."""
+    return bool(outcome["phases"]) and outcome["phases"][-1]["status"] == "Wait"
 
 
 def _nodes_with_inputs(answer: Json, view: ViewOptions, *, every_node: bool) -> Sequence[Json]:

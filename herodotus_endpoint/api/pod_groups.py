@@ -25,9 +25,10 @@ from herodotus_record.notes import format_outcome_message
 
 def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequence[VisibleRow]) -> GroupRecords:
     """Return the records of a group. `rows` are its newest decisions, at least one."""
+    attempts = group_rows_by_attempt(rows)[::-1]
     latest: dict[str, VisibleRow] = {}
-    for attempt in group_rows_by_attempt(rows)[::-1]:
-        latest.setdefault(attempt.uid, attempt.record)
+    for attempt in _leave_out_unfinished(reader, namespace, [attempt.record for attempt in attempts]):
+        latest.setdefault(attempt.pod_uid, attempt)
     # pods on nodes that local mode evaluates alone are not the group's last cycle
     newest = next((row for row in latest.values() if row.group_cycle is not None), next(iter(latest.values())))
     cycle = None
@@ -51,6 +52,18 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
     }
     message = _find_group_message(reader, members)
     return GroupRecords(namespace, name, members, cycle, blocking, message, newest.source)
+
+
+def _leave_out_unfinished(reader: MaskedReader, namespace: str, rows: Sequence[VisibleRow]) -> Sequence[VisibleRow]:
+    """Return attempts, newest first, without those of the newest cycle if it still goes on and an earlier one ended."""
+    newest = next((row for row in rows if row.group_cycle is not None), None)
+    if newest is None:
+        return rows
+    stored = reader.decision_by_id(namespace, newest.decision_id)
+    cycle = stored.decision.group_cycle if stored else None
+    others = [row for row in rows if _cycle_of(row) != _cycle_of(newest)]
+    is_whole = cycle is None or len(rows) - len(others) >= cycle.pods
+    return rows if is_whole or all(row.group_cycle is None for row in others) else others
 
 
 def _cycle_of(row: VisibleRow) -> tuple[int, int | None]:

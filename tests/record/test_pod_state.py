@@ -348,6 +348,21 @@ def test_event_about_an_earlier_pod_of_the_name_does_not_count() -> None:
     assert find(a_pod(), earlier)["causes"][0]["code"] == "kubelet-waits"
 
 
+def test_probe_of_a_port_that_the_container_does_not_declare_says_so() -> None:
+    probe = {"httpGet": {"path": "/ready", "port": 8081}}
+    containers = [{"name": "main", "image": "app:1", "ports": [{"containerPort": 8080}], "readinessProbe": probe}]
+    pod = a_pod(phase="Running", containers=containers, status_containerStatuses=runs())
+    state = find(pod, an_event("Unhealthy", "Readiness probe failed: connect: connection refused"))
+    assert "(the container declares port 8080, not 8081)" in state["causes"][0]["remedies"][0]["text"]
+
+
+def test_nomination_for_a_node_that_is_gone_is_told() -> None:
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
+    state = find(a_pod(node="", status_conditions=[refused], status_nominatedNodeName="n9"), a_node("n1"))
+    assert [cause["code"] for cause in state["causes"]] == ["no-node-found", "nominated-node-missing"]
+    assert "n9, which does not exist" in state["causes"][1]["text"]
+
+
 def test_misspelled_scheduler_is_corrected_for_the_owner() -> None:
     state = find(a_pod(node="", schedulerName="default-schedular", metadata=OWNED), a_lease("kube-scheduler", 0.1))
     assert list_commands(state) == [
@@ -363,6 +378,26 @@ def test_record_of_an_attempt_outweighs_a_pod_without_a_trace_of_it() -> None:
     answer = {"kind": "PodExplanation", "attempt": attempt, "outcome": {"node": "n1"}}
     assert is_decision_enough(state, answer, NOW)
     assert not is_decision_enough(state, answer | {"attempt": attempt | {"source": "evaluated"}}, NOW)
+
+
+def a_member(name: str, **parts: Any) -> Json:
+    return a_pod(node="", schedulingGroup={"podGroupName": "ring"}, metadata={"name": name, "uid": name}, **parts)
+
+
+def test_pod_whose_group_waits_for_a_gated_and_an_untried_pod_names_both() -> None:
+    policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    group = {"kind": "PodGroup", "metadata": {"name": "ring", "namespace": "shop"}, "spec": policy}
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "waiting"}
+    pod = a_member("web-0", status_conditions=[refused])
+    gated = a_member("ring-1", schedulingGates=[{"name": "example.com/licence"}])
+    state = find(pod, group, gated, a_member("ring-2"))
+    assert state["causes"][0]["code"] == "pod-group-waits"
+    assert state["headline"] == (
+        "Pending: waits for a node. PodGroup ring waits until 3 of its 3 pods can have a node together: ring-1 waits"
+        " for its scheduling gates (example.com/licence); ring-2 was not tried yet."
+    )
+    answer = {"kind": "PodExplanation", "attempt": {"source": "scheduler"}, "outcome": {"node": "n1"}}
+    assert not is_decision_enough(state, answer, NOW)
 
 
 def test_timeline_goes_from_the_owner_to_the_end_and_is_bounded() -> None:

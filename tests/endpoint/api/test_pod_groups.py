@@ -50,7 +50,7 @@ def test_a_group_that_does_not_fit_names_who_fits_who_blocks_and_what_is_missing
         0,
     ]
     assert answer["headline"] == (
-        "The group does not fit: 2 of 3 pods fit (minCount 3). train-3 found no node: Insufficient cpu."
+        "The group does not fit: 2 of 3 pods fit (minCount 3). train-3 found no node: nodes have too little cpu."
     )
     assert [(p["pod"], p["position"], p["state"], p["node"]) for p in answer["pods"]] == [
         ("train-1", 1, "Unschedulable", "worker-1"),
@@ -78,8 +78,8 @@ def test_pods_of_an_undone_group_are_pending_in_one_group(service: Service) -> N
     service.stored(rows(TABLE), fits, blocked, undone(fits, 3), alone)
     answer = service.get(f"{API}/namespaces/shop/pendingpods")
     assert [(g["podGroup"], g["count"], g["reason"]) for g in answer["groups"]] == [
-        ("shop/train", 2, "Insufficient cpu"),
-        (None, 1, "Insufficient cpu"),
+        ("shop/train", 2, "nodes have too little cpu"),
+        (None, 1, "nodes have too little cpu"),
     ]
     assert {p["pod"]: p["reason"] for p in answer["pods"]}["train-1"] == "fits, but other pods of its group do not"
 
@@ -99,12 +99,21 @@ def test_only_the_last_cycle_and_the_pods_placed_before_it_count(service: Servic
     assert answer["shortage"] is None
 
 
+def test_a_cycle_that_still_goes_on_shows_no_member_as_placed(service: Service) -> None:
+    fits, blocked = member(1, 1, cycle(1, 2, min_count=2)), member(2, 2, cycle(2, 2, min_count=2), rejected=FULL)
+    service.stored(rows(TABLE), fits, blocked)
+    waiting = service.get(PATH)
+    assert (waiting["state"], waiting["placed"], waiting["provisional"]) == ("Unschedulable", 0, 1)
+    service.stored(member(1, 3, cycle(1, 2, number=2, min_count=2)))
+    assert service.get(PATH)["headline"] == waiting["headline"]
+
+
 def test_a_group_with_more_pods_than_it_needs_is_partly_placed(service: Service) -> None:
     placed, extra = member(1, 1, cycle(1, 2, min_count=1)), member(2, 2, cycle(2, 2, min_count=1), rejected=FULL)
     service.stored(rows(TABLE), placed, extra, bound(placed, TABLE, sequence=3))
     answer = service.get(PATH)
     assert (answer["state"], answer["missing"]) == ("PartlyScheduled", 0)
-    assert answer["headline"] == "1 of 2 pods placed (minCount 1); 1 found no node: Insufficient cpu."
+    assert answer["headline"] == "1 of 2 pods placed (minCount 1); 1 found no node: nodes have too little cpu."
 
 
 def test_a_group_that_preempts_waits(service: Service) -> None:
