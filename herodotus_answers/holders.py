@@ -19,6 +19,7 @@ from herodotus_record.units import format_quantity, natural_sort_key
 Json = dict[str, Any]
 
 MAX_NAMED: Final = 5  # holders that a screen lists
+_STARTING: Final = ("ContainerCreating", "PodInitializing")  # reasons of containers that may run soon
 _RESOURCE, _PORTS, _POD, _DISK = "resource", "ports", "pod", "claims"
 
 
@@ -44,7 +45,7 @@ class HeldObject(NamedTuple):
 class Holder(NamedTuple):
     """A pod that holds something on a node, and how much of it: 0 where it is no amount.
 
-    `state` says what is unusual about it: that it is terminating, or that its resize is pending.
+    `state` says what is unusual about it: that it is terminating, that its resize is pending, or that it does not run.
     """
 
     pod: str
@@ -165,7 +166,7 @@ def _describe_enough(holders: Holders) -> str:
 
 
 def _describe_state(held: HeldObject, pod: Json) -> str:
-    """Return what is unusual about a holder: whether it is terminating, and a resize that its kubelet has not made."""
+    """Return what is unusual about a holder: it terminates, is being resized, or has a container that does not run."""
     states, meta = [], pod["metadata"]
     if meta.get("deletionTimestamp"):
         finalizers = ", ".join(meta.get("finalizers") or ())
@@ -176,6 +177,12 @@ def _describe_state(held: HeldObject, pod: Json) -> str:
     resize = _find_resize(pod)
     if resize:
         states.append(f"its resize is {resize}{_describe_resized_amounts(held, pod)}")
+    for each in (pod.get("status") or {}).get("containerStatuses") or ():
+        reason = ((each.get("state") or {}).get("waiting") or {}).get("reason")
+        if reason and reason not in _STARTING:
+            restarts = int(each.get("restartCount") or 0)
+            often = f" ({restarts} restarts)" if restarts > 1 else ""
+            states.append(f"does not run, and holds it all the same: container {each['name']}, {reason}{often}")
     return "; ".join(states)
 
 

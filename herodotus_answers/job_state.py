@@ -6,6 +6,7 @@ Owns: suspension, completions, retries, ends and schedules. Does not own: why po
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}
+_ADMITTED: Final = ("QuotaReserved", "Admitted")  # Kueue's events about a Workload that waits for nothing more
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _BACKOFF_LIMIT: Final = 6  # the API server's default
 _LATE: Final = timedelta(seconds=90)  # kube-controller-manager makes a Job within seconds of its time
@@ -144,7 +146,10 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
     for label, queue in _QUEUES.items():
         if label in labels:
             text = f"suspended{ago} until {queue} admits it from queue {labels[label]}"
-            cause = make_cause("queued", text, f"spec.suspend, label {label}", at=since)
+            refusal = _find_kueue_refusal(workload) if queue == "Kueue" else None
+            said = f", Event {refusal['reason']} of {queue}" if refusal else ""
+            text += f": {clean(refusal.get('message'))}" if refusal else ""
+            cause = make_cause("queued", text, f"spec.suspend, label {label}{said}", at=since)
             return "workload-suspended", f"{workload.label} makes no pods: {text} ({words})", [cause], queue
     parent = find_parent(workload)
     by = f"; {parent} made it" if parent else ""
@@ -152,6 +157,15 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
     patch = workload.kubectl(f"patch job {workload.name}", "-p", '\'{"spec":{"suspend":false}}\'')
     cause = make_cause("suspended", text, "spec.suspend", at=since, remedies=[make_remedy("resume it", patch)])
     return "workload-suspended", f"Suspended, so it makes no pods: {text} ({words})", [cause], "user"
+
+
+def _find_kueue_refusal(workload: Workload) -> Json | None:
+    """Return the last event about the Workload that Kueue made for a Job, unless Kueue has admitted it since."""
+    listed = workload.objects.list_objects("Event", workload.namespace, fields="involvedObject.kind=Workload").items
+    name = re.compile(rf"job-{re.escape(workload.name)}-[a-z0-9]{{5}}")
+    events = [e for e in listed if name.fullmatch(str((e.get("involvedObject") or {}).get("name")))]
+    last = max(events, key=read_event_time, default=None)
+    return None if last is None or last.get("reason") in _ADMITTED else last
 
 
 def _find_short(situation: Situation, manager: str) -> Parts | None:

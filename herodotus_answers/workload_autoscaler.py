@@ -19,6 +19,7 @@ Json = dict[str, Any]
 _KIND: Final = "HorizontalPodAutoscaler"
 # Annotations that controllers write, which name nobody who scales.
 _NOT_SCALERS: Final = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/", "autoscaling.alpha.kubernetes.io/")
+_FAILURES: Final = ("FailedGet", "FailedCompute")  # how reasons of its events begin
 _WORDS: Final = ("scale", "scaling", "replicas", "keda", "downtime", "hibernat")
 
 
@@ -52,14 +53,31 @@ def _find(workload: Workload) -> Json | None:
     return None
 
 
-def explain_autoscaler(autoscaler: WorkloadAutoscaler) -> list[LiveCause]:
-    """Return a cause if an autoscaler cannot compute a number of pods."""
+def explain_autoscaler(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> list[LiveCause]:
+    """Return a cause if an autoscaler cannot compute a number of pods. Its events tell if it cannot be read."""
+    if autoscaler is None:
+        return _explain_events(workload)
     limited = autoscaler["limited"] or ""
     if not limited.startswith("FailedGet"):
         return []
     text = f"{_KIND} {autoscaler['name']} cannot compute a number of pods: {limited}"
     source = "status.conditions[ScalingActive]"
     return [make_cause("autoscaler-inactive", text, source, of=f"{_KIND}/{autoscaler['name']}")]
+
+
+def _explain_events(workload: Workload) -> list[LiveCause]:
+    """Return what the last event about an autoscaler with the workload's name says, if autoscalers cannot be read."""
+    objects = workload.objects
+    if not objects.list_objects(_KIND, workload.namespace).missing and objects.is_served(_KIND):
+        return []
+    meta = {"name": workload.name, "namespace": workload.namespace}
+    events = objects.list_events({"kind": _KIND, "metadata": meta})
+    if not events or not str(events[-1].get("reason")).startswith(_FAILURES):
+        return []
+    last = events[-1]
+    text = f"{_KIND} {workload.name} cannot compute a number of pods: {clean(last.get('message'))}"
+    of, at = f"{_KIND}/{workload.name}", read_event_time(last) or None
+    return [make_cause("autoscaler-inactive", text, f"Event {last['reason']}", of=of, at=at)]
 
 
 def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> tuple[list[LiveCause], str | None]:

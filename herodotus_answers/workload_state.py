@@ -193,9 +193,13 @@ def _find_replicated(situation: Situation) -> Parts:
         headline = f"{situation.progress}; {counts['updated']} of them of the newest template"
         if counts["updated"] is None:
             headline = f"{situation.progress}, and {_join(created - wanted, 'pod')} more exist"
-        return "workload-rolling-out", headline, [], None
+        refusal = find_refusal(workload, wanted - (counts["updated"] or 0)) if workload.kind == "Deployment" else None
+        if refusal is None:
+            return "workload-rolling-out", headline, [], None
+        cause = explain_refusal(refusal, workload)
+        return "workload-rolling-out", f"{headline}. New pods are not created: {cause['text']}", [cause], "user"
     many = "The pod that it asks for is" if wanted == 1 else f"All {wanted} pods are"
-    limits = explain_autoscaler(situation.autoscaler) if situation.autoscaler else []
+    limits = explain_autoscaler(workload, situation.autoscaler)
     return "workload-ready", f"{many} there and ready", limits, None
 
 

@@ -116,9 +116,10 @@ def a_cluster(*objects: Json, unserved: Iterable[str] = (), forbidden: Iterable[
 
 def _is_selected(event: Json, query: str) -> bool:
     involved = event.get("involvedObject")
-    return involved is None or (
-        f"name%3D{involved['name']}%2C" in query and query.count(f"kind%3D{involved['kind']}&") == 1
-    )
+    if involved is None:
+        return True
+    is_named = "involvedObject.name" not in query or f"name%3D{involved['name']}%2C" in query
+    return is_named and query.count(f"kind%3D{involved['kind']}&") == 1
 
 
 def look(kind: str, *objects: Json, explanation: Json | None = None, **options: Any) -> LiveWorkload:
@@ -435,6 +436,42 @@ def test_job_in_a_queue_is_not_to_be_resumed_by_hand() -> None:
     job = a_workload("Job", {"suspend": True}, labels={"kueue.x-k8s.io/queue-name": "batch"})
     state = find("Job", job)
     assert (state["actor"], state["causes"][0]["code"], state["causes"][0]["remedies"]) == ("Kueue", "queued", [])
+
+
+def test_what_kueue_says_of_the_workload_of_a_job_is_told_until_it_admits_it() -> None:
+    job = a_workload("Job", {"suspend": True}, labels={"kueue.x-k8s.io/queue-name": "batch"})
+    of = ("Workload", "job-web-9f1c2")
+    refusal = an_event(of, "Inadmissible", "LocalQueue batch doesn't exist", 5)
+    state = find("Job", job, refusal, an_event(("Workload", "job-web-api-9f1c2"), "Pending", "of another Job", 1))
+    assert "until Kueue admits it from queue batch: LocalQueue batch doesn't exist" in state["headline"]
+    admitted = an_event(of, "Admitted", "Admitted by ClusterQueue cq", 1)
+    assert "doesn't exist" not in find("Job", job, refusal, admitted)["headline"]
+
+
+def test_rollout_whose_new_pods_are_refused_is_no_healthy_one() -> None:
+    deployment = a_workload("Deployment", {"replicas": 1}, status={"updatedReplicas": 0, "readyReplicas": 1})
+    old = a_replica_set(a_workload("Deployment", {"replicas": 1}, {"hostNetwork": True}), "web-old")
+    new = a_replica_set(deployment, "web-new", "2")
+    message = 'pods "web-new-" is forbidden: exceeded quota: team, requested: pods=1, used: pods=1, limited: pods=1'
+    event = an_event(("ReplicaSet", "web-new"), "FailedCreate", message)
+    pod = a_pod(("ReplicaSet", "web-old"), "web-old-a", node="n1", ready=True)
+    state = find("Deployment", deployment, old, new, pod, event)
+    assert (state["code"], state["actor"]) == ("workload-rolling-out", "user")
+    assert "New pods are not created" in state["headline"]
+    assert "team" in state["headline"]
+
+
+def test_events_of_an_autoscaler_that_cannot_be_read_say_why_it_does_not_scale() -> None:
+    message = "failed to get cpu utilization: missing request for cpu in container main of Pod web-0"
+    event = an_event(("HorizontalPodAutoscaler", "web"), "FailedGetResourceMetric", message)
+    pod = an_object(
+        "Pod", "web-0", {"nodeName": "n1"}, labels={"app": "web"}, ownerReferences=owned_by("StatefulSet", "web")
+    )
+    pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    made = a_workload("StatefulSet", {"replicas": 1}, status={"readyReplicas": 1})
+    unread = find("StatefulSet", made, pod, event, forbidden=["horizontalpodautoscalers"])
+    assert [message in cause["text"] for cause in unread["causes"]] == [True]
+    assert find("StatefulSet", made, pod, event)["causes"] == []  # the event is of one that is gone
 
 
 def a_cron_job(**spec: Any) -> Json:

@@ -108,7 +108,14 @@ def test_holders_that_end_or_are_resized_are_told() -> None:
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
         "containerStatuses": [{"name": "app", "allocatedResources": {"cpu": "1"}}],
     }
-    screen = drawn(held, ending, resized)
+    crashing = pod("notebook", "1")
+    waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+    crashing["status"] = {"containerStatuses": [{"name": "app", "restartCount": 312, "state": waiting}]}
+    screen = drawn(held, ending, resized, crashing)
+    assert (
+        "shop/notebook: does not run, and holds it all the same: container app, CrashLoopBackOff (312 restarts)."
+        in screen
+    )
     assert "shop/cache: its resize is pending (Deferred): it has 1 cpu and asks for 12." in screen
     assert (
         "shop/old: terminating since 2026-03-01T12:00:00Z, gone once the kubelet of n1 has ended it and its finalizers"
