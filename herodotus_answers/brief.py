@@ -201,9 +201,9 @@ def _find_rejection(answer: Answer) -> _Cause:
     if not groups:
         return _parse_message(answer["message"])
     suggested = next((s["node"] for s in answer["suggestions"]), None)
-    of_node = [g for g in groups if any(row["node"] == suggested for row in g["nodes"])]
-    eligible = [g for g in groups if not _is_left_out(g)]
-    groups = of_node or eligible or groups
+    usable = [g for g in groups if not _is_left_out(g)]
+    groups = usable or [g for g in groups if _is_exclusion(g)] or groups
+    groups = [g for g in groups if any(row["node"] == suggested for row in g["nodes"])] or groups
     counts: dict[str, int] = {}
     for group in groups:
         counts[group["plugin"]] = counts.get(group["plugin"], 0) + group["count"]
@@ -223,7 +223,12 @@ def _find_rejection(answer: Answer) -> _Cause:
 
 
 def _is_left_out(group: Answer) -> bool:
-    """Return whether the pod's own spec leaves out the nodes of a group of rejections."""
+    """Return whether the pod's own spec leaves out the nodes of a group of rejections, whichever filter was first."""
+    return _is_exclusion(group) or group.get("alsoRejectedBy", {}).get("NodeAffinity") == group["count"]
+
+
+def _is_exclusion(group: Answer) -> bool:
+    """Return whether the reasons of a group of rejections are that the pod's own spec leaves out its nodes."""
     codes = [reason["code"] for reason in group["reasons"]]
     return bool(codes) and all(code in reasons.EXCLUDED_BY_POD for code in codes)
 
@@ -294,17 +299,17 @@ def _read_pending(answer: Answer) -> _Cause:
         "since": first["oldestAt"],
         "scheduler": profiles.pop() if len(profiles) == 1 else None,
         "decision": oldest["id"],
-        **_parse_group(first["reason"], oldest),
+        **_read_group_reason(first, oldest),
     }
 
 
-def _parse_group(reason: str, pod: Answer) -> _Cause:
+def _read_group_reason(group: Answer, pod: Answer) -> _Cause:
     """Return the reason of a group of pending pods, of which `pod` is one."""
     if pod["state"] == "Gated":
-        return {"code": "gated", "params": {"gates": f"[{reason.partition(': ')[2].replace(',', '')}]"}}
+        return {"code": "gated", "params": {"gates": f"[{group['reason'].partition(': ')[2].replace(',', '')}]"}}
     if pod["state"] == "Untried":
         return {"code": "not-decided"}
-    cause = _parse(reason)
+    cause: _Cause = {"code": group["code"], "params": pod.get("params", {}) if pod["reason"] == group["reason"] else {}}
     if cause["code"] != "text":
         return cause
     return {"code": "group-unschedulable"} if pod["podGroup"] else cause | {"code": _STATES.get(pod["state"], "text")}
@@ -328,7 +333,8 @@ def _read_group(answer: Answer) -> _Cause:
         return cause | {"code": _STATES.get(answer["state"], "group-unschedulable")}
     first = answer["reasons"][0]
     fix = _find_fix(first["suggestions"], [])
-    return {**cause, **_parse(first["reason"]), "fix": fix, "decision": first["id"]}
+    reason = _parse_message(first["message"]) if first["message"] else _parse(first["reason"])
+    return {**cause, **reason, "fix": fix, "decision": first["id"]}
 
 
 def _read_placement_review(answer: Answer) -> _Cause:

@@ -108,13 +108,15 @@ class RejectionKind(NamedTuple):
     """Nodes that one filter rejected first for reasons of one kind, such as too little of a resource.
 
     `position` is the filter's index, and `nodes` the number of nodes. `named` has the slots of the nearest ones, that
-    of the first suggestion before the others. `reasons` are the different reasons of all.
+    of the first suggestion before the others. `reasons` are the different reasons of all. `is_usable` is whether the
+    pod's own selectors leave it any of the nodes.
     """
 
     position: int
     nodes: int
     named: tuple[int, ...]
     reasons: tuple[Reason, ...]
+    is_usable: bool = True
 
 
 @dataclass(frozen=True)
@@ -286,7 +288,8 @@ def group_by_kind(decision: Decision, table: NodeTable) -> list[RejectionKind]:
 
     The kind of the node of the first suggestion is first, then nodes with devices that they do not offer. The others
     follow by their number of nodes, but nodes that the pod's own selectors exclude are last: people ask what stops the
-    nodes that the pod may use.
+    nodes that the pod may use. If the selectors exclude every node, that is what stops the pod, and comes first, also
+    before what else is against these nodes.
     """
     suggested, slots_of = find_suggested_slot(decision, table), find_first_rejections(decision)
     rejections: dict[tuple[int, frozenset[tuple[str, ...]]], list[FirstRejection]] = {}
@@ -303,14 +306,32 @@ def group_by_kind(decision: Decision, table: NodeTable) -> list[RejectionKind]:
             named = [suggested, *(slot for slot in named if slot != suggested)][:most]
         verdicts = [decision.filters[r.filter].verdicts[r.verdict] for r in group]
         reasons_given = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
-        kinds.append(RejectionKind(position, nodes, tuple(named), reasons_given))
+        is_usable = not all(is_left_out(decision, rejection) for rejection in group)
+        kinds.append(RejectionKind(position, nodes, tuple(named), reasons_given, is_usable))
 
-    def order(kind: RejectionKind) -> tuple[bool, bool, bool, int, int, str]:
-        excluded = all(reason.code in reasons.EXCLUDED_BY_POD for reason in kind.reasons) and bool(kind.reasons)
+    def order(kind: RejectionKind) -> tuple[bool, bool, bool, bool, int, int, str]:
+        is_selected = not are_exclusions(kind.reasons)
         unoffered = any(reason.params.get("capacity") for reason in kind.reasons)
-        return excluded, suggested not in kind.named, not unoffered, -kind.nodes, kind.position, str(kind.reasons)
+        by_size = not unoffered, -kind.nodes, kind.position, str(kind.reasons)
+        return not kind.is_usable, is_selected and not kind.is_usable, suggested not in kind.named, *by_size
 
     return sorted(kinds, key=order)
+
+
+def are_exclusions(given: Sequence[Reason]) -> bool:
+    """Return whether all reasons say that the pod's own selectors exclude a node."""
+    return bool(given) and all(reason.code in reasons.EXCLUDED_BY_POD for reason in given)
+
+
+def is_left_out(decision: Decision, rejection: FirstRejection) -> bool:
+    """Return whether the pod's own selectors exclude all nodes of a rejection, whichever filter was the first."""
+    if are_exclusions(decision.filters[rejection.filter].verdicts[rejection.verdict].reasons):
+        return True
+    return any(
+        rejection.also.get(column.plugin) == rejection.nodes
+        and all(are_exclusions(verdict.reasons) for verdict in column.verdicts if verdict.reasons)
+        for column in decision.filters
+    )
 
 
 def _find_kind(reason: Reason) -> tuple[str, ...]:

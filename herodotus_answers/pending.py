@@ -17,6 +17,7 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.live import LivePending, UntriedPod
+from herodotus_answers.wording import ShortReason
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Retry
 from herodotus_record.units import format_timestamp
@@ -35,7 +36,7 @@ class PendingPod:
 
     `is_undone` is whether a node was chosen and the placement undone with the pod's group. `created_us` and `retry` are
     None if the record of the attempt was not read. `restricted_to` names the only nodes that the pod may use, if they
-    are few.
+    are few. `reason` is None if the decision was not read, or rejected no node.
     """
 
     namespace: str
@@ -53,6 +54,7 @@ class PendingPod:
     created_us: int | None = None
     retry: Retry | None = None
     restricted_to: tuple[str, ...] = ()
+    reason: ShortReason | None = None
 
 
 class ListedPendingPod(TypedDict):
@@ -65,7 +67,9 @@ class ListedPendingPod(TypedDict):
     profile: Annotated[str, "Scheduler name (spec.schedulerName) of the pod."]
     state: Annotated[str, "State of the last attempt; Gated or Untried if no attempt is recorded."]
     podGroup: Annotated[str | None, "PodGroup of the pod."]
-    reason: Annotated[str, "Reason of most nodes that the pod may use, or why no attempt is recorded."]
+    reason: Annotated[str, "What `pod NAME` names first: what stops the nodes that the pod may use; or why none tried."]
+    code: Annotated[str, "Stable code of the reason."]
+    params: Annotated[dict[str, str], "Parameters of the reason, such as the resource or the taint's key."]
     attempt: Annotated[int, "Number of the last attempt; 0 if none is recorded."]
     id: Annotated[str | None, "ID of the decision; null if no attempt is recorded."]
     createdAt: Annotated[str | None, "Time at which the pod was created; null if it is not known."]
@@ -207,6 +211,7 @@ def find_dominant_reason(message: str) -> str:
 def _pod(pod: PendingPod, now_us: int) -> ListedPendingPod:
     retry = pod.retry
     latest = None if retry is None else retry.not_before_us if retry.latest_us is None else retry.latest_us
+    reason = _find_reason(pod)
     listed: ListedPendingPod = {
         "namespace": pod.namespace,
         "pod": pod.pod,
@@ -215,7 +220,9 @@ def _pod(pod: PendingPod, now_us: int) -> ListedPendingPod:
         "profile": pod.profile,
         "state": pod.state,
         "podGroup": pod.pod_group or None,
-        "reason": _reason(pod),
+        "reason": reason.text,
+        "code": reason.code,
+        "params": dict(reason.params),
         "attempt": pod.attempt,
         "id": pod.decision_id,
         "createdAt": None if pod.created_us is None else format_timestamp(pod.created_us),
@@ -231,15 +238,25 @@ def _pod(pod: PendingPod, now_us: int) -> ListedPendingPod:
     return listed
 
 
-def _reason(pod: PendingPod) -> str:
+def _find_reason(pod: PendingPod) -> ShortReason:
     if pod.is_undone:
-        return _GROUP_NOT_PLACED
-    return _BINDING_FAILED if pod.state == "Failed" and not pod.message else find_dominant_reason(pod.message)
+        return _parse(_GROUP_NOT_PLACED)
+    if pod.reason is not None:
+        return pod.reason
+    is_unbound = pod.state == "Failed" and not pod.message
+    return _parse(_BINDING_FAILED if is_unbound else find_dominant_reason(pod.message))
+
+
+def _parse(sentence: str) -> ShortReason:
+    """Return a sentence as a reason, with its code if kube-scheduler uses the sentence."""
+    parsed = reasons.parse_reason(sentence)
+    return ShortReason(sentence, parsed.code, dict(parsed.params))
 
 
 def _untried(pod: UntriedPod) -> ListedPendingPod:
     gates, scheduler, message = pod["schedulingGates"], pod["schedulerName"], pod["message"]
     reason = find_dominant_reason(message) if message else f"no attempt of {scheduler} is recorded"
+    parsed = _parse(f"schedulingGates: {', '.join(gates)}" if gates else reason)
     return {
         "namespace": pod["namespace"],
         "pod": pod["pod"],
@@ -248,7 +265,9 @@ def _untried(pod: UntriedPod) -> ListedPendingPod:
         "profile": scheduler,
         "podGroup": None,
         "state": "Gated" if gates else "Unschedulable" if message else "Untried",
-        "reason": f"schedulingGates: {', '.join(gates)}" if gates else reason,
+        "reason": parsed.text,
+        "code": parsed.code,
+        "params": dict(parsed.params),
         "attempt": 0,
         "id": None,
         "createdAt": pod["createdAt"],
@@ -265,7 +284,7 @@ def _group(reason: str, overdue: bool, members: Sequence[ListedPendingPod], pod_
     return {
         "podGroup": pod_group or None,
         "reason": reason,
-        "code": reasons.parse_reason(reason).code,
+        "code": next((pod["code"] for pod in members if pod["reason"] == reason), "text"),
         "overdue": overdue,
         "count": len(members),
         "oldestAt": members[0]["createdAt"],

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from herodotus_answers.explain import MAX_KINDS, RejectionKind, find_suggested_slot, group_by_kind
+from herodotus_answers.explain import MAX_KINDS, RejectionKind, count_verdicts, find_suggested_slot, group_by_kind
 from herodotus_answers.node_results import (
     build_reason_detail,
     describe_reason,
@@ -23,8 +23,9 @@ from herodotus_answers.node_results import (
     list_rejections,
     list_similar_resources,
 )
+from herodotus_answers.wording import ShortReason
 from herodotus_record.kubernetes_version import find_wording_version
-from herodotus_record.model import Decision, NodeTable, Reason
+from herodotus_record.model import Decision, NodeTable, Reason, Source
 from herodotus_record.units import natural_sort_key
 
 _NUMERIC: Final = ("spread", "cannot-allocate", "volume-limit")  # besides resources: amounts differ by node
@@ -45,7 +46,8 @@ def format_rejections(decision: Decision, table: NodeTable) -> str:
         who = f"only {table.names[kind.named[0]]} is eligible ({', '.join(decision.restricted_by)}), and it"
         subject = who if is_restricted else "the only node"
         text = f"No node fits: {subject} {_describe_kind(decision, kind, 1)}{_format_details(decision, table, kind)}."
-        return text + _describe_further(decision, table, kind) + _list_other_names(decision, table)
+        further = _describe_further(decision, table, kind) + _list_other_names(decision, table)
+        return text + further + _describe_absent_pods(decision)
     parts, closest = list[str](), _find_closest(shown)
     for number, kind in enumerate(shown):
         subject = f"{kind.nodes} of {looked} nodes" if not number else str(kind.nodes)
@@ -59,8 +61,27 @@ def format_rejections(decision: Decision, table: NodeTable) -> str:
         + _describe_further(decision, table, shown[0])
         + _list_other_names(decision, table)
         + _find_absent_node(decision, table, shown)
+        + _describe_absent_pods(decision)
         + (narrowed if decision.restricted_by else "")
     )
+
+
+def find_short_reason(decision: Decision, table: NodeTable) -> ShortReason | None:
+    """Return what the sentence of `format_rejections` begins with, for a row of a table.
+
+    Return None if the filters rejected no node, so that only the message of the attempt tells what happened.
+    """
+    if decision.chosen is not None or decision.pre_filters or decision.key.source is Source.LOGGED:
+        return None
+    kind = next(iter(group_by_kind(decision, table)), None)
+    if kind is None:
+        return None
+    subject = "nodes"
+    if decision.nodes_evaluated == 1:
+        subject = "its node" if decision.restricted_by else "the only node"
+    text = f"{subject} {_describe_kind(decision, kind, 1 if decision.nodes_evaluated == 1 else 2)}"
+    first = next(iter(kind.reasons), None)
+    return ShortReason(text, first.code if first else "unknown", dict(first.params) if first else {})
 
 
 def _find_absent_node(decision: Decision, table: NodeTable, kinds: Sequence[RejectionKind]) -> str:
@@ -71,6 +92,24 @@ def _find_absent_node(decision: Decision, table: NodeTable, kinds: Sequence[Reje
     name = wants[0].removeprefix(_BY_NAME) if len(wants) == 1 and wants[0].startswith(_BY_NAME) else ""
     is_name = bool(name) and not set(name) & set(" ,()=")
     return f" Node {name} is not in the cluster." if is_name and table.find_slot(name) is None else ""
+
+
+def _describe_absent_pods(decision: Decision) -> str:
+    """Return a sentence on a required pod affinity that no pod on any node satisfies; "" if one does.
+
+    A record of chosen nodes alone does not tell.
+    """
+    if decision.restricted_by or decision.nodes_evaluated != decision.nodes_total:
+        return ""
+    for column, counts in zip(decision.filters, count_verdicts(decision), strict=True):
+        absent = sum(
+            nodes
+            for verdict, nodes in zip(column.verdicts, counts, strict=False)
+            if any(reason.code == "pod-affinity" and reason.params.get("lacks") == "pods" for reason in verdict.reasons)
+        )
+        if absent == decision.nodes_evaluated:
+            return " No pod on any node satisfies this pod affinity: check its labels and namespaces."
+    return ""
 
 
 def _name_nodes(decision: Decision, table: NodeTable, kind: RejectionKind, *, is_closest: bool) -> str:

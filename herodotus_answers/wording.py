@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
@@ -99,6 +99,14 @@ REMEDIES: Final[Mapping[str, str]] = {
     "cannot-allocate": "change request {request} of claim {claim}, or add devices that it can use on {node}:"
     " {stoppers}",
 }
+
+
+class ShortReason(NamedTuple):
+    """What stops a pod, in a few words that name no node, with the code and parameters of the first reason."""
+
+    text: str
+    code: str
+    params: Mapping[str, str]
 
 
 def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION) -> str:

@@ -19,6 +19,8 @@ from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import compute_margin
 from herodotus_answers.live import LiveWorkload
 from herodotus_answers.node_results import pluralize
+from herodotus_answers.pending import find_dominant_reason
+from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload_objects import MAKERS
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
 from herodotus_record.units import format_timestamp, natural_sort_key
@@ -60,7 +62,7 @@ class PlacementCount(NamedTuple):
 class Placement:
     """The node on which an attempt placed a workload's pod; `node` is None if the attempt chose none.
 
-    `decided_by` is None if the record of the attempt was not read.
+    `decided_by` and `reason` are None if the record of the attempt was not read, `reason` also if it rejects no node.
     """
 
     namespace: str
@@ -71,12 +73,14 @@ class Placement:
     state: str
     message: str = ""
     decided_by: DecidingFactor | None = None
+    reason: ShortReason | None = None
 
 
 class PendingPodOfWorkload(TypedDict):
     """A pod for which its last attempt found no node."""
 
     pod: Annotated[str, "Name of the pod."]
+    reason: Annotated[str, "What stops the nodes that the pod may use."]
     message: Annotated[str, "Message of its FailedScheduling event."]
     startedAt: Annotated[str, "Start of the attempt."]
 
@@ -184,6 +188,7 @@ class WorkloadName(NamedTuple):
 _KIND_NAMES: Final = {
     "deployment": "Deployment",
     "replicaset": "ReplicaSet",
+    "replicationcontroller": "ReplicationController",
     "statefulset": "StatefulSet",
     "daemonset": "DaemonSet",
     "job": "Job",
@@ -255,7 +260,7 @@ def build_workload_placement(
         "complete": complete,
         "headline": _headline(workload.name, placed, len(waiting), on, nodes_total),
         "placed": len(placed),
-        "pending": [{"pod": p.pod, "message": p.message, "startedAt": format_timestamp(p.started_us)} for p in waiting],
+        "pending": [_pending(p) for p in waiting],
         "nodesTotal": nodes_total,
         "skew": max(on.values()) - (min(on.values()) if len(on) >= nodes_total else 0) if on else 0,
         "decided": len(decided_placements),
@@ -263,6 +268,11 @@ def build_workload_placement(
         "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_sort_key(row["node"]))),
         "recent": [_recent(p) for p in placed[:MAX_RECENT]],
     }
+
+
+def _pending(pod: Placement) -> PendingPodOfWorkload:
+    reason = pod.reason.text if pod.reason else find_dominant_reason(pod.message) if pod.message else ""
+    return {"pod": pod.pod, "reason": reason, "message": pod.message, "startedAt": format_timestamp(pod.started_us)}
 
 
 def build_workload_placements(

@@ -169,8 +169,8 @@ def _recent(recent: list[Json], view: ViewOptions) -> Block:
 
 
 def _waiting(pending: list[Json], view: ViewOptions) -> Block:
-    rows = [(p["pod"], format_age_or_time(p["startedAt"], view), p["message"]) for p in pending]
-    return build_table(("PENDING", "TRIED", "MESSAGE"), rows)
+    rows = [(p["pod"], format_age_or_time(p["startedAt"], view), p.get("reason") or p["message"]) for p in pending]
+    return build_table(("PENDING", "TRIED", "REASON"), rows)
 
 
 def format_reasons(decided_by: Json, most: int = _REASONS) -> str:

@@ -26,7 +26,9 @@ from herodotus_answers.headlines import format_headline
 from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.pod_group import build_pod_group_placement
 from herodotus_answers.preemptions import PreemptionEntry, build_preemptions
+from herodotus_answers.rejection_sentences import find_short_reason
 from herodotus_answers.service import StatusDetails
+from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload import (
     Placement,
     WorkloadName,
@@ -155,7 +157,11 @@ class AggregateViews:
             (uid, row) for uid, row in _latest_attempt_by_uid([*failed, *placed]).items() if row.state in UNSUCCESSFUL
         ]
         waits = self._reader.find_pod_waits([row.id for _, row in waiting[:MAX_DECISIONS_READ]])
-        pods = [_build_pending_pod(uid, row, waits.get(row.id)) for uid, row in waiting[:MAX_PENDING_PODS]]
+        given = self._find_reasons([row for _, row in waiting[:MAX_PENDING_PODS]])
+        pods = [
+            _build_pending_pod(uid, row, waits.get(row.id), given.get(_sign(row)))
+            for uid, row in waiting[:MAX_PENDING_PODS]
+        ]
         now_us = int(self._clock() * 1e6)
         document = build_pending_pods(pods, now_us=now_us, omitted=len(waiting) - len(pods), namespace=namespace)
         if not pods and not self._reader.has_records():
@@ -345,6 +351,22 @@ class AggregateViews:
         )
         return json_response(document)
 
+    def _find_reasons(self, rows: Sequence[Row]) -> dict[tuple[str, ...], ShortReason | None]:
+        """Return what stops the pods of rows, by what pods with the same decision have in common.
+
+        At most MAX_DECISIONS_READ decisions are read, those of the newest rows.
+        """
+        firsts: dict[tuple[str, ...], Row] = {}
+        for row in rows:
+            if row.node is None and row.message:
+                firsts.setdefault(_sign(row), row)
+        newest = dict(list(firsts.items())[:MAX_DECISIONS_READ])
+        read = self._reader.decisions_by_row(list(newest.values()))
+        return {
+            sign: find_short_reason(stored.decision, stored.table) if stored else None
+            for sign, stored in zip(newest, read, strict=True)
+        }
+
     def _rows(self, conditions: Sequence[RowCondition], limit: int = MAX_ROWS) -> list[Row]:
         return self._reader.listing().decisions(conditions, None, limit)
 
@@ -393,6 +415,7 @@ PLACED_STATES: Final = ("Bound", "Binding", "DryRun")
 _PLACED: Final = ColumnCondition("state", PLACED_STATES)
 _COMPARED: Final = ColumnCondition("agreement", (None,), negated=True)
 _HASH: Final = "pod-template-hash"
+_ALIKE: Final = ("ReplicaSet", "ReplicationController", "Job")  # owners whose pods differ by nothing that filters read
 
 
 def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
@@ -421,7 +444,16 @@ def _same_pod_names(rows: Sequence[Row]) -> list[ColumnCondition]:
     return [ColumnCondition("pod", tuple({row.pod for row in rows}))]
 
 
-def _build_pending_pod(uid: str, row: Row, wait: PodWait | None) -> PendingPod:
+def _sign(row: Row) -> tuple[str, ...]:
+    """Return what pods have in common that a decision says the same of: a template, and the message of the attempt.
+
+    Pods of a StatefulSet have volumes of their own, and those of a DaemonSet nodes.
+    """
+    is_alike = (row.owner or "").partition("/")[0] in _ALIKE
+    return row.namespace, str(row.owner) if is_alike else row.pod, row.message
+
+
+def _build_pending_pod(uid: str, row: Row, wait: PodWait | None, reason: ShortReason | None) -> PendingPod:
     return PendingPod(
         namespace=row.namespace,
         pod=row.pod,
@@ -438,6 +470,7 @@ def _build_pending_pod(uid: str, row: Row, wait: PodWait | None) -> PendingPod:
         created_us=wait.created_us if wait else None,
         retry=wait.retry if wait else None,
         restricted_to=wait.restricted_to if wait else (),
+        reason=reason,
     )
 
 
@@ -488,5 +521,6 @@ def _build_placement(row: Any, stored: StoredAttempt | None) -> Placement:
         started_us=row.started_us,
         state=row.state,
         message=row.message,
+        reason=(stored and find_short_reason(stored.decision, stored.table)) or None,
         decided_by=find_deciding_factor(stored.decision) if stored and placed else None,
     )

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from herodotus_answers import explain, headlines, node_results
 from herodotus_answers.decision import build_decision_document
 from herodotus_answers.pod import MAX_NAMED, MAX_RANKED, build_pod_explanation, explain_node
+from herodotus_answers.rejection_sentences import find_short_reason
 from herodotus_record import reasons
 from herodotus_record.model import (
     Candidate,
@@ -229,6 +230,28 @@ def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
             id="nodes that the pod leaves out are told last",
         ),
         pytest.param(
+            a_decision(
+                rejected={
+                    NODES[0]: {"TaintToleration": TAINTED, "NodeAffinity": a_verdict("node-affinity", wants="disk=ssd")}
+                }
+                | {n: {"NodeAffinity": a_verdict("node-affinity", wants="disk=ssd")} for n in NODES[1:]}
+            ),
+            "No node fits: 2 of 3 nodes do not match disk=ssd (worker-2, worker-3), 1 has the untolerated taint"
+            " dedicated=gpu:NoSchedule (worker-1).",
+            id="a taint of a node that the pod leaves out is told after what leaves it out",
+        ),
+        pytest.param(
+            a_decision(
+                rejected={
+                    n: {"NodeAffinity": a_verdict("pod-affinity", key="zone", wants="app=redis", lacks="pods")}
+                    for n in NODES
+                }
+            ),
+            "No node fits: 3 of 3 nodes have no pod that matches app=redis in the same zone. No pod on any node"
+            " satisfies this pod affinity: check its labels and namespaces.",
+            id="no pod for an affinity",
+        ),
+        pytest.param(
             replace(
                 a_decision(nodes=NODES[:1], rejected={NODES[0]: {"NodeResourcesFit": a_verdict("too-many-pods")}}),
                 restricted_by=("NodeAffinity",),
@@ -260,6 +283,42 @@ def test_suggestions_are_the_fewest_changes_on_the_nearest_node() -> None:
 )
 def test_the_headline_of_a_decision(decision: Decision, words: str) -> None:
     assert headlines.format_headline(decision, TABLE) == words
+
+
+@pytest.mark.parametrize(
+    ("decision", "text", "code"),
+    [
+        (PENDING, "nodes are cordoned", "unschedulable"),
+        (
+            a_decision(
+                rejected={
+                    NODES[0]: {"TaintToleration": TAINTED, "NodeAffinity": a_verdict("node-affinity", wants="disk=ssd")}
+                }
+                | {n: {"NodeAffinity": a_verdict("node-affinity", wants="disk=ssd")} for n in NODES[1:]}
+            ),
+            "nodes do not match disk=ssd",
+            "node-affinity",
+        ),
+        (
+            replace(
+                a_decision(nodes=NODES[:1], rejected={NODES[0]: {"NodePorts": a_verdict("ports", ports="TCP 443")}}),
+                restricted_by=("NodeAffinity",),
+            ),
+            "its node has host port TCP 443 taken",
+            "ports",
+        ),
+    ],
+)
+def test_the_short_reason_is_what_the_headline_begins_with(decision: Decision, text: str, code: str) -> None:
+    reason = find_short_reason(decision, table_of(decision))
+    assert reason is not None
+    assert (reason.text, reason.code) == (text, code)
+    predicate = text.partition(" ")[2].removeprefix("node ").removeprefix("are ")
+    assert predicate in headlines.format_headline(decision, table_of(decision))
+
+
+def test_a_placed_pod_has_no_short_reason() -> None:
+    assert find_short_reason(PLACED, TABLE) is None
 
 
 def test_resources_under_other_names_are_told() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from herodotus_answers.balance import UnknownPluginError, build_balance
 from herodotus_answers.pending import PendingPod, build_pending_pods, find_dominant_reason
+from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload import (
     NOMINATED,
     ONLY,
@@ -21,6 +22,7 @@ from herodotus_answers.workload import (
     WorkloadName,
     build_workload_placement,
     find_deciding_factor,
+    get_kind_name,
     list_top_workloads,
 )
 from herodotus_record.model import Decision, NodeTable, Outcome, Retry
@@ -156,6 +158,18 @@ def test_placements_of_a_workload_are_counted_by_node() -> None:
     ]
     assert document["skew"] == 2  # a node of the cluster has none
     assert [p["pod"] for p in document["pending"]] == ["d"]
+
+
+def test_a_pending_pod_of_a_workload_has_the_reason_of_its_decision_or_of_its_message() -> None:
+    message = "0/3 nodes are available: 3 Insufficient cpu."
+    read = ShortReason("nodes have too little cpu", "insufficient", {"resource": "cpu"})
+    pods = [replace(placed("a", None), message=message, reason=read), replace(placed("b", None), message=message)]
+    document = build_workload_placement(WorkloadName("shop", "Job/a"), pods, 3, since_us=MONDAY_US, complete=True)
+    assert [p["reason"] for p in document["pending"]] == ["nodes have too little cpu", "Insufficient cpu"]
+
+
+def test_kinds_are_named_as_the_api_server_does() -> None:
+    assert get_kind_name("replicationcontroller") == "ReplicationController"
 
 
 def test_top_workloads_of_a_node_are_ordered_by_placements() -> None:
