@@ -60,7 +60,7 @@ def test_a_group_without_quorum_takes_its_pods_back() -> None:
     assert [phase["phase"] for phase in first["outcome"]["phases"]] == ["PodGroup"]
     assert first["headline"] == (
         "Pending with its pod group. The group does not fit: 2 of 3 pods fit (minCount 3). train-2 found no node:"
-        " Insufficient cpu. It alone would fit n1."
+        " nodes have too little cpu. It alone would fit n1."
     )
     assert first["message"].startswith("pod group is unschedulable")
     assert "2 Insufficient cpu" in last["message"]

@@ -55,7 +55,7 @@ def test_pod_that_was_placed_later_is_not_pending(served: Service) -> None:
     assert [p["pod"] for p in served.get(f"{API}/pendingpods")["pods"]] == ["web-2", "db-0"]
     document = served.get(f"{API}/namespaces/shop/pendingpods")
     assert [(p["pod"], p["queue"], p["overdue"]) for p in document["pods"]] == [("web-2", "backoff", True)]
-    assert document["groups"][0]["reason"] == "Insufficient cpu"
+    assert document["groups"][0]["reason"] == "nodes have too little cpu"
 
 
 @pytest.mark.parametrize(
