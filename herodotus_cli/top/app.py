@@ -55,7 +55,7 @@ from herodotus_cli.top.row_list import RowList
 from herodotus_cli.top.rows import RowWriter
 from herodotus_cli.top.simulation import (
     Move,
-    Simulation,
+    ClusterSimulation,
     build_replica_action,
     build_words,
     read_simulation,
@@ -118,7 +118,7 @@ class TopApp(App[None]):
         self._given_namespace, self._interval_s = namespace, interval_s
         self._namespace, self._search, self._sort, self._grouping = namespace, "", SORTS[0], GROUPINGS[0]
         self._is_reversed = False
-        self._simulations: list[Simulation] = []  # each has the actions of the one before, and one more
+        self._simulations: list[ClusterSimulation] = []  # each has the actions of the one before, and one more
         self._moves_shown = 0  # of the last simulation
         self._asked: tuple[tuple[str, ...], ...] = ()  # actions that are being simulated
         self._state = NodesAndPods([], [], has_all_pods=False)
@@ -298,7 +298,7 @@ class TopApp(App[None]):
             if isinstance(screen, NodeScreen) and screen.is_mounted:
                 screen.show_state()
 
-    def _describe_title(self, simulation: Simulation | None, waiting: int) -> str:
+    def _describe_title(self, simulation: ClusterSimulation | None, waiting: int) -> str:
         if simulation:
             return f" SIMULATED, nothing is changed: {simulation.title}{self.filters()}"
         count = f"{waiting} waiting" if self._has_waiting else "waiting pods: reading …"
@@ -537,7 +537,7 @@ class TopApp(App[None]):
         self._show_status()
         self.run_command([*build_words(asked), "-o", "json"], show)
 
-    def _move_pods(self, simulation: Simulation) -> None:
+    def _move_pods(self, simulation: ClusterSimulation) -> None:
         """Move some more pods of a simulation, until it is left or all have moved."""
         if not self._simulations or self._simulations[-1] is not simulation:
             return

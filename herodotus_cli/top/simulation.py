@@ -40,7 +40,7 @@ class Move(NamedTuple):
         return not self.node and not self.is_deleted
 
 
-class Simulation(NamedTuple):
+class ClusterSimulation(NamedTuple):
     """The answer to some actions, one after the other, each with its words, such as ("drain", "worker-1")."""
 
     actions: tuple[tuple[str, ...], ...]
@@ -61,7 +61,7 @@ def build_words(actions: Sequence[Sequence[str]]) -> list[str]:
     return ["whatif", *first, *(word for action in others for word in ("--then", shlex.join(action)))]
 
 
-def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> Simulation:
+def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> ClusterSimulation:
     """Return the simulation in a ClusterReview document. Raises KeyError if it is none."""
     status = answer["status"]
     moves = [
@@ -81,7 +81,7 @@ def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> Simulat
         Move(each["namespace"], each["name"], each["owner"], each["node"], "", each["cause"], "", "", is_deleted=True)
         for each in status["deleted"]
     ]
-    return Simulation(
+    return ClusterSimulation(
         tuple(actions),
         str(status["headline"]),
         tuple(moves),
@@ -95,7 +95,7 @@ def _subtract(after: Json | None, before: Json | None) -> Amounts:
     return cpu, memory, pods
 
 
-def simulate(state: NodesAndPods, simulation: Simulation, shown: int) -> NodesAndPods:
+def simulate(state: NodesAndPods, simulation: ClusterSimulation, shown: int) -> NodesAndPods:
     """Return the state after the first moves of a simulation, `shown` of them.
 
     Nodes that the simulation changes have their present requests as `before`, from the first move on.
@@ -125,7 +125,7 @@ def _create_pod(move: Move, template: PodRow | None) -> PodRow:
     return PodRow(move.namespace, move.name, move.node, owner, move.owner, cpu, memory, created_at="", placed_at="")
 
 
-def _change_row(row: NodeRow, simulation: Simulation, changes: Mapping[str, Sequence[int]]) -> NodeRow:
+def _change_row(row: NodeRow, simulation: ClusterSimulation, changes: Mapping[str, Sequence[int]]) -> NodeRow:
     if row.name not in simulation.differences:
         return row
     cpu, memory, pods = changes.get(row.name, (0, 0, 0))
@@ -139,7 +139,7 @@ def _add(amount: Amount, difference: int) -> Amount:
     return Amount(max(0, amount.requested + difference), amount.allocatable, before=amount.requested)
 
 
-def select_still_waiting(waiting: Iterable[Mapping[str, Any]], simulation: Simulation) -> list[Mapping[str, Any]]:
+def select_still_waiting(waiting: Iterable[Mapping[str, Any]], simulation: ClusterSimulation) -> list[Mapping[str, Any]]:
     """Return the pods that wait after a simulation: those without a node first, then the present ones that get none."""
     placed = {(move.namespace, move.name) for move in simulation.moves if move.node or move.is_deleted}
     new = [

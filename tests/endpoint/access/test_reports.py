@@ -21,7 +21,7 @@ from herodotus_cli.render.reports import FORMATS, AnswerReport, draw
 from herodotus_client.responses import ServiceError, parse_response
 from tests.cli.scenes import NOW
 from tests.endpoint.access.canaries import NODES, find_canaries
-from tests.endpoint.access.test_canary import Scene, open_scene
+from tests.endpoint.access.canary_scene import Scene, open_scene
 from tests.endpoint.reviewer import bearer
 
 Json = dict[str, Any]
