@@ -252,7 +252,7 @@ class HelpScreen(_Layer):
         text.focus()
 
 
-class Fix(NamedTuple):
+class BriefFix(NamedTuple):
     """The best known fix of a pod: a sentence and its shell command, which may be ""."""
 
     text: str
@@ -260,13 +260,13 @@ class Fix(NamedTuple):
     is_checked: bool
 
 
-def read_fix(result: CommandResult) -> Fix | None:
+def read_fix(result: CommandResult) -> BriefFix | None:
     """Return the fix in what `pod NAME -o brief` printed, or None if it knows none."""
     try:
         fix: dict[str, Any] | None = json.loads(result.out)["fix"]
     except (ValueError, KeyError, TypeError):
         return None
-    return Fix(fix["text"], fix["command"] or "", bool(fix["checked"])) if fix else None
+    return BriefFix(fix["text"], fix["command"] or "", bool(fix["checked"])) if fix else None
 
 
 def writer_for(width: int, now: Callable[[], datetime], *, blocks: bool, knows_requests: bool) -> RowWriter:

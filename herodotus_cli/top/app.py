@@ -29,7 +29,7 @@ from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError
 from herodotus_cli.top.answer_screen import (
     AnswerScreen,
-    Fix,
+    BriefFix,
     HelpScreen,
     NodeScreen,
     PodName,
@@ -54,8 +54,8 @@ from herodotus_cli.top.reader import NodeReader
 from herodotus_cli.top.row_list import RowList
 from herodotus_cli.top.rows import RowWriter
 from herodotus_cli.top.simulation import (
-    Move,
     ClusterSimulation,
+    Move,
     build_replica_action,
     build_words,
     read_simulation,
@@ -124,7 +124,7 @@ class TopApp(App[None]):
         self._state = NodesAndPods([], [], has_all_pods=False)
         self._waiting: Sequence[Mapping[str, Any]] = ()
         self._has_waiting = False
-        self._fixes: dict[PodName, Fix | None] = {}
+        self._fixes: dict[PodName, BriefFix | None] = {}
         self._outdated: set[PodName] = set()
         self._errors: dict[str, str] = {}
         self._read_at: dict[str, datetime] = {}

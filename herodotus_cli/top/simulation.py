@@ -139,7 +139,9 @@ def _add(amount: Amount, difference: int) -> Amount:
     return Amount(max(0, amount.requested + difference), amount.allocatable, before=amount.requested)
 
 
-def select_still_waiting(waiting: Iterable[Mapping[str, Any]], simulation: ClusterSimulation) -> list[Mapping[str, Any]]:
+def select_still_waiting(
+    waiting: Iterable[Mapping[str, Any]], simulation: ClusterSimulation
+) -> list[Mapping[str, Any]]:
     """Return the pods that wait after a simulation: those without a node first, then the present ones that get none."""
     placed = {(move.namespace, move.name) for move in simulation.moves if move.node or move.is_deleted}
     new = [
