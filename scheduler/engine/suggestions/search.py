@@ -63,7 +63,6 @@ _RANKS: Final = {
     "set-rollout-strategy": 2.5,
     "add-toleration": 3.0,
     "remove-min-domains": 3.0,
-    "set-priority-class": 3.0,
     "set-node-selector": 3.5,
     "remove-node-selector": 3.5,
     "set-node-affinity": 3.5,
@@ -72,6 +71,7 @@ _RANKS: Final = {
     "label-node": 4.0,
     "set-when-unsatisfiable": 4.0,
     "set-request": 4.5,
+    "set-priority-class": 4.6,  # it evicts others
     "remove-host-port": 4.5,
     "remove-pod-affinity": 5.0,
     "remove-pod-anti-affinity": 5.0,
