@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from herodotus_answers.node_results import pluralize
+from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
 from herodotus_record.units import natural_sort_key
 
@@ -79,6 +80,8 @@ def format_cluster_headline(status: ClusterReviewStatus) -> str:
         return _describe_consolidation(status["consolidation"])
     if status["upgrade"] is not None:
         return _describe_upgrade(status["upgrade"])
+    if status["plan"] is not None:
+        return format_plan_headline(status["plan"])
     if status["nodeGroups"] is not None:
         return _describe_node_groups(status["nodeGroups"])
     if status["scaleDown"] is not None:

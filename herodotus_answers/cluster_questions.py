@@ -172,13 +172,32 @@ class ScaleDownQuestion(_Struct, forbid_unknown_fields=True):
     nodes: list[str] | None = None
 
 
+class PlanQuestion(_Struct, forbid_unknown_fields=True):
+    """Which changes, and in which order, make pods fit.
+
+    `pods` are waiting pods, NAMESPACE/NAME. `workload`, KIND/NAME, and `pod_group` stand for their waiting pods in
+    `namespace`. `object` is a pod or workload that does not exist, of which `replicas` pods are created after the other
+    steps. Exactly one of the four is given. `kinds` are the kinds of changes that are allowed (`plans.KINDS`).
+    """
+
+    pods: list[str] = []
+    workload: str = ""
+    pod_group: str = ""
+    object: Json | None = None
+    replicas: int | None = None
+    namespace: str = ""
+    kinds: list[str] = []
+    max_changes: int = 5
+    time_limit_seconds: float = 20.0
+
+
 class ClusterQuestion(_Struct, forbid_unknown_fields=True):
     """The question. Exactly one of the questions, of which `continue_` is one, is set.
 
     `continue_` is the token of an answer that is not complete; it asks for the rest.
 
-    `scheduler_name` decides pods of `Create`, `capacity` and `node_groups` whose manifest names no scheduler. `cluster`
-    is the ID of a cluster, or "" for the service's own.
+    `scheduler_name` decides pods of `Create`, `capacity`, `node_groups` and `plan` whose manifest names no scheduler.
+    `cluster` is the ID of a cluster, or "" for the service's own.
     """
 
     changes: list[Change] | None = None
@@ -187,6 +206,7 @@ class ClusterQuestion(_Struct, forbid_unknown_fields=True):
     node_groups: NodeGroupsQuestion | None = None
     scale_down: ScaleDownQuestion | None = None
     upgrade: UpgradeQuestion | None = None
+    plan: PlanQuestion | None = None
     scheduler_name: str = ""
     cluster: str = ""
     continue_: str = msgspec.field(name="continue", default="")
@@ -200,11 +220,13 @@ class ClusterQuestion(_Struct, forbid_unknown_fields=True):
             self.node_groups,
             self.scale_down,
             self.upgrade,
+            self.plan,
             self.continue_ or None,
         )
         if sum(question is not None for question in asked) != 1:
             raise ValueError(
-                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade and continue"
+                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan and"
+                " continue"
             )
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from herodotus_answers.cluster_headlines import format_cluster_headline
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.node_groups import NodeGroupReview, ScaleDown
+from herodotus_answers.plans import PlanReview
 from herodotus_record.discloses import Discloses
 from herodotus_record.model import API_VERSION
 
@@ -239,6 +240,9 @@ class ClusterReviewStatus(_Continued):
         "What the rules of another version would decide otherwise; null unless asked.",
         Discloses.PARTS,
     ]
+    plan: Annotated[
+        PlanReview | None, "Plans after which pods fit, with their proofs; null unless asked.", Discloses.PARTS
+    ]
     notes: Annotated[list[str], "What the answer does not take into account.", Discloses.TEXT]
 
 
@@ -256,7 +260,7 @@ _Continuing = TypedDict(
 
 
 class ClusterReviewSpec(_Continuing, total=False):
-    """The question: exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade and continue."""
+    """The question: one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan and continue."""
 
     changes: Annotated[
         list[dict[str, Any]],
@@ -268,6 +272,7 @@ class ClusterReviewSpec(_Continuing, total=False):
     nodeGroups: Annotated[dict[str, Any], "Node groups, and pods of which to find out which groups would take them."]
     scaleDown: Annotated[dict[str, Any], "Nodes of which to find out what keeps an autoscaler from removing them."]
     upgrade: Annotated[dict[str, Any], "A version of Kubernetes, to find out which decisions its rules would change."]
+    plan: Annotated[dict[str, Any], "Pods for which to find the fewest changes after which they fit."]
     schedulerName: Annotated[str, "Scheduler that answers; by default the one of the cluster that answers."]
     cluster: Annotated[
         str, "UID of the namespace kube-system of the cluster, if schedulers of several clusters answer."
@@ -300,6 +305,7 @@ def build_empty_status() -> ClusterReviewStatus:
         "nodeGroups": None,
         "scaleDown": None,
         "upgrade": None,
+        "plan": None,
         "notes": [],
     }
 

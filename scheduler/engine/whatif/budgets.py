@@ -90,6 +90,10 @@ class Budgets:
         """Return whether a budget selects the pod."""
         return bool(self._of(pod))
 
+    def names_of(self, pod: Pod) -> list[str]:
+        """Return the budgets that select the pod, as NAMESPACE/NAME."""
+        return [f"{pod.metadata.namespace}/{budget.name}" for budget in self._of(pod)]
+
     def evict(self, pod: Pod) -> EvictionRefusal | None:
         """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
         budgets = self._of(pod)

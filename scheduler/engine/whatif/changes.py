@@ -42,12 +42,14 @@ from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.storage import CSINode
 from scheduler.engine.objects.taints import is_tolerated
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
+from scheduler.engine.plans.fitting import PlanError, answer_plan
 from scheduler.engine.whatif.budgets import is_ready
 from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
 from scheduler.engine.whatif.capacity import measure_capacity
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.eviction import DrainResult, drain
+from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
 from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement, find_controller
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
@@ -55,10 +57,6 @@ from scheduler.engine.whatif.upgrade import UpgradeError, compare_versions
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}  # of pods, in the order of their deletion
 MAX_PODS: Final = 10_000  # that one review creates
-HOSTNAME: Final = "kubernetes.io/hostname"
-ZONE: Final = "topology.kubernetes.io/zone"
-UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"  # kube-controller-manager's taint of a cordoned node
-_OF_ONE_NODE: Final = ("node.kubernetes.io/", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -95,6 +93,12 @@ def answer_review(
             return {**build_empty_status(), "upgrade": upgrade, "notes": notes}
         except UpgradeError as e:
             raise ClusterReviewError(str(e)) from e
+    if spec.plan is not None:
+        try:
+            plan, notes = answer_plan(state, spec.plan, report, classes, spec.scheduler_name)
+            return {**build_empty_status(), "plan": plan, "notes": notes}
+        except (PlanError, PodTemplateError) as e:
+            raise ClusterReviewError(f"plan: {e}") from e
     simulation = Simulation(state, report, seed)
     if spec.scale_down is not None:
         try:
@@ -188,9 +192,9 @@ class _Review:
 
     def _set_unschedulable(self, names: Sequence[str], unschedulable: bool) -> None:
         for node in self._nodes(names):
-            taints = [taint for taint in node.spec.taints or () if taint.key != UNSCHEDULABLE]
-            taints += [types.Taint(key=UNSCHEDULABLE, effect="NoSchedule")] * unschedulable
-            self._replace_spec(node, unschedulable=unschedulable, taints=taints or None)
+            changed = mark_schedulable(node, not unschedulable)
+            if changed is not node:
+                self._simulation.set_node(changed)
 
     def _replace_spec(self, node: Node, **values: object) -> None:
         spec = msgspec.structs.replace(node.spec, **values)
@@ -216,7 +220,7 @@ class _Review:
             number += 1
             while self._simulation.node(f"{change.like}-new-{number}") is not None:
                 number += 1
-            self._add_node(_copy_node(like, f"{change.like}-new-{number}", change.zone), change.like, daemons)
+            self._add_node(copy_node(like, f"{change.like}-new-{number}", change.zone), change.like, daemons)
 
     def _add_node(self, node: Node, like: str, daemons: Iterable[Pod]) -> None:
         simulation, name = self._simulation, node.metadata.name
@@ -335,22 +339,6 @@ def _parse_taint(text: str) -> _TaintEdit:
     if effect not in _EFFECTS and (colon or not removes):
         raise ClusterReviewError(f"taints: {text!r}: the effect must be one of {', '.join(_EFFECTS)}")
     return _TaintEdit(types.Taint(key=key, value=value, effect=effect), removes)
-
-
-def _copy_node(like: Node, name: str, zone: str) -> Node:
-    """Return an empty, schedulable copy of a node, without taints and images that belong to that one node."""
-    labels = dict(like.metadata.labels or {})
-    if HOSTNAME in labels:
-        labels[HOSTNAME] = name
-    if zone:
-        labels[ZONE] = zone
-    taints = [taint for taint in like.spec.taints or () if not taint.key.startswith(_OF_ONE_NODE)]
-    return msgspec.structs.replace(
-        like,
-        metadata=msgspec.structs.replace(like.metadata, name=name, uid=f"new/{name}", labels=labels),
-        spec=msgspec.structs.replace(like.spec, unschedulable=False, taints=taints or None),
-        status=msgspec.structs.replace(like.status, images=None),
-    )
 
 
 def _is_pinned(pod: Pod, node: str) -> bool:

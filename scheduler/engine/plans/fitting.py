@@ -1,0 +1,539 @@
+"""The answer to a question for a plan: the targets, the candidates of each kind, the search, and the steps as text.
+
+    answer_plan(state, question, report, classes, scheduler) -> PlanReview, notes
+
+Owns: which pods are meant, which changes are candidates, the time of each kind, the commands. Does not own: the search
+(`search`), the proof (`verification`), the types of the answer (`herodotus_answers.plans`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from herodotus_answers.cluster_questions import PlanQuestion
+from herodotus_answers.plans import (
+    DONE,
+    FIT,
+    KINDS,
+    MAX_CHANGES,
+    MIXED,
+    NO_PLAN,
+    PLANNED,
+    PREEMPTING,
+    Plan,
+    PlanBound,
+    PlanDisruption,
+    PlanReview,
+    PlansOfKind,
+    PlanStep,
+)
+from herodotus_record.templates import parse_pod_template
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
+from scheduler.engine.objects.pod_groups import find_pod_group
+from scheduler.engine.objects.workloads import PodDisruptionBudget
+from scheduler.engine.plans.lower_requests import find_lower_requests
+from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
+from scheduler.engine.plans.new_nodes import list_shapes
+from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
+from scheduler.engine.plans.verification import (
+    ADD_NODES,
+    CORDON,
+    CREATE,
+    MOVE,
+    SCALE_DOWN,
+    UNCORDON,
+    PlannedStep,
+    UnprovenError,
+    Verification,
+)
+from scheduler.engine.plans.world import World
+from scheduler.engine.whatif.budgets import Budgets
+from scheduler.engine.whatif.controllers import ensure
+from scheduler.engine.whatif.owners import DEPLOYMENT, REPLICA_SET, find_controller, find_workload
+from scheduler.engine.whatif.pods import PriorityClass, build_pods
+from scheduler.engine.whatif.simulation import Report, WhatIfState
+
+MAX_TARGETS: Final = 100
+MAX_TIME_S: Final = 240.0  # a review of the cluster has 300 s
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_NAMES: Final = {DEPLOYMENT: "deployment", REPLICA_SET: "replicaset"}
+_PATCHED: Final = {
+    **_NAMES,
+    "StatefulSet": "statefulset",
+    "ReplicationController": "replicationcontroller",
+}
+# What keeps pods from being moved, as a clause after their number.
+_LEFT_ALONE: Final = {
+    "NoController": "have no controller that makes them anew",
+    "Job": "belong to Jobs, which count a deleted pod as failed",
+    "OtherController": "belong to controllers of a kind that is not known here",
+    "PodGroup": "belong to pod groups",
+    "DoNotDisrupt": "have an annotation that forbids it",
+    "NotReady": "are not Ready",
+}
+
+
+class PlanError(ValueError):
+    """A question for a plan that makes no sense in this cluster. The message names the object."""
+
+
+class _Targets(NamedTuple):
+    """The pods that are to fit. `min_count` is the quorum of a pod group, 0 for pods that are independent."""
+
+    pods: list[PodInfo]
+    exist: bool
+    min_count: int = 0
+
+
+def answer_plan(
+    state: WhatIfState,
+    question: PlanQuestion,
+    report: Report,
+    classes: dict[str, PriorityClass] | None,
+    scheduler: str,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[PlanReview, list[str]]:
+    """Search plans after which the pods of the question fit, and return the answer with notes.
+
+    Raises PlanError if the pods do not exist or a value is invalid, PodTemplateError or ManifestError for an invalid
+    object.
+    """
+    _check(question)
+    targets = _find_targets(state, question, classes, scheduler)
+    return _Planner(state, question, report, targets, clock).answer()
+
+
+def _check(question: PlanQuestion) -> None:
+    for name, low, value, high in (
+        ("maxChanges", 1, question.max_changes, MAX_CHANGES),
+        ("timeLimitSeconds", 0.1, question.time_limit_seconds, MAX_TIME_S),
+    ):
+        if not low <= value <= high:
+            raise PlanError(f"{name}: expected {low} to {high:g}, got {value:g}")
+    unknown = [kind for kind in question.kinds if kind not in KINDS]
+    if unknown:
+        raise PlanError(f"kinds: expected {', '.join(KINDS)}, got {unknown[0]!r}")
+    named = (question.pods, question.workload, question.pod_group, question.object)
+    if sum(bool(each) for each in named) != 1:
+        raise PlanError("expected exactly one of pods, workload, podGroup and object")
+
+
+def _find_targets(
+    state: WhatIfState, question: PlanQuestion, classes: dict[str, PriorityClass] | None, scheduler: str
+) -> _Targets:
+    if question.object is not None:
+        template = parse_pod_template(question.object)
+        count = template.replicas if question.replicas is None else question.replicas
+        if not 1 <= count <= MAX_TARGETS:
+            raise PlanError(f"replicas: expected 1 to {MAX_TARGETS}, got {count}")
+        namespace = template.namespace or question.namespace
+        built = build_pods(template, namespace, template.scheduler or scheduler, count, classes)
+        ensure(built.controller, state.objects)
+        pods = [_rename(pod, number) for number, pod in enumerate(built.pods)]
+        return _Targets(pods, False)
+    waiting = [pod for pod in state.pending if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates]
+    namespace = question.namespace or "default"
+    min_count = 0
+    if question.pod_group:
+        key = PodGroupKey(namespace, question.pod_group)
+        group = find_pod_group(state.objects, key)
+        if group is None:
+            raise PlanError(f'podgroups "{question.pod_group}" not found in namespace {namespace}')
+        if group.topology_key is not None:
+            raise PlanError(f"podgroups {key}: a group with a topology constraint is not planned")
+        found = [pod for pod in waiting if PodInfo(pod).pod_group == key]
+        scheduled = sum(pod.pod_group == key for pods in state.nodes.pods for pod in pods.values())
+        min_count, what = max(0, group.min_count - scheduled), f"podgroup {key}"
+        if found and len(found) < min_count:
+            raise PlanError(f"{what} needs {min_count} more pods, and {len(found)} wait for a node")
+    elif question.workload:
+        what = f"{namespace}/{question.workload}"
+        found = [
+            pod
+            for pod in waiting
+            if pod.metadata.namespace == namespace and str(find_workload(pod, state.objects)) == question.workload
+        ]
+    else:
+        by_name = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in waiting}
+        missing = [name for name in question.pods if name not in by_name]
+        if missing:
+            raise PlanError(f"pod {missing[0]} does not wait for a node")
+        found, what = [by_name[name] for name in dict.fromkeys(question.pods)], "pods"
+    if not found:
+        raise PlanError(f"{what}: no pod waits for a node")
+    if len(found) > MAX_TARGETS:
+        raise PlanError(f"{what}: {len(found)} pods wait for a node; a plan is made for {MAX_TARGETS} at most")
+    pods = [PodInfo(pod) for pod in found]
+    grouped = {pod.pod_group for pod in pods if pod.pod_group is not None}
+    if grouped and not question.pod_group:
+        raise PlanError(f"the pods belong to podgroup {min(grouped)}: ask about the group")
+    return _Targets(pods, True, min_count)
+
+
+def _rename(pod: PodInfo, number: int) -> PodInfo:
+    metadata = msgspec.structs.replace(pod.pod.metadata, uid=f"plan/{number}/{pod.name}")
+    return PodInfo(msgspec.structs.replace(pod.pod, metadata=metadata))
+
+
+class _Planner:
+    """The plans for one question."""
+
+    def __init__(
+        self,
+        state: WhatIfState,
+        question: PlanQuestion,
+        report: Report,
+        targets: _Targets,
+        clock: Callable[[], float],
+    ) -> None:
+        self._question, self._report, self._targets, self._clock = question, report, targets, clock
+        self._began = clock()
+        self._until = self._began + question.time_limit_seconds
+        self._world = World(state)
+        own = {pod.uid for pod in targets.pods}
+        self._others = [
+            PodInfo(pod)
+            for pod in state.pending
+            if pod.metadata.uid not in own and not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates
+        ]
+        every = [*(pod for pods in state.nodes.pods for pod in pods.values()), *targets.pods, *self._others]
+        self._budgets = Budgets(state.objects.all(PodDisruptionBudget), every)
+        self._verification = Verification(
+            self._world, targets.pods, self._others, self._has_time, min_targets=targets.min_count
+        )
+        self._workloads: dict[str, list[PodInfo]] = {}
+
+    def _has_time(self) -> bool:
+        return self._clock() < self._until
+
+    def answer(self) -> tuple[PlanReview, list[str]]:
+        """Return the review and notes."""
+        present = self._decide_present()
+        notes: list[str] = []
+        kinds: list[PlansOfKind] = []
+        if not present:
+            candidates, left_alone = self._list_changes()
+            notes += [f"{count} pods are not moved: they {_LEFT_ALONE[why]}" for why, count in left_alone.items()]
+            kinds = self._search(candidates)
+            found = [kind for kind in kinds if kind["plans"]]
+            kinds = [
+                *sorted(found, key=lambda kind: (kind["plans"][0]["changes"], _cost(kind["plans"][0]))),
+                *(kind for kind in kinds if not kind["plans"]),
+            ]
+            present = PLANNED if found else NO_PLAN
+        return {
+            "goal": FIT,
+            "verdict": present,
+            "pods": len(self._targets.pods),
+            "maxChanges": self._question.max_changes,
+            "kinds": kinds,
+            "decided": self._world.decided,
+            "seconds": round(self._clock() - self._began, 3),
+            "timeLimitSeconds": self._question.time_limit_seconds,
+        }, notes
+
+    def _decide_present(self) -> str:
+        """Return DONE or PREEMPTING if the targets need no plan, else ""."""
+        search = self._new_search()
+        if search.fits():
+            return DONE
+        draws = [self._world.find_draws(pod) for pod in self._targets.pods]
+        if all(draw.preempts or draw.slots for draw in draws):
+            return PREEMPTING
+        if any(draw.preempts for draw in draws):
+            raise PlanError("some of the pods evict others at this moment: ask again when that is over")
+        return ""
+
+    def _new_search(self, until: float | None = None) -> PlanSearch:
+        limit = self._until if until is None else until
+        return PlanSearch(
+            self._world,
+            self._targets.pods,
+            self._verification,
+            self._budgets,
+            lambda: self._clock() < limit,
+            exist=self._targets.exist,
+            min_targets=self._targets.min_count,
+        )
+
+    # --- candidates -------------------------------------------------------------------------------------------------
+
+    def _list_changes(self) -> tuple[dict[str, list[Change]], Counter[str]]:
+        """Return the candidates by kind, and how many pods are not moved by the reason."""
+        nodes, moves, evictions, left_alone = self._world.nodes, list[Change](), list[Change](), Counter[str]()
+        lowest = min(pod.priority for pod in self._targets.pods)
+        for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
+            for pod in nodes.pods[slot].values():
+                why = find_hindrance(pod)
+                if why in _LEFT_ALONE:
+                    left_alone[why] += 1
+                if why != MAY_MOVE or self._budgets.copy().evict(pod.pod) is not None:
+                    continue
+                moves.append(Change(MOVE, nodes.names[slot], pod))
+                if pod.priority < lowest and self._can_scale_down(pod):
+                    evictions.append(Change(SCALE_DOWN, nodes.names[slot], pod))
+        cordoned = [
+            Change(UNCORDON, node.metadata.name) for node in nodes.nodes if node is not None and node.spec.unschedulable
+        ]
+        for changes in (moves, evictions):
+            changes.sort(key=lambda change: change.pod is not None and self._rank(change.pod))
+        return {"move": moves, "evict": evictions, "nodes": cordoned}, left_alone
+
+    def _rank(self, pod: PodInfo) -> tuple[int, bool, int, str]:
+        """Return the sort key of a pod that may move: whose move disturbs least comes first."""
+        return pod.priority, self._budgets.has_budget(pod.pod), len(pod.claims), pod.full_name
+
+    def _can_scale_down(self, pod: PodInfo) -> bool:
+        """Return whether the pod's workload can be scaled down such that this pod ends.
+
+        It is so if a ReplicaSet owns it and all pods of the workload are of that ReplicaSet and Ready: then the
+        annotation pod-deletion-cost decides.
+        """
+        owner = find_controller(pod.pod)
+        if owner is None or owner.kind != REPLICA_SET:
+            return False
+        pods = self._list_workload(pod)
+        return all(
+            find_hindrance(each) == MAY_MOVE and (of := find_controller(each.pod)) is not None and of.name == owner.name
+            for each in pods
+        )
+
+    def _list_workload(self, pod: PodInfo) -> list[PodInfo]:
+        """Return all pods of the pod's workload, also those without a node."""
+        if not self._workloads:
+            every = [
+                *(each for pods in self._world.nodes.pods for each in pods.values()),
+                *self._targets.pods,
+                *self._others,
+            ]
+            for each in every:
+                self._workloads.setdefault(self._name_workload(each), []).append(each)
+        return self._workloads[self._name_workload(pod)]
+
+    def _name_workload(self, pod: PodInfo) -> str:
+        return f"{pod.namespace}/{find_workload(pod.pod, self._world.objects) or pod.full_name}"
+
+    # --- searching --------------------------------------------------------------------------------------------------
+
+    def _search(self, candidates: dict[str, list[Change]]) -> list[PlansOfKind]:
+        """Return the plans of each kind of the question, and of all kinds together if that may be smaller."""
+        wanted = self._question.kinds or list(KINDS)
+        results: list[PlansOfKind] = []
+        for kind in ("nodes", "request", "move", "evict"):
+            if kind not in wanted:
+                continue
+            if kind == "request":
+                results.append(self._lower_requests())
+                continue
+            result = self._run(candidates[kind], 0.5 if kind == "move" else 0.25)
+            plans = self._build_plans(result)
+            of_kind = _of_kind(kind, plans, result)
+            if kind == "nodes" and not plans:
+                of_kind = self._add_nodes(of_kind)
+            results.append(of_kind)
+        together = [change for kind in ("move", "nodes", "evict") if kind in wanted for change in candidates[kind]]
+        fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=1 << 20)
+        several = sum(bool(candidates[kind]) for kind in ("move", "nodes", "evict") if kind in wanted) > 1
+        if several and fewest > 2 and self._has_time():
+            result = self._run(together, 1.0, most=min(self._question.max_changes, fewest - 1))
+            plans = self._build_plans(result)
+            if plans:
+                results.append(_of_kind(MIXED, plans, result))
+        return results
+
+    def _run(self, changes: Sequence[Change], share: float, most: int = 0) -> SearchResult:
+        """Search with a share of the time that is left."""
+        now = self._clock()
+        search = self._new_search(now + (self._until - now) * share)
+        return search.run(changes, most or self._question.max_changes, lambda tried: self._report(tried, tried))
+
+    def _add_nodes(self, before: PlansOfKind) -> PlansOfKind:
+        """Return plans that add nodes of a shape that the cluster has, the fewest first."""
+        if any(pod.pod.spec.resource_claims for pod in self._targets.pods):
+            return before | {"failures": before["failures"] | {"new nodes with devices are not planned": 1}}
+        failures, plans = Counter[str](before["failures"]), list[Plan]()
+        for count in range(1, self._question.max_changes + 1):
+            for shape in list_shapes(self._world.nodes):
+                if not self._has_time():
+                    failures["the time is over"] += 1
+                    break
+                names = tuple(f"{shape}-new-{number}" for number in range(1, count + 1))
+                if any(name in self._world.nodes.index for name in names):
+                    continue
+                steps = [PlannedStep(ADD_NODES, names, None, shape)]
+                steps += [] if self._targets.exist else [PlannedStep(CREATE)]
+                try:
+                    proof = self._verification.run(steps)
+                except UnprovenError as e:
+                    failures[str(e)] += 1
+                    continue
+                if proof.failure is None:
+                    plans.append(self._build_plan(FoundPlan([], steps, proof), count))
+                else:
+                    failures[proof.failure.kind] += 1
+            if plans:
+                break
+        bound = before["bound"]
+        if plans:
+            count = plans[0]["changes"]
+            bound = _bound(Bound("Exhaustive", count, before["bound"]["tried"]))
+            if count > 1 and (failures or before["bound"]["kind"] == NOT_PROVEN):
+                bound = _bound(Bound(NOT_PROVEN, count, bound["tried"], "fewer nodes did not hold for every draw"))
+        kind: PlansOfKind = {"kind": "nodes", "plans": plans[:3], "bound": bound, "failures": dict(failures)}
+        return kind
+
+    def _lower_requests(self) -> PlansOfKind:
+        """Return plans that lower one request of the pods so far that they fit."""
+        plans, failures = list[Plan](), Counter[str]()
+        for lowered in find_lower_requests(self._world, self._targets.pods, self._has_time):
+            verification = Verification(
+                self._world, lowered.pods, self._others, self._has_time, min_targets=self._targets.min_count
+            )
+            try:
+                proof = verification.run([] if self._targets.exist else [PlannedStep(CREATE)])
+            except UnprovenError as e:
+                failures[str(e)] += 1
+                continue
+            if proof.failure is not None:
+                failures[proof.failure.kind] += 1
+                continue
+            plan = self._build_plan(FoundPlan([], [], proof), 1)
+            plan["steps"] = [self._step_of_request(lowered.container, lowered.resource, lowered.to)]
+            plans.append(plan)
+        bound = Bound("Exhaustive", 1, 1) if plans else Bound("Exhaustive", 2, len(self._targets.pods[0].requests))
+        return {"kind": "request", "plans": plans, "bound": _bound(bound), "failures": dict(failures)}
+
+    # --- the answer -------------------------------------------------------------------------------------------------
+
+    def _build_plans(self, result: SearchResult) -> list[Plan]:
+        plans = [self._build_plan(found, len(found.moves)) for found in result.plans]
+        return sorted(plans, key=_cost)
+
+    def _build_plan(self, found: FoundPlan, changes: int) -> Plan:
+        counted = {(move.change.kind, move.change.node, move.change.pod) for move in found.moves}
+        left: Counter[str] = Counter()
+        steps = [self._build_step(step, found, counted, left) for step in found.steps]
+        landed = found.proof.landings
+        kinds: dict[bytes, set[str]] = {}
+        for pod in self._targets.pods:
+            kinds.setdefault(pod.spec_digest, set()).update(landed.get(pod.uid, ()))
+        return {
+            "changes": changes,
+            "steps": steps,
+            "targets": [
+                {"namespace": pod.namespace, "name": pod.name, "landsOn": sorted(kinds[pod.spec_digest])}
+                for pod in self._targets.pods
+            ],
+            "disruption": self._measure(found),
+            "states": found.proof.states,
+        }
+
+    def _measure(self, found: FoundPlan) -> PlanDisruption:
+        leaving = [step.pod for step in found.steps if step.pod is not None]
+        budgets = sorted({name for pod in leaving for name in self._budgets.names_of(pod.pod)})
+        return {
+            "pods": len(leaving),
+            "budgets": budgets,
+            "volumes": sum(len(pod.claims) for pod in leaving),
+            "localData": sum(any(v.empty_dir for v in pod.pod.spec.volumes or ()) for pod in leaving),
+            "newNodes": sum(len(step.nodes) for step in found.steps if step.kind == ADD_NODES),
+        }
+
+    def _build_step(
+        self, step: PlannedStep, found: FoundPlan, counted: set[tuple[str, str, PodInfo | None]], left: Counter[str]
+    ) -> PlanStep:
+        pod = step.pod
+        lands: set[str] = set()
+        if step.kind == MOVE and pod is not None:
+            lands = found.proof.landings.get(self._verification.replacement_of(pod).uid, set())
+        single = step.nodes[0] if step.nodes else step.node
+        return {
+            "kind": step.kind,
+            "counted": step.kind == ADD_NODES or (step.kind, single if pod is None else step.node, pod) in counted,
+            "namespace": None if pod is None else pod.namespace,
+            "pod": "" if pod is None else pod.name,
+            "owner": "" if pod is None else str(find_workload(pod.pod, self._world.objects) or ""),
+            "request": "",
+            "node": step.node,
+            "nodes": list(step.nodes),
+            "landsOn": sorted(lands),
+            "command": self._format_command(step, left),
+        }
+
+    def _format_command(self, step: PlannedStep, left: Counter[str]) -> str:
+        pod = step.pod
+        if step.kind in (CORDON, UNCORDON):
+            return f"kubectl {step.kind.lower()} {' '.join(step.nodes)}"
+        if step.kind == CREATE:
+            return "kubectl apply -f FILE"
+        if pod is None:
+            return ""
+        if step.kind == SCALE_DOWN:
+            workload = find_workload(pod.pod, self._world.objects)
+            assert workload is not None
+            name = self._name_workload(pod)
+            left[name] += 1
+            replicas = len(self._list_workload(pod)) - left[name]
+            kubectl = f"kubectl -n {pod.namespace}"
+            return (
+                f"{kubectl} annotate pod {pod.name} {DELETION_COST}=-2147483648 --overwrite"
+                f" && {kubectl} scale {_NAMES[workload.kind]} {workload.name} --replicas={replicas}"
+            )
+        return format_eviction(pod, has_budget=self._budgets.has_budget(pod.pod))
+
+    def _step_of_request(self, container: str, resource: str, to: str) -> PlanStep:
+        pod = self._targets.pods[0]
+        workload = find_workload(pod.pod, self._world.objects)
+        command = ""
+        if workload is not None and workload.kind in _PATCHED:
+            kind = _PATCHED[workload.kind]
+            command = (
+                f"kubectl -n {pod.namespace} set resources {kind} {workload.name} -c {container}"
+                f" --requests={resource}={to}"
+            )
+        return {
+            "kind": "SetRequest",
+            "counted": True,
+            "namespace": pod.namespace,
+            "pod": "",
+            "owner": str(workload or ""),
+            "request": f"{container}:{resource}={to}",
+            "node": "",
+            "nodes": [],
+            "landsOn": [],
+            "command": command,
+        }
+
+
+def format_eviction(pod: PodInfo, *, has_budget: bool) -> str:
+    """Return the command that deletes a pod; where a budget selects it, the API server's eviction, which obeys it."""
+    if not has_budget:
+        return f"kubectl -n {pod.namespace} delete pod {pod.name}"
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+    }
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    return f"echo '{json.dumps(eviction, separators=(',', ':'))}' | kubectl create --raw {path} -f -"
+
+
+def _of_kind(kind: str, plans: list[Plan], result: SearchResult) -> PlansOfKind:
+    return {"kind": kind, "plans": plans, "bound": _bound(result.bound), "failures": result.failures}
+
+
+def _bound(bound: Bound) -> PlanBound:
+    return {"kind": bound.kind, "changes": bound.moves, "tried": bound.sets, "reason": bound.reason}
+
+
+def _cost(plan: Plan) -> tuple[int, ...]:
+    """Return the sort key of a plan: what it disturbs, then how many steps it has."""
+    what = plan["disruption"]
+    return what["newNodes"], what["pods"], len(what["budgets"]), what["volumes"], what["localData"], len(plan["steps"])

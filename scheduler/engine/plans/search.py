@@ -1,0 +1,541 @@
+"""Finds the fewest moves after which pods fit: sets of changes by size, and for each an order and destinations.
+
+A change is a pod that moves, a pod that ends because its workload is scaled down, or a cordoned node that is
+uncordoned. With few candidates all sets of a size are tried before a larger one. Otherwise the search starts from the
+nodes that lack the least: which pods must leave there, and what must leave where those have to go.
+
+A sequence that fits on paper becomes a plan when `verification` proves it for every draw. Where a run goes wrong
+because a displaced pod lands on another node than the search had in mind, that node is cordoned for the step, and the
+plan is verified again.
+
+Owns: candidates, their order, the bounds, the steps that force a draw. Does not own: budgets of the answer
+(`fitting`), decisions (`world`).
+
+Invariant: a returned plan was verified, and `Bound` claims only what was searched in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import combinations, islice
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.objects import requests
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.movable import helped_only_by_room
+from scheduler.engine.plans.verification import (
+    CORDON,
+    CREATE,
+    DISPLACED,
+    MOVE,
+    SCALE_DOWN,
+    UNCORDON,
+    PlannedStep,
+    Proof,
+    UnprovenError,
+    Verification,
+)
+from scheduler.engine.plans.world import World
+from scheduler.engine.suggestions.check import fits_without
+from scheduler.engine.whatif.budgets import Budgets
+
+MAX_SETS: Final = 60_000  # of one size, each of which takes 0.1 to 1 ms; larger numbers are searched from the nodes
+MAX_FORCED: Final = 12  # cordons that are added to one plan
+MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
+MAX_PLANS: Final = 3
+MAX_DESTINATIONS: Final = 4  # of a pod, in a search that is not exhaustive
+MAX_SETS_OF_NODE: Final = 24
+MAX_NODES: Final = 64  # from which a search that is not exhaustive starts
+EXHAUSTIVE, RELAXATION, NOT_PROVEN = "Exhaustive", "Relaxation", "NotProven"
+
+
+class Change(NamedTuple):
+    """One change: `pod` moves away from `node` or ends there, or `node` is uncordoned."""
+
+    kind: str
+    node: str
+    pod: PodInfo | None = None
+
+
+class Move(NamedTuple):
+    """A change in a sequence, and the node that its pod's successor gets; "" if there is none."""
+
+    change: Change
+    to: str
+
+
+@dataclass
+class Bound:
+    """What is known about plans with fewer changes.
+
+    `kind` is EXHAUSTIVE if all `sets` of fewer changes were tried, RELAXATION if fewer than `moves` changes cannot free
+    enough on any node, else NOT_PROVEN with the `reason`.
+    """
+
+    kind: str = NOT_PROVEN
+    moves: int = 0
+    sets: int = 0
+    reason: str = ""
+
+
+@dataclass
+class FoundPlan:
+    """A plan that was verified: its changes in order, all steps, and where pods land."""
+
+    moves: list[Move]
+    steps: list[PlannedStep]
+    proof: Proof
+
+
+@dataclass
+class SearchResult:
+    """The plans of the smallest size, the best first, and the bound. `unproven` counts sequences that fit on paper."""
+
+    plans: list[FoundPlan] = field(default_factory=list)
+    bound: Bound = field(default_factory=Bound)
+    unproven: int = 0
+    failures: dict[str, int] = field(default_factory=dict)  # of sequences, by what went wrong
+
+
+class PlanSearch:
+    """The search for plans after which the targets have nodes."""
+
+    def __init__(
+        self,
+        world: World,
+        targets: Sequence[PodInfo],
+        verification: Verification,
+        budgets: Budgets,
+        has_time: Callable[[], bool],
+        *,
+        exist: bool = True,
+        min_targets: int = 0,
+    ) -> None:
+        """`exist` says that the targets wait already; otherwise they are created after the other steps."""
+        self._world, self._targets, self._verification = world, targets, verification
+        self._budgets, self._has_time, self._exist = budgets, has_time, exist
+        self._needed = min_targets or len(targets)
+        self._alike = len({target.spec_digest for target in targets}) == 1
+        self._room_only = all(map(helped_only_by_room, targets))
+        self._resources = self._list_resources()
+        self.tried = 0
+
+    def run(self, changes: Sequence[Change], max_changes: int, report: Callable[[int], None]) -> SearchResult:
+        """Return the plans with the fewest of these changes, at most `max_changes`."""
+        result = SearchResult()
+        relaxed = self._bound_by_room(changes)
+        exhaustive = True
+        for size in range(max_changes + 1):
+            small = math.comb(len(changes), size) <= MAX_SETS
+            exhaustive = exhaustive and small
+            sets = combinations(changes, size) if small else self._list_sets(changes, size)
+            if size < relaxed and self._room_only and len(self._targets) == 1:
+                result.bound = Bound(RELAXATION, relaxed)
+                result.bound.sets += math.comb(len(changes), size) if small else 0
+                continue
+            for chosen in sets:
+                if not self._has_time():
+                    return self._stop(result, size, "the time is over")
+                self.tried += 1
+                report(self.tried)
+                self._try(chosen, result, narrow=not small)
+                if len(result.plans) >= MAX_PLANS:
+                    break
+            if result.plans:
+                self._bound(result, changes, size, relaxed, exhaustive=exhaustive)
+                return result
+            if not small:
+                exhaustive = False
+        result.bound = Bound(NOT_PROVEN, max_changes, self.tried, "not every set of changes was tried")
+        if exhaustive and not result.unproven:
+            result.bound = Bound(EXHAUSTIVE, max_changes + 1, self._count_sets(changes, max_changes + 1))
+        elif exhaustive:
+            result.bound.reason = f"{result.unproven} sequences fit on paper and do not hold for every draw"
+        return result
+
+    def _bound(
+        self, result: SearchResult, changes: Sequence[Change], size: int, relaxed: int, *, exhaustive: bool
+    ) -> None:
+        certain = exhaustive and self._exact
+        if size <= 1:
+            result.bound = Bound(EXHAUSTIVE, size, 1)  # the targets do not fit as it is
+        elif size <= relaxed and self._room_only and len(self._targets) == 1:
+            result.bound = Bound(RELAXATION, size)
+        elif certain and not result.unproven:
+            result.bound = Bound(EXHAUSTIVE, size, self._count_sets(changes, size))
+        else:
+            reason = "not every smaller set of changes was tried"
+            if certain:
+                reason = "smaller sequences fit on paper, and do not hold for every draw"
+            elif exhaustive:
+                reason = "the pods are not alike, so their placement was not searched in full"
+            result.bound = Bound(NOT_PROVEN, size, self.tried, reason)
+
+    def _stop(self, result: SearchResult, size: int, reason: str) -> SearchResult:
+        if result.plans and size <= 1:
+            result.bound = Bound(EXHAUSTIVE, size, 1)
+        else:
+            result.bound = Bound(NOT_PROVEN, size, self.tried, reason)
+        return result
+
+    @property
+    def _exact(self) -> bool:
+        """Whether the test that the targets fit has no false negative."""
+        return len(self._targets) == 1 or (
+            self._alike and self._room_only and not any(target.terms for target in self._targets)
+        )
+
+    def _count_sets(self, changes: Sequence[Change], size: int) -> int:
+        return sum(math.comb(len(changes), each) for each in range(size))
+
+    # --- one set ----------------------------------------------------------------------------------------------------
+
+    def _try(self, chosen: Sequence[Change], result: SearchResult, *, narrow: bool) -> None:
+        """Add a plan of exactly these changes to the result, if one holds."""
+        if not self._may_fit(chosen):
+            return
+        with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
+            first = list(islice(sequences, MAX_ATTEMPTS))
+        for moves in first:
+            plan = self._prove(moves, result)
+            if plan is not None:
+                result.plans.append(plan)
+                return
+            if not self._has_time():
+                break
+        result.unproven += bool(first)
+
+    def _may_fit(self, chosen: Sequence[Change]) -> bool:
+        """Return whether the targets fit if the pods of these changes are gone; True if that says nothing."""
+        if not self._room_only:
+            return True
+        if not self._has_room(chosen):
+            return False
+        with self._world.tried():
+            for change in chosen:
+                self._leave(change)
+            return self.fits()
+
+    def _leave(self, change: Change) -> None:
+        if change.pod is None:
+            self._world.set_schedulable((change.node,), True)
+        else:
+            self._world.remove(change.pod, change.node)
+
+    def fits(self) -> bool:
+        """Return whether enough targets find a node one after the other."""
+        placed = 0
+        with self._world.tried():
+            for number, target in enumerate(self._targets):
+                mask, state = self._world.find_feasible(target)
+                slots = np.flatnonzero(mask)
+                if len(slots):
+                    placed += 1
+                    self._world.place(target, self._world.nodes.names[int(slots[0])], state)
+                if placed >= self._needed or placed + len(self._targets) - number - 1 < self._needed:
+                    break
+        return placed >= self._needed
+
+    def _list_sequences(self, chosen: Sequence[Change], *, narrow: bool) -> Generator[list[Move], None, None]:
+        """Yield orders of these changes with destinations, such that each pod fits there and the targets fit then."""
+        seen: set[object] = set()
+
+        def extend(left: tuple[Change, ...], moves: list[Move], budgets: Budgets) -> Iterator[list[Move]]:
+            signature = (frozenset(map(id, left)), frozenset((id(move.change), move.to) for move in moves))
+            if signature in seen or not self._has_time():
+                return
+            seen.add(signature)
+            if not left:
+                if self.fits():
+                    yield [*moves]
+                return
+            for change in left:
+                rest = tuple(each for each in left if each is not change)
+                if change.pod is None:
+                    mark = self._world.mark()
+                    self._leave(change)
+                    yield from extend(rest, [*moves, Move(change, "")], budgets)
+                    self._world.undo(mark)
+                    continue
+                after = budgets.copy()
+                if after.evict(change.pod.pod) is not None:
+                    continue
+                mark = self._world.mark()
+                self._leave(change)
+                if change.kind == SCALE_DOWN:
+                    yield from extend(rest, [*moves, Move(change, "")], after)
+                else:
+                    after.add_ready(change.pod.pod)
+                    for node, state in self._list_destinations(change, narrow=narrow):
+                        inner = self._world.mark()
+                        self._world.place(self._successor(change), node, state)
+                        yield from extend(rest, [*moves, Move(change, node)], after)
+                        self._world.undo(inner)
+                self._world.undo(mark)
+
+        with self._world.tried():
+            yield from extend(tuple(chosen), [], self._budgets)
+
+    def _successor(self, change: Change) -> PodInfo:
+        assert change.pod is not None
+        return self._verification.replacement_of(change.pod)
+
+    def _list_destinations(self, change: Change, *, narrow: bool) -> list[tuple[str, CycleState]]:
+        """Return the nodes where the successor of a pod that is gone fits, except its own; the likeliest first."""
+        successor = self._world.generate_claims(self._successor(change))
+        mask, state = self._world.find_feasible(successor)
+        names = [self._world.nodes.names[slot] for slot in np.flatnonzero(mask).tolist()]
+        names = [name for name in names if name != change.node]
+        if len(names) > 1:
+            draws = self._world.find_draws(successor)
+            best = {self._world.nodes.names[slot] for slot in draws.slots}
+            names.sort(key=lambda name: name not in best)
+        return [(name, state) for name in (names[:MAX_DESTINATIONS] if narrow else names)]
+
+    # --- proving ----------------------------------------------------------------------------------------------------
+
+    def _prove(self, moves: Sequence[Move], result: SearchResult) -> FoundPlan | None:
+        """Return the plan of a sequence with the steps that force it, or None if no such steps make it hold."""
+        cordons: list[set[str]] = [set() for _ in moves]
+        for _ in range(MAX_FORCED):
+            steps, owners = self._build_steps(moves, cordons)
+            try:
+                proof = self._verification.run(steps)
+            except UnprovenError as e:
+                result.failures[str(e)] = result.failures.get(str(e), 0) + 1
+                return None
+            failure = proof.failure
+            if failure is None:
+                return FoundPlan(list(moves), steps, proof)
+            stray = next(
+                (
+                    (owners[landing.pod.step], landing.node)
+                    for landing in failure.landings
+                    if landing.pod.role == DISPLACED and landing.node != steps[landing.pod.step].to
+                ),
+                None,
+            )
+            if stray is None or stray[1] in cordons[stray[0]]:
+                result.failures[failure.kind] = result.failures.get(failure.kind, 0) + 1
+                return None
+            cordons[stray[0]].add(stray[1])
+        result.failures["Forced"] = result.failures.get("Forced", 0) + 1
+        return None
+
+    def _build_steps(
+        self, moves: Sequence[Move], cordons: Sequence[set[str]]
+    ) -> tuple[list[PlannedStep], dict[int, int]]:
+        """Return all steps, and for the number of each move's step the number of the move.
+
+        A cordon stays until its node is a destination, or until the end.
+        """
+        steps: list[PlannedStep] = []
+        owners: dict[int, int] = {}
+        now: set[str] = set()
+        for number, ((change, to), wanted) in enumerate(zip(moves, cordons, strict=True)):
+            keep = {name for name in now if name != to} | wanted
+            if keep - now:
+                steps.append(PlannedStep(CORDON, tuple(sorted(keep - now))))
+            if now - keep:
+                steps.append(PlannedStep(UNCORDON, tuple(sorted(now - keep))))
+            now = keep
+            owners[len(steps)] = number
+            if change.pod is None:
+                steps.append(PlannedStep(UNCORDON, (change.node,)))
+            else:
+                steps.append(PlannedStep(change.kind, (), change.pod, change.node, to))
+        if now:
+            steps.append(PlannedStep(UNCORDON, tuple(sorted(now))))
+        if not self._exist:
+            steps.append(PlannedStep(CREATE))
+        return steps, owners
+
+    # --- room -------------------------------------------------------------------------------------------------------
+
+    def _list_resources(self) -> list[str]:
+        """Return the resources that a target requests and that only nodes offer, not devices of claims."""
+        target = self._targets[0]
+        framework = self._world.framework(target.pod)
+        if framework is None or not any(plugin.name == "NodeResourcesFit" for plugin in framework.profile.filter):
+            return []
+        named = [name for name, amount in target.requests.items() if amount > 0]
+        return [
+            requests.PODS,
+            *(name for name in named if not requests.is_extended(name) or self._world.nodes.allocatable(name).any()),
+        ]
+
+    def _amount(self, pod: PodInfo, resource: str) -> int:
+        return 1 if resource == requests.PODS else pod.requests.get(resource, 0)
+
+    def _missing(self) -> np.ndarray:  # type: ignore[type-arg]
+        """Return what each node lacks for a target, of the shape [resource, node slot]; at most 0 if it has enough."""
+        nodes, target = self._world.nodes, self._targets[0]
+        rows = [
+            self._amount(target, name) - (nodes.allocatable(name) - nodes.requested(name)) for name in self._resources
+        ]
+        return np.array(rows, np.int64).reshape(len(self._resources), nodes.slots)
+
+    def _has_room(self, chosen: Sequence[Change]) -> bool:
+        """Return whether some node has enough for a target without the pods of these changes."""
+        if not self._resources:
+            return True
+        missing = self._missing_cached()
+        lowered: dict[int, np.ndarray] = {}  # type: ignore[type-arg]
+        for change in chosen:
+            slot = self._world.nodes.index[change.node]
+            column = lowered.setdefault(slot, missing[:, slot].copy())
+            if change.pod is not None:
+                column -= [self._amount(change.pod, name) for name in self._resources]
+        if any((column <= 0).all() for column in lowered.values()):
+            return True
+        return bool((missing <= 0).all(axis=0)[self._world.nodes.live[: self._world.nodes.slots]].any())
+
+    def _missing_cached(self) -> np.ndarray:  # type: ignore[type-arg]
+        if not hasattr(self, "_missing_now"):
+            self._missing_now = self._missing()
+        return self._missing_now
+
+    def _count_leaving(self, changes: Sequence[Change]) -> dict[str, int]:
+        """Return for each node how many pods at least must leave it until it has room for a target."""
+        on_node: dict[str, list[PodInfo]] = {}
+        cordoned = {change.node for change in changes if change.pod is None}
+        for change in changes:
+            if change.pod is not None:
+                on_node.setdefault(change.node, []).append(change.pod)
+        missing, counts = self._missing_cached(), dict[str, int]()
+        for name in {*on_node, *cordoned}:
+            column = missing[:, self._world.nodes.index[name]].tolist()
+            need = 0
+            for resource, lacking in zip(self._resources, column, strict=True):
+                count = 0
+                for amount in sorted((self._amount(pod, resource) for pod in on_node.get(name, ())), reverse=True):
+                    if lacking <= 0 or amount <= 0:
+                        break
+                    lacking -= amount
+                    count += 1
+                need = max(need, count if lacking <= 0 else 1 << 20)
+            counts[name] = need + (name in cordoned)
+        return counts
+
+    def _bound_by_room(self, changes: Sequence[Change]) -> int:
+        """Return how many changes there must be at least, by the resources alone."""
+        if not self._resources:
+            return 1
+        counts = self._count_leaving(changes)
+        untouched = (self._missing_cached() <= 0).all(axis=0) & self._world.nodes.live[: self._world.nodes.slots]
+        rejected_otherwise = any(self._world.nodes.names[slot] not in counts for slot in np.flatnonzero(untouched))
+        smallest = min(counts.values(), default=1 << 20)
+        return 1 if rejected_otherwise else max(1, smallest)
+
+    # --- from the nodes ---------------------------------------------------------------------------------------------
+
+    def _list_sets(self, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
+        """Yield sets of changes that free a node for a target, and further ones where those pods must go."""
+        by_node: dict[str, list[Change]] = {}
+        for change in changes:
+            by_node.setdefault(change.node, []).append(change)
+        target = self._targets[0]
+        for chosen in self._free_nodes(target, by_node, size):
+            if len(chosen) == size:
+                yield chosen
+            else:
+                yield from self._extend(chosen, by_node, size)
+
+    def _extend(
+        self, chosen: tuple[Change, ...], by_node: dict[str, list[Change]], size: int
+    ) -> Iterator[tuple[Change, ...]]:
+        """Yield larger sets, in which other pods leave so that the displaced ones have somewhere to go."""
+        homeless = self._find_homeless(chosen)
+        if homeless is None:
+            return
+        names = {change.node for change in chosen}
+        others = {name: each for name, each in by_node.items() if name not in names}
+        for more in self._free_nodes(self._successor(homeless), others, size - len(chosen)):
+            both = (*chosen, *more)
+            if len(both) == size:
+                yield both
+            else:
+                yield from self._extend(both, by_node, size)
+
+    def _find_homeless(self, chosen: Sequence[Change]) -> Change | None:
+        """Return the first displaced pod that fits nowhere else."""
+        with self._world.tried():
+            for change in chosen:
+                self._leave(change)
+            names = {change.node for change in chosen}
+            for change in chosen:
+                if change.kind != MOVE:
+                    continue
+                mask, state = self._world.find_feasible(self._successor(change))
+                slots = [slot for slot in np.flatnonzero(mask).tolist() if self._world.nodes.names[slot] not in names]
+                if not slots:
+                    return change
+                self._world.place(self._successor(change), self._world.nodes.names[slots[0]], state)
+        return None
+
+    def _free_nodes(self, pod: PodInfo, by_node: dict[str, list[Change]], most: int) -> Iterator[tuple[Change, ...]]:
+        """Yield sets of at most `most` changes of one node after which the pod fits there; the smallest first."""
+        ranked = self._rank_nodes(pod, by_node, most)
+        framework = self._world.framework(pod.pod)
+        if framework is None:
+            return
+        for need in range(1, most + 1):
+            for name in [name for least, name in ranked if least <= need][:MAX_NODES]:
+                slot = self._world.nodes.index[name]
+                cordoned = [change for change in by_node[name] if change.pod is None]
+                if cordoned:
+                    if need == 1:
+                        yield (cordoned[0],)
+                    continue
+                largest = sorted(by_node[name], key=lambda change: self._rank_change(change, pod))
+                count = 0
+                for chosen in combinations(largest, need):
+                    if not self._has_time() or count >= MAX_SETS_OF_NODE:
+                        break
+                    pods = [change.pod for change in chosen if change.pod is not None]
+                    if not self._frees(pod, slot, pods):
+                        continue
+                    count += 1
+                    if fits_without(framework, pod, self._world.nodes, slot, pods):
+                        yield chosen
+
+    def _frees(self, pod: PodInfo, slot: int, leaving: Sequence[PodInfo]) -> bool:
+        nodes = self._world.nodes
+        for name in (requests.PODS, *pod.requests):
+            wanted = self._amount(pod, name)
+            if name in nodes.resources and wanted:
+                free = int(nodes.allocatable(name)[slot]) - int(nodes.requested(name)[slot])
+                if free + sum(self._amount(each, name) for each in leaving) < wanted:
+                    return False
+        return True
+
+    def _rank_nodes(self, pod: PodInfo, by_node: dict[str, list[Change]], most: int) -> list[tuple[int, str]]:
+        """Return the nodes that the pod fits after at most `most` pods have left, by how many must leave."""
+        nodes, ranked = self._world.nodes, list[tuple[int, int, str]]()
+        names = [name for name in (requests.PODS, *pod.requests) if name in nodes.resources]
+        free = {name: nodes.allocatable(name) - nodes.requested(name) for name in names}
+        for node, changes in by_node.items():
+            slot, least, spare = nodes.index[node], 0, 0
+            for name in names:
+                lacking = self._amount(pod, name) - int(free[name][slot])
+                count = 0
+                for amount in sorted((self._amount(c.pod, name) for c in changes if c.pod is not None), reverse=True):
+                    if lacking <= 0 or amount <= 0:
+                        break
+                    lacking -= amount
+                    count += 1
+                least = max(least, count if lacking <= 0 else 1 << 20)
+            if least <= most:
+                ranked.append((max(1, least), spare, node))
+        return [(least, node) for least, _, node in sorted(ranked)]
+
+    def _rank_change(self, change: Change, pod: PodInfo) -> tuple[int, int]:
+        """Return the sort key of a pod that may leave: the least important first, then the smallest that suffices."""
+        assert change.pod is not None
+        return change.pod.priority, sum(change.pod.requests.get(name, 0) for name in pod.requests)

@@ -1,0 +1,287 @@
+"""Carries a plan out on a copy, in every order and with every draw that kube-scheduler may make.
+
+After each step the user waits until the pods that the step displaced are Ready. Meanwhile, and until the next step,
+kube-scheduler may try any waiting pod at any time: a target of the plan, a displaced pod, or one that was pending
+before. A pod that is deleted keeps its room for a while; its controller makes the new pod at once, or when the old one
+is gone. Each of these events may come in any order, and each pod may get any of its best nodes.
+
+Owns: the exploration, and the first run that goes wrong. Does not own: the steps (`search`), one decision (`world`).
+
+Invariant: a plan holds only if every run ends with the targets on nodes, and no run has a displaced pod that finds no
+node or a pod that preempts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.movable import helped_only_by_room, waits_for_end
+from scheduler.engine.plans.world import World
+from scheduler.engine.whatif.owners import build_replacement, find_controller
+
+TARGET, DISPLACED, OTHER = "target", "displaced", "other"
+CORDON, UNCORDON, MOVE, SCALE_DOWN, CREATE = "Cordon", "Uncordon", "Move", "ScaleDown", "Create"
+ADD_NODES: Final = "AddNodes"
+STUCK, TARGET_PENDING, PREEMPTS = "DisplacedPending", "TargetPending", "Preempts"
+MAX_STATES: Final = 3000  # of one plan: a decision in each takes a millisecond
+
+
+class UnprovenError(Exception):
+    """There are too many runs, or too little time, to carry out each of them. The message says which."""
+
+
+class PlannedStep(NamedTuple):
+    """A step of a plan: `nodes` are cordoned or uncordoned, or `pod` leaves `node`.
+
+    New nodes, `nodes`, are copies of `node`. `to` is the node that the search had in mind for the pod's successor; the pod may land elsewhere.
+    """
+
+    kind: str
+    nodes: tuple[str, ...] = ()
+    pod: PodInfo | None = None
+    node: str = ""
+    to: str = ""
+
+
+@dataclass(eq=False)
+class Tracked:
+    """A pod that waits, or waited. `step` is the number of the step that displaced it, -1 for others."""
+
+    pod: PodInfo
+    role: str
+    step: int = -1
+    key: tuple[object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        owner = find_controller(self.pod.pod)
+        labels = frozenset(self.pod.labels.items())
+        of = (owner.kind, owner.name) if owner else (self.pod.name,)
+        self.key = (self.role, self.pod.namespace, self.pod.spec_digest, self.pod.priority, labels, *of)
+
+
+class Landing(NamedTuple):
+    """A pod that found a node during a step."""
+
+    step: int
+    pod: Tracked
+    node: str
+
+
+class Failure(NamedTuple):
+    """The first run that goes wrong: what happens to which pod, and where pods landed before."""
+
+    kind: str
+    pod: Tracked
+    step: int
+    landings: tuple[Landing, ...]
+
+
+@dataclass
+class Proof:
+    """What became of all runs of a plan. `landings` are the nodes of each pod by UID, over all runs."""
+
+    failure: Failure | None
+    landings: dict[str, set[str]]
+    states: int
+
+
+class Verification:
+    """Runs plans for the same targets on one copy."""
+
+    def __init__(
+        self,
+        world: World,
+        targets: Sequence[PodInfo],
+        others: Iterable[PodInfo],
+        has_time: Callable[[], bool] = lambda: True,
+        *,
+        min_targets: int = 0,
+    ) -> None:
+        """`others` are further pods that wait. With `min_targets`, that many targets are placed together or none."""
+        self._world, self._targets, self._has_time = world, targets, has_time
+        self._others = list({Tracked(pod, OTHER).key: pod for pod in others}.values())
+        self._min_targets = min_targets
+        self._replacements: dict[str, PodInfo] = {}  # by the UID of the pod that leaves
+
+    def run(self, steps: Sequence[PlannedStep]) -> Proof:
+        """Carry out all runs of the steps, and return what became of them.
+
+        Raise UnprovenError if they are too many.
+        """
+        run = _Run(self, steps)
+        with self._world.tried():
+            exist = not any(step.kind == CREATE for step in steps)
+            run.waiting = [Tracked(pod, TARGET) for pod in self._targets if exist]
+            run.waiting += [Tracked(pod, OTHER) for pod in self._list_relevant(steps)]
+            failure = run.explore(0, None)
+        return Proof(failure, run.landed, len(run.seen))
+
+    def _list_relevant(self, steps: Sequence[PlannedStep]) -> Iterator[PodInfo]:
+        """Yield the other waiting pods that may find a node, or preempt, during the plan."""
+        leaving = [step for step in steps if step.pod is not None]
+        lowest = min((step.pod.priority for step in leaving if step.pod is not None), default=0)
+        with self._world.tried():
+            for step in steps:
+                if step.kind == UNCORDON:
+                    self._world.set_schedulable(step.nodes, True)
+                elif step.kind == ADD_NODES:
+                    for name in step.nodes:
+                        self._world.add_node(step.node, name)
+                elif step.pod is not None:
+                    self._world.remove(step.pod, step.node)
+            fits = [bool(self._world.find_feasible(pod)[0].any()) for pod in self._others]
+        for pod, fit in zip(self._others, fits, strict=True):
+            if fit or not helped_only_by_room(pod) or (leaving and pod.priority > lowest):
+                yield pod
+
+    def replacement_of(self, pod: PodInfo) -> PodInfo:
+        """Return the pod that the controller of a pod makes in its place, the same one each time."""
+        if pod.uid not in self._replacements:
+            self._replacements[pod.uid] = build_replacement(pod.pod, len(self._replacements) + 1)
+        return self._replacements[pod.uid]
+
+
+class _Run:
+    """The runs of one plan. The state is in the world, `waiting` and `placed`; `explore` leaves it as it was."""
+
+    def __init__(self, verification: Verification, steps: Sequence[PlannedStep]) -> None:
+        self._of, self._world, self._steps = verification, verification._world, steps
+        self.waiting: list[Tracked] = []
+        self._placed: list[Landing] = []
+        self.seen: set[object] = set()
+        self.landed: defaultdict[str, set[str]] = defaultdict(set)
+
+    def explore(self, done: int, leaving: PlannedStep | None) -> Failure | None:
+        """Carry out all runs from the present state on; return the first failure.
+
+        `done` steps were begun. `leaving` is the last one while its pod is being deleted.
+        """
+        signature = self._sign(done, leaving)
+        if signature in self.seen:
+            return None
+        self.seen.add(signature)
+        if len(self.seen) > MAX_STATES:
+            raise UnprovenError(f"more than {MAX_STATES} states can be reached")
+        if not self._of._has_time():
+            raise UnprovenError("the time is over")
+        moved = False
+        for pods in self._list_units():
+            placements, preempts = self._draw(pods)
+            if preempts:
+                return Failure(PREEMPTS, pods[0], done - 1, tuple(self._placed))
+            for placement in placements:
+                moved = True
+                failure = self._place(placement, done, leaving)
+                if failure is not None:
+                    return failure
+        if leaving is not None:
+            return self._end(leaving, done)
+        stuck = next((pod for pod in self.waiting if pod.role == DISPLACED), None)
+        if stuck is not None:
+            return None if moved else Failure(STUCK, stuck, done - 1, tuple(self._placed))
+        if done < len(self._steps):
+            return self._begin(self._steps[done], done)
+        pending = next((pod for pod in self.waiting if pod.role == TARGET), None)
+        if pending is not None and not moved:
+            return Failure(TARGET_PENDING, pending, done - 1, tuple(self._placed))
+        return None
+
+    def _sign(self, done: int, leaving: PlannedStep | None) -> object:
+        placed = Counter((landing.pod.key, landing.node) for landing in self._placed)
+        return done, leaving is not None, frozenset(placed.items()), len(self.waiting)
+
+    def _list_units(self) -> list[list[Tracked]]:
+        """Return what kube-scheduler may try next: one waiting pod of each kind, or the targets together."""
+        together = self._of._min_targets > 0
+        first = {each.key: [each] for each in reversed(self.waiting) if not (together and each.role == TARGET)}
+        group = [each for each in self.waiting if each.role == TARGET] if together else []
+        return [*first.values(), *([group] if group else [])]
+
+    def _draw(self, pods: Sequence[Tracked]) -> tuple[list[list[tuple[Tracked, int, object]]], bool]:
+        """Return the ways in which these pods may get nodes, and whether one of them preempts instead."""
+        draws = self._world.find_draws(pods[0].pod)
+        state = draws.result.state if draws.result is not None else None
+        if len(pods) == 1:
+            reached = self._of._min_targets <= 1 or pods[0].role != TARGET
+            return [[(pods[0], slot, state)] for slot in draws.slots if reached], draws.preempts
+        ways, seen = list[list[tuple[Tracked, int, object]]](), set[object]()
+        for way in self._draw_group(pods):
+            signature = frozenset(Counter((pod.key, slot) for pod, slot, _ in way).items())
+            if len(way) >= self._of._min_targets and signature not in seen:
+                seen.add(signature)
+                ways.append(way)
+                if len(ways) > MAX_STATES:
+                    raise UnprovenError(f"the pods may land in more than {MAX_STATES} ways")
+        return ways, False
+
+    def _draw_group(self, pods: Sequence[Tracked]) -> Iterator[list[tuple[Tracked, int, object]]]:
+        if not pods:
+            yield []
+            return
+        draws = self._world.find_draws(pods[0].pod)
+        if not draws.slots:
+            yield from self._draw_group(pods[1:])
+        for slot in draws.slots:
+            assert draws.result is not None
+            mark = self._world.mark()
+            self._world.place(pods[0].pod, self._world.nodes.names[slot], draws.result.state)
+            for rest in self._draw_group(pods[1:]):
+                yield [(pods[0], slot, draws.result.state), *rest]
+            self._world.undo(mark)
+
+    def _place(self, placement: Sequence[tuple[Tracked, int, object]], done: int, leaving: PlannedStep | None):  # type: ignore[no-untyped-def]
+        waiting, placed, mark = self.waiting, self._placed, self._world.mark()
+        self._placed = [*placed]
+        for pod, slot, state in placement:
+            node = self._world.nodes.names[slot]
+            self._world.place(pod.pod, node, state)  # type: ignore[arg-type]
+            self.landed[pod.pod.uid].add(node)
+            self._placed.append(Landing(done - 1, pod, node))
+        gone = {pod.pod.uid for pod, _, _ in placement}
+        self.waiting = [pod for pod in waiting if pod.pod.uid not in gone]
+        failure = self.explore(done, leaving)
+        self.waiting, self._placed = waiting, placed
+        self._world.undo(mark)
+        return failure
+
+    def _begin(self, step: PlannedStep, done: int) -> Failure | None:
+        """Carry out a step and continue."""
+        waiting, mark = self.waiting, self._world.mark()
+        leaving = None
+        if step.kind in (CORDON, UNCORDON):
+            self._world.set_schedulable(step.nodes, step.kind == UNCORDON)
+        elif step.kind == ADD_NODES:
+            for name in step.nodes:
+                self._world.add_node(step.node, name)
+        elif step.kind == CREATE:
+            self.waiting = [*waiting, *(Tracked(pod, TARGET) for pod in self._of._targets)]
+        else:
+            assert step.pod is not None
+            leaving = step
+            self._world.terminate(step.pod, step.node)
+            if step.kind == MOVE and not waits_for_end(step.pod):
+                self.waiting = [*waiting, self._replace(step, done)]
+        failure = self.explore(done + 1, leaving)
+        self.waiting = waiting
+        self._world.undo(mark)
+        return failure
+
+    def _end(self, leaving: PlannedStep, done: int) -> Failure | None:
+        """Let the pod that is being deleted end, and continue."""
+        assert leaving.pod is not None
+        waiting, mark = self.waiting, self._world.mark()
+        self._world.remove(leaving.pod, leaving.node)
+        if leaving.kind == MOVE and waits_for_end(leaving.pod):
+            self.waiting = [*waiting, self._replace(leaving, done - 1)]
+        failure = self.explore(done, None)
+        self.waiting = waiting
+        self._world.undo(mark)
+        return failure
+
+    def _replace(self, step: PlannedStep, number: int) -> Tracked:
+        assert step.pod is not None
+        return Tracked(self._world.generate_claims(self._of.replacement_of(step.pod)), DISPLACED, number)

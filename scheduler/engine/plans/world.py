@@ -1,0 +1,223 @@
+"""A copy of a cluster in which pods leave, land and nodes change, and in which every change can be undone.
+
+Owns: the changes and their undoing, and the nodes among which kube-scheduler may draw for a pod. Does not own: the
+decision (`engine.cycle`), claims (`whatif.claims`), which changes make sense (`search`, `verification`).
+
+Invariant: after `undo(mark)` the copy is as it was when `mark()` was called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from herodotus_record.model import DecisionPath
+from scheduler.engine.columns import NodeColumns, Snapshot
+from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
+from scheduler.engine.framework.plugin_results import PluginError
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_find
+from scheduler.engine.framework.state import CycleState
+from scheduler.engine.framework.trace import Trace
+from scheduler.engine.objects.cluster import ClusterObjects
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.storage import CSINode
+from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
+from scheduler.engine.whatif.claims import SimulatedClaims
+from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
+from scheduler.engine.whatif.owners import DAEMON_SET, build_replacement, find_controller
+from scheduler.engine.whatif.simulation import WhatIfState
+
+Mask = NDArray[np.bool_]
+RUNNING: Final = PodStatus(phase="Running", conditions=[Condition(type="Ready", status="True")])
+_DELETED_AT: Final = "2026-01-01T00:00:00Z"  # any time: scheduling reads only whether there is one
+
+
+class Draws(NamedTuple):
+    """The nodes among which kube-scheduler may draw for a pod, by slot; empty if it finds none.
+
+    `preempts` means that it would evict other pods instead. `result` is that of the cycle.
+    """
+
+    slots: tuple[int, ...]
+    preempts: bool
+    result: CycleResult | None
+
+
+class World:
+    """The copy of a cluster, with an undo log."""
+
+    def __init__(self, state: WhatIfState) -> None:
+        self.nodes: NodeColumns = state.nodes
+        self.objects: ClusterObjects = state.objects
+        self.claims = SimulatedClaims(state.objects)
+        self.nominator = state.nominator
+        self._framework = state.framework
+        self._log: list[Callable[[], object]] = []
+        self.decided = 0
+
+    # --- undoing ------------------------------------------------------------------------------------------------
+
+    def mark(self) -> int:
+        """Return a mark for `undo`."""
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Undo all changes since `mark` was returned, the last one first."""
+        while len(self._log) > mark:
+            self._log.pop()()
+
+    @contextmanager
+    def tried(self):  # type: ignore[no-untyped-def]
+        """Undo at the end of the context what was changed in it."""
+        mark = self.mark()
+        try:
+            yield
+        finally:
+            self.undo(mark)
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    def remove(self, pod: PodInfo, node: str) -> None:
+        """Remove a pod from its node, with what its end means for its claims."""
+        claims = self.claims.mark()
+        there = self.nodes.pods[self.nodes.index[node]][pod.uid]
+        self.nodes.remove_pod(pod.uid, node)
+        self.claims.release(there)
+        self._log.append(lambda: (self.claims.undo(claims), self.nodes.add_pod(there, node)))
+
+    def terminate(self, pod: PodInfo, node: str) -> None:
+        """Mark a pod as being deleted: its node still has its requests, and spread constraints no longer count it."""
+        there = self.nodes.pods[self.nodes.index[node]][pod.uid]
+        metadata = msgspec.structs.replace(there.pod.metadata, deletion_timestamp=_DELETED_AT)
+        self.nodes.replace_pod(PodInfo(msgspec.structs.replace(there.pod, metadata=metadata), running=True), node)
+        self._log.append(lambda: self.nodes.replace_pod(there, node))
+
+    def place(self, pod: PodInfo, node: str, state: CycleState | None) -> None:
+        """Bind a pod to a node; `state` is that of the cycle that chose the node."""
+        claims = self.claims.mark()
+        if state is not None:
+            self.claims.allocate(pod, node, state)
+        spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
+        statuses = pod.pod.status.resource_claim_statuses
+        status = msgspec.structs.replace(RUNNING, resource_claim_statuses=statuses)
+        self.nodes.add_pod(PodInfo(msgspec.structs.replace(pod.pod, spec=spec, status=status), running=True), node)
+        self._log.append(lambda: (self.nodes.remove_pod(pod.uid, node), self.claims.undo(claims)))
+
+    def generate_claims(self, pod: PodInfo) -> PodInfo:
+        """Create the claims of a new pod from their templates, and return the pod with the claims' names."""
+        claims = self.claims.mark()
+        generated = self.claims.generate(pod)
+        if generated is not pod:
+            self._log.append(lambda: self.claims.undo(claims))
+        return generated
+
+    def set_node(self, node: Node) -> None:
+        """Replace a Node object, or add one."""
+        name = node.metadata.name
+        slot = self.nodes.index.get(name)
+        before = None if slot is None else self.nodes.nodes[slot]
+        self.nodes.set_node(node)
+        self._log.append(lambda: self.nodes.remove_node(name) if before is None else self.nodes.set_node(before))
+
+    def add_node(self, like: str, name: str) -> None:
+        """Add an empty copy of a node, with copies of the pods that DaemonSets have there.
+
+        Devices of claims are not copied.
+        """
+        daemons = [
+            pod
+            for pod in self.nodes.pods[self.nodes.index[like]].values()
+            if (owner := find_controller(pod.pod)) is not None and owner.kind == DAEMON_SET and not pod.terminating
+        ]
+        self.set_node(copy_node(self.node(like), name))
+        limits = self.objects.get(CSINode, like)
+        if limits is not None:
+            copied = msgspec.structs.replace(limits, metadata=msgspec.structs.replace(limits.metadata, name=name))
+            self.objects.set(copied)
+            self._log.append(lambda: self.objects.remove(copied))
+        for number, daemon in enumerate(daemons):
+            pod = build_replacement(daemon.pod, number)
+            metadata = msgspec.structs.replace(pod.pod.metadata, uid=f"{name}/{pod.uid}")
+            self.place(PodInfo(msgspec.structs.replace(pod.pod, metadata=metadata)), name, None)
+
+    def set_schedulable(self, names: Sequence[str], schedulable: bool) -> None:
+        """Cordon or uncordon nodes."""
+        for name in names:
+            node = self.node(name)
+            changed = mark_schedulable(node, schedulable)
+            if changed is not node:
+                self.set_node(changed)
+
+    def node(self, name: str) -> Node:
+        """Return the Node object with this name. Raises KeyError if there is none."""
+        node = self.nodes.nodes[self.nodes.index[name]]
+        if node is None:
+            raise KeyError(name)
+        return node
+
+    # --- deciding ---------------------------------------------------------------------------------------------------
+
+    def framework(self, pod: Pod) -> Framework | None:
+        """Return the framework that decides a pod, or None if no profile has its scheduler's name."""
+        return self._framework(pod.spec.scheduler_name)
+
+    def find_feasible(self, pod: PodInfo) -> tuple[Mask, CycleState]:
+        """Return the mask of the nodes that pass all filters for the pod, by slot, and the state of that search.
+
+        Extenders are not asked, and nothing is preempted.
+        """
+        framework = self.framework(pod.pod)
+        state = CycleState(is_pod_group_cycle=pod.pod_group is not None, skips_post_filter=True)
+        nothing = np.zeros(self.nodes.slots, np.bool_)
+        if framework is None:
+            return nothing, state
+        trace = Trace.start(self.nodes)
+        self.decided += 1
+        try:
+            outcome = framework.run_pre_filter(state, pod, self.nodes, trace)
+            if outcome.rejection is not None:
+                return nothing, state
+            framework.run_filters(state, pod, self.nodes, outcome.skip, trace)
+        except PluginError:
+            return nothing, state
+        mask = trace.passed.copy()
+        if outcome.names is not None:
+            allowed = np.zeros(self.nodes.slots, np.bool_)
+            allowed[[self.nodes.index[name] for name in outcome.names if name in self.nodes.index]] = True
+            mask &= allowed
+        return mask, state
+
+    def find_draws(self, pod: PodInfo) -> Draws:
+        """Return the nodes among which kube-scheduler may draw for the pod.
+
+        They are the best ones. Where it stops after enough feasible nodes, every feasible node may be the best of
+        those that it sees.
+        """
+        framework = self.framework(pod.pod)
+        if framework is None:
+            return Draws((), False, None)
+        self.decided += 1
+        result = schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self.nodes), 0)
+        trace = result.trace
+        if result.chosen is None:
+            preempts = trace.preemption is not None and bool(trace.preemption.nominated_node)
+            return Draws((), preempts, result)
+        if result.path in (DecisionPath.ONLY_FEASIBLE, DecisionPath.NOMINATED):
+            return Draws((result.chosen,), False, result)
+        feasible = np.flatnonzero(trace.passed & self.nodes.live[: self.nodes.slots])
+        live = int(np.count_nonzero(self.nodes.live[: self.nodes.slots]))
+        percentage = framework.profile.percentage_of_nodes_to_score
+        enough = min(num_feasible_nodes_to_find(live, each) for each in (percentage, ADAPTIVE))
+        evaluated = np.flatnonzero(trace.feasible)
+        if len(feasible) > enough:
+            return Draws(tuple(feasible.tolist()), False, result)
+        if trace.totals is None:
+            return Draws(tuple(evaluated.tolist()), False, result)
+        totals = trace.totals[evaluated]
+        return Draws(tuple(evaluated[totals == totals.max()].tolist()), False, result)
