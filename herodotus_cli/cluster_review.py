@@ -55,7 +55,10 @@ def run(
     output: OutputOptions,
     environment: Environment,
 ) -> bool:
-    """Ask the question, print the answer, and return whether every pod finds or keeps a node and none is blocked."""
+    """Ask the question, print the answer, and return whether it is good news.
+
+    It is if every pod finds or keeps a node and none is blocked, or if there is a plan.
+    """
     if options.cluster_files:
         from herodotus_cli.transport.local import review_files
 
@@ -71,6 +74,8 @@ def run(
         answer, output, lambda view: screen.build_screen(answer, options.title, view, every_row=options.every_row)
     )
     status = answer["status"]
+    if status.get("plan"):
+        return bool(status["plan"]["verdict"] != "NoPlan")
     changes = (status.get("upgrade") or {}).get("changes", ())
     rejected = any(each["change"] in ("FitsNoMore", "NodeRejects") for each in changes)
     return not rejected and not status["blocked"] and all(pod["node"] for pod in status["placements"])

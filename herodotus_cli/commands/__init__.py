@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Pods and workloads": ("pod", "pending", "workload", "compare", "podgroup"),
     "Nodes and the cluster": ("top", "node", "balance", "nodegroups", "preemptions", "disagreements", "watch"),
-    "What would happen (nothing is changed)": ("whatif", "capacity", "consolidate"),
+    "What would happen (nothing is changed)": ("plan", "whatif", "capacity", "consolidate"),
 }
 OTHERS: Final[Mapping[str, str]] = {
     "report": "an answer as a file",

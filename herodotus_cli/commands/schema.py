@@ -23,6 +23,7 @@ KINDS = {
     "node": ("NodeHistory", "NodeSummaryList"),
     "balance": ("Balance",),
     "whatif": ("PlacementReview", "ClusterReview"),
+    "plan": ("ClusterReview",),
     "capacity": ("ClusterReview",),
     "consolidate": ("ClusterReview",),
     "nodegroups": ("ClusterReview",),

@@ -37,7 +37,8 @@ class UnprovenError(Exception):
 class PlannedStep(NamedTuple):
     """A step of a plan: `nodes` are cordoned or uncordoned, or `pod` leaves `node`.
 
-    New nodes, `nodes`, are copies of `node`. `to` is the node that the search had in mind for the pod's successor; the pod may land elsewhere.
+    New nodes, `nodes`, are copies of `node`. `to` is the node that the search had in mind for the pod's successor; the
+    pod may land elsewhere.
     """
 
     kind: str
