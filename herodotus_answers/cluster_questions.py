@@ -177,7 +177,12 @@ class PlanQuestion(_Struct, forbid_unknown_fields=True):
 
     `pods` are waiting pods, NAMESPACE/NAME. `workload`, KIND/NAME, and `pod_group` stand for their waiting pods in
     `namespace`. `object` is a pod or workload that does not exist, of which `replicas` pods are created after the other
-    steps. Exactly one of the four is given. `kinds` are the kinds of changes that are allowed (`plans.KINDS`).
+    steps. `kinds` are the kinds of changes that are allowed (`plans.KINDS`).
+
+    Other goals: `drain` these nodes; `consolidate`: empty as many nodes as possible, but at most `nodes` unless that is
+    0; `spread`: restore the spread of the workload KIND/NAME. Exactly one goal is given.
+
+    The flags are those of a drain. With `rolling`, a drained node takes pods again before the next is drained.
     """
 
     pods: list[str] = []
@@ -186,6 +191,13 @@ class PlanQuestion(_Struct, forbid_unknown_fields=True):
     object: Json | None = None
     replicas: int | None = None
     namespace: str = ""
+    drain: list[str] = []
+    rolling: bool = False
+    consolidate: bool = False
+    nodes: int = 0
+    spread: str = ""
+    force: bool = False
+    delete_empty_dir_data: bool = False
     kinds: list[str] = []
     max_changes: int = 5
     time_limit_seconds: float = 20.0

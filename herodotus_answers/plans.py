@@ -16,6 +16,7 @@ FIT, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Drain", "Consolidate", "Spread"
 DONE, PLANNED, NO_PLAN, PREEMPTING = "NothingToDo", "Planned", "NoPlan", "Preempting"
 KINDS: Final = ("move", "evict", "nodes", "request")
 MIXED: Final = "mixed"
+NOT_PROVEN: Final = "NotProven"
 MAX_CHANGES: Final = 10
 
 
@@ -98,6 +99,56 @@ class PlansOfKind(TypedDict):
     ]
 
 
+class PlannedDrain(TypedDict):
+    """A node that is drained, and where its pods went in the first run."""
+
+    node: Annotated[str, "Name of the node.", Discloses.NODES]
+    pods: Annotated[int, "Number of pods that leave it.", Discloses.NOTHING]
+    targets: Annotated[dict[str, int], "Number of these pods by the node that took them.", Discloses.NODES]
+    command: Annotated[str, "Shell command of the drain.", Discloses.NODES]
+
+
+class DrainObstacle(TypedDict):
+    """A pod that keeps a node from being drained, or that finds no other node."""
+
+    node: Annotated[str, "Node that is drained.", Discloses.NODES]
+    pod: Annotated[str, "Pod as NAMESPACE/NAME.", Discloses.NAMESPACE]
+    reason: Annotated[str, "Why, in the words of kubectl, the API server or kube-scheduler.", Discloses.MESSAGE]
+
+
+class DrainPlan(TypedDict):
+    """The order in which nodes are drained."""
+
+    nodes: Annotated[list[PlannedDrain], "The nodes in the order of their drains.", Discloses.PARTS]
+    cordon: Annotated[str, "Shell command before the first drain; empty if there is none.", Discloses.NODES]
+    rolling: Annotated[
+        bool, "Whether each node takes pods again before the next is drained, as in an upgrade.", Discloses.NOTHING
+    ]
+    obstacles: Annotated[list[DrainObstacle], "What keeps the other nodes, or the last order tried.", Discloses.PARTS]
+    orders: Annotated[int, "Number of orders, or of sets of nodes, that were tried.", Discloses.NOTHING]
+    runs: Annotated[int, "Number of runs with random orders and draws in which the plan held.", Discloses.NOTHING]
+    given: Annotated[
+        str,
+        "What goes wrong in the order of the question without cordons before; may be empty.",
+        Discloses.NOTHING,
+    ]
+    greedy: Annotated[
+        int | None,
+        "Number of nodes that `consolidate` empties; null for drains.",
+        Discloses.NOTHING,
+    ]
+    bound: Annotated[int | None, "No more nodes than this can be emptied; null for drains.", Discloses.NOTHING]
+
+
+class SpreadSkew(TypedDict):
+    """A topology spread constraint of a workload, before and after the plan."""
+
+    topologyKey: Annotated[str, "Label of the nodes.", Discloses.NOTHING]
+    maxSkew: Annotated[int, "Largest difference that the constraint wants.", Discloses.NOTHING]
+    before: Annotated[int, "Difference between the fullest and the emptiest domain now.", Discloses.NOTHING]
+    domains: Annotated[dict[str, int], "Number of pods by domain now.", Discloses.NODES]
+
+
 class PlanReview(TypedDict):
     """The answer to a question for a plan."""
 
@@ -108,6 +159,8 @@ class PlanReview(TypedDict):
     pods: Annotated[int, "Number of pods that the plan is for.", Discloses.NOTHING]
     maxChanges: Annotated[int, "Number of changes that a plan may have.", Discloses.NOTHING]
     kinds: Annotated[list[PlansOfKind], "The plans by kind, those with the fewest changes first.", Discloses.PARTS]
+    drain: Annotated[DrainPlan | None, "Order of drains; null for other goals.", Discloses.PARTS]
+    spread: Annotated[list[SpreadSkew], "Constraints of the workload that is spread again.", Discloses.PARTS]
     decided: Annotated[int, "Number of decisions of the engine.", Discloses.NOTHING]
     seconds: Annotated[float, "Time that the search took.", Discloses.NOTHING]
     timeLimitSeconds: Annotated[float, "Time that it had.", Discloses.NOTHING]
@@ -115,24 +168,46 @@ class PlanReview(TypedDict):
 
 def format_plan_headline(review: PlanReview) -> str:
     """Return the answer in one sentence."""
-    pods = "The pod" if review["pods"] == 1 else f"All {review['pods']} pods"
-    fit = "fits" if review["pods"] == 1 else "fit"
+    if review["goal"] == DRAIN and review["drain"] is not None:
+        return _describe_drain(review, review["drain"])
+    if review["goal"] == CONSOLIDATE and review["drain"] is not None:
+        return _describe_consolidation(review["drain"])
+    if review["goal"] == SPREAD:
+        subject, verb, present = "The workload", "is spread as it should be", "is spread as it should be"
+    else:
+        one = review["pods"] == 1
+        subject, verb = ("The pod", "fits") if one else (f"All {review['pods']} pods", "fit")
+        present = f"{verb} as the cluster is"
     match review["verdict"]:
         case "NothingToDo":
-            return f"{pods} {fit} as the cluster is: no plan is needed."
+            return f"{subject} {present}: no plan is needed."
         case "Preempting":
-            return f"{pods} {fit} by preemption: the scheduler evicts less important pods by itself."
+            return f"{subject} {verb} by preemption: the scheduler evicts less important pods by itself."
         case "NoPlan":
-            needs = "needs" if review["pods"] == 1 else "need"
-            proven = all(of_kind["bound"]["kind"] != "NotProven" for of_kind in review["kinds"])
             most = pluralize(review["maxChanges"], "change")
-            if proven:
-                return f"No plan of at most {most} exists: {pods[:1].lower()}{pods[1:]} {needs} more."
+            if all(of_kind["bound"]["kind"] != NOT_PROVEN for of_kind in review["kinds"]):
+                return f"No plan of at most {most} exists."
             return f"No plan of at most {most} was found; that there is none is not proven."
-    best = min((p for k in review["kinds"] for p in k["plans"]), key=lambda plan: plan["changes"])
-    first = next(kind for kind in review["kinds"] if best in kind["plans"])
-    proof = describe_bound(first["bound"])
-    return f"{pods} {fit} after {describe_changes(first['kind'], best)}. {proof}"
+    first = review["kinds"][0]
+    after = describe_changes(first["kind"], first["plans"][0])
+    return f"{subject} {verb} after {after}. {describe_bound(first['bound'])}"
+
+
+def _describe_drain(review: PlanReview, drain: DrainPlan) -> str:
+    nodes = pluralize(len(drain["nodes"]), "node")
+    if review["verdict"] == NO_PLAN:
+        return f"No order was found in which all drains go through: {pluralize(drain['orders'], 'order')} tried."
+    held = f"budgets held and no pod stayed Pending in {pluralize(drain['runs'], 'random run')}"
+    return f"{nodes[:1].upper()}{nodes[1:]} can be drained in this order: {held}."
+
+
+def _describe_consolidation(drain: DrainPlan) -> str:
+    nodes = pluralize(len(drain["nodes"]), "node")
+    greedy, bound = drain["greedy"], drain["bound"]
+    if not drain["nodes"]:
+        return f"No node can be emptied; no more than {bound} could be."
+    proof = "no larger set exists" if len(drain["nodes"]) == bound else f"no set of more than {bound} exists"
+    return f"{nodes} can be emptied, where one after the other it is {greedy}; {proof}."
 
 
 def describe_changes(kind: str, plan: Plan) -> str:

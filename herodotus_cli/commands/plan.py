@@ -28,7 +28,19 @@ _POD_KINDS = ("pod", "pods", "po")
 _GROUP_KINDS = ("podgroup", "podgroups", "pg")
 
 
-@options.command(short_help="Find the fewest moves, evictions or nodes after which a pod fits.")
+class PlanCommand(options.PluginCommand):
+    """The command plan. If its first word is another goal, such as `drain`, that goal's command takes its place."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of the goal's command, or of this one."""
+        if args and args[0] in GOALS:
+            return GOALS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=PlanCommand, short_help="Find the fewest moves, evictions or nodes after which a pod fits.")
 @click.argument(
     "words",
     metavar="[pod NAME… | podgroup NAME | KIND/NAME]",
@@ -37,9 +49,7 @@ _GROUP_KINDS = ("podgroup", "podgroups", "pg")
 )
 @click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
 @options.namespace_option
-@click.option(
-    "--kinds", metavar="KIND,…", default="", help=f"Kinds of changes that are allowed [{','.join(KINDS)}]."
-)
+@click.option("--kinds", metavar="KIND,…", default="", help=f"Kinds of changes that are allowed [{','.join(KINDS)}].")
 @click.option(
     "--max-steps",
     type=parameter_types.WholeNumber(1, MAX_CHANGES),
@@ -71,6 +81,11 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
     workload is scaled down), uncordons or adds a node, or lowers a request. Each plan was carried out on a copy of the
     cluster, for every order in which pods are scheduled and every draw among equally good nodes. Where a draw would
     spoil it, the plan has a step that forces it. Nothing is changed: the commands are yours to run.
+
+    Other goals; each has its own --help:
+
+    \b
+    plan drain NODE…, plan consolidate, plan spread KIND/NAME
 
     \b
     kubectl herodotus plan pod payments-0 -n shop
@@ -126,3 +141,129 @@ def _parse_targets(words: Sequence[str], namespace: str) -> Json:
     if kind not in _WORKLOADS:
         raise click.UsageError(f"plans are made for pods, pod groups, {', '.join(_WORKLOADS)}: not for a {kind}")
     return {"workload": f"{_WORKLOADS[kind]}/{name}"}
+
+
+_TIME_LIMIT = click.option(
+    "--time-limit",
+    type=parameter_types.WholeNumber(1, MAX_TIME_S),
+    default=20,
+    metavar="S",
+    help="Seconds that the search may take [20].",
+)
+_FORCE = click.option("--force", is_flag=True, help="Delete pods without a controller too.")
+_EMPTY_DIR = click.option("--delete-emptydir-data", is_flag=True, help="Delete pods with local storage (emptyDir) too.")
+_EXIT_CODE = click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
+_EVERY_ROW = click.option("--all", "every_row", is_flag=True, help="All rows, however many there are.")
+
+
+def _ask(ctx: click.Context, question: Json, title: str) -> None:
+    """Ask for a plan, print it, and exit with code 1 if there is none and --exit-code is given."""
+    given, environment = ctx.params, environment_of(ctx)
+    found = cluster_review.run(
+        {"plan": question | {"timeLimitSeconds": float(given["time_limit"])}},
+        ReviewOptions(title, given["cluster_files"], given["every_row"]),
+        option_values.connection_settings(ctx, environment.environ),
+        option_values.output_options(ctx),
+        environment,
+    )
+    if given["exit_code"] and not found:
+        ctx.exit(1)
+
+
+@options.command(name="drain")
+@click.argument("nodes", metavar="NODE…", nargs=-1, required=True, shell_complete=completion_values.nodes)
+@click.option("--rolling", is_flag=True, help="Each node takes pods again before the next is drained.")
+@_FORCE
+@_EMPTY_DIR
+@_TIME_LIMIT
+@_EVERY_ROW
+@_EXIT_CODE
+@options.cluster_files_option
+@options.ignored_namespace_option
+@options.output_options
+@options.connection_options
+@click.pass_context
+def plan_drain(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object) -> None:
+    """Find an order in which nodes can be drained, such that every budget holds and no pod stays Pending.
+
+    Each order is carried out on a copy of the cluster, 20 times, with pods in random order and random draws among
+    equally good nodes. The nodes are cordoned first, so that no pod moves twice. With --rolling, each node is
+    uncordoned after its drain, as in an upgrade.
+
+    \b
+    kubectl herodotus plan drain worker-3 worker-4 worker-5
+    kubectl herodotus plan drain worker-3 worker-4 --rolling --delete-emptydir-data
+    """
+    given = ctx.params
+    names = [object_names.parse_name("node", node) for node in nodes]
+    question: Json = {"drain": names, "rolling": given["rolling"], "force": given["force"]}
+    question["deleteEmptyDirData"] = given["delete_emptydir_data"]
+    _ask(ctx, question, f"plan drain {cluster_review.join_names(names)}")
+
+
+@options.command(name="consolidate")
+@click.option(
+    "--nodes",
+    type=parameter_types.WholeNumber(1, 10_000),
+    metavar="N",
+    help="Nodes to empty, at most [as many as possible].",
+)
+@_FORCE
+@click.option("--keep-emptydir-data", is_flag=True, help="Pods with local storage (emptyDir) keep their node.")
+@_TIME_LIMIT
+@_EVERY_ROW
+@_EXIT_CODE
+@options.cluster_files_option
+@options.ignored_namespace_option
+@options.output_options
+@options.connection_options
+@click.pass_context
+def plan_consolidate(ctx: click.Context, /, **_given: object) -> None:
+    """Find the largest set of nodes that can be emptied, and how many could be at most.
+
+    `kubectl herodotus consolidate` tries one node after the other, once. This tries many sets, with all their nodes
+    cordoned, until the time is over or the bound is reached. The bound compares the sums of requests and free amounts.
+
+    \b
+    kubectl herodotus plan consolidate
+    kubectl herodotus plan consolidate --nodes 3 --time-limit 60
+    """
+    given = ctx.params
+    question: Json = {"consolidate": True, "nodes": given["nodes"] or 0, "force": given["force"]}
+    question["deleteEmptyDirData"] = not given["keep_emptydir_data"]
+    _ask(ctx, question, "plan consolidate")
+
+
+@options.command(name="spread")
+@click.argument("workload", metavar="KIND/NAME", shell_complete=completion_values.pods_and_workloads)
+@options.namespace_option
+@click.option(
+    "--max-steps", type=parameter_types.WholeNumber(1, MAX_CHANGES), default=5, metavar="K", help="Moves, at most [5]."
+)
+@_TIME_LIMIT
+@_EVERY_ROW
+@_EXIT_CODE
+@options.cluster_files_option
+@options.output_options
+@options.connection_options
+@click.pass_context
+def plan_spread(ctx: click.Context, /, workload: str, **_given: object) -> None:
+    """Find the fewest moves of a workload's pods that restore its topology spread constraints.
+
+    After a drain, a rollout or the return of a zone, pods stay where they are. Constraints with ScheduleAnyway count
+    too.
+
+    \b
+    kubectl herodotus plan spread deploy/checkout -n shop
+    """
+    given, environment = ctx.params, environment_of(ctx)
+    connection = option_values.connection_settings(ctx, environment.environ)
+    namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
+    kind, name = object_names.parse_workload(workload)
+    if kind not in _WORKLOADS:
+        raise click.UsageError(f"plans are made for {', '.join(_WORKLOADS)}: not for a {kind}")
+    question: Json = {"spread": f"{_WORKLOADS[kind]}/{name}", "namespace": namespace, "maxChanges": given["max_steps"]}
+    _ask(ctx, question, f"plan spread {workload}")
+
+
+GOALS: dict[str, click.Command] = {"drain": plan_drain, "consolidate": plan_consolidate, "spread": plan_spread}

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from herodotus_answers.cluster_headlines import cut_first_sentence
 from herodotus_cli.render.formatting import format_count
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
 
 Json = dict[str, Any]
 _INDENT = " " * 5
 _NAMED = 3
+_ROWS = 20
 _TITLES = {
     "move": "MOVE PODS",
     "evict": "GIVE UP LESS IMPORTANT PODS",
@@ -25,6 +27,7 @@ _FAILURES = {
     "DisplacedPending": "a displaced pod finds no node in one order",
     "TargetPending": "the pods do not fit for every order and draw",
     "Preempts": "a pod would preempt in one order",
+    "GoalMissed": "the skew stays too large for some order or draw",
     "Forced": "too many nodes would have to be cordoned",
 }
 
@@ -33,6 +36,9 @@ def build_screen(review: Json, headline: str, *, every_row: bool = False) -> lis
     """Return the sections below the title: the sentence, then the plans by kind, one of each unless `every_row`."""
     good = review["verdict"] != "NoPlan"
     sections: list[list[Block]] = [[TextLine(headline, "good" if good else "bad")]]
+    sections.append(_build_skews(review["spread"]))
+    if review["drain"] is not None:
+        sections += _build_drain(review["drain"], every_row=every_row)
     for kind in review["kinds"]:
         shown = kind["plans"] if every_row else kind["plans"][:1]
         for number, plan in enumerate(shown, 1):
@@ -45,10 +51,57 @@ def build_screen(review: Json, headline: str, *, every_row: bool = False) -> lis
     if nothing:
         rows = [(_TITLES[kind["kind"]].lower(), _explain_nothing(kind)) for kind in nothing]
         sections.append([build_table(("NO PLAN", "WHY"), rows)])
-    if review["kinds"]:
+    if review["kinds"] or review["drain"]:
         spent = f"{review['seconds']:.1f} s, {review['decided']:,} decisions"
         sections.append([TextLine(f"Searched for {spent}; nothing is changed.", "dim")])
-    return sections
+    return [section for section in sections if section]
+
+
+def _build_skews(skews: Sequence[Json]) -> list[Block]:
+    """Return a table of a workload's constraints with the pods of each domain."""
+    rows = [
+        (
+            each["topologyKey"],
+            str(each["before"]),
+            str(each["maxSkew"]),
+            ", ".join(f"{domain}: {count}" for domain, count in each["domains"].items()),
+        )
+        for each in skews
+    ]
+    return [build_table(("CONSTRAINT", "SKEW", "MAX", "PODS"), rows, right=(1, 2))] if rows else []
+
+
+def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
+    """Return the drains in order with their commands, and what keeps the other nodes."""
+    steps: list[Block] = []
+    if drain["cordon"]:
+        steps += [
+            build_table((), [(Cell("1.", "strong"), Cell("cordon the nodes, so that no pod moves twice"))]),
+            TextLine(f"{_INDENT}{drain['cordon']}", command=True),
+        ]
+    for number, node in enumerate(drain["nodes"], 2 if drain["cordon"] else 1):
+        ways = sorted(node["targets"].items(), key=lambda item: -item[1])
+        goes = _join([f"{name} ({count})" for name, count in ways])
+        text = f"drain {node['node']}: {format_count(node['pods'], 'pod')}" + (
+            f", in one run to {goes}" if goes else ""
+        )
+        steps.append(build_table((), [(Cell(f"{number}.", "strong"), Cell(text))]))
+        steps.append(TextLine(f"{_INDENT}{node['command']}", command=True))
+        if drain["rolling"]:
+            steps.append(TextLine(f"{_INDENT}kubectl uncordon {node['node']}", command=True))
+    proof: list[Block] = []
+    if drain["nodes"]:
+        held = f"Held in {drain['runs']} runs with random orders and draws, which is no proof for all of them."
+        proof.append(TextLine(held, "dim"))
+    if drain["given"]:
+        proof.append(TextLine(f"In the given order, without cordons before: {drain['given']}.", "dim"))
+    shown = drain["obstacles"] if every_row else drain["obstacles"][:_ROWS]
+    rows = [(each["node"], each["pod"], cut_first_sentence(each["reason"])) for each in shown]
+    kept: list[Block] = [build_table(("NOT DRAINED", "BY", "WHY"), rows)] if rows else []
+    more = len(drain["obstacles"]) - len(shown)
+    if more:
+        kept.append(TextLine(f"… {format_count(more, 'more node')} (--all)", "dim"))
+    return [steps, proof, kept]
 
 
 def _build_plan(title: str, kind: Json, plan: Json) -> list[Block]:
@@ -59,7 +112,8 @@ def _build_plan(title: str, kind: Json, plan: Json) -> list[Block]:
         blocks.append(build_table((), [(Cell(f"{number}.", "strong"), Cell(_describe_step(step)))]))
         if step["command"]:
             blocks.append(TextLine(f"{_INDENT}{step['command']}", command=True))
-    blocks.append(build_table((), [(Cell(label, "strong"), text) for label, text in _list_facts(kind, plan)]))
+    facts = [(label, text) for label, text in _list_facts(kind, plan) if text]
+    blocks.append(build_table((), [(Cell(label, "strong"), text) for label, text in facts]))
     bound = describe_bound(kind["bound"])
     states = format_count(plan["states"], "state")
     blocks.append(TextLine(f"Proof: holds in every order and draw ({states}). {bound}", "dim"))
@@ -97,8 +151,11 @@ def _list_facts(kind: Json, plan: Json) -> list[tuple[str, str]]:
     for target in plan["targets"]:
         where = _join(target["landsOn"], " or ")
         lands[where] = lands.get(where, 0) + 1
-    named = f"{plan['targets'][0]['namespace']}/{plan['targets'][0]['name']}"
-    what = [f"{named if len(plan['targets']) == 1 else format_count(n, 'pod')} on {where}" for where, n in lands.items()]
+    only = plan["targets"][0] if len(plan["targets"]) == 1 else None
+    what = [
+        f"{only['namespace']}/{only['name']} on {where}" if only else f"{format_count(count, 'pod')} on {where}"
+        for where, count in lands.items()
+    ]
     disruption = plan["disruption"]
     parts = [format_count(disruption["pods"], "pod") + " deleted"] if disruption["pods"] else []
     parts += [f"within {_join(disruption['budgets'])}"] if disruption["budgets"] else []

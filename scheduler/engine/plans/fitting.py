@@ -1,6 +1,4 @@
-"""The answer to a question for a plan: the targets, the candidates of each kind, the search, and the steps as text.
-
-    answer_plan(state, question, report, classes, scheduler) -> PlanReview, notes
+"""Plans after which pods fit: the targets, the candidates of each kind, the search, and the steps with their commands.
 
 Owns: which pods are meant, which changes are candidates, the time of each kind, the commands. Does not own: the search
 (`search`), the proof (`verification`), the types of the answer (`herodotus_answers.plans`).
@@ -9,7 +7,6 @@ Owns: which pods are meant, which changes are candidates, the time of each kind,
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -22,7 +19,6 @@ from herodotus_answers.plans import (
     DONE,
     FIT,
     KINDS,
-    MAX_CHANGES,
     MIXED,
     NO_PLAN,
     PLANNED,
@@ -61,7 +57,6 @@ from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import Report, WhatIfState
 
 MAX_TARGETS: Final = 100
-MAX_TIME_S: Final = 240.0  # a review of the cluster has 300 s
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _NAMES: Final = {DEPLOYMENT: "deployment", REPLICA_SET: "replicaset"}
 _PATCHED: Final = {
@@ -84,7 +79,7 @@ class PlanError(ValueError):
     """A question for a plan that makes no sense in this cluster. The message names the object."""
 
 
-class _Targets(NamedTuple):
+class Targets(NamedTuple):
     """The pods that are to fit. `min_count` is the quorum of a pod group, 0 for pods that are independent."""
 
     pods: list[PodInfo]
@@ -92,42 +87,10 @@ class _Targets(NamedTuple):
     min_count: int = 0
 
 
-def answer_plan(
-    state: WhatIfState,
-    question: PlanQuestion,
-    report: Report,
-    classes: dict[str, PriorityClass] | None,
-    scheduler: str,
-    clock: Callable[[], float] = time.monotonic,
-) -> tuple[PlanReview, list[str]]:
-    """Search plans after which the pods of the question fit, and return the answer with notes.
-
-    Raises PlanError if the pods do not exist or a value is invalid, PodTemplateError or ManifestError for an invalid
-    object.
-    """
-    _check(question)
-    targets = _find_targets(state, question, classes, scheduler)
-    return _Planner(state, question, report, targets, clock).answer()
-
-
-def _check(question: PlanQuestion) -> None:
-    for name, low, value, high in (
-        ("maxChanges", 1, question.max_changes, MAX_CHANGES),
-        ("timeLimitSeconds", 0.1, question.time_limit_seconds, MAX_TIME_S),
-    ):
-        if not low <= value <= high:
-            raise PlanError(f"{name}: expected {low} to {high:g}, got {value:g}")
-    unknown = [kind for kind in question.kinds if kind not in KINDS]
-    if unknown:
-        raise PlanError(f"kinds: expected {', '.join(KINDS)}, got {unknown[0]!r}")
-    named = (question.pods, question.workload, question.pod_group, question.object)
-    if sum(bool(each) for each in named) != 1:
-        raise PlanError("expected exactly one of pods, workload, podGroup and object")
-
-
-def _find_targets(
+def find_targets(
     state: WhatIfState, question: PlanQuestion, classes: dict[str, PriorityClass] | None, scheduler: str
-) -> _Targets:
+) -> Targets:
+    """Return the pods that the question is about. Raises PlanError if there are none, or if they cannot be planned."""
     if question.object is not None:
         template = parse_pod_template(question.object)
         count = template.replicas if question.replicas is None else question.replicas
@@ -137,7 +100,7 @@ def _find_targets(
         built = build_pods(template, namespace, template.scheduler or scheduler, count, classes)
         ensure(built.controller, state.objects)
         pods = [_rename(pod, number) for number, pod in enumerate(built.pods)]
-        return _Targets(pods, False)
+        return Targets(pods, False)
     waiting = [pod for pod in state.pending if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates]
     namespace = question.namespace or "default"
     min_count = 0
@@ -174,7 +137,7 @@ def _find_targets(
     grouped = {pod.pod_group for pod in pods if pod.pod_group is not None}
     if grouped and not question.pod_group:
         raise PlanError(f"the pods belong to podgroup {min(grouped)}: ask about the group")
-    return _Targets(pods, True, min_count)
+    return Targets(pods, True, min_count)
 
 
 def _rename(pod: PodInfo, number: int) -> PodInfo:
@@ -182,7 +145,7 @@ def _rename(pod: PodInfo, number: int) -> PodInfo:
     return PodInfo(msgspec.structs.replace(pod.pod, metadata=metadata))
 
 
-class _Planner:
+class Planner:
     """The plans for one question."""
 
     def __init__(
@@ -190,13 +153,15 @@ class _Planner:
         state: WhatIfState,
         question: PlanQuestion,
         report: Report,
-        targets: _Targets,
+        targets: Targets,
         clock: Callable[[], float],
+        goal: Callable[[], bool] | None = None,
     ) -> None:
+        """`goal` says whether the copy after a plan is as it should be, beside the targets."""
         self._question, self._report, self._targets, self._clock = question, report, targets, clock
         self._began = clock()
         self._until = self._began + question.time_limit_seconds
-        self._world = World(state)
+        self.world = World(state)
         own = {pod.uid for pod in targets.pods}
         self._others = [
             PodInfo(pod)
@@ -206,7 +171,7 @@ class _Planner:
         every = [*(pod for pods in state.nodes.pods for pod in pods.values()), *targets.pods, *self._others]
         self._budgets = Budgets(state.objects.all(PodDisruptionBudget), every)
         self._verification = Verification(
-            self._world, targets.pods, self._others, self._has_time, min_targets=targets.min_count
+            self.world, targets.pods, self._others, self._has_time, min_targets=targets.min_count, goal=goal
         )
         self._workloads: dict[str, list[PodInfo]] = {}
 
@@ -224,27 +189,38 @@ class _Planner:
             kinds = self._search(candidates)
             found = [kind for kind in kinds if kind["plans"]]
             kinds = [
-                *sorted(found, key=lambda kind: (kind["plans"][0]["changes"], _cost(kind["plans"][0]))),
+                *sorted(found, key=_rank_kind),
                 *(kind for kind in kinds if not kind["plans"]),
             ]
             present = PLANNED if found else NO_PLAN
+        return self._build_review(FIT, present, kinds), notes
+
+    def answer_moves(self, changes: Sequence[Change], goal: str) -> PlanReview:
+        """Return the review of plans that consist of these changes only."""
+        result = self._run(changes, 1.0)
+        plans = self._build_plans(result)
+        return self._build_review(goal, PLANNED if plans else NO_PLAN, [_of_kind("move", plans, result)])
+
+    def _build_review(self, goal: str, verdict: str, kinds: list[PlansOfKind]) -> PlanReview:
         return {
-            "goal": FIT,
-            "verdict": present,
+            "goal": goal,
+            "verdict": verdict,
             "pods": len(self._targets.pods),
             "maxChanges": self._question.max_changes,
             "kinds": kinds,
-            "decided": self._world.decided,
+            "drain": None,
+            "spread": [],
+            "decided": self.world.decided,
             "seconds": round(self._clock() - self._began, 3),
             "timeLimitSeconds": self._question.time_limit_seconds,
-        }, notes
+        }
 
     def _decide_present(self) -> str:
         """Return DONE or PREEMPTING if the targets need no plan, else ""."""
         search = self._new_search()
         if search.fits():
             return DONE
-        draws = [self._world.find_draws(pod) for pod in self._targets.pods]
+        draws = [self.world.find_draws(pod) for pod in self._targets.pods]
         if all(draw.preempts or draw.slots for draw in draws):
             return PREEMPTING
         if any(draw.preempts for draw in draws):
@@ -254,7 +230,7 @@ class _Planner:
     def _new_search(self, until: float | None = None) -> PlanSearch:
         limit = self._until if until is None else until
         return PlanSearch(
-            self._world,
+            self.world,
             self._targets.pods,
             self._verification,
             self._budgets,
@@ -267,7 +243,7 @@ class _Planner:
 
     def _list_changes(self) -> tuple[dict[str, list[Change]], Counter[str]]:
         """Return the candidates by kind, and how many pods are not moved by the reason."""
-        nodes, moves, evictions, left_alone = self._world.nodes, list[Change](), list[Change](), Counter[str]()
+        nodes, moves, evictions, left_alone = self.world.nodes, list[Change](), list[Change](), Counter[str]()
         lowest = min(pod.priority for pod in self._targets.pods)
         for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
             for pod in nodes.pods[slot].values():
@@ -309,7 +285,7 @@ class _Planner:
         """Return all pods of the pod's workload, also those without a node."""
         if not self._workloads:
             every = [
-                *(each for pods in self._world.nodes.pods for each in pods.values()),
+                *(each for pods in self.world.nodes.pods for each in pods.values()),
                 *self._targets.pods,
                 *self._others,
             ]
@@ -318,7 +294,7 @@ class _Planner:
         return self._workloads[self._name_workload(pod)]
 
     def _name_workload(self, pod: PodInfo) -> str:
-        return f"{pod.namespace}/{find_workload(pod.pod, self._world.objects) or pod.full_name}"
+        return f"{pod.namespace}/{find_workload(pod.pod, self.world.objects) or pod.full_name}"
 
     # --- searching --------------------------------------------------------------------------------------------------
 
@@ -360,12 +336,12 @@ class _Planner:
             return before | {"failures": before["failures"] | {"new nodes with devices are not planned": 1}}
         failures, plans = Counter[str](before["failures"]), list[Plan]()
         for count in range(1, self._question.max_changes + 1):
-            for shape in list_shapes(self._world.nodes):
+            for shape in list_shapes(self.world.nodes):
                 if not self._has_time():
                     failures["the time is over"] += 1
                     break
                 names = tuple(f"{shape}-new-{number}" for number in range(1, count + 1))
-                if any(name in self._world.nodes.index for name in names):
+                if any(name in self.world.nodes.index for name in names):
                     continue
                 steps = [PlannedStep(ADD_NODES, names, None, shape)]
                 steps += [] if self._targets.exist else [PlannedStep(CREATE)]
@@ -392,9 +368,9 @@ class _Planner:
     def _lower_requests(self) -> PlansOfKind:
         """Return plans that lower one request of the pods so far that they fit."""
         plans, failures = list[Plan](), Counter[str]()
-        for lowered in find_lower_requests(self._world, self._targets.pods, self._has_time):
+        for lowered in find_lower_requests(self.world, self._targets.pods, self._has_time):
             verification = Verification(
-                self._world, lowered.pods, self._others, self._has_time, min_targets=self._targets.min_count
+                self.world, lowered.pods, self._others, self._has_time, min_targets=self._targets.min_count
             )
             try:
                 proof = verification.run([] if self._targets.exist else [PlannedStep(CREATE)])
@@ -459,7 +435,7 @@ class _Planner:
             "counted": step.kind == ADD_NODES or (step.kind, single if pod is None else step.node, pod) in counted,
             "namespace": None if pod is None else pod.namespace,
             "pod": "" if pod is None else pod.name,
-            "owner": "" if pod is None else str(find_workload(pod.pod, self._world.objects) or ""),
+            "owner": "" if pod is None else str(find_workload(pod.pod, self.world.objects) or ""),
             "request": "",
             "node": step.node,
             "nodes": list(step.nodes),
@@ -476,7 +452,7 @@ class _Planner:
         if pod is None:
             return ""
         if step.kind == SCALE_DOWN:
-            workload = find_workload(pod.pod, self._world.objects)
+            workload = find_workload(pod.pod, self.world.objects)
             assert workload is not None
             name = self._name_workload(pod)
             left[name] += 1
@@ -490,7 +466,7 @@ class _Planner:
 
     def _step_of_request(self, container: str, resource: str, to: str) -> PlanStep:
         pod = self._targets.pods[0]
-        workload = find_workload(pod.pod, self._world.objects)
+        workload = find_workload(pod.pod, self.world.objects)
         command = ""
         if workload is not None and workload.kind in _PATCHED:
             kind = _PATCHED[workload.kind]
@@ -531,6 +507,11 @@ def _of_kind(kind: str, plans: list[Plan], result: SearchResult) -> PlansOfKind:
 
 def _bound(bound: Bound) -> PlanBound:
     return {"kind": bound.kind, "changes": bound.moves, "tried": bound.sets, "reason": bound.reason}
+
+
+def _rank_kind(kind: PlansOfKind) -> tuple[bool, int, tuple[int, ...]]:
+    """Return the sort key of a kind's plans: a lower request, which takes something from the pods, comes last."""
+    return kind["kind"] == "request", kind["plans"][0]["changes"], _cost(kind["plans"][0])
 
 
 def _cost(plan: Plan) -> tuple[int, ...]:

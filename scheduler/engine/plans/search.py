@@ -122,7 +122,7 @@ class PlanSearch:
         self._budgets, self._has_time, self._exist = budgets, has_time, exist
         self._needed = min_targets or len(targets)
         self._alike = len({target.spec_digest for target in targets}) == 1
-        self._room_only = all(map(helped_only_by_room, targets))
+        self._room_only = bool(targets) and all(map(helped_only_by_room, targets))
         self._resources = self._list_resources()
         self.tried = 0
 
@@ -229,7 +229,9 @@ class PlanSearch:
             self._world.remove(change.pod, change.node)
 
     def fits(self) -> bool:
-        """Return whether enough targets find a node one after the other."""
+        """Return whether enough targets find a node one after the other, and the goal is reached."""
+        if self._verification.goal is not None and not self._verification.goal():
+            return False
         placed = 0
         with self._world.tried():
             for number, target in enumerate(self._targets):
@@ -360,6 +362,8 @@ class PlanSearch:
 
     def _list_resources(self) -> list[str]:
         """Return the resources that a target requests and that only nodes offer, not devices of claims."""
+        if not self._targets:
+            return []
         target = self._targets[0]
         framework = self._world.framework(target.pod)
         if framework is None or not any(plugin.name == "NodeResourcesFit" for plugin in framework.profile.filter):
@@ -437,6 +441,9 @@ class PlanSearch:
 
     def _list_sets(self, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
         """Yield sets of changes that free a node for a target, and further ones where those pods must go."""
+        if not self._targets:
+            yield from combinations(changes, size)  # until the time is over
+            return
         by_node: dict[str, list[Change]] = {}
         for change in changes:
             by_node.setdefault(change.node, []).append(change)

@@ -26,6 +26,7 @@ from scheduler.engine.whatif.owners import build_replacement, find_controller
 TARGET, DISPLACED, OTHER = "target", "displaced", "other"
 CORDON, UNCORDON, MOVE, SCALE_DOWN, CREATE = "Cordon", "Uncordon", "Move", "ScaleDown", "Create"
 ADD_NODES: Final = "AddNodes"
+GOAL_MISSED: Final = "GoalMissed"
 STUCK, TARGET_PENDING, PREEMPTS = "DisplacedPending", "TargetPending", "Preempts"
 MAX_STATES: Final = 3000  # of one plan: a decision in each takes a millisecond
 
@@ -76,7 +77,7 @@ class Failure(NamedTuple):
     """The first run that goes wrong: what happens to which pod, and where pods landed before."""
 
     kind: str
-    pod: Tracked
+    pod: Tracked | None
     step: int
     landings: tuple[Landing, ...]
 
@@ -101,11 +102,15 @@ class Verification:
         has_time: Callable[[], bool] = lambda: True,
         *,
         min_targets: int = 0,
+        goal: Callable[[], bool] | None = None,
     ) -> None:
-        """`others` are further pods that wait. With `min_targets`, that many targets are placed together or none."""
+        """`others` are further pods that wait. With `min_targets`, that many targets are placed together or none.
+
+        `goal` says of the copy after the last step whether the plan has reached what it is for.
+        """
         self._world, self._targets, self._has_time = world, targets, has_time
         self._others = list({Tracked(pod, OTHER).key: pod for pod in others}.values())
-        self._min_targets = min_targets
+        self._min_targets, self.goal = min_targets, goal
         self._replacements: dict[str, PodInfo] = {}  # by the UID of the pod that leaves
 
     def run(self, steps: Sequence[PlannedStep]) -> Proof:
@@ -189,6 +194,8 @@ class _Run:
         pending = next((pod for pod in self.waiting if pod.role == TARGET), None)
         if pending is not None and not moved:
             return Failure(TARGET_PENDING, pending, done - 1, tuple(self._placed))
+        if self._of.goal is not None and not moved and not self._of.goal():
+            return Failure(GOAL_MISSED, None, done - 1, tuple(self._placed))
         return None
 
     def _sign(self, done: int, leaving: PlannedStep | None) -> object:

@@ -42,7 +42,8 @@ from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.storage import CSINode
 from scheduler.engine.objects.taints import is_tolerated
 from scheduler.engine.objects.types import Node, NodeSelector, NodeSelectorTerm, Pod, Requirement
-from scheduler.engine.plans.fitting import PlanError, answer_plan
+from scheduler.engine.plans.answers import answer_plan
+from scheduler.engine.plans.fitting import PlanError
 from scheduler.engine.whatif.budgets import is_ready
 from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
 from scheduler.engine.whatif.capacity import measure_capacity

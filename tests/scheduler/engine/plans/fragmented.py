@@ -1,6 +1,6 @@
 """Fragmented clusters with a pod that does not fit, and a search for moves that shares nothing with the planner.
 
-`search_exhaustively` tries every sequence of moves, in which each pod moves at most once, on the engine's filters alone.
+`search_exhaustively` tries every sequence of moves, in which each pod moves at most once, with the engine's filters.
 """
 
 from __future__ import annotations
@@ -120,18 +120,25 @@ def search_exhaustively(state: WhatIfState, most: int) -> ExhaustiveResult:
     return ExhaustiveResult(None, len(seen))
 
 
-def _carry_out(state: WhatIfState, sequence: tuple[tuple[str, str], ...], budgets: Budgets) -> tuple[list[Any], Budgets]:
+def _carry_out(
+    state: WhatIfState, sequence: tuple[tuple[str, str], ...], budgets: Budgets
+) -> tuple[list[Any], Budgets]:
     undo, left = list[Any](), budgets.copy()
-    where = {uid: (pod, state.nodes.names[slot]) for slot, pods in enumerate(state.nodes.pods) for uid, pod in pods.items()}
+    where = {
+        uid: (pod, state.nodes.names[slot]) for slot, pods in enumerate(state.nodes.pods) for uid, pod in pods.items()
+    }
     for uid, node in sequence:
         pod, origin = where[uid]
         assert left.evict(pod.pod) is None
         left.add_ready(pod.pod)
         state.nodes.remove_pod(uid, origin)
         state.nodes.add_pod(pod, node)
-        undo.append(lambda pod=pod, origin=origin, node=node: (
-            state.nodes.remove_pod(pod.uid, node), state.nodes.add_pod(pod, origin)
-        ))
+        undo.append(
+            lambda pod=pod, origin=origin, node=node: (
+                state.nodes.remove_pod(pod.uid, node),
+                state.nodes.add_pod(pod, origin),
+            )
+        )
     return undo, left
 
 

@@ -1,0 +1,165 @@
+"""The answer to a question for a plan, by its goal.
+
+    answer_plan(state, question, report, classes, scheduler) -> PlanReview, notes
+
+Owns: which goal is meant, and the plans of drains, consolidation and spread as an answer. Does not own: plans after
+which pods fit (`fitting`), the search and the proof.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from herodotus_answers.cluster_questions import ConsolidationQuestion, Drain, PlanQuestion
+from herodotus_answers.plans import (
+    CONSOLIDATE,
+    DONE,
+    DRAIN,
+    KINDS,
+    MAX_CHANGES,
+    NO_PLAN,
+    PLANNED,
+    SPREAD,
+    DrainPlan,
+    PlanReview,
+)
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.workloads import PodDisruptionBudget
+from scheduler.engine.plans.drains import DrainPlanner, plan_consolidation, plan_drains
+from scheduler.engine.plans.fitting import PlanError, Planner, Targets, find_targets
+from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
+from scheduler.engine.plans.search import Change
+from scheduler.engine.plans.spreading import SpreadGoal
+from scheduler.engine.plans.verification import MOVE
+from scheduler.engine.plans.world import World
+from scheduler.engine.whatif.budgets import Budgets
+from scheduler.engine.whatif.consolidation import consolidate
+from scheduler.engine.whatif.owners import find_workload
+from scheduler.engine.whatif.pods import PriorityClass
+from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
+
+MAX_TIME_S = 240.0  # a review of the cluster has 300 s
+
+
+def answer_plan(
+    state: WhatIfState,
+    question: PlanQuestion,
+    report: Report,
+    classes: dict[str, PriorityClass] | None,
+    scheduler: str,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[PlanReview, list[str]]:
+    """Search plans for the goal of the question, and return the answer with notes.
+
+    Raises PlanError if an object does not exist or a value is invalid, PodTemplateError or ManifestError for an invalid
+    object.
+    """
+    _check(question)
+    if question.drain or question.consolidate:
+        return _plan_empty_nodes(state, question, clock), []
+    if question.spread:
+        return _plan_spread(state, question, report, clock)
+    targets = find_targets(state, question, classes, scheduler)
+    return Planner(state, question, report, targets, clock).answer()
+
+
+def _check(question: PlanQuestion) -> None:
+    for name, low, value, high in (
+        ("maxChanges", 1, question.max_changes, MAX_CHANGES),
+        ("timeLimitSeconds", 0.1, question.time_limit_seconds, MAX_TIME_S),
+    ):
+        if not low <= value <= high:
+            raise PlanError(f"{name}: expected {low:g} to {high:g}, got {value:g}")
+    unknown = [kind for kind in question.kinds if kind not in KINDS]
+    if unknown:
+        raise PlanError(f"kinds: expected {', '.join(KINDS)}, got {unknown[0]!r}")
+    goals = (question.pods, question.workload, question.pod_group, question.object)
+    if sum(bool(each) for each in (*goals, question.drain, question.consolidate, question.spread)) != 1:
+        raise PlanError("expected exactly one of pods, workload, podGroup, object, drain, consolidate and spread")
+
+
+def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, clock: Callable[[], float]) -> PlanReview:
+    """Return the review of a drain or a consolidation."""
+    began = clock()
+    until = began + question.time_limit_seconds
+    world = World(state)
+    waiting = [
+        PodInfo(pod)
+        for pod in state.pending
+        if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates and not pod.spec.scheduling_group
+    ]
+    budgets = Budgets(
+        state.objects.all(PodDisruptionBudget),
+        [*(pod for pods in state.nodes.pods for pod in pods.values()), *map(PodInfo, state.pending)],
+    )
+    flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
+
+    def has_time() -> bool:
+        return clock() < until
+
+    planner = DrainPlanner(world, budgets, waiting, flags, has_time)
+    if question.drain:
+        nodes = list(dict.fromkeys(question.drain))
+        for name in nodes:
+            if name not in state.nodes.index or state.nodes.nodes[state.nodes.index[name]] is None:
+                raise PlanError(f'nodes "{name}" not found')
+        drain = plan_drains(planner, nodes, has_time, rolling=question.rolling)
+    else:
+        drain = plan_consolidation(planner, world, question.nodes, 0, has_time)
+        asked = ConsolidationQuestion(force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
+        simulation = Simulation(state, lambda _done, _total: None, 0)  # last: it changes the copy
+        drain["greedy"] = len(consolidate(simulation, asked)["emptied"])
+    review = _build_review(question, DRAIN if question.drain else CONSOLIDATE, world, clock() - began)
+    review["drain"] = drain
+    review["verdict"] = PLANNED if drain["nodes"] else NO_PLAN
+    return review
+
+
+def _build_review(question: PlanQuestion, goal: str, world: World, seconds: float) -> PlanReview:
+    nothing: DrainPlan | None = None
+    return {
+        "goal": goal,
+        "verdict": NO_PLAN,
+        "pods": 0,
+        "maxChanges": question.max_changes,
+        "kinds": [],
+        "drain": nothing,
+        "spread": [],
+        "decided": world.decided,
+        "seconds": round(seconds, 3),
+        "timeLimitSeconds": question.time_limit_seconds,
+    }
+
+
+def _plan_spread(
+    state: WhatIfState, question: PlanQuestion, report: Report, clock: Callable[[], float]
+) -> tuple[PlanReview, list[str]]:
+    """Return the review of the moves that restore a workload's spread."""
+    namespace = question.namespace or "default"
+    pods = [
+        (pod, state.nodes.names[slot])
+        for slot, on_node in enumerate(state.nodes.pods)
+        for pod in on_node.values()
+        if pod.namespace == namespace and str(find_workload(pod.pod, state.objects)) == question.spread
+    ]
+    if not pods:
+        raise PlanError(f"{namespace}/{question.spread}: no pod is on a node")
+    newest = max(pods, key=lambda each: (each[0].pod.metadata.creation_timestamp or "", each[0].name))[0]
+    if not newest.pod.spec.topology_spread_constraints:
+        raise PlanError(f"{namespace}/{question.spread} has no topology spread constraint")
+    goal = SpreadGoal.of_pod(World(state), newest)
+    skews = goal.list_skews()
+    planner = Planner(state, question, report, Targets([], True), clock, goal=goal.is_reached)
+    if goal.is_reached():
+        review = _build_review(question, SPREAD, planner.world, 0.0)
+        review["verdict"] = DONE
+    else:
+        changes = [
+            Change(MOVE, node, pod)
+            for pod, node in sorted(pods, key=lambda each: each[0].full_name)
+            if find_hindrance(pod) == MAY_MOVE
+        ]
+        review = planner.answer_moves(changes, SPREAD)
+    review["pods"], review["spread"] = len(pods), skews
+    return review, []

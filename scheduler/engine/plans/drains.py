@@ -1,0 +1,328 @@
+"""Drains of several nodes: an order in which every budget holds and no pod stays pending, and the most empty nodes.
+
+A drain evicts all pods of its node that budgets allow now, waits until their successors are Ready, and repeats it, as
+`kubectl drain` does. Nodes that stay empty are cordoned before the first drain, so that no pod moves twice. A plan is
+carried out several times, with the waiting pods in random order and a random one of each pod's best nodes. That is no
+proof: the number of runs is part of the answer.
+
+Owns: orders, sets of nodes, runs, the bound of a consolidation. Does not own: which pods a drain refuses
+(`whatif.eviction`), decisions (`world`).
+
+Invariant: each run leaves the copy as it was.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Final
+
+import numpy as np
+
+from herodotus_answers.cluster_questions import Drain
+from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
+from scheduler.engine.objects import requests
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.world import World
+from scheduler.engine.whatif.budgets import Budgets
+from scheduler.engine.whatif.eviction import find_refusal, is_left_alone
+from scheduler.engine.whatif.owners import build_replacement, find_controller
+
+RUNS: Final = 20
+MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random
+_FLAGS: Final = "--ignore-daemonsets"
+
+
+@dataclass
+class DrainRun:
+    """What became of one run: the drains that went through, and the obstacle of the next one."""
+
+    drained: list[PlannedDrain] = field(default_factory=list)
+    obstacle: DrainObstacle | None = None
+
+
+class DrainPlanner:
+    """Carries out drains on a copy."""
+
+    def __init__(
+        self, world: World, budgets: Budgets, waiting: Sequence[PodInfo], flags: Drain, has_time: Callable[[], bool]
+    ) -> None:
+        """Take the copy. `waiting` are the pods that have no node before the first drain, and compete for room."""
+        self._world, self._budgets, self._waiting = world, budgets, waiting
+        self._flags, self._has_time, self._numbers = flags, has_time, 0
+
+    def may_be_emptied(self, node: str) -> bool:
+        """Return whether there is such a node, and `kubectl drain` with these flags refuses none of its pods."""
+        slot = self._world.nodes.index[node]
+        pods = self._world.nodes.pods[slot].values()
+        return self._world.nodes.nodes[slot] is not None and not any(find_refusal(p.pod, self._flags) for p in pods)
+
+    def run(self, order: Sequence[str], rng: random.Random, *, cordon_first: bool, rolling: bool) -> DrainRun:
+        """Drain the nodes in this order, and undo it all."""
+        result, budgets = DrainRun(), self._budgets.copy()
+        with self._world.tried():
+            if cordon_first and not rolling:
+                self._world.set_schedulable(order, False)
+            waiting = [*self._waiting]
+            for node in order:
+                self._world.set_schedulable([node], False)
+                drained, obstacle = self._drain(node, budgets, waiting, rng)
+                if obstacle is not None:
+                    result.obstacle = obstacle
+                    break
+                result.drained.append(drained)
+                if rolling:
+                    self._world.set_schedulable([node], True)
+        return result
+
+    def _drain(
+        self, node: str, budgets: Budgets, waiting: list[PodInfo], rng: random.Random
+    ) -> tuple[PlannedDrain, DrainObstacle | None]:
+        pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
+        targets: Counter[str] = Counter()
+        flags = " --force" * self._flags.force + " --delete-emptydir-data" * self._flags.delete_empty_dir_data
+        done: PlannedDrain = {
+            "node": node,
+            "pods": 0,
+            "targets": {},
+            "command": f"kubectl drain {node} {_FLAGS}{flags}",
+        }
+        for pod in pods:
+            refusal = find_refusal(pod.pod, self._flags)
+            if refusal is not None:
+                return done, {"node": node, "pod": pod.full_name, "reason": refusal[1]}
+        left = [pod for pod in pods if not is_left_alone(pod.pod)]
+        done["pods"] = len(left)
+        rng.shuffle(left)
+        while left:
+            refused, evicted, message = list[PodInfo](), list[PodInfo](), ""
+            for pod in left:
+                refusal_now = budgets.evict(pod.pod)
+                if refusal_now is None:
+                    evicted.append(pod)
+                else:
+                    refused.append(pod)
+                    message = refusal_now.message
+            if not evicted:
+                return done, {"node": node, "pod": refused[0].full_name, "reason": message}
+            obstacle = self._replace(evicted, node, budgets, waiting, rng, targets)
+            if obstacle is not None:
+                return done, obstacle
+            left = refused
+        done["targets"] = dict(targets)
+        return done, None
+
+    def _replace(
+        self,
+        evicted: Sequence[PodInfo],
+        node: str,
+        budgets: Budgets,
+        waiting: list[PodInfo],
+        rng: random.Random,
+        targets: Counter[str],
+    ) -> DrainObstacle | None:
+        """Let the pods end, and schedule their successors and the waiting pods in random order."""
+        displaced: list[PodInfo] = []
+        for pod in evicted:
+            self._world.remove(pod, node)
+            if not pod.terminating and find_controller(pod.pod) is not None:
+                self._numbers += 1
+                displaced.append(self._world.generate_claims(build_replacement(pod.pod, self._numbers)))
+        queue = [*displaced, *waiting]
+        rng.shuffle(queue)
+        own = {pod.uid for pod in displaced}
+        queue.sort(key=lambda pod: -pod.priority)
+        progress = True
+        while queue and progress:
+            progress = False
+            for pod in list(queue):
+                draws = self._world.find_draws(pod)
+                if draws.preempts:
+                    return {"node": node, "pod": pod.full_name, "reason": "it would evict other pods"}
+                if draws.slots:
+                    assert draws.result is not None
+                    name = self._world.nodes.names[rng.choice(draws.slots)]
+                    self._world.place(pod, name, draws.result.state)
+                    queue.remove(pod)
+                    progress = True
+                    if pod.uid in own:
+                        targets[name] += 1
+                        budgets.add_ready(pod.pod)
+                    else:
+                        waiting.remove(pod)
+        stuck = next((pod for pod in queue if pod.uid in own), None)
+        if stuck is None:
+            return None
+        result = self._world.find_draws(stuck).result
+        return {"node": node, "pod": stuck.full_name, "reason": result.message if result else "no profile decides it"}
+
+    def holds(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun | None]:
+        """Return in how many random runs the order held, and the first run in which it did not, or None."""
+        for number in range(RUNS):
+            run = self.run(order, random.Random(number), cordon_first=True, rolling=rolling)
+            if run.obstacle is not None:
+                return number, run
+            if not self._has_time():
+                return number + 1, None
+        return RUNS, None
+
+
+def plan_drains(
+    planner: DrainPlanner, nodes: Sequence[str], has_time: Callable[[], bool], *, rolling: bool
+) -> DrainPlan:
+    """Return an order of drains that held in all runs; without one, `nodes` is empty and the obstacles are named."""
+    given = planner.run(nodes, random.Random(0), cordon_first=False, rolling=rolling)
+    plan: DrainPlan = {
+        "nodes": [],
+        "cordon": "",
+        "rolling": rolling,
+        "obstacles": [],
+        "orders": 0,
+        "runs": 0,
+        "given": "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction",
+        "greedy": None,
+        "bound": None,
+    }
+    best = DrainRun()
+    for order in _list_orders(nodes):
+        if plan["orders"] and not has_time():
+            break
+        plan["orders"] += 1
+        runs, failed = planner.holds(order, rolling=rolling)
+        if failed is None and runs:
+            plan["nodes"] = planner.run(order, random.Random(0), cordon_first=True, rolling=rolling).drained
+            plan["cordon"] = "" if rolling or len(order) == 1 else f"kubectl cordon {' '.join(order)}"
+            plan["runs"] = runs
+            return plan
+        if failed is not None and len(failed.drained) >= len(best.drained):
+            best = failed
+    plan["obstacles"] = [best.obstacle] if best.obstacle else []
+    return plan
+
+
+def _list_orders(nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield all orders of a few nodes, the given one first, and random ones of many."""
+    if len(nodes) <= 6:
+        yield from permutations(nodes)
+        return
+    yield tuple(nodes)
+    rng = random.Random(0)
+    for _ in range(MAX_ORDERS):
+        yield tuple(rng.sample(nodes, len(nodes)))
+
+
+def plan_consolidation(
+    planner: DrainPlanner, world: World, most: int, greedy: int, has_time: Callable[[], bool]
+) -> DrainPlan:
+    """Return the largest set of nodes found that can be emptied, at most `most` unless that is 0, with the bound."""
+    candidates, obstacles = _list_candidates(planner, world)
+    movable = [name for name in world.nodes.index if planner.may_be_emptied(name)]
+    bound = min(_bound_empty_nodes(world, movable), most or len(movable))
+    plan: DrainPlan = {
+        "nodes": [],
+        "cordon": "",
+        "rolling": False,
+        "obstacles": obstacles,
+        "orders": 0,
+        "runs": 0,
+        "given": "",
+        "greedy": greedy,
+        "bound": bound,
+    }
+    rng, seen = random.Random(0), set[frozenset[str]]()
+    order = _sort_by_use(world, candidates)
+    while bound and (not plan["orders"] or has_time()):
+        plan["orders"] += 1
+        chosen: list[str] = []
+        for name in order:
+            if len(chosen) == bound or (plan["nodes"] and not has_time()):
+                break
+            trial = planner.run([*chosen, name], random.Random(0), cordon_first=True, rolling=False)
+            if trial.obstacle is None:
+                chosen.append(name)
+        if len(chosen) > len(plan["nodes"]) and frozenset(chosen) not in seen:
+            seen.add(frozenset(chosen))
+            runs, failed = planner.holds(chosen, rolling=False)
+            if failed is None and runs:
+                plan["nodes"] = planner.run(chosen, random.Random(0), cordon_first=True, rolling=False).drained
+                plan["cordon"], plan["runs"] = f"kubectl cordon {' '.join(chosen)}", runs
+        if len(plan["nodes"]) == bound or plan["orders"] >= MAX_ORDERS:
+            break
+        order = _vary(order, chosen, rng)
+    return plan
+
+
+def _vary(order: Sequence[str], chosen: Sequence[str], rng: random.Random) -> list[str]:
+    """Return another order: the nodes that were chosen first but a few, and then the others at random."""
+    dropped = set(rng.sample(chosen, min(len(chosen), rng.randint(1, 3))))
+    kept = [name for name in chosen if name not in dropped]
+    rest = [name for name in order if name not in kept and name not in dropped]
+    rng.shuffle(rest)
+    return [*kept, *rest, *sorted(dropped)]
+
+
+def _list_candidates(planner: DrainPlanner, world: World) -> tuple[list[str], list[DrainObstacle]]:
+    """Return the nodes that can be emptied alone, and what keeps each of the others."""
+    candidates, obstacles = [], []
+    for node in world.nodes.nodes:
+        if node is None:
+            continue
+        name = node.metadata.name
+        obstacle = planner.run([name], random.Random(0), cordon_first=True, rolling=False).obstacle
+        if obstacle is None:
+            candidates.append(name)
+        else:
+            obstacles.append(obstacle)
+    return candidates, obstacles
+
+
+def _sort_by_use(world: World, names: Iterable[str]) -> list[str]:
+    """Return the nodes with the smallest share of requested CPU or memory first."""
+    nodes = world.nodes
+    used = [(nodes.requested(name), nodes.allocatable(name)) for name in (requests.CPU, requests.MEMORY)]
+
+    def share(name: str) -> tuple[float, str]:
+        slot = nodes.index[name]
+        return max(int(requested[slot]) / max(1, int(total[slot])) for requested, total in used), name
+
+    return sorted(names, key=share)
+
+
+def _bound_empty_nodes(world: World, candidates: Sequence[str]) -> int:
+    """Return how many nodes can be emptied at most: the rest must have what the pods that move request, in sum.
+
+    Taken for each resource alone, with the nodes of the smallest gain first, and regardless of which pods fit where.
+    """
+    nodes = world.nodes
+    live = nodes.live[: nodes.slots]
+    best = len(candidates)
+    for resource in nodes.resources:
+        allocatable, requested = nodes.allocatable(resource), nodes.requested(resource)
+        free = int(np.maximum(allocatable - requested, 0)[live].sum())
+        # Emptying a node takes its free room, and needs as much elsewhere as its pods request.
+        costs = sorted(_movable(world, name, resource) + max(0, _free(world, name, resource)) for name in candidates)
+        count = 0
+        for cost in costs:
+            free -= cost
+            if free < 0:
+                break
+            count += 1
+        best = min(best, count)
+    return best
+
+
+def _movable(world: World, name: str, resource: str) -> int:
+    slot = world.nodes.index[name]
+    return sum(
+        1 if resource == requests.PODS else pod.requests.get(resource, 0)
+        for pod in world.nodes.pods[slot].values()
+        if not is_left_alone(pod.pod) and find_controller(pod.pod) is not None and not pod.terminating
+    )
+
+
+def _free(world: World, name: str, resource: str) -> int:
+    slot = world.nodes.index[name]
+    return int(world.nodes.allocatable(resource)[slot]) - int(world.nodes.requested(resource)[slot])

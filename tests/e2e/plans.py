@@ -1,0 +1,265 @@
+"""Plans, carried out on a real control plane with the commands that they print.
+
+Owns: random fragmented clusters, the question, the steps, and what must be true afterwards. Does not own: the processes
+(`real_cluster`, `kubelets`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.drains import HOST, NAMESPACE, PATIENCE_S, PODS, ZONE, DrainFigures, DrainTrial
+from tests.processes import eventually
+
+Json = dict[str, Any]
+
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
+TARGET = "big"
+STEP_S = 60.0
+BIND_S = 60.0
+KINDS = ("move", "move", "evict", "nodes")  # by the remainder of the seed
+
+
+@dataclass
+class PlanFigures(DrainFigures):
+    """What was planned and carried out, and what went otherwise."""
+
+    plans: int = 0
+    none: int = 0
+    proven: int = 0
+    steps: int = 0
+    moves: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        longest = max(self.seconds, default=0)
+        return (
+            f"{self.questions} questions: {self.plans} plans carried out ({self.steps} steps, {self.moves} changes,"
+            f" {self.proven} proven minimal), {self.none} without a plan, longest search {longest:.1f} s;"
+            f" {len(self.failures)} failures"
+        )
+
+
+class PlanTrial(DrainTrial):
+    """One random cluster in which a pod does not fit, and the plan for it."""
+
+    figures: PlanFigures
+
+    def __init__(self, cluster: Cluster, seed: int, figures: PlanFigures) -> None:
+        super().__init__(cluster, seed, figures)
+        self._kind = KINDS[seed % len(KINDS)]
+
+    def populate(self) -> None:
+        """Create a cluster whose nodes are all rather full, and a pod that fits on none of them."""
+        rng, cluster = self._rng, self._cluster
+        cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for name, value in (("low", -10), ("patient", 100)):
+            body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
+            cluster.create(CLASSES, body)
+        nodes = rng.randint(5, 14)
+        cluster.create_all("/api/v1/nodes", _make_nodes(rng, nodes))
+        left = int(nodes * 4000 * rng.uniform(0.78, 0.92))
+        number = 0
+        while left > 0:
+            cpu, replicas = rng.choice((250, 500, 700, 1000, 1500)), rng.randint(1, 5)
+            left -= cpu * replicas
+            for path, body in _make_workload(rng, f"w{number}", cpu, replicas):
+                cluster.create(path, body)
+            number += 1
+        self._wait_until_settled()
+        if self._kind == "nodes":
+            cluster.patch("/api/v1/nodes/node-00", {"spec": {"unschedulable": True}})
+        free = self._measure_free()
+        wanted = min(3900, max(free.values()) + rng.choice((100, 300, 600)))
+        spec = _make_spec(rng, TARGET, wanted, plain=True)
+        spec["priorityClassName"] = "patient"
+        if rng.random() < 0.3:
+            spec["nodeSelector"] = {"disk": "ssd"}
+        cluster.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _make_deployment(TARGET, spec, 1))
+        self._wait_until_settled()
+
+    def _measure_free(self) -> dict[str, int]:
+        free = {node["metadata"]["name"]: 4000 for node in self._cluster.items("/api/v1/nodes")}
+        for pod in self._cluster.items(PODS):
+            for container in pod["spec"]["containers"]:
+                if pod["spec"].get("nodeName"):
+                    free[pod["spec"]["nodeName"]] -= _milli(container["resources"]["requests"]["cpu"])
+        return free
+
+    def carry_out(self) -> None:
+        """Ask for plans, carry out the first plan of this seed's kind, and check that the pod is bound."""
+        if not any(self._is_target(pod) and not pod["spec"].get("nodeName") for pod in self._cluster.items(PODS)):
+            return
+        question = {"workload": f"Deployment/{TARGET}", "namespace": NAMESPACE, "maxChanges": 4}
+        question |= {"kinds": [self._kind], "timeLimitSeconds": 60}
+        review = self.ask({"plan": question})["plan"]
+        self.figures.seconds.append(review["seconds"])
+        plans = [(kind, plan) for kind in review["kinds"] for plan in kind["plans"]]
+        if not plans:
+            self.figures.none += 1
+            return
+        kind, plan = plans[self._rng.randrange(len(plans))]
+        self.figures.plans += 1
+        self.figures.proven += kind["bound"]["kind"] != "NotProven"
+        self.figures.moves += plan["changes"]
+        for number, step in enumerate(plan["steps"], 1):
+            self.figures.steps += 1
+            if not self._carry_out_step(number, step):
+                return
+        self._check_end(plan)
+
+    def _carry_out_step(self, number: int, step: Json) -> bool:
+        """Run the command of a step, and wait for what the plan says; return False after a failure."""
+        before = {pod["metadata"]["uid"]: pod for pod in self._cluster.items(PODS)}
+        if step["kind"] == "AddNodes":
+            self._add(step)
+        elif not self._run_command(step["command"]):
+            return False
+        if step["kind"] not in ("Move", "ScaleDown"):
+            return True
+        leaving = next(uid for uid, pod in before.items() if pod["metadata"]["name"] == step["pod"])
+        replaced = step["kind"] == "Move"
+        deadline = time.monotonic() + STEP_S
+        while time.monotonic() < deadline:
+            pods = self._cluster.items(PODS)
+            new = [pod for pod in pods if pod["metadata"]["uid"] not in before and not self._is_target(pod)]
+            ready = [pod for pod in new if pod["status"].get("phase") == "Running"]
+            if all(pod["metadata"]["uid"] != leaving for pod in pods) and (not replaced or ready):
+                for pod in ready:
+                    if pod["spec"]["nodeName"] not in step["landsOn"]:
+                        self._fail(f"step {number}: {pod['metadata']['name']} is on {pod['spec']['nodeName']}, {step}")
+                        return False
+                if not replaced and new:
+                    self._fail(f"step {number}: the pod that was given up was replaced, {step}")
+                    return False
+                self._check_budgets(number)
+                return True
+            time.sleep(0.1)
+        names = [(pod["metadata"]["name"], pod["spec"].get("nodeName")) for pod in new]
+        self._fail(f"step {number}: after {STEP_S} s the new pods are {names}, {step}")
+        return False
+
+    def _run_command(self, command: str) -> bool:
+        """Run a command of a plan; the disruption controller may need a moment until it allows an eviction."""
+        environment = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)}
+        for _ in range(20):
+            done = subprocess.run(
+                ["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=120, check=False
+            )
+            if not done.returncode:
+                return True
+            if "disruption budget" not in done.stderr:
+                break
+            time.sleep(1)
+        self._fail(f"{command}: {done.stderr.strip()}")
+        return False
+
+    def _check_budgets(self, number: int) -> None:
+        for budget in self._cluster.items(BUDGETS):
+            status = budget.get("status") or {}
+            if status.get("currentHealthy", 0) < status.get("desiredHealthy", 0):
+                # the controller may not have counted the new pod yet
+                path = f"{BUDGETS}/{budget['metadata']['name']}"
+                try:
+                    eventually(lambda path=path: self._is_healthy(path), "the budget", 10.0)  # type: ignore[misc]
+                except AssertionError:
+                    self._fail(f"step {number}: budget {budget['metadata']['name']} is violated: {status}")
+
+    def _is_healthy(self, path: str) -> bool:
+        status = self._cluster.get(path)["status"]
+        return bool(status["currentHealthy"] >= status["desiredHealthy"])
+
+    def _add(self, step: Json) -> None:
+        like = self._cluster.get(f"/api/v1/nodes/{step['node']}")
+        for name in step["nodes"]:
+            labels = like["metadata"]["labels"] | {HOST: name}
+            status = {key: like["status"][key] for key in ("allocatable", "capacity")}
+            self._cluster.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
+
+    def _check_end(self, plan: Json) -> None:
+        """Check that the target gets one of the promised nodes and that no other pod waits that did not before."""
+
+        def find() -> Json | None:
+            pods = [pod for pod in self._cluster.items(PODS) if self._is_target(pod) and pod["spec"].get("nodeName")]
+            return pods[0] if pods else None
+
+        try:
+            eventually(lambda: find() is not None, "the pod to be bound", BIND_S)
+        except AssertionError:
+            self._fail(f"the pod is not bound after {plan['steps']}")
+            return
+        pod = find()
+        assert pod is not None
+        if pod["spec"]["nodeName"] not in plan["targets"][0]["landsOn"]:
+            self._fail(f"the pod is on {pod['spec']['nodeName']}, not on {plan['targets'][0]['landsOn']}")
+        cordoned = [
+            node["metadata"]["name"]
+            for node in self._cluster.items("/api/v1/nodes")
+            if node["spec"].get("unschedulable") and self._kind != "nodes"
+        ]
+        self._check("nodes that stay cordoned", [], cordoned)
+
+    def _is_target(self, pod: Json) -> bool:
+        return bool(pod["metadata"]["labels"].get("app") == TARGET)
+
+
+def _make_nodes(rng: random.Random, count: int) -> Iterator[Json]:
+    for i in range(count):
+        name = f"node-{i:02}"
+        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+        labels = {HOST: name, ZONE: f"zone-{i % 3}", "disk": rng.choice(("ssd", "ssd", "hdd"))}
+        yield {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts, "capacity": amounts}}
+
+
+def _make_workload(rng: random.Random, name: str, cpu: int, replicas: int) -> Iterator[tuple[str, Json]]:
+    spec = _make_spec(rng, name, cpu)
+    if rng.random() < 0.25:
+        spec["priorityClassName"] = "low"
+    apps = f"/apis/apps/v1/namespaces/{NAMESPACE}"
+    if rng.random() < 0.15:
+        whole = _make_deployment(name, spec, replicas)
+        whole["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+        yield f"{apps}/statefulsets", whole
+    else:
+        yield f"{apps}/deployments", _make_deployment(name, spec, replicas)
+    if rng.random() < 0.35:
+        amount: Json = rng.choice(({"maxUnavailable": 1}, {"maxUnavailable": 0}, {"minAvailable": "50%"}))
+        body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}, **amount}}
+        yield BUDGETS, body
+
+
+def _make_spec(rng: random.Random, name: str, cpu: int, *, plain: bool = False) -> Json:
+    container = {"name": "app", "image": "registry.example/app:1", "resources": {"requests": {"cpu": f"{cpu}m"}}}
+    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 1}
+    matching = {"labelSelector": {"matchLabels": {"app": name}}}
+    kind = rng.random()
+    if not plain and kind < 0.2:
+        terms = [{"topologyKey": HOST, **matching}]
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    elif not plain and kind < 0.4:
+        key = rng.choice((HOST, ZONE))
+        constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", **matching}
+        spec["topologySpreadConstraints"] = [constraint]
+    return spec
+
+
+def _make_deployment(name: str, spec: Json, replicas: int) -> Json:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    whole = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": whole}
+
+
+def _milli(text: str) -> int:
+    return int(text[:-1]) if text.endswith("m") else int(float(text) * 1000)
+
+
+__all__ = ["PATIENCE_S", "PlanFigures", "PlanTrial"]
