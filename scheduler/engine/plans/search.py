@@ -186,8 +186,8 @@ class PlanSearch:
 
     @property
     def _exact(self) -> bool:
-        """Whether the test that the targets fit has no false negative."""
-        return len(self._targets) == 1 or (
+        """Whether the test that the targets fit, or that the goal is reached, has no false negative."""
+        return len(self._targets) <= 1 or (
             self._alike and self._room_only and not any(target.terms for target in self._targets)
         )
 

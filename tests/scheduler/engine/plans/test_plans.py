@@ -1,0 +1,334 @@
+"""Plans after which pods fit: what they consist of, what forces draws, and what they must not do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from herodotus_answers.cluster_questions import ClusterQuestion, PlanQuestion
+from herodotus_answers.cluster_review import build_cluster_review
+from herodotus_answers.plans import PlanReview, PlanStep
+from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
+from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid
+
+Json = dict[str, Any]
+NEVER = {"preemptionPolicy": "Never"}
+
+
+def ask(objects: list[Json], **question: Any) -> PlanReview:
+    """Return the answer to a question for a plan, and check that the copy is left as it was."""
+    state = a_state(objects)
+    before = nodes_by_uid(state)
+    asked = PlanQuestion(**({"pods": ["shop/big"]} | question))
+    status = answer_review(state, ClusterQuestion(plan=asked), lambda _done, _total: None, 0)
+    if not question.get("consolidate"):
+        assert nodes_by_uid(state) == before
+    assert status["plan"] is not None
+    return status["plan"]
+
+
+def headline(objects: list[Json], **question: Any) -> str:
+    asked = PlanQuestion(**({"pods": ["shop/big"]} | question))
+    status = answer_review(a_state(objects), ClusterQuestion(plan=asked), lambda _done, _total: None, 0)
+    return build_cluster_review(status)["status"]["headline"]
+
+
+def steps_of(review: PlanReview, kind: str) -> list[list[PlanStep]]:
+    return [plan["steps"] for each in review["kinds"] if each["kind"] == kind for plan in each["plans"]]
+
+
+def lines(steps: list[PlanStep]) -> list[str]:
+    return [
+        " ".join(filter(None, (s["kind"], s["pod"], *s["nodes"], "to" * bool(s["landsOn"]), *s["landsOn"])))
+        for s in steps
+    ]
+
+
+def big(cpu: str = "3", **more: Any) -> Json:
+    return a_pod("big", "", "ReplicaSet/big", cpu, **({"labels": {"app": "big"}} | more))
+
+
+TWO = [a_node("n0"), a_node("n1")]
+
+
+def test_a_pod_that_would_return_to_its_node_is_kept_away_by_a_cordon() -> None:
+    review = ask([*TWO, a_pod("w0", "n0", cpu="2"), a_pod("w1", "n1", cpu="2"), big()], kinds=["move"])
+    assert lines(steps_of(review, "move")[0]) == ["Cordon n0", "Move w0 to n1", "Uncordon n0"]
+    plan = review["kinds"][0]["plans"][0]
+    assert plan["targets"] == [{"namespace": "shop", "name": "big", "landsOn": ["n0"]}]
+    assert [step["counted"] for step in plan["steps"]] == [False, True, False]
+    assert plan["changes"] == 1
+    assert plan["steps"][1]["command"] == "kubectl -n shop delete pod w0"
+
+
+def test_a_pod_that_fits_only_elsewhere_needs_no_cordon() -> None:
+    zone = {"nodeSelector": {"topology.kubernetes.io/zone": "zone-1"}, "labels": {"app": "x"}}
+    other = a_pod("w0", "n0", "ReplicaSet/x", "2", **zone)
+    assert lines(steps_of(ask([*TWO, other, a_pod("w1", "n1", cpu="2"), big()], kinds=["move"]), "move")[0]) == [
+        "Move w0 to n1"
+    ]
+
+
+def test_a_chain_of_moves_makes_room_for_a_displaced_pod_first() -> None:
+    nodes = [a_node("n0", "4"), a_node("n1", "4"), a_node("n2", "2")]
+    only = {"nodeSelector": {"kubernetes.io/hostname": "n0"}}
+    tied = {"affinity": _allow("n0", "n1"), "labels": {"app": "m"}}
+    pods = [
+        a_pod("m0", "n0", "ReplicaSet/m", "3", **tied),
+        a_pod("s0", "n1", "ReplicaSet/s", "2", labels={"app": "s"}),
+    ]
+    review = ask([*nodes, *pods, big("3", **only)], kinds=["move"])
+    moves = [line for line in lines(steps_of(review, "move")[0]) if line.startswith("Move")]
+    assert moves == ["Move s0 to n2", "Move m0 to n1"]
+    assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
+    assert review["kinds"][0]["bound"]["changes"] == 2
+
+
+def _allow(*nodes: str) -> Json:
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("owner", "note"),
+    [
+        ("", "1 pods are not moved: they have no controller that makes them anew"),
+        ("Job/w", "1 pods are not moved: they belong to Jobs, which count a deleted pod as failed"),
+        ("DaemonSet/w", ""),
+    ],
+)
+def test_pods_that_nobody_makes_anew_are_not_moved(owner: str, note: str) -> None:
+    objects = [*TWO, a_pod("w0", "n0", owner, "2"), a_pod("w1", "n1", "DaemonSet/w", cpu="2"), big()]
+    status = answer_review(
+        a_state(objects),
+        ClusterQuestion(plan=PlanQuestion(pods=["shop/big"], kinds=["move"])),
+        lambda _done, _total: None,
+        0,
+    )
+    assert status["plan"] is not None
+    assert status["plan"]["verdict"] == "NoPlan"
+    assert status["notes"] == [note] * bool(note)
+
+
+def test_a_budget_that_allows_no_eviction_keeps_its_pods() -> None:
+    pods = [a_pod("w0", "n0", cpu="2"), a_pod("x0", "n1", "ReplicaSet/x", "2", labels={"app": "x"})]
+    review = ask([*TWO, *pods, a_budget("web", "web", maxUnavailable=0), big()], kinds=["move"])
+    assert [s["pod"] for s in steps_of(review, "move")[0] if s["pod"]] == ["x0"]
+
+
+def test_an_eviction_that_a_budget_allows_is_asked_of_the_api_server() -> None:
+    objects = [*TWO, a_pod("w0", "n0", cpu="2"), a_pod("w1", "n1", cpu="2"), a_budget("web", "web", maxUnavailable=1)]
+    plan = ask([*objects, big()], kinds=["move"])["kinds"][0]["plans"][0]
+    assert plan["disruption"]["budgets"] == ["shop/web"]
+    assert plan["steps"][1]["command"].endswith("| kubectl create --raw /api/v1/namespaces/shop/pods/w0/eviction -f -")
+
+
+def test_another_pending_pod_that_takes_the_room_in_one_order_spoils_a_plan() -> None:
+    thief = a_pod("thief", "", "ReplicaSet/thief", "3", labels={"app": "thief"})
+    objects = [*TWO, a_pod("w0", "n0", cpu="2"), a_pod("w1", "n1", cpu="2"), thief, big()]
+    (moves,) = ask(objects, kinds=["move"])["kinds"]
+    assert not moves["plans"]
+    assert moves["failures"]["TargetPending"]
+
+
+def test_a_displaced_pod_that_would_preempt_another_spoils_a_plan() -> None:
+    low = {"priority": -5, "labels": {"app": "low"}}
+    pods = [a_pod("w0", "n0", cpu="2", priority=0), a_pod("l0", "n1", "ReplicaSet/low", "3", **low)]
+    (moves,) = ask([*TWO, *pods, big("3", **NEVER)], kinds=["move"], max_changes=1)["kinds"]
+    assert not moves["plans"]
+
+
+def test_less_important_pods_are_given_up_by_scaling_their_workload_down() -> None:
+    pods = [a_pod(f"w{i}", f"n{i}", cpu="2", priority=-5) for i in range(2)]
+    review = ask([*TWO, *pods, big("4", priority=5, **NEVER)], kinds=["evict"])
+    plan = review["kinds"][0]["plans"][0]
+    assert [step["kind"] for step in plan["steps"]] == ["ScaleDown"]
+    assert plan["steps"][0]["command"] == (
+        "kubectl -n shop annotate pod w0 controller.kubernetes.io/pod-deletion-cost=-2147483648 --overwrite"
+        " && kubectl -n shop scale replicaset web --replicas=1"
+    )
+
+
+def test_pods_of_the_same_priority_are_not_given_up() -> None:
+    pods = [a_pod(f"w{i}", f"n{i}", cpu="2") for i in range(2)]
+    assert not steps_of(ask([*TWO, *pods, big("4", **NEVER)], kinds=["evict"]), "evict")
+
+
+def test_nodes_are_uncordoned_before_new_ones_are_added() -> None:
+    cordoned = a_node("n2", unschedulable=True)
+    pods = [a_pod(f"w{i}", f"n{i}", cpu="2") for i in range(2)]
+    assert [lines(steps) for steps in steps_of(ask([*TWO, cordoned, *pods, big()], kinds=["nodes"]), "nodes")] == [
+        ["Uncordon n2"]
+    ]
+    added = steps_of(ask([*TWO, *pods, big()], kinds=["nodes"]), "nodes")
+    assert [lines(steps) for steps in added] == [["AddNodes n0-new-1"], ["AddNodes n1-new-1"]]
+
+
+def test_daemons_count_on_a_new_node() -> None:
+    pods = [a_pod(f"d{i}", f"n{i}", "DaemonSet/d", cpu="2") for i in range(2)]
+    assert not steps_of(ask([*TWO, *pods, big()], kinds=["nodes"]), "nodes")
+
+
+def test_the_largest_request_that_fits_is_found() -> None:
+    pods = [a_pod("w0", "n0", cpu="2"), a_pod("w1", "n1", cpu="1500m")]
+    (steps,) = steps_of(ask([*TWO, *pods, big()], kinds=["request"]), "request")
+    assert steps[0]["request"] == "main:cpu=2500m"
+    assert steps[0]["command"] == "kubectl -n shop set resources replicaset big -c main --requests=cpu=2500m"
+
+
+def test_moves_and_nodes_are_mixed_where_either_alone_is_not_enough() -> None:
+    nodes = [a_node("n0"), a_node("n1", "1"), a_node("n2", "1", unschedulable=True)]
+    pods = [a_pod("w0", "n0", cpu="1"), a_pod("w1", "n1", cpu="1")]
+    review = ask([*nodes, *pods, big("4", affinity=_allow("n0"))], kinds=["move", "nodes"], max_changes=2, time_limit_seconds=60)
+    kinds = {each["kind"]: [lines(plan["steps"]) for plan in each["plans"]] for each in review["kinds"]}
+    assert not kinds["move"]
+    assert [line for line in kinds["mixed"][0] if "n0" not in line] == ["Uncordon n2", "Move w0 to n2"]
+
+
+def test_pods_of_a_file_are_created_when_there_is_room() -> None:
+    pods = [a_pod("w0", "n0", cpu="2"), a_pod("w1", "n1", cpu="2")]
+    manifest = big() | {"apiVersion": "v1"}
+    review = ask([*TWO, *pods], pods=[], object=manifest, namespace="shop", kinds=["move"])
+    assert lines(steps_of(review, "move")[0]) == ["Cordon n0", "Move w0 to n1", "Uncordon n0", "Create"]
+
+
+def test_all_pending_pods_of_a_workload_fit() -> None:
+    nodes = [a_node(f"n{i}") for i in range(4)]
+    pods = [a_pod(f"w{i}", f"n{i}", f"ReplicaSet/{'abcd'[i]}", "1500m", labels={"app": "x"}) for i in range(4)]
+    waiting = [a_pod(f"big-{i}", "", "ReplicaSet/big", "3", labels={"app": "big"}) for i in range(2)]
+    review = ask([*nodes, *pods, *waiting], pods=[], workload="ReplicaSet/big", namespace="shop", kinds=["move"])
+    plan = review["kinds"][0]["plans"][0]
+    assert plan["changes"] == 2
+    assert len(plan["targets"]) == 2
+    assert review["kinds"][0]["bound"] == {"kind": "Exhaustive", "changes": 2, "tried": 5, "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("pods", "verdict"),
+    [
+        ([a_pod("w0", "n0", cpu="2")], "NothingToDo"),
+        ([a_pod(f"w{i}", f"n{i}", cpu="2", priority=-1) for i in range(2)], "Preempting"),
+    ],
+    ids=["fits", "preempts"],
+)
+def test_no_plan_is_made_where_none_is_needed(pods: list[Json], verdict: str) -> None:
+    review = ask([*TWO, *pods, big()])
+    assert (review["verdict"], review["kinds"]) == (verdict, [])
+
+
+def test_no_plan_is_proven_not_to_exist() -> None:
+    objects = [*TWO, a_pod("w0", "n0", cpu="3"), a_pod("w1", "n1", cpu="3"), big()]
+    assert headline(objects, kinds=["move"], max_changes=2) == "No plan of at most 2 changes exists."
+
+
+def test_a_search_without_time_proves_nothing() -> None:
+    objects = [*TWO, a_pod("w0", "n0", cpu="3"), a_pod("w1", "n1", cpu="3"), big()]
+    times = iter([0.0, 0.0, *[100.0] * 1000])
+    from scheduler.engine.plans.answers import answer_plan
+
+    review, _ = answer_plan(
+        a_state(objects),
+        PlanQuestion(pods=["shop/big"], kinds=["move"]),
+        lambda _done, _total: None,
+        None,
+        "",
+        lambda: next(times),
+    )
+    assert review["kinds"][0]["bound"]["kind"] == "NotProven"
+    assert review["kinds"][0]["bound"]["reason"] == "the time is over"
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"pods": ["shop/other"]}, "plan: pod shop/other does not wait for a node"),
+        ({"pods": [], "workload": "Deployment/x"}, "plan: default/Deployment/x: no pod waits for a node"),
+        ({"pods": [], "pod_group": "g"}, 'plan: podgroups "g" not found in namespace default'),
+        ({"kinds": ["magic"]}, "plan: kinds: expected move, evict, nodes, request, got 'magic'"),
+        ({"max_changes": 11}, "plan: maxChanges: expected 1 to 10, got 11"),
+        ({"pods": [], "drain": ["n9"]}, 'plan: nodes "n9" not found'),
+        ({"pods": [], "spread": "Deployment/x"}, "plan: default/Deployment/x: no pod is on a node"),
+        (
+            {"drain": ["n0"]},
+            "plan: expected exactly one of pods, workload, podGroup, object, drain, consolidate and spread",
+        ),
+    ],
+    ids=str,
+)
+def test_a_question_that_makes_no_sense_is_refused(question: Json, message: str) -> None:
+    with pytest.raises(ClusterReviewError) as raised:
+        ask([*TWO, big()], **question)
+    assert str(raised.value) == message
+
+
+# --- drains, consolidation, spread ----------------------------------------------------------------------------------
+
+
+def test_nodes_are_cordoned_before_several_drains() -> None:
+    nodes = [a_node(f"n{i}") for i in range(3)]
+    pods = [a_pod(f"w{i}", f"n{i}", cpu="1") for i in range(3)]
+    drain = ask([*nodes, *pods], pods=[], drain=["n0", "n1"])["drain"]
+    assert drain is not None
+    assert drain["cordon"] == "kubectl cordon n0 n1"
+    assert [(each["node"], each["targets"]) for each in drain["nodes"]] == [("n0", {"n2": 1}), ("n1", {"n2": 1})]
+    assert drain["runs"] == 20
+
+
+def test_rolling_drains_are_ordered_such_that_no_pod_stays_pending() -> None:
+    """The pod of n1 fits on n0 alone, and that node is full until it was drained to the small node."""
+    nodes = [a_node("n0", "4"), a_node("n1", "4"), a_node("n2", "2")]
+    pods = [
+        a_pod("a0", "n0", "ReplicaSet/a", "2", labels={"app": "a"}, affinity=_allow("n0", "n2")),
+        a_pod("b0", "n1", "ReplicaSet/b", "3", labels={"app": "b"}, affinity=_allow("n0", "n1")),
+    ]
+    drain = ask([*nodes, *pods], pods=[], drain=["n1", "n0"], rolling=True)["drain"]
+    assert drain is not None
+    assert [each["node"] for each in drain["nodes"]] == ["n0", "n1"]
+    assert drain["given"] == "a pod stays Pending, or a budget forbids an eviction"
+    assert drain["cordon"] == ""
+
+
+def test_a_drain_that_a_budget_forbids_is_named() -> None:
+    objects = [*TWO, a_pod("w0", "n0"), a_budget("web", "web", maxUnavailable=0)]
+    review = ask(objects, pods=[], drain=["n0"])
+    assert review["verdict"] == "NoPlan"
+    assert review["drain"] is not None
+    assert [(each["node"], each["pod"]) for each in review["drain"]["obstacles"]] == [("n0", "shop/w0")]
+
+
+def test_more_nodes_are_emptied_than_one_after_the_other() -> None:
+    """The pods of the emptiest node fit on the two others only beside nothing else."""
+    nodes = [a_node("n0", "4"), a_node("n1", "4"), a_node("n2", "4"), a_node("n3", "8")]
+    pods = [a_pod(f"w{i}", f"n{i}", f"ReplicaSet/{'abcd'[i]}", "2", labels={"app": "x"}) for i in range(3)]
+    drain = ask([*nodes, *pods], pods=[], consolidate=True)["drain"]
+    assert drain is not None
+    assert drain["greedy"] is not None
+    assert drain["bound"] == 3
+    assert len(drain["nodes"]) == 3 >= drain["greedy"]
+
+
+def test_the_number_of_emptied_nodes_can_be_limited() -> None:
+    nodes = [a_node(f"n{i}") for i in range(4)]
+    drain = ask([*nodes, a_pod("w0", "n0")], pods=[], consolidate=True, nodes=2)["drain"]
+    assert drain is not None
+    assert len(drain["nodes"]) == drain["bound"] == 2
+
+
+def test_a_workload_is_spread_again_by_the_fewest_moves() -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    more = {"cpu": "500m", "topologySpreadConstraints": [constraint]}
+    pods = [a_pod(f"w{i}", "n0", **more) for i in range(4)]
+    question = {"pods": [], "spread": "ReplicaSet/web", "namespace": "shop"}
+    review = ask([*TWO, *pods], **question)
+    assert review["spread"][0]["domains"] == {"zone-0": 4, "zone-1": 0}
+    plan = review["kinds"][0]["plans"][0]
+    assert [step["landsOn"] for step in plan["steps"] if step["counted"]] == [["n1"], ["n1"]]
+    assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
+    even = [a_pod(f"w{i}", f"n{i % 2}", **more) for i in range(4)]
+    assert ask([*TWO, *even], **question)["verdict"] == "NothingToDo"
