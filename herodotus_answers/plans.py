@@ -233,8 +233,8 @@ def describe_bound(bound: PlanBound) -> str:
         case "Exhaustive" if bound["changes"] <= 1:
             return "No plan is smaller."
         case "Exhaustive":
-            sets = f"{bound['tried']:,}"
-            return f"No plan of this kind with {fewer} or fewer exists: all {sets} sets of changes were tried."
+            why = f"all {bound['tried']:,} sets of changes were tried" if bound["tried"] > 1 else "nothing can be changed"
+            return f"No plan of this kind with {fewer} or fewer exists: {why}."
         case "Relaxation":
             return f"No plan of this kind with {fewer} or fewer exists: that frees too little on every node."
     return f"That no smaller plan exists is not proven: {bound['reason']}."

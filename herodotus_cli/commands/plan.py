@@ -40,7 +40,7 @@ class PlanCommand(options.PluginCommand):
         return super().make_context(info_name, args, parent, **extra)
 
 
-@click.command(cls=PlanCommand, short_help="Find the fewest moves, evictions or nodes after which a pod fits.")
+@click.command(cls=PlanCommand, short_help="Find the fewest changes after which a pod fits.")
 @click.argument(
     "words",
     metavar="[pod NAME… | podgroup NAME | KIND/NAME]",

@@ -52,8 +52,7 @@ def build_screen(review: Json, headline: str, *, every_row: bool = False) -> lis
         rows = [(_TITLES[kind["kind"]].lower(), _explain_nothing(kind)) for kind in nothing]
         sections.append([build_table(("NO PLAN", "WHY"), rows)])
     if review["kinds"] or review["drain"]:
-        spent = f"{review['seconds']:.1f} s, {review['decided']:,} decisions"
-        sections.append([TextLine(f"Searched for {spent}; nothing is changed.", "dim")])
+        sections.append([TextLine(f"Searched with {format_count(review['decided'], 'decision')} on a copy.", "dim")])
     return [section for section in sections if section]
 
 
@@ -140,7 +139,8 @@ def _describe_step(step: Json) -> str:
         case "AddNodes":
             return f"add {format_count(len(step['nodes']), 'node')} like {step['node']}"
         case "SetRequest":
-            return f"request {step['request']}: {step['owner'] or 'the pod'} replaces its pods"
+            how = f"{step['owner']} replaces its pods" if step["owner"] else "create the pod anew with it"
+            return f"request {step['request']}: {how}"
         case "Create":
             return "create the object"
     return str(step["kind"])

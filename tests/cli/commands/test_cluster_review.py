@@ -70,6 +70,11 @@ QUESTIONS = {
     "consolidate": ("consolidate",),
     "consolidate-blockers": ("consolidate", "--blockers"),
     "upgrade": ("whatif", "upgrade", "--to", "v1.35"),
+    "plan": ("plan", "pod", "waits", "-n", "shop", "--all"),
+    "plan-none": ("plan", "waits", "-n", "shop", "--kinds", "evict"),
+    "plan-drain": ("plan", "drain", "n1", "n2"),
+    "plan-consolidate": ("plan", "consolidate"),
+    "plan-file": ("plan", "-f", "BIG", "--kinds", "move"),
     "nodegroups": ("nodegroups",),
     "nodegroups-pod": ("nodegroups", "pod", "waits", "-n", "shop"),
     "nodegroups-file": ("nodegroups", "-f", "FILE", "--node-groups-file", "SHAPES"),
@@ -114,11 +119,12 @@ def cluster(tmp_path: Path) -> Path:
     (tmp_path / "groups.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": GROUPS}))
     (tmp_path / "shapes.yaml").write_text(SHAPES)
     (tmp_path / "new.json").write_text(json.dumps(NEW))
+    (tmp_path / "big.json").write_text(json.dumps(a_pod("big", cpu="3", owner="")))
     return file
 
 
 def ask(cluster: Path, *words: str) -> Ran:
-    files = {"FILE": "new.json", "SHAPES": "shapes.yaml"}
+    files = {"FILE": "new.json", "BIG": "big.json", "SHAPES": "shapes.yaml"}
     named = [str(cluster.parent / files[word]) if word in files else word for word in words]
     more = ("--cluster-file", str(cluster.parent / "groups.json")) if words[0] == "nodegroups" else ()
     return command(*named, "--cluster-file", str(cluster), *more)
@@ -147,6 +153,10 @@ def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
         ("consolidate", None),
         ("consolidate-blockers", None),
         ("upgrade", None),
+        ("plan", None),
+        ("plan-none", None),
+        ("plan-drain", None),
+        ("plan-consolidate", None),
         ("nodegroups", None),
         ("nodegroups-pod", "untolerated-taint"),
         ("nodegroups-pending", None),
@@ -218,7 +228,10 @@ def test_short_form_about_several_pods_and_node_groups(verdicts: list[str], code
     assert brief["headline"] == f"{count} one of 1 node group with room to grow."
 
 
-@pytest.mark.parametrize(("question", "code"), [("drain", 0), ("drain-blocked", 1), ("scale", 0), ("upgrade", 0)])
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [("drain", 0), ("drain-blocked", 1), ("scale", 0), ("upgrade", 0), ("plan", 0), ("plan-none", 1)],
+)
 def test_exit_code_tells_whether_everything_fits(cluster: Path, question: str, code: int) -> None:
     assert ask(cluster, *QUESTIONS[question], "--exit-code").code == code
     assert ask(cluster, *QUESTIONS[question]).code == 0

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from herodotus_cli.commands import COMMANDS
+from herodotus_cli.commands import plan as plan_command
 from tests.cli.service import command
 
 REFERENCE = Path(__file__).parents[3] / "docs/commands.md"
+GOALS = {"plan": [f"plan {goal}" for goal in plan_command.GOALS]}
 HEAD = """# Commands of kubectl herodotus
 
 For users of the plugin: the `--help` text of every command. This page is generated. Examples with output:
@@ -30,8 +32,8 @@ than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else `PAGER`, else les
 def test_reference_matches_help_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     parts = [HEAD]
-    for name in ("", *COMMANDS):
-        command(*([name] if name else []), "--help")
+    for name in ("", *(each for name in COMMANDS for each in (name, *GOALS.get(name, ())))):
+        command(*name.split(), "--help")
         said = "\n".join(line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines())
         parts.append(f"\n## {f'kubectl herodotus {name}'.strip()}\n\n```\n{said}\n```\n")
     text = "".join(parts)
