@@ -69,7 +69,12 @@ class Plan(TypedDict):
     steps: Annotated[list[PlanStep], "The steps in order.", Discloses.PARTS]
     targets: Annotated[list[PlacedTarget], "Pods that fit afterwards.", Discloses.PARTS]
     disruption: Annotated[PlanDisruption, "What it disturbs.", Discloses.PARTS]
-    states: Annotated[int, "Number of states of the copy that its proof went through.", Discloses.NOTHING]
+    states: Annotated[
+        int,
+        "Number of states of the copy that its proof went through; 0 if it is proven by counting: each displaced pod"
+        " always has more nodes than others can take.",
+        Discloses.NOTHING,
+    ]
 
 
 class PlanBound(TypedDict):
@@ -233,7 +238,9 @@ def describe_bound(bound: PlanBound) -> str:
         case "Exhaustive" if bound["changes"] <= 1:
             return "No plan is smaller."
         case "Exhaustive":
-            why = f"all {bound['tried']:,} sets of changes were tried" if bound["tried"] > 1 else "nothing can be changed"
+            why = (
+                f"all {bound['tried']:,} sets of changes were tried" if bound["tried"] > 1 else "nothing can be changed"
+            )
             return f"No plan of this kind with {fewer} or fewer exists: {why}."
         case "Relaxation":
             return f"No plan of this kind with {fewer} or fewer exists: that frees too little on every node."

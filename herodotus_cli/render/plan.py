@@ -114,8 +114,8 @@ def _build_plan(title: str, kind: Json, plan: Json) -> list[Block]:
     facts = [(label, text) for label, text in _list_facts(kind, plan) if text]
     blocks.append(build_table((), [(Cell(label, "strong"), text) for label, text in facts]))
     bound = describe_bound(kind["bound"])
-    states = format_count(plan["states"], "state")
-    blocks.append(TextLine(f"Proof: holds in every order and draw ({states}). {bound}", "dim"))
+    how = format_count(plan["states"], "state") + " tried" if plan["states"] else "by counting the nodes that fit"
+    blocks.append(TextLine(f"Proof: holds in every order and draw, {how}. {bound}", "dim"))
     return blocks
 
 

@@ -66,7 +66,7 @@ class PlanTrial(DrainTrial):
             cluster.create(CLASSES, body)
         nodes = rng.randint(5, 14)
         cluster.create_all("/api/v1/nodes", _make_nodes(rng, nodes))
-        left = int(nodes * 4000 * rng.uniform(0.78, 0.92))
+        left = int(nodes * 4000 * rng.uniform(0.68, 0.85))
         number = 0
         while left > 0:
             cpu, replicas = rng.choice((250, 500, 700, 1000, 1500)), rng.randint(1, 5)
@@ -78,7 +78,7 @@ class PlanTrial(DrainTrial):
         if self._kind == "nodes":
             cluster.patch("/api/v1/nodes/node-00", {"spec": {"unschedulable": True}})
         free = self._measure_free()
-        wanted = min(3900, max(free.values()) + rng.choice((100, 300, 600)))
+        wanted = min(3900, max(free.values()) + rng.choice((50, 100, 300)))
         spec = _make_spec(rng, TARGET, wanted, plain=True)
         spec["priorityClassName"] = "patient"
         if rng.random() < 0.3:

@@ -250,7 +250,7 @@ class Planner:
                 why = find_hindrance(pod)
                 if why in _LEFT_ALONE:
                     left_alone[why] += 1
-                if why != MAY_MOVE or self._budgets.copy().evict(pod.pod) is not None:
+                if why != MAY_MOVE or self._budgets.find_refusal(pod.pod) is not None:
                     continue
                 moves.append(Change(MOVE, nodes.names[slot], pod))
                 if pod.priority < lowest and self._can_scale_down(pod):

@@ -29,10 +29,12 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.movable import helped_only_by_room
+from scheduler.engine.plans.room_proof import prove_by_room
 from scheduler.engine.plans.verification import (
     CORDON,
     CREATE,
     DISPLACED,
+    MAX_STATES,
     MOVE,
     SCALE_DOWN,
     UNCORDON,
@@ -51,6 +53,7 @@ MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
 MAX_PLANS: Final = 3
 MAX_DESTINATIONS: Final = 4  # of a pod, in a search that is not exhaustive
 MAX_SETS_OF_NODE: Final = 24
+MAX_EXPLORED_NODES: Final = 60  # in larger clusters many nodes are equally good, and plans have too many runs
 MAX_NODES: Final = 64  # from which a search that is not exhaustive starts
 EXHAUSTIVE, RELAXATION, NOT_PROVEN = "Exhaustive", "Relaxation", "NotProven"
 
@@ -303,12 +306,26 @@ class PlanSearch:
     # --- proving ----------------------------------------------------------------------------------------------------
 
     def _prove(self, moves: Sequence[Move], result: SearchResult) -> FoundPlan | None:
-        """Return the plan of a sequence with the steps that force it, or None if no such steps make it hold."""
+        """Return the plan of a sequence with the steps that force it, or None if no such steps make it hold.
+
+        Where many nodes fit, all runs are too many, and counting is tried first.
+        """
+        large = np.count_nonzero(self._world.nodes.live) > MAX_EXPLORED_NODES
+        plan = self._prove_by_room(moves) if large else None
+        plan = plan or self._prove_by_runs(moves, result, MAX_STATES // 10 if large else MAX_STATES)
+        return plan if plan is not None or large else self._prove_by_room(moves)
+
+    def _prove_by_room(self, moves: Sequence[Move]) -> FoundPlan | None:
+        leaving = [PlannedStep(change.kind, (), change.pod, change.node, to) for change, to in moves]
+        proven = prove_by_room(self._world, self._verification, leaving, exist=self._exist)
+        return None if proven is None else FoundPlan(list(moves), *proven)
+
+    def _prove_by_runs(self, moves: Sequence[Move], result: SearchResult, max_states: int) -> FoundPlan | None:
         cordons: list[set[str]] = [set() for _ in moves]
         for _ in range(MAX_FORCED):
             steps, owners = self._build_steps(moves, cordons)
             try:
-                proof = self._verification.run(steps)
+                proof = self._verification.run(steps, max_states)
             except UnprovenError as e:
                 result.failures[str(e)] = result.failures.get(str(e), 0) + 1
                 return None
@@ -398,7 +415,14 @@ class PlanSearch:
                 column -= [self._amount(change.pod, name) for name in self._resources]
         if any((column <= 0).all() for column in lowered.values()):
             return True
-        return bool((missing <= 0).all(axis=0)[self._world.nodes.live[: self._world.nodes.slots]].any())
+        return self._some_node_has_room()
+
+    def _some_node_has_room(self) -> bool:
+        """Return whether a node has enough for a target as it is, and rejects it for another reason."""
+        if not hasattr(self, "_room_now"):
+            live = self._world.nodes.live[: self._world.nodes.slots]
+            self._room_now = bool((self._missing_cached() <= 0).all(axis=0)[live].any())
+        return self._room_now
 
     def _missing_cached(self) -> np.ndarray:  # type: ignore[type-arg]
         if not hasattr(self, "_missing_now"):

@@ -28,7 +28,7 @@ CORDON, UNCORDON, MOVE, SCALE_DOWN, CREATE = "Cordon", "Uncordon", "Move", "Scal
 ADD_NODES: Final = "AddNodes"
 GOAL_MISSED: Final = "GoalMissed"
 STUCK, TARGET_PENDING, PREEMPTS = "DisplacedPending", "TargetPending", "Preempts"
-MAX_STATES: Final = 3000  # of one plan: a decision in each takes a millisecond
+MAX_STATES: Final = 1000  # of one plan: the decisions in each take some milliseconds
 
 
 class UnprovenError(Exception):
@@ -108,20 +108,20 @@ class Verification:
 
         `goal` says of the copy after the last step whether the plan has reached what it is for.
         """
-        self._world, self._targets, self._has_time = world, targets, has_time
-        self._others = list({Tracked(pod, OTHER).key: pod for pod in others}.values())
+        self._world, self.targets, self._has_time = world, targets, has_time
+        self.others = list({Tracked(pod, OTHER).key: pod for pod in others}.values())  # one of each kind
         self._min_targets, self.goal = min_targets, goal
         self._replacements: dict[str, PodInfo] = {}  # by the UID of the pod that leaves
 
-    def run(self, steps: Sequence[PlannedStep]) -> Proof:
+    def run(self, steps: Sequence[PlannedStep], max_states: int = MAX_STATES) -> Proof:
         """Carry out all runs of the steps, and return what became of them.
 
         Raise UnprovenError if they are too many.
         """
-        run = _Run(self, steps)
+        run = _Run(self, steps, max_states)
         with self._world.tried():
             exist = not any(step.kind == CREATE for step in steps)
-            run.waiting = [Tracked(pod, TARGET) for pod in self._targets if exist]
+            run.waiting = [Tracked(pod, TARGET) for pod in self.targets if exist]
             run.waiting += [Tracked(pod, OTHER) for pod in self._list_relevant(steps)]
             failure = run.explore(0, None)
         return Proof(failure, run.landed, len(run.seen))
@@ -139,8 +139,8 @@ class Verification:
                         self._world.add_node(step.node, name)
                 elif step.pod is not None:
                     self._world.remove(step.pod, step.node)
-            fits = [bool(self._world.find_feasible(pod)[0].any()) for pod in self._others]
-        for pod, fit in zip(self._others, fits, strict=True):
+            fits = [bool(self._world.find_feasible(pod)[0].any()) for pod in self.others]
+        for pod, fit in zip(self.others, fits, strict=True):
             if fit or not helped_only_by_room(pod) or (leaving and pod.priority > lowest):
                 yield pod
 
@@ -154,7 +154,8 @@ class Verification:
 class _Run:
     """The runs of one plan. The state is in the world, `waiting` and `placed`; `explore` leaves it as it was."""
 
-    def __init__(self, verification: Verification, steps: Sequence[PlannedStep]) -> None:
+    def __init__(self, verification: Verification, steps: Sequence[PlannedStep], max_states: int) -> None:
+        self._max_states = max_states
         self._of, self._world, self._steps = verification, verification._world, steps
         self.waiting: list[Tracked] = []
         self._placed: list[Landing] = []
@@ -170,8 +171,8 @@ class _Run:
         if signature in self.seen:
             return None
         self.seen.add(signature)
-        if len(self.seen) > MAX_STATES:
-            raise UnprovenError(f"more than {MAX_STATES} states can be reached")
+        if len(self.seen) > self._max_states:
+            raise UnprovenError(f"more than {self._max_states} states can be reached")
         if not self._of._has_time():
             raise UnprovenError("the time is over")
         moved = False
@@ -266,7 +267,7 @@ class _Run:
             for name in step.nodes:
                 self._world.add_node(step.node, name)
         elif step.kind == CREATE:
-            self.waiting = [*waiting, *(Tracked(pod, TARGET) for pod in self._of._targets)]
+            self.waiting = [*waiting, *(Tracked(pod, TARGET) for pod in self._of.targets)]
         else:
             assert step.pod is not None
             leaving = step

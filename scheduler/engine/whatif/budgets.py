@@ -97,18 +97,25 @@ class Budgets:
     def evict(self, pod: Pod) -> EvictionRefusal | None:
         """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
         budgets = self._of(pod)
-        if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None:
-            self._remove(pod, budgets)
+        refusal = self.find_refusal(pod)
+        if refusal is not None:
+            return refusal
+        if _is_counted(pod):
+            for budget in budgets:
+                budget.allowed -= not (not is_ready(pod) and _allows_unhealthy(budget))
+        self._remove(pod, budgets)
+        return None
+
+    def find_refusal(self, pod: Pod) -> EvictionRefusal | None:
+        """Return why the API server would refuse to evict the pod now, or None."""
+        budgets = self._of(pod)
+        if not _is_counted(pod):
             return None
         if len(budgets) > 1:
             return EvictionRefusal("", MANY_BUDGETS)
         for budget in budgets:
-            if not is_ready(pod) and _allows_unhealthy(budget):
-                continue
-            if budget.allowed <= 0:
+            if budget.allowed <= 0 and not (not is_ready(pod) and _allows_unhealthy(budget)):
                 return budget.refusal
-            budget.allowed -= 1
-        self._remove(pod, budgets)
         return None
 
     def delete(self, pod: Pod) -> None:
@@ -147,6 +154,11 @@ class Budgets:
             budgets = [at for at in here if label_selector_matches(self._amounts[at].spec.selector, labels)]
             self._by_labels[key] = budgets
         return [self._amounts[at] for at in budgets]
+
+
+def _is_counted(pod: Pod) -> bool:
+    """Return whether budgets are asked about an eviction of the pod."""
+    return pod.status.phase != "Pending" and pod.metadata.deletion_timestamp is None
 
 
 def _allows_unhealthy(budget: _Amounts) -> bool:

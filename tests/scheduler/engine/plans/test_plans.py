@@ -180,7 +180,9 @@ def test_the_largest_request_that_fits_is_found() -> None:
 def test_moves_and_nodes_are_mixed_where_either_alone_is_not_enough() -> None:
     nodes = [a_node("n0"), a_node("n1", "1"), a_node("n2", "1", unschedulable=True)]
     pods = [a_pod("w0", "n0", cpu="1"), a_pod("w1", "n1", cpu="1")]
-    review = ask([*nodes, *pods, big("4", affinity=_allow("n0"))], kinds=["move", "nodes"], max_changes=2, time_limit_seconds=60)
+    review = ask(
+        [*nodes, *pods, big("4", affinity=_allow("n0"))], kinds=["move", "nodes"], max_changes=2, time_limit_seconds=60
+    )
     kinds = {each["kind"]: [lines(plan["steps"]) for plan in each["plans"]] for each in review["kinds"]}
     assert not kinds["move"]
     assert [line for line in kinds["mixed"][0] if "n0" not in line] == ["Uncordon n2", "Move w0 to n2"]

@@ -1,0 +1,105 @@
+"""The proof of a plan by counting, for plans with too many runs to carry out each.
+
+The nodes that pods leave are cordoned until all of them are gone. Then nothing lands there, and each displaced pod has
+a node as long as more nodes fit it than other pods can take meanwhile: each of those takes at most one. At the end the
+targets find what is free on these nodes, whatever happened elsewhere.
+
+It needs pods that are decided by their node alone: without pod affinity, spread constraints that reject, volumes and
+claims. A target or another waiting pod does not preempt on the way: a displaced pod that is less important only adds to
+a node what preemption would take away again. At the end each other waiting pod is decided, without and with the
+targets.
+
+Owns: when the proof applies, and the steps. Does not own: the exploration of all runs (`verification`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.movable import helped_only_by_room
+from scheduler.engine.plans.verification import (
+    CORDON,
+    CREATE,
+    MOVE,
+    SCALE_DOWN,
+    UNCORDON,
+    PlannedStep,
+    Proof,
+    Verification,
+)
+from scheduler.engine.plans.world import World
+
+
+def prove_by_room(
+    world: World, verification: Verification, leaving: Sequence[PlannedStep], *, exist: bool
+) -> tuple[list[PlannedStep], Proof] | None:
+    """Return the steps of a plan in which these pods leave, with its proof, or None if it cannot be proven so.
+
+    `leaving` are moves and pods that are given up. `exist` says that the targets wait already.
+    """
+    targets, others = verification.targets, verification.others
+    displaced = [(step, verification.replacement_of(step.pod)) for step in leaving if step.kind == MOVE and step.pod]
+    if not targets or verification.goal is not None or any(step.kind not in (MOVE, SCALE_DOWN) for step in leaving):
+        return None
+    if not all(map(_depends_on_node_alone, (*targets, *others, *(pod for _, pod in displaced)))):
+        return None
+    for pod in (*targets, *others, *(pod for _, pod in displaced)):
+        framework = world.framework(pod.pod)
+        if framework is None or framework.extenders.filter or framework.extenders.prioritize:
+            return None
+    emptied = tuple(sorted({step.node for step in leaving}))
+    proof = Proof(None, {}, 0)
+    with world.tried():
+        world.set_schedulable(emptied, False)
+        fitting = [world.find_feasible(pod)[0] for pod in others]
+        competing = sum(bool(mask.any()) for mask in fitting)
+        for _, pod in displaced:
+            slots = np.flatnonzero(world.find_feasible(pod)[0])
+            proof.landings[pod.uid] = {world.nodes.names[slot] for slot in slots.tolist()}
+        if len(displaced) == len(leaving):  # the pods with the fewest nodes first, while nobody has taken one
+            displaced.sort(key=lambda each: len(proof.landings[each[1].uid]))
+            leaving = [step for step, _ in displaced]
+        if any(len(proof.landings[pod.uid]) <= n + competing for n, (_, pod) in enumerate(displaced)):
+            return None
+        for step in leaving:
+            assert step.pod is not None
+            world.remove(step.pod, step.node)
+        world.set_schedulable(emptied, True)
+        if not _settle(world, others, proof, targets, len(emptied)):
+            return None
+    steps = [PlannedStep(CORDON, emptied), *leaving, PlannedStep(UNCORDON, emptied)]
+    return [*steps, *([] if exist else [PlannedStep(CREATE)])], proof
+
+
+def _depends_on_node_alone(pod: PodInfo) -> bool:
+    spec = pod.pod.spec
+    return (
+        helped_only_by_room(pod)
+        and pod.terms is None
+        and not pod.has_storage
+        and not spec.resource_claims
+        and pod.pod_group is None
+    )
+
+
+def _settle(world: World, others: Iterable[PodInfo], proof: Proof, targets: Sequence[PodInfo], emptied: int) -> bool:
+    """Return whether the targets get nodes and no other waiting pod does, or preempts, before or after them.
+
+    The targets are placed one after the other. They must be alike if there are several, and then a node that takes
+    one never keeps another from its own: what remains is decided for each number of them.
+    """
+    if len({target.spec_digest for target in targets}) > 1:
+        return False
+    if any(draws.slots or draws.preempts for draws in map(world.find_draws, others)):
+        return False
+    for target in targets:
+        mask, state = world.find_feasible(target)
+        slots = np.flatnonzero(mask).tolist()
+        if not slots:
+            return False
+        proof.landings[target.uid] = {world.nodes.names[slot] for slot in slots}
+        world.place(target, world.nodes.names[slots[0]], state)
+    return not any(draws.slots or draws.preempts for draws in map(world.find_draws, others))
