@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from herodotus_cli import option_values
-from herodotus_cli.commands import ACTION_NAMES
+from herodotus_cli.commands import ACTION_NAMES, GOAL_NAMES
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import environment_of
 from herodotus_cli.errors import CliError
@@ -73,6 +73,15 @@ def pods_and_workloads(ctx: click.Context, parameter: click.Parameter, word: str
     objects = _matching(word, ["pod", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)])
     actions = ACTION_NAMES if ctx.command.name == "whatif" else ()
     return [*(action for action in actions if action.startswith(word)), *objects]
+
+
+def plan_targets(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word` for what a plan is for: goals such as `drain`, pods, pod groups and workloads."""
+    words = ctx.params.get("words")
+    if words:
+        return (pod_groups if words[0] == "podgroup" else pods)(ctx, parameter, word)
+    objects = ["pod", "podgroup", *workloads(ctx, parameter, word), *pods(ctx, parameter, word)]
+    return [*(goal for goal in GOAL_NAMES if goal.startswith(word)), *_matching(word, objects)]
 
 
 def nodes(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:

@@ -43,6 +43,7 @@ ACTION_NAMES: Final = (  # of whatif
     "changes",
     "upgrade",
 )
+GOAL_NAMES: Final = ("drain", "consolidate", "spread")  # of plan, beside pods that are to fit
 
 ALIASES: Final = {
     "podgroups": "podgroup",

@@ -13,6 +13,7 @@ import click
 from herodotus_answers.plans import KINDS, MAX_CHANGES
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.cluster_review import ReviewOptions
+from herodotus_cli.commands import GOAL_NAMES
 from herodotus_cli.environment import environment_of
 
 Json = dict[str, Any]
@@ -35,7 +36,7 @@ class PlanCommand(options.PluginCommand):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Return the context of the goal's command, or of this one."""
-        if args and args[0] in GOALS:
+        if args and args[0] in GOAL_NAMES:
             return GOALS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
@@ -45,7 +46,7 @@ class PlanCommand(options.PluginCommand):
     "words",
     metavar="[pod NAME… | podgroup NAME | KIND/NAME]",
     nargs=-1,
-    shell_complete=completion_values.pods_and_workloads,
+    shell_complete=completion_values.plan_targets,
 )
 @click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
 @options.namespace_option
@@ -235,7 +236,7 @@ def plan_consolidate(ctx: click.Context, /, **_given: object) -> None:
 
 
 @options.command(name="spread")
-@click.argument("workload", metavar="KIND/NAME", shell_complete=completion_values.pods_and_workloads)
+@click.argument("workload", metavar="KIND/NAME", shell_complete=completion_values.workloads)
 @options.namespace_option
 @click.option(
     "--max-steps", type=parameter_types.WholeNumber(1, MAX_CHANGES), default=5, metavar="K", help="Moves, at most [5]."
@@ -266,4 +267,4 @@ def plan_spread(ctx: click.Context, /, workload: str, **_given: object) -> None:
     _ask(ctx, question, f"plan spread {workload}")
 
 
-GOALS: dict[str, click.Command] = {"drain": plan_drain, "consolidate": plan_consolidate, "spread": plan_spread}
+GOALS: dict[str, click.Command] = dict(zip(GOAL_NAMES, (plan_drain, plan_consolidate, plan_spread), strict=True))

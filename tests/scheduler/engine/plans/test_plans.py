@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from herodotus_answers.cluster_questions import ClusterQuestion, PlanQuestion
-from herodotus_answers.cluster_review import build_cluster_review
+from herodotus_answers.cluster_review import ClusterReviewStatus, build_cluster_review
 from herodotus_answers.plans import PlanReview, PlanStep
+from herodotus_record.disclosure import mask_answer
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid
+from tests.support.namespaces import OneNamespace
 
 Json = dict[str, Any]
 NEVER = {"preemptionPolicy": "Never"}
@@ -334,3 +337,18 @@ def test_a_workload_is_spread_again_by_the_fewest_moves() -> None:
     assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
     even = [a_pod(f"w{i}", f"n{i % 2}", **more) for i in range(4)]
     assert ask([*TWO, *even], **question)["verdict"] == "NothingToDo"
+
+
+def test_a_reader_of_another_namespace_sees_nodes_and_no_names() -> None:
+    """A plan names pods, owners and budgets in steps and commands: all of them are masked."""
+    pods = [a_pod(f"w{i}", f"n{i}", cpu="2") for i in range(2)]
+    objects = [*TWO, *pods, a_budget("web", "web", maxUnavailable=1), big()]
+    question = ClusterQuestion(plan=PlanQuestion(pods=["shop/big"]))
+    status = answer_review(a_state(objects), question, lambda _done, _total: None, 0)
+    masked = mask_answer(status, ClusterReviewStatus, OneNamespace("other"))
+    text = msgspec.json.encode(build_cluster_review(masked)).decode()
+    assert masked["plan"] is not None
+    assert [s["nodes"] for s in steps_of(masked["plan"], "move")[0]] == [["n0"], [], ["n0"]]
+    assert steps_of(masked["plan"], "move")[0][0]["command"] == "kubectl cordon n0"
+    for name in ("shop", "w0", "w1", "web", "ReplicaSet", "big", "main"):
+        assert name not in text, name
