@@ -185,6 +185,8 @@ class Planner:
         kinds: list[PlansOfKind] = []
         if not present:
             candidates, left_alone = self._list_changes()
+            ending = sum(pod.terminating for pods in self.world.nodes.pods for pod in pods.values())
+            notes += [f"{ending} pods are being deleted: plans take them as staying"] if ending else []
             notes += [f"{count} pods are not moved: they {_LEFT_ALONE[why]}" for why, count in left_alone.items()]
             kinds = self._search(candidates)
             found = [kind for kind in kinds if kind["plans"]]

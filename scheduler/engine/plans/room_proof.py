@@ -40,7 +40,7 @@ def prove_by_room(
 
     `leaving` are moves and pods that are given up. `exist` says that the targets wait already.
     """
-    targets, others = verification.targets, verification.others
+    targets, others = verification.targets, [pods[0] for pods in verification.others.values()]
     displaced = [(step, verification.replacement_of(step.pod)) for step in leaving if step.kind == MOVE and step.pod]
     if not targets or verification.goal is not None or any(step.kind not in (MOVE, SCALE_DOWN) for step in leaving):
         return None
@@ -54,8 +54,8 @@ def prove_by_room(
     proof = Proof(None, {}, 0)
     with world.tried():
         world.set_schedulable(emptied, False)
-        fitting = [world.find_feasible(pod)[0] for pod in others]
-        competing = sum(bool(mask.any()) for mask in fitting)
+        competitors = [*verification.others.values(), *([targets] if exist else [])]
+        competing = sum(len(pods) for pods in competitors if any(world.find_feasible(pod)[0].any() for pod in pods[:1]))
         for _, pod in displaced:
             slots = np.flatnonzero(world.find_feasible(pod)[0])
             proof.landings[pod.uid] = {world.nodes.names[slot] for slot in slots.tolist()}
@@ -68,7 +68,7 @@ def prove_by_room(
             assert step.pod is not None
             world.remove(step.pod, step.node)
         world.set_schedulable(emptied, True)
-        if not _settle(world, others, proof, targets, len(emptied)):
+        if not _settle(world, others, proof, targets, emptied):
             return None
     steps = [PlannedStep(CORDON, emptied), *leaving, PlannedStep(UNCORDON, emptied)]
     return [*steps, *([] if exist else [PlannedStep(CREATE)])], proof
@@ -85,11 +85,13 @@ def _depends_on_node_alone(pod: PodInfo) -> bool:
     )
 
 
-def _settle(world: World, others: Iterable[PodInfo], proof: Proof, targets: Sequence[PodInfo], emptied: int) -> bool:
+def _settle(
+    world: World, others: Iterable[PodInfo], proof: Proof, targets: Sequence[PodInfo], emptied: Sequence[str]
+) -> bool:
     """Return whether the targets get nodes and no other waiting pod does, or preempts, before or after them.
 
-    The targets are placed one after the other. They must be alike if there are several, and then a node that takes
-    one never keeps another from its own: what remains is decided for each number of them.
+    The emptied nodes must take all targets, since room elsewhere may be gone by then. Several targets must be alike:
+    then it does not matter which of them a node takes.
     """
     if len({target.spec_digest for target in targets}) > 1:
         return False
@@ -97,9 +99,9 @@ def _settle(world: World, others: Iterable[PodInfo], proof: Proof, targets: Sequ
         return False
     for target in targets:
         mask, state = world.find_feasible(target)
-        slots = np.flatnonzero(mask).tolist()
-        if not slots:
+        proof.landings[target.uid] = {world.nodes.names[slot] for slot in np.flatnonzero(mask).tolist()}
+        node = next((name for name in emptied if name in proof.landings[target.uid]), None)
+        if node is None:
             return False
-        proof.landings[target.uid] = {world.nodes.names[slot] for slot in slots}
-        world.place(target, world.nodes.names[slots[0]], state)
+        world.place(target, node, state)
     return not any(draws.slots or draws.preempts for draws in map(world.find_draws, others))

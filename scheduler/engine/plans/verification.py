@@ -109,7 +109,9 @@ class Verification:
         `goal` says of the copy after the last step whether the plan has reached what it is for.
         """
         self._world, self.targets, self._has_time = world, targets, has_time
-        self.others = list({Tracked(pod, OTHER).key: pod for pod in others}.values())  # one of each kind
+        self.others: dict[object, list[PodInfo]] = {}  # further waiting pods, those of one kind together
+        for pod in others:
+            self.others.setdefault(Tracked(pod, OTHER).key, []).append(pod)
         self._min_targets, self.goal = min_targets, goal
         self._replacements: dict[str, PodInfo] = {}  # by the UID of the pod that leaves
 
@@ -139,10 +141,10 @@ class Verification:
                         self._world.add_node(step.node, name)
                 elif step.pod is not None:
                     self._world.remove(step.pod, step.node)
-            fits = [bool(self._world.find_feasible(pod)[0].any()) for pod in self.others]
-        for pod, fit in zip(self.others, fits, strict=True):
-            if fit or not helped_only_by_room(pod) or (leaving and pod.priority > lowest):
-                yield pod
+            fits = [bool(self._world.find_feasible(pods[0])[0].any()) for pods in self.others.values()]
+        for pods, fit in zip(self.others.values(), fits, strict=True):
+            if fit or not helped_only_by_room(pods[0]) or (leaving and pods[0].priority > lowest):
+                yield from pods
 
     def replacement_of(self, pod: PodInfo) -> PodInfo:
         """Return the pod that the controller of a pod makes in its place, the same one each time."""

@@ -135,6 +135,47 @@ def test_another_pending_pod_that_takes_the_room_in_one_order_spoils_a_plan() ->
     assert moves["failures"]["TargetPending"]
 
 
+@pytest.mark.parametrize(("thieves", "holds"), [(1, True), (2, False)])
+def test_each_of_several_equal_pods_may_take_the_room(thieves: int, holds: bool) -> None:
+    """The new node takes two of these pods."""
+    nodes = [a_node("n0", "1"), a_node("n1", "7", unschedulable=True)]
+    others = [a_pod(f"t{i}", "", "ReplicaSet/t", "3", labels={"app": "t"}) for i in range(thieves)]
+    assert bool(steps_of(ask([*nodes, *others, big()], kinds=["nodes"], max_changes=1), "nodes")) is holds
+
+
+def test_pods_that_are_being_deleted_are_noted() -> None:
+    leaving = a_pod("w0", "n0", cpu="2")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    question = ClusterQuestion(plan=PlanQuestion(pods=["shop/big"], kinds=["move"]))
+    objects = [*TWO, leaving, a_pod("w1", "n1", cpu="2"), big()]
+    status = answer_review(a_state(objects), question, lambda _done, _total: None, 0)
+    assert status["notes"] == ["1 pods are being deleted: plans take them as staying"]
+
+
+MANY = [a_node(f"n{i}") for i in range(80)]
+
+
+def _fill(cpu: str, **more: Any) -> list[Json]:
+    return [a_pod(f"w{i}", f"n{i}", f"ReplicaSet/w{i % 7}", cpu, labels={"app": "w"}, **more) for i in range(80)]
+
+
+def test_a_plan_with_many_equal_nodes_is_proven_by_counting() -> None:
+    plan = ask([*MANY, *_fill("1"), big("4")], kinds=["move"])["kinds"][0]["plans"][0]
+    assert lines(plan["steps"])[0] == "Cordon n0"
+    assert (plan["states"], len(plan["steps"][1]["landsOn"])) == (0, 79)
+    assert plan["targets"][0]["landsOn"] == ["n0"]
+
+
+@pytest.mark.parametrize(("thieves", "plans"), [(0, True), (1, False)])
+def test_counting_proves_nothing_where_others_may_take_the_nodes(thieves: int, plans: bool) -> None:
+    """One node has room for a displaced pod, and another pod may take it first."""
+    nodes = [*MANY, a_node("spare", "3")]
+    only = {"nodeSelector": {"kubernetes.io/hostname": "spare"}}
+    waiting = [a_pod("thief", "", "ReplicaSet/t", "2", labels={"app": "t"}, **only)] * thieves
+    moves = ask([*nodes, *_fill("2500m"), *waiting, big("4")], kinds=["move"], max_changes=1)["kinds"][0]
+    assert bool(moves["plans"]) is plans
+
+
 def test_a_displaced_pod_that_would_preempt_another_spoils_a_plan() -> None:
     low = {"priority": -5, "labels": {"app": "low"}}
     pods = [a_pod("w0", "n0", cpu="2", priority=0), a_pod("l0", "n1", "ReplicaSet/low", "3", **low)]
