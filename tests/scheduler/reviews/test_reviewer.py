@@ -391,6 +391,20 @@ def test_scale_down_names_the_annotations_that_a_scheduler_keeps(rig: Rig) -> No
     assert [note.partition(":")[0] for note in found["notes"]] == ["nodepools cannot be read"]
 
 
+def test_a_plan_is_searched_and_proven_in_the_copy_alone(rig: Rig) -> None:
+    rig.world.start(node("a"), node("b"), pods=[owned(f"web-{name}", name).phase("Running") for name in "ab"])
+    rig.world.pod("ADDED", make_pod("large").request(cpu="4").with_spec(preemptionPolicy="Never"))
+    rig.world.settle()
+    before = dict(rig.world.requested)
+    asked = {"pods": ["default/large"], "kinds": ["move"]}
+    (moves,) = status(rig.ask_about_cluster(plan=asked))["plan"]["kinds"]
+    steps = [(step["kind"], step["pod"], step["nodes"], step["landsOn"]) for step in moves["plans"][0]["steps"]]
+    assert steps == [("Cordon", "", ["a"], []), ("Move", "web-a", [], ["b"]), ("Uncordon", "", ["a"], [])]
+    assert rig.world.requested == before
+    refused = envelope(rig.ask_about_cluster(plan={"pods": ["default/absent"]}))
+    assert (refused["code"], refused["message"]) == (422, "plan: pod default/absent does not wait for a node")
+
+
 def test_pods_of_other_schedulers_are_decided_with_the_first_profile(rig: Rig) -> None:
     rig.world.start(node("a"), node("b"))
     created = {"kind": "Create", "object": wanted("1", schedulerName="someone-else")}
