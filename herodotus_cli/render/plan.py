@@ -103,7 +103,7 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
     return [steps, proof, kept]
 
 
-def _build_plan(title: str, kind: Json, plan: Json) -> list[Block]:
+def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
     from herodotus_answers.plans import describe_bound, describe_changes
 
     blocks: list[Block] = [TextLine(f"{title}: {describe_changes(kind['kind'], plan)}", "strong")]
