@@ -24,6 +24,7 @@ from itertools import combinations, islice
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects import requests
@@ -127,6 +128,8 @@ class PlanSearch:
         self._alike = len({target.spec_digest for target in targets}) == 1
         self._room_only = bool(targets) and all(map(helped_only_by_room, targets))
         self._resources = self._list_resources()
+        self._missing_now: NDArray[np.int64] | None = None  # computed once: the copy is as before between tries
+        self._room_now: bool | None = None
         self.tried = 0
 
     def run(self, changes: Sequence[Change], max_changes: int, report: Callable[[int], None]) -> SearchResult:
@@ -394,7 +397,7 @@ class PlanSearch:
     def _amount(self, pod: PodInfo, resource: str) -> int:
         return 1 if resource == requests.PODS else pod.requests.get(resource, 0)
 
-    def _missing(self) -> np.ndarray:  # type: ignore[type-arg]
+    def _missing(self) -> NDArray[np.int64]:
         """Return what each node lacks for a target, of the shape [resource, node slot]; at most 0 if it has enough."""
         nodes, target = self._world.nodes, self._targets[0]
         rows = [
@@ -407,7 +410,7 @@ class PlanSearch:
         if not self._resources:
             return True
         missing = self._missing_cached()
-        lowered: dict[int, np.ndarray] = {}  # type: ignore[type-arg]
+        lowered: dict[int, NDArray[np.int64]] = {}
         for change in chosen:
             slot = self._world.nodes.index[change.node]
             column = lowered.setdefault(slot, missing[:, slot].copy())
@@ -419,13 +422,13 @@ class PlanSearch:
 
     def _some_node_has_room(self) -> bool:
         """Return whether a node has enough for a target as it is, and rejects it for another reason."""
-        if not hasattr(self, "_room_now"):
+        if self._room_now is None:
             live = self._world.nodes.live[: self._world.nodes.slots]
-            self._room_now = bool((self._missing_cached() <= 0).all(axis=0)[live].any())
+            self._room_now = bool((np.all(self._missing_cached() <= 0, axis=0) & live).any())
         return self._room_now
 
-    def _missing_cached(self) -> np.ndarray:  # type: ignore[type-arg]
-        if not hasattr(self, "_missing_now"):
+    def _missing_cached(self) -> NDArray[np.int64]:
+        if self._missing_now is None:
             self._missing_now = self._missing()
         return self._missing_now
 

@@ -50,9 +50,9 @@ class SpreadGoal(NamedTuple):
 
     def is_reached(self) -> bool:
         """Return whether every constraint's skew is at most its maxSkew."""
-        return all(_skew(self.count(each)) <= each.max_skew for each in self.constraints)
+        return all(_skew(self.count_pods(each)) <= each.max_skew for each in self.constraints)
 
-    def count(self, constraint: TopologySpreadConstraint) -> dict[str, int]:
+    def count_pods(self, constraint: TopologySpreadConstraint) -> dict[str, int]:
         """Return the number of matching pods by domain."""
         nodes = self.world.nodes
         selector = _with_keys(constraint, self.pod)
@@ -70,7 +70,7 @@ class SpreadGoal(NamedTuple):
         """Return each constraint with its present skew."""
         skews: list[SpreadSkew] = []
         for each in self.constraints:
-            counts = self.count(each)
+            counts = self.count_pods(each)
             skews.append(
                 {
                     "topologyKey": each.topology_key,

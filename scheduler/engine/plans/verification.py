@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.movable import helped_only_by_room, waits_for_end
 from scheduler.engine.plans.world import World
@@ -63,6 +64,9 @@ class Tracked:
         labels = frozenset(self.pod.labels.items())
         of = (owner.kind, owner.name) if owner else (self.pod.name,)
         self.key = (self.role, self.pod.namespace, self.pod.spec_digest, self.pod.priority, labels, *of)
+
+
+_Draw = tuple[Tracked, int, CycleState | None]  # a pod, the slot of its node, and the state of the cycle
 
 
 class Landing(NamedTuple):
@@ -212,14 +216,14 @@ class _Run:
         group = [each for each in self.waiting if each.role == TARGET] if together else []
         return [*first.values(), *([group] if group else [])]
 
-    def _draw(self, pods: Sequence[Tracked]) -> tuple[list[list[tuple[Tracked, int, object]]], bool]:
+    def _draw(self, pods: Sequence[Tracked]) -> tuple[list[list[_Draw]], bool]:
         """Return the ways in which these pods may get nodes, and whether one of them preempts instead."""
         draws = self._world.find_draws(pods[0].pod)
         state = draws.result.state if draws.result is not None else None
         if len(pods) == 1:
             reached = self._of._min_targets <= 1 or pods[0].role != TARGET
             return [[(pods[0], slot, state)] for slot in draws.slots if reached], draws.preempts
-        ways, seen = list[list[tuple[Tracked, int, object]]](), set[object]()
+        ways, seen = list[list[_Draw]](), set[object]()
         for way in self._draw_group(pods):
             signature = frozenset(Counter((pod.key, slot) for pod, slot, _ in way).items())
             if len(way) >= self._of._min_targets and signature not in seen:
@@ -229,7 +233,7 @@ class _Run:
                     raise UnprovenError(f"the pods may land in more than {MAX_STATES} ways")
         return ways, False
 
-    def _draw_group(self, pods: Sequence[Tracked]) -> Iterator[list[tuple[Tracked, int, object]]]:
+    def _draw_group(self, pods: Sequence[Tracked]) -> Iterator[list[_Draw]]:
         if not pods:
             yield []
             return
@@ -244,12 +248,12 @@ class _Run:
                 yield [(pods[0], slot, draws.result.state), *rest]
             self._world.undo(mark)
 
-    def _place(self, placement: Sequence[tuple[Tracked, int, object]], done: int, leaving: PlannedStep | None):  # type: ignore[no-untyped-def]
+    def _place(self, placement: Sequence[_Draw], done: int, leaving: PlannedStep | None) -> Failure | None:
         waiting, placed, mark = self.waiting, self._placed, self._world.mark()
         self._placed = [*placed]
         for pod, slot, state in placement:
             node = self._world.nodes.names[slot]
-            self._world.place(pod.pod, node, state)  # type: ignore[arg-type]
+            self._world.place(pod.pod, node, state)
             self.landed[pod.pod.uid].add(node)
             self._placed.append(Landing(done - 1, pod, node))
         gone = {pod.pod.uid for pod, _, _ in placement}

@@ -8,7 +8,7 @@ Invariant: after `undo(mark)` the copy is as it was when `mark()` was called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -73,7 +73,7 @@ class World:
             self._log.pop()()
 
     @contextmanager
-    def tried(self):  # type: ignore[no-untyped-def]
+    def tried(self) -> Iterator[None]:
         """Undo at the end of the context what was changed in it."""
         mark = self.mark()
         try:
@@ -89,7 +89,7 @@ class World:
         there = self.nodes.pods[self.nodes.index[node]][pod.uid]
         self.nodes.remove_pod(pod.uid, node)
         self.claims.release(there)
-        self._log.append(lambda: (self.claims.undo(claims), self.nodes.add_pod(there, node)))
+        self._log += [lambda: self.nodes.add_pod(there, node), lambda: self.claims.undo(claims)]  # the last one first
 
     def terminate(self, pod: PodInfo, node: str) -> None:
         """Mark a pod as being deleted: its node still has its requests, and spread constraints no longer count it."""
@@ -107,7 +107,7 @@ class World:
         statuses = pod.pod.status.resource_claim_statuses
         status = msgspec.structs.replace(RUNNING, resource_claim_statuses=statuses)
         self.nodes.add_pod(PodInfo(msgspec.structs.replace(pod.pod, spec=spec, status=status), running=True), node)
-        self._log.append(lambda: (self.nodes.remove_pod(pod.uid, node), self.claims.undo(claims)))
+        self._log += [lambda: self.claims.undo(claims), lambda: self.nodes.remove_pod(pod.uid, node)]
 
     def generate_claims(self, pod: PodInfo) -> PodInfo:
         """Create the claims of a new pod from their templates, and return the pod with the claims' names."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,10 +46,10 @@ def make_cluster(seed: int, max_nodes: int = 8, max_pods: int = 24) -> list[Json
         ]
         if not fitting or number >= max_pods:
             continue
-        node = rng.choice(fitting)
-        free[node] -= each["cpu"]
-        uses.setdefault(each["owner"], set()).add(node)
-        objects.append(a_pod(f"p{number}", node, each["owner"], f"{each['cpu']}m", **each["spec"]()))
+        chosen = rng.choice(fitting)
+        free[chosen] -= each["cpu"]
+        uses.setdefault(each["owner"], set()).add(chosen)
+        objects.append(a_pod(f"p{number}", chosen, each["owner"], f"{each['cpu']}m", **each["spec"]()))
         number += 1
         if sum(free.values()) < 4500 and rng.random() < 0.5:
             break
@@ -133,12 +134,8 @@ def _carry_out(
         left.add_ready(pod.pod)
         state.nodes.remove_pod(uid, origin)
         state.nodes.add_pod(pod, node)
-        undo.append(
-            lambda pod=pod, origin=origin, node=node: (
-                state.nodes.remove_pod(pod.uid, node),
-                state.nodes.add_pod(pod, origin),
-            )
-        )
+        undo.append(partial(state.nodes.add_pod, pod, origin))
+        undo.append(partial(state.nodes.remove_pod, uid, node))
     return undo, left
 
 
@@ -146,7 +143,8 @@ def _list_moves(state: WhatIfState, moved: dict[str, str], budgets: Budgets) -> 
     """Yield each further move: a pod with a replacing controller, to each node where it passes all filters."""
     here = [(pod, state.nodes.names[slot]) for slot, pods in enumerate(state.nodes.pods) for pod in pods.values()]
     for pod, origin in here:
-        kind = (pod.pod.metadata.owner_references or ())[0].kind
+        (owner,) = pod.pod.metadata.owner_references or [None]
+        kind = owner.kind if owner else ""
         if kind not in ("ReplicaSet", "StatefulSet") or pod.uid in moved or budgets.copy().evict(pod.pod) is not None:
             continue
         state.nodes.remove_pod(pod.uid, origin)

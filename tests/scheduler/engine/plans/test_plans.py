@@ -368,7 +368,7 @@ def test_a_workload_is_spread_again_by_the_fewest_moves() -> None:
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
-    more = {"cpu": "500m", "topologySpreadConstraints": [constraint]}
+    more: Json = {"cpu": "500m", "topologySpreadConstraints": [constraint]}
     pods = [a_pod(f"w{i}", "n0", **more) for i in range(4)]
     question = {"pods": [], "spread": "ReplicaSet/web", "namespace": "shop"}
     review = ask([*TWO, *pods], **question)
