@@ -143,8 +143,7 @@ def _list_moves(state: WhatIfState, moved: dict[str, str], budgets: Budgets) -> 
     """Yield each further move: a pod with a replacing controller, to each node where it passes all filters."""
     here = [(pod, state.nodes.names[slot]) for slot, pods in enumerate(state.nodes.pods) for pod in pods.values()]
     for pod, origin in here:
-        (owner,) = pod.pod.metadata.owner_references or [None]
-        kind = owner.kind if owner else ""
+        kind = next((owner.kind for owner in pod.pod.metadata.owner_references or ()), "")
         if kind not in ("ReplicaSet", "StatefulSet") or pod.uid in moved or budgets.copy().evict(pod.pod) is not None:
             continue
         state.nodes.remove_pod(pod.uid, origin)
