@@ -335,7 +335,8 @@ class Planner:
     def _add_nodes(self, before: PlansOfKind) -> PlansOfKind:
         """Return plans that add nodes of a shape that the cluster has, the fewest first."""
         if any(pod.pod.spec.resource_claims for pod in self._targets.pods):
-            return before | {"failures": before["failures"] | {"new nodes with devices are not planned": 1}}
+            reason = "new nodes with devices are not planned"
+            return before | {"bound": before["bound"] | {"kind": NOT_PROVEN, "reason": reason}}
         failures, plans = Counter[str](before["failures"]), list[Plan]()
         for count in range(1, self._question.max_changes + 1):
             for shape in list_shapes(self.world.nodes):
@@ -358,7 +359,8 @@ class Planner:
                     failures[proof.failure.kind] += 1
             if plans:
                 break
-        bound = before["bound"]
+        most = self._question.max_changes
+        bound = _bound(Bound(NOT_PROVEN, most, before["bound"]["tried"], "only copies of the present nodes were tried"))
         if plans:
             count = plans[0]["changes"]
             bound = _bound(Bound("Exhaustive", count, before["bound"]["tried"]))

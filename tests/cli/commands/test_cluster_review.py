@@ -74,7 +74,7 @@ QUESTIONS = {
     "plan-none": ("plan", "waits", "-n", "shop", "--kinds", "evict"),
     "plan-drain": ("plan", "drain", "n1", "n2"),
     "plan-consolidate": ("plan", "consolidate"),
-    "plan-file": ("plan", "-f", "BIG", "--kinds", "move"),
+    "plan-file": ("plan", "-f", "BIG", "--kinds", "move,nodes", "--max-steps", "1"),
     "nodegroups": ("nodegroups",),
     "nodegroups-pod": ("nodegroups", "pod", "waits", "-n", "shop"),
     "nodegroups-file": ("nodegroups", "-f", "FILE", "--node-groups-file", "SHAPES"),
