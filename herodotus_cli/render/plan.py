@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from herodotus_answers.cluster_headlines import cut_first_sentence
+from herodotus_answers.cluster_headlines import shorten_fit_error
 from herodotus_cli.render.formatting import format_count
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
 
@@ -95,7 +95,7 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
     if drain["given"]:
         proof.append(TextLine(f"In the given order, without cordons before: {drain['given']}.", "dim"))
     shown = drain["obstacles"] if every_row else drain["obstacles"][:_ROWS]
-    rows = [(each["node"], each["pod"], cut_first_sentence(each["reason"])) for each in shown]
+    rows = [(each["node"], each["pod"], shorten_fit_error(each["reason"])) for each in shown]
     kept: list[Block] = [build_table(("NOT DRAINED", "BY", "WHY"), rows)] if rows else []
     more = len(drain["obstacles"]) - len(shown)
     if more:
