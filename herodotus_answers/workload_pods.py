@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live_objects import has_ended, is_active
+from herodotus_answers.live_objects import has_ended, is_active, list_pinned
 from herodotus_answers.pod_facts import list_containers, make_cause, make_remedy, read_conditions
 from herodotus_answers.pod_state import find_state
 from herodotus_answers.workload_objects import is_ready
@@ -86,8 +86,8 @@ def _explain_group(pods: Sequence[Json], workload: Workload, explain: Explain) -
         headline, reason = str(explanation["headline"]), _find_reason(explanation)
         if node := explanation["outcome"]["node"]:
             headline = f"Waits for a node, and fits {node} by an evaluation of now: its scheduler has not placed it"
-        text = f"{_name(pod, len(pods) - 1)}: {headline.rstrip('.')}"
-        remedies = [_convert(suggestion) for suggestion in explanation.get("suggestions") or ()]
+        text = _describe_waiting(pods, headline.rstrip("."))
+        remedies = [_convert(suggestion, len(pods)) for suggestion in explanation.get("suggestions") or ()]
         source = "evaluated now" if explanation["attempt"]["source"] == "evaluated" else "last attempt"
         see = f"kubectl herodotus pod {name} -n {workload.namespace}"
         cause = make_cause("pods-waiting", text, source, of=f"Pod/{name}", remedies=remedies, inspect=see)
@@ -118,6 +118,14 @@ def _name(pod: Json, others: int) -> str:
     return f"{pod['metadata']['name']}{f' and {others} more' if others else ''}"
 
 
+def _describe_waiting(pods: Sequence[Json], headline: str) -> str:
+    """Return the headline of the first pod, and whether it is about the others, too, or each waits for its own node."""
+    if len(pods) == 1 or all(list_pinned(pod["spec"]) == list_pinned(pods[0]["spec"]) for pod in pods):
+        return f"{_name(pods[0], len(pods) - 1)}: {headline}"
+    wait = "1 more pod waits" if len(pods) == 2 else f"{len(pods) - 1} more pods wait"
+    return f"{_name(pods[0], 0)}: {headline}. {wait} for {'its' if len(pods) == 2 else 'their'} own node"
+
+
 def _find_reason(explanation: Json) -> str | None:
     """Return the code of the reason for which most nodes were rejected first."""
     groups = explanation.get("rejections") or ()
@@ -125,11 +133,13 @@ def _find_reason(explanation: Json) -> str | None:
     return str(max(counted)[1]) if counted else None
 
 
-def _convert(suggestion: Json) -> Remedy:
-    """Return a suggestion of the engine as a remedy."""
+def _convert(suggestion: Json, pods: int) -> Remedy:
+    """Return a suggestion of the engine, which checked it for one of these pods, as a remedy."""
     from herodotus_answers.suggestions import describe_effect  # here, because most workloads have no suggestion
 
     text = describe_effect(suggestion)
+    if pods > 1 and suggestion["checked"]:
+        text += f" (checked for 1 pod of {pods})"
     deletes = suggestion.get("deletes") or ()
     remedy = make_remedy(text + (f" (deletes {', '.join(deletes)})" if deletes else ""), suggestion["command"])
     return {**remedy, "checked": bool(suggestion["checked"])}
