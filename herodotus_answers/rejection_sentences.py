@@ -48,7 +48,7 @@ def format_rejections(decision: Decision, table: NodeTable) -> str:
         text = f"No node fits: {subject} {_describe_kind(decision, kind, 1)}{_format_details(decision, table, kind)}."
         further = _describe_further(decision, table, kind) + _list_other_names(decision, table)
         return text + further + _describe_absent_pods(decision)
-    parts, closest = list[str](), _find_closest(shown)
+    parts, closest = list[str](), _find_closest(decision, table, shown)
     for number, kind in enumerate(shown):
         subject = f"{kind.nodes} of {looked} nodes" if not number else str(kind.nodes)
         nodes = _name_nodes(decision, table, kind, is_closest=kind is closest)
@@ -160,9 +160,20 @@ def _describe_on_node(decision: Decision, table: NodeTable, kind: RejectionKind,
     return ", ".join(build_reason_detail(decision, table, slot, reason)["text"] for reason in reasons_given)
 
 
-def _find_closest(kinds: Sequence[RejectionKind]) -> RejectionKind | None:
-    """Return the first kind of several nodes with amounts that differ by node, or None."""
-    return next((kind for kind in kinds if _is_numeric(kind) and kind.named and kind.nodes > 1), None)
+def _find_closest(decision: Decision, table: NodeTable, kinds: Sequence[RejectionKind]) -> RejectionKind | None:
+    """Return the first kind of several nodes with amounts that differ by node, or None.
+
+    Nodes that have nothing of a resource are not close where other nodes are rejected for other reasons.
+    """
+    numeric = (kind for kind in kinds if _is_numeric(kind) and kind.named and kind.nodes > 1)
+    return next((kind for kind in numeric if len(kinds) == 1 or _has_some(decision, table, kind)), None)
+
+
+def _has_some(decision: Decision, table: NodeTable, kind: RejectionKind) -> bool:
+    """Return whether the nearest node of a kind has some of every resource that it lacks."""
+    column, slot = decision.filters[kind.position], kind.named[0]
+    details = (build_reason_detail(decision, table, slot, r) for r in column.verdicts[column.ids[slot]].reasons)
+    return all(detail.get("allocatable") != 0 for detail in details)
 
 
 def _describe_closest(decision: Decision, table: NodeTable, kind: RejectionKind | None) -> str:

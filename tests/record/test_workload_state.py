@@ -402,7 +402,7 @@ def test_waiting_pods_are_explained_by_the_decision_and_not_by_the_event() -> No
     live = look("ReplicaSet", a_workload("ReplicaSet"), *pods, explanation=explanation)
     assert "web-a and 2 more: No node fits: too little cpu" in live["state"]["headline"]
     assert "0/9" not in str(live["state"])
-    remedy = {"text": "lower it: fits n1", "command": "kubectl x", "checked": True}
+    remedy = {"text": "lower it: fits n1 (checked for 1 pod of 3)", "command": "kubectl x", "checked": True}
     assert live["state"]["causes"][0]["remedies"] == [remedy]
     assert [(each["count"], each["reason"]) for each in live["pods"]] == [(3, "insufficient")]
     counts = {name: live["counts"][name] for name in ("wanted", "created", "placed", "pending", "notCreated")}
