@@ -14,7 +14,7 @@ from herodotus_record.discloses import Discloses
 FIT, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Drain", "Consolidate", "Spread"
 # Verdicts of a plan review.
 DONE, PLANNED, NO_PLAN, PREEMPTING = "NothingToDo", "Planned", "NoPlan", "Preempting"
-KINDS: Final = ("move", "evict", "nodes", "request")
+KINDS: Final = ("move", "scale-down", "nodes", "request")
 MIXED: Final = "mixed"
 NOT_PROVEN: Final = "NotProven"
 MAX_CHANGES: Final = 10
@@ -25,7 +25,7 @@ class PlanStep(TypedDict):
 
     kind: Annotated[
         str,
-        "Cordon, Uncordon, Move (the pod is deleted, and its controller makes it anew), ScaleDown (its workload has one"
+        "Cordon, Uncordon, Move (the pod is deleted, and its controller recreates it), ScaleDown (its workload has one"
         " pod less), AddNodes, SetRequest, Create or Drain.",
         Discloses.NOTHING,
     ]
@@ -39,7 +39,7 @@ class PlanStep(TypedDict):
     node: Annotated[str, "Node that the pod leaves, or that is copied.", Discloses.NODES]
     nodes: Annotated[list[str], "Nodes that are cordoned, uncordoned, drained or added.", Discloses.NODES]
     landsOn: Annotated[
-        list[str], "Nodes on which the pod's successor may land, whatever the scheduler draws.", Discloses.NODES
+        list[str], "Nodes on which the pod's successor may be placed, by whatever tie-break.", Discloses.NODES
     ]
     command: Annotated[str, "Shell command of the step; empty if no command of kubectl does it.", Discloses.THIS_POD]
 
@@ -63,7 +63,7 @@ class PlanDisruption(TypedDict):
 
 
 class Plan(TypedDict):
-    """A plan that was carried out on a copy of the cluster for every order and draw."""
+    """A plan that was proven on a copy of the cluster for every scheduling order and tie-break."""
 
     changes: Annotated[int, "Number of changes; steps that only force where pods land do not count.", Discloses.NOTHING]
     steps: Annotated[list[PlanStep], "The steps in order.", Discloses.PARTS]
@@ -94,12 +94,12 @@ class PlanBound(TypedDict):
 class PlansOfKind(TypedDict):
     """The plans of one kind."""
 
-    kind: Annotated[str, "move, evict, nodes, request, or mixed.", Discloses.NOTHING]
+    kind: Annotated[str, "move, scale-down, nodes, request, or mixed.", Discloses.NOTHING]
     plans: Annotated[list[Plan], "Plans with the fewest changes, the least disruptive first.", Discloses.PARTS]
     bound: Annotated[PlanBound, "What is known about plans with fewer changes.", Discloses.PARTS]
     failures: Annotated[
         dict[str, int],
-        "Number of sequences that fit on paper and were dropped, by what went wrong in one of their runs.",
+        "Number of step sequences that fit by requests and were dropped, by what went wrong in a simulation.",
         Discloses.NOTHING,
     ]
 
@@ -131,10 +131,10 @@ class DrainPlan(TypedDict):
     ]
     obstacles: Annotated[list[DrainObstacle], "What keeps the other nodes, or the last order tried.", Discloses.PARTS]
     orders: Annotated[int, "Number of orders, or of sets of nodes, that were tried.", Discloses.NOTHING]
-    runs: Annotated[int, "Number of runs with random orders and draws in which the plan held.", Discloses.NOTHING]
+    runs: Annotated[int, "Number of simulations with random orders and tie-breaks in which the plan held.", Discloses.NOTHING]
     given: Annotated[
         str,
-        "What goes wrong in the order of the question without cordons before; may be empty.",
+        "What goes wrong in the order of the question, if the nodes are not cordoned first; may be empty.",
         Discloses.NOTHING,
     ]
     greedy: Annotated[
@@ -155,7 +155,7 @@ class SpreadSkew(TypedDict):
 
 
 class PlanReview(TypedDict):
-    """The answer to a question for a plan."""
+    """The answer to a request for a plan."""
 
     goal: Annotated[str, "Fit, Drain, Consolidate or Spread.", Discloses.NOTHING]
     verdict: Annotated[
@@ -190,9 +190,12 @@ def format_plan_headline(review: PlanReview) -> str:
             return f"{subject} {verb} by preemption: the scheduler evicts less important pods by itself."
         case "NoPlan":
             most = pluralize(review["maxChanges"], "change")
+            searched = [of_kind["kind"] for of_kind in review["kinds"]]
+            if not {*KINDS} <= {*searched}:
+                most += f" of the kind{'s' if len(searched) > 1 else ''} {', '.join(searched)}"
             if all(of_kind["bound"]["kind"] != NOT_PROVEN for of_kind in review["kinds"]):
                 return f"No plan of at most {most} exists."
-            return f"No plan of at most {most} was found; that there is none is not proven."
+            return f"No plan of at most {most} was found, but one may exist."
     first = review["kinds"][0]
     after = describe_changes(first["kind"], first["plans"][0])
     return f"{subject} {verb} after {after}. {describe_bound(first['bound'])}"
@@ -201,8 +204,8 @@ def format_plan_headline(review: PlanReview) -> str:
 def _describe_drain(review: PlanReview, drain: DrainPlan) -> str:
     nodes = pluralize(len(drain["nodes"]), "node")
     if review["verdict"] == NO_PLAN:
-        return f"No order was found in which all drains go through: {pluralize(drain['orders'], 'order')} tried."
-    held = f"budgets held and no pod stayed Pending in {pluralize(drain['runs'], 'random run')}"
+        return f"No order in which all nodes can be drained was found: {pluralize(drain['orders'], 'order')} tried."
+    held = f"budgets held and no pod stayed Pending in {pluralize(drain['runs'], 'random simulation')}"
     return f"{nodes[:1].upper()}{nodes[1:]} can be drained in this order: {held}."
 
 
@@ -212,7 +215,7 @@ def _describe_consolidation(drain: DrainPlan) -> str:
     if not drain["nodes"]:
         return f"No node can be emptied; no more than {bound} could be."
     proof = "no larger set exists" if len(drain["nodes"]) == bound else f"no set of more than {bound} exists"
-    return f"{nodes} can be emptied, where one after the other it is {greedy}; {proof}."
+    return f"{nodes} can be emptied (`consolidate` alone empties {greedy}); {proof}."
 
 
 def describe_changes(kind: str, plan: Plan) -> str:
@@ -223,7 +226,7 @@ def describe_changes(kind: str, plan: Plan) -> str:
             counts[step["kind"]] += len(step["nodes"]) or 1
     words = {
         "Move": ("pod is moved", "pods are moved"),
-        "ScaleDown": ("pod is given up", "pods are given up"),
+        "ScaleDown": ("workload is scaled down", "workloads are scaled down"),
         "Uncordon": ("node is uncordoned", "nodes are uncordoned"),
         "AddNodes": ("node is added", "nodes are added"),
         "SetRequest": ("request is lowered", "requests are lowered"),
@@ -239,9 +242,9 @@ def describe_bound(bound: PlanBound) -> str:
             return "No plan is smaller."
         case "Exhaustive":
             why = (
-                f"all {bound['tried']:,} sets of changes were tried" if bound["tried"] > 1 else "nothing can be changed"
+                f"all {bound['tried']:,} sets of changes were tried" if bound["tried"] > 1 else "there is nothing to change"
             )
-            return f"No plan of this kind with {fewer} or fewer exists: {why}."
+            return f"No plan of this kind with at most {pluralize(fewer, 'change')} exists: {why}."
         case "Relaxation":
-            return f"No plan of this kind with {fewer} or fewer exists: that frees too little on every node."
+            return f"No plan of this kind with at most {pluralize(fewer, 'change')} exists: it frees too little on every node."
     return f"That no smaller plan exists is not proven: {bound['reason']}."

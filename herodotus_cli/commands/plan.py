@@ -66,7 +66,7 @@ class PlanCommand(options.PluginCommand):
     help="Seconds that the search may take [20].",
 )
 @click.option(
-    "--replicas", type=parameter_types.WholeNumber(1, 100), metavar="N", help="Pods of FILE [the object's replicas]."
+    "--replicas", type=parameter_types.WholeNumber(1, 100), metavar="N", help="Number of pods to create from FILE [its replicas]."
 )
 @click.option("--all", "every_row", is_flag=True, help="All plans of each kind.")
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
@@ -76,12 +76,12 @@ class PlanCommand(options.PluginCommand):
 @options.connection_options
 @click.pass_context
 def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: object) -> None:
-    """Find the fewest changes after which pods fit that wait for a node, or that do not exist yet.
+    """Find the fewest changes that let pending or not yet created pods fit.
 
-    A change moves a pod (it is deleted, and its controller makes it anew elsewhere), gives up a less important one (its
-    workload is scaled down), uncordons or adds a node, or lowers a request. Each plan was carried out on a copy of the
-    cluster, for every order in which pods are scheduled and every draw among equally good nodes. Where a draw would
-    spoil it, the plan has a step that forces it. Nothing is changed: the commands are yours to run.
+    A change moves a pod (it is deleted, and its controller recreates it elsewhere), scales a lower-priority workload
+    down, uncordons or adds a node, or lowers a request. Each plan is proven on a copy of the cluster: by simulating
+    every scheduling order and every tie-break between equally good nodes, or by counting the nodes that fit. Where a
+    tie-break would spoil a plan, cordons prevent it. Nothing is changed: you run the commands.
 
     Other goals; each has its own --help:
 
@@ -111,7 +111,7 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
     else:
         question |= _parse_targets(words, namespace)
     spec = {"plan": question} | ({"schedulerName": given["scheduler"]} if given["scheduler"] else {})
-    review = ReviewOptions(f"plan for {file or ' '.join(words)}", given["cluster_files"], given["every_row"])
+    review = ReviewOptions(f"plan {file or ' '.join(words)}", given["cluster_files"], given["every_row"])
     found = cluster_review.run(spec, review, connection, option_values.output_options(ctx), environment)
     if given["exit_code"] and not found:
         ctx.exit(1)
@@ -187,7 +187,7 @@ def _ask(ctx: click.Context, question: Json, title: str) -> None:
 def plan_drain(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object) -> None:
     """Find an order in which nodes can be drained, such that every budget holds and no pod stays Pending.
 
-    Each order is carried out on a copy of the cluster, 20 times, with pods in random order and random draws among
+    Each order is simulated 20 times on a copy of the cluster, with random scheduling orders and tie-breaks between
     equally good nodes. The nodes are cordoned first, so that no pod moves twice. With --rolling, each node is
     uncordoned after its drain, as in an upgrade.
 
@@ -223,7 +223,7 @@ def plan_consolidate(ctx: click.Context, /, **_given: object) -> None:
     """Find the largest set of nodes that can be emptied, and how many could be at most.
 
     `kubectl herodotus consolidate` tries one node after the other, once. This tries many sets, with all their nodes
-    cordoned, until the time is over or the bound is reached. The bound compares the sums of requests and free amounts.
+    cordoned, until --time-limit or the proven maximum, which follows from the sums of requests and free amounts.
 
     \b
     kubectl herodotus plan consolidate

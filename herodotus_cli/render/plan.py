@@ -1,4 +1,4 @@
-"""The screen of plans: the steps of each in order, with the command, where pods land, what is disturbed, and the proof.
+"""The screen of plans: the steps of each in order, with the command, where pods are placed, the cost, and the proof.
 
 Owns: the layout. Does not own: the sentences about size and proof (`herodotus_answers.plans`).
 """
@@ -18,16 +18,16 @@ _NAMED = 3
 _ROWS = 20
 _TITLES = {
     "move": "MOVE PODS",
-    "evict": "GIVE UP LESS IMPORTANT PODS",
+    "scale-down": "SCALE DOWN LOWER-PRIORITY WORKLOADS",
     "nodes": "NODES",
     "request": "LOWER A REQUEST",
     "mixed": "SEVERAL KINDS",
 }
 _FAILURES = {
-    "DisplacedPending": "a displaced pod finds no node in one order",
-    "TargetPending": "the pods do not fit for every order and draw",
+    "DisplacedPending": "a displaced pod stays Pending in one order",
+    "TargetPending": "the pods do not fit for every order and tie-break",
     "Preempts": "a pod would preempt in one order",
-    "GoalMissed": "the skew stays too large for some order or draw",
+    "GoalMissed": "the skew stays too large for some order or tie-break",
     "Forced": "too many nodes would have to be cordoned",
 }
 
@@ -50,9 +50,9 @@ def build_screen(review: Json, headline: str, *, every_row: bool = False) -> lis
     nothing = [kind for kind in review["kinds"] if not kind["plans"]]
     if nothing:
         rows = [(_TITLES[kind["kind"]].lower(), _explain_nothing(kind)) for kind in nothing]
-        sections.append([build_table(("NO PLAN", "WHY"), rows)])
+        sections.append([build_table(("NO PLAN", "REASON"), rows)])
     if review["kinds"] or review["drain"]:
-        sections.append([TextLine(f"Searched with {format_count(review['decided'], 'decision')} on a copy.", "dim")])
+        sections.append([TextLine(f"Simulated {format_count(review['decided'], 'scheduling decision')} on a copy of the cluster.", "dim")])
     return [section for section in sections if section]
 
 
@@ -82,7 +82,7 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
         ways = sorted(node["targets"].items(), key=lambda item: -item[1])
         goes = _join([f"{name} ({count})" for name, count in ways])
         text = f"drain {node['node']}: {format_count(node['pods'], 'pod')}" + (
-            f", in one run to {goes}" if goes else ""
+            f", for example to {goes}" if goes else ""
         )
         steps.append(build_table((), [(Cell(f"{number}.", "strong"), Cell(text))]))
         steps.append(TextLine(f"{_INDENT}{node['command']}", command=True))
@@ -90,13 +90,13 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
             steps.append(TextLine(f"{_INDENT}kubectl uncordon {node['node']}", command=True))
     proof: list[Block] = []
     if drain["nodes"]:
-        held = f"Held in {drain['runs']} runs with random orders and draws, which is no proof for all of them."
+        held = f"Held in {drain['runs']} simulations with random orders and tie-breaks: others may fail."
         proof.append(TextLine(held, "dim"))
     if drain["given"]:
-        proof.append(TextLine(f"In the given order, without cordons before: {drain['given']}.", "dim"))
+        proof.append(TextLine(f"In the given order, without cordoning all nodes first: {drain['given']}.", "dim"))
     shown = drain["obstacles"] if every_row else drain["obstacles"][:_ROWS]
     rows = [(each["node"], each["pod"], shorten_fit_error(each["reason"])) for each in shown]
-    kept: list[Block] = [build_table(("NOT DRAINED", "BY", "WHY"), rows)] if rows else []
+    kept: list[Block] = [build_table(("NOT DRAINED", "POD", "REASON"), rows)] if rows else []
     more = len(drain["obstacles"]) - len(shown)
     if more:
         kept.append(TextLine(f"… {format_count(more, 'more node')} (--all)", "dim"))
@@ -114,8 +114,8 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
     facts = [(label, text) for label, text in _list_facts(kind, plan) if text]
     blocks.append(build_table((), [(Cell(label, "strong"), text) for label, text in facts]))
     bound = describe_bound(kind["bound"])
-    how = format_count(plan["states"], "state") + " tried" if plan["states"] else "by counting the nodes that fit"
-    blocks.append(TextLine(f"Proof: holds in every order and draw, {how}. {bound}", "dim"))
+    how = format_count(plan["states"], "state") + " simulated" if plan["states"] else "by counting the nodes that fit"
+    blocks.append(TextLine(f"Proven for every scheduling order and tie-break ({how}). {bound}", "dim"))
     return blocks
 
 
@@ -135,12 +135,14 @@ def _describe_step(step: Json) -> str:
                 " wait until its new pod is Ready"
             )
         case "ScaleDown":
-            return f"give up {pod} on {step['node']}: {step['owner']} has one pod less; wait until it is gone"
+            return f"scale {step['owner']} down by one, so that {pod} on {step['node']} goes: wait until it is gone"
         case "AddNodes":
             return f"add {format_count(len(step['nodes']), 'node')} like {step['node']}"
         case "SetRequest":
-            how = f"{step['owner']} replaces its pods" if step["owner"] else "create the pod anew with it"
-            return f"request {step['request']}: {how}"
+            container, _, rest = step["request"].partition(":")
+            resource, _, amount = rest.partition("=")
+            how = f"{step['owner']} then replaces its pods" if step["owner"] else "then recreate the pod"
+            return f"lower the {resource} request of container {container} to {amount}; {how}"
         case "Create":
             return "create the object"
     return str(step["kind"])
@@ -158,12 +160,12 @@ def _list_facts(kind: Json, plan: Json) -> list[tuple[str, str]]:
     ]
     disruption = plan["disruption"]
     parts = [format_count(disruption["pods"], "pod") + " deleted"] if disruption["pods"] else []
-    parts += [f"within {_join(disruption['budgets'])}"] if disruption["budgets"] else []
+    parts += [f"allowed by PodDisruptionBudget {_join(disruption['budgets'])}"] if disruption["budgets"] else []
     parts += [format_count(disruption["volumes"], "volume") + " detached"] if disruption["volumes"] else []
     lost = disruption["localData"]
     parts += [f"{format_count(lost, 'pod')} with emptyDir data lost"] if lost else []
     parts += [format_count(disruption["newNodes"], "new node")] if disruption["newNodes"] else []
-    return [("lands", "; ".join(what)), ("disturbs", ", ".join(parts) or "no running pod")]
+    return [("PLACED", "; ".join(what)), ("COST", ", ".join(parts) or "no running pod is disturbed")]
 
 
 def _explain_nothing(kind: Json) -> str:
@@ -173,7 +175,7 @@ def _explain_nothing(kind: Json) -> str:
     proven = bound["kind"] != "NotProven"
     why = describe_bound(bound) if proven else f"not proven: {bound['reason']}"
     dropped = sorted(failures.items(), key=lambda item: -item[1])
-    return why + "".join(f"; dropped {count}: {_FAILURES.get(name, name)}" for name, count in dropped[:2])
+    return why + "".join(f"; {count} of them: {_FAILURES.get(name, name)}" for name, count in dropped[:2])
 
 
 def _join(names: Sequence[str], separator: str = ", ") -> str:

@@ -25,7 +25,7 @@ BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 TARGET = "big"
 STEP_S = 60.0
 BIND_S = 60.0
-KINDS = ("move", "move", "evict", "nodes")  # by the remainder of the seed
+KINDS = ("move", "move", "scale-down", "nodes")  # by the remainder of the seed
 
 
 @dataclass

@@ -262,7 +262,7 @@ class Planner:
         ]
         for changes in (moves, evictions):
             changes.sort(key=lambda change: change.pod is not None and self._rank(change.pod))
-        return {"move": moves, "evict": evictions, "nodes": cordoned}, left_alone
+        return {"move": moves, "scale-down": evictions, "nodes": cordoned}, left_alone
 
     def _rank(self, pod: PodInfo) -> tuple[int, bool, int, str]:
         """Return the sort key of a pod that may move: whose move disturbs least comes first."""
@@ -304,7 +304,7 @@ class Planner:
         """Return the plans of each kind of the question, and of all kinds together if that may be smaller."""
         wanted = self._question.kinds or list(KINDS)
         results: list[PlansOfKind] = []
-        for kind in ("nodes", "request", "move", "evict"):
+        for kind in ("nodes", "request", "move", "scale-down"):
             if kind not in wanted:
                 continue
             if kind == "request":
@@ -316,9 +316,9 @@ class Planner:
             if kind == "nodes" and not plans:
                 of_kind = self._add_nodes(of_kind)
             results.append(of_kind)
-        together = [change for kind in ("move", "nodes", "evict") if kind in wanted for change in candidates[kind]]
+        together = [change for kind in ("move", "nodes", "scale-down") if kind in wanted for change in candidates[kind]]
         fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=1 << 20)
-        several = sum(bool(candidates[kind]) for kind in ("move", "nodes", "evict") if kind in wanted) > 1
+        several = sum(bool(candidates[kind]) for kind in ("move", "nodes", "scale-down") if kind in wanted) > 1
         if several and fewest > 2 and self._has_time():
             result = self._run(together, 1.0, most=min(self._question.max_changes, fewest - 1))
             plans = self._build_plans(result)

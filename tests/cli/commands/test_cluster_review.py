@@ -71,7 +71,7 @@ QUESTIONS = {
     "consolidate-blockers": ("consolidate", "--blockers"),
     "upgrade": ("whatif", "upgrade", "--to", "v1.35"),
     "plan": ("plan", "pod", "waits", "-n", "shop", "--all"),
-    "plan-none": ("plan", "waits", "-n", "shop", "--kinds", "evict"),
+    "plan-none": ("plan", "waits", "-n", "shop", "--kinds", "scale-down"),
     "plan-drain": ("plan", "drain", "n1", "n2"),
     "plan-consolidate": ("plan", "consolidate"),
     "plan-file": ("plan", "-f", "BIG", "--kinds", "move,nodes", "--max-steps", "1"),

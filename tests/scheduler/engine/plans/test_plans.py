@@ -185,7 +185,7 @@ def test_a_displaced_pod_that_would_preempt_another_spoils_a_plan() -> None:
 
 def test_less_important_pods_are_given_up_by_scaling_their_workload_down() -> None:
     pods = [a_pod(f"w{i}", f"n{i}", cpu="2", priority=-5) for i in range(2)]
-    review = ask([*TWO, *pods, big("4", priority=5, **NEVER)], kinds=["evict"])
+    review = ask([*TWO, *pods, big("4", priority=5, **NEVER)], kinds=["scale-down"])
     plan = review["kinds"][0]["plans"][0]
     assert [step["kind"] for step in plan["steps"]] == ["ScaleDown"]
     assert plan["steps"][0]["command"] == (
@@ -196,7 +196,7 @@ def test_less_important_pods_are_given_up_by_scaling_their_workload_down() -> No
 
 def test_pods_of_the_same_priority_are_not_given_up() -> None:
     pods = [a_pod(f"w{i}", f"n{i}", cpu="2") for i in range(2)]
-    assert not steps_of(ask([*TWO, *pods, big("4", **NEVER)], kinds=["evict"]), "evict")
+    assert not steps_of(ask([*TWO, *pods, big("4", **NEVER)], kinds=["scale-down"]), "scale-down")
 
 
 def test_nodes_are_uncordoned_before_new_ones_are_added() -> None:
