@@ -100,7 +100,7 @@ class AnswerScreen(_Layer):
         yield Static(f" kubectl herodotus {escape(' '.join(self.words))}", classes="title", markup=False)
         yield AnswerText()
         more = "  y copy fix  w why not here" if self.pod else ""
-        yield Static(f" Esc back  r again{more}  q end", classes="keys", markup=False)
+        yield Static(f" Esc back  r again{more}  q quit", classes="keys", markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
         if event.size.width != self._width:

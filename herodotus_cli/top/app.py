@@ -67,8 +67,8 @@ from herodotus_record.escaping import escape
 _PLACEMENTS = 200
 _FIX_DELAY_S = 0.3  # the cursor rests on a pod for this long before its fix is looked up
 _FRAMES, _FRAME_S = 10, 0.12  # in which the pods of a simulation move
-_KEYS_LINE = " / search  n namespace  s sort  g group  d drain  c cordon  + pod  ? help  q end"
-_SIMULATION_KEYS = " Esc as it is  a answer  d drain  c cordon  + pod  / search  ? help  q end"
+_KEYS_LINE = " / search  n namespace  s sort  g group  d drain  c cordon  + pod  ? help  q quit"
+_SIMULATION_KEYS = " Esc undo  a answer  d drain  c cordon  + pod  / search  ? help  q quit"
 _LISTS = ("nodes", "waiting", "placements")
 
 
