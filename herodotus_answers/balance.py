@@ -19,10 +19,9 @@ from typing import Annotated, Final, Literal, TypedDict
 
 from herodotus_answers.changes import RecordedDecision
 from herodotus_answers.declare import Document
-from herodotus_answers.node_results import pluralize
 from herodotus_answers.workload import find_deciding_factor
 from herodotus_record.model import API_VERSION, Decision
-from herodotus_record.units import format_timestamp, natural_sort_key
+from herodotus_record.units import format_timestamp, natural_sort_key, pluralize
 
 MAX_NODES: Final = 200  # listed nodes, those with the most wins first; 0.2 kB each
 MAX_SPANS: Final = 24  # of equal length, for placements over time

@@ -19,11 +19,10 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.cluster_headlines import count_pending_reasons
 from herodotus_answers.declare import Document, Metadata
-from herodotus_answers.node_results import pluralize
 from herodotus_answers.pending import find_dominant_reason
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, EVALUATION, POD_GROUP_PHASE
-from herodotus_record.units import is_in_bytes
+from herodotus_record.units import is_in_bytes, pluralize
 
 Answer = Mapping[str, Any]
 MAX_BYTES: Final = 2_000

@@ -16,10 +16,9 @@ from typing import Annotated, Protocol, TypedDict
 
 from herodotus_answers.declare import NotRequired
 from herodotus_answers.explain import find_first_rejections
-from herodotus_answers.node_results import pluralize
 from herodotus_answers.pruned import describe_kept
 from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
-from herodotus_record.units import format_quantity, natural_sort_key
+from herodotus_record.units import format_quantity, natural_sort_key, pluralize
 
 MAX_NAMED = 5  # nodes that one difference names; the others are counted
 FITS = ""  # in place of the name of the rejecting filter: the node is feasible

@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from herodotus_answers.node_results import pluralize
 from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
-from herodotus_record.units import natural_sort_key
+from herodotus_record.units import natural_sort_key, pluralize
 
 if TYPE_CHECKING:  # `cluster_review` builds documents with this module's sentences
     from herodotus_answers.cluster_review import (

@@ -29,12 +29,11 @@ from herodotus_answers.node_results import (
     is_evaluated,
     list_rejections,
     list_verdicts,
-    pluralize,
 )
 from herodotus_answers.pod import NodeExplanation, explain_node
 from herodotus_answers.pruned import NOT_KEPT, describe_kept, find_slot
 from herodotus_record.model import API_VERSION, Decision, Evaluation, Verdict
-from herodotus_record.units import format_quantities, format_timestamp
+from herodotus_record.units import format_quantities, format_timestamp, pluralize
 
 MAX_BEST = 3  # best nodes of each pod that are compared for both pods
 

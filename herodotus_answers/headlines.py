@@ -16,12 +16,13 @@ from herodotus_answers.explain import (
     format_shares,
     rank_slots,
 )
-from herodotus_answers.node_results import explain_not_evaluated, list_rejections, list_verdicts, pluralize
+from herodotus_answers.node_results import explain_not_evaluated, list_rejections, list_verdicts
 from herodotus_answers.rejection_sentences import format_rejections
 from herodotus_answers.wording import CAUSES
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import find_wording_version
 from herodotus_record.model import Cause, Decision, DecisionPath, Evaluation, NodeTable, Source
+from herodotus_record.units import pluralize
 
 
 def format_headline(decision: Decision, table: NodeTable) -> str:

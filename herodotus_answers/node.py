@@ -20,11 +20,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.explain import compute_margin, derive_state, weigh_scores
 from herodotus_answers.node_list import NodeSummary
-from herodotus_answers.node_results import list_rejections, pluralize
+from herodotus_answers.node_results import list_rejections
 from herodotus_answers.workload import PlacementCount, WorkloadOnNode, list_top_workloads
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, Decision, Evaluation, NodeTable, Outcome, Reason
-from herodotus_record.units import format_number, format_percent, format_timestamp
+from herodotus_record.units import format_number, format_percent, format_timestamp, pluralize
 
 SPANS: Final = 48  # of `overTime`: up to two days by the hour
 WORKLOADS: Final = 20  # listed by name in an answer; the rest is counted

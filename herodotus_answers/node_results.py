@@ -19,7 +19,7 @@ from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
 from herodotus_record.node_taints import TaintKind, find_node_taint
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_quantity, pluralize
 
 _HOSTNAMES = re.compile(r"kubernetes\.io/hostname(?:=([^ ,]+)| in \(([^ )]+)\))")  # as `format_requirement` writes
 _IDENTITY_LABEL = re.compile(r"\b(kubernetes|k8s)\.io/")  # labels that state what a node is
@@ -128,11 +128,6 @@ def rate_effort(decision: Decision, slot: int) -> tuple[bool, int]:
         find_node_taint(r.params["key"]) for r in obstacles if r.code == "untolerated-taint" and "key" in r.params
     ]
     return any(d is not None and d.kind is not TaintKind.CLEARS for d in declared), len(obstacles)
-
-
-def pluralize(n: int, noun: str) -> str:
-    """Return a count with its noun: `1 point`, `2 points`."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def find_resource(reason: Reason) -> str:

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.node_results import pluralize
 from herodotus_answers.pod import PodExplanation, build_pod_explanation
 from herodotus_answers.suggestions import build_hypothetical_suggestions
 from herodotus_answers.workload import find_deciding_factor
 from herodotus_record.model import API_VERSION, Decision, Frame, NodeRows, NodeTable, Outcome
-from herodotus_record.units import natural_sort_key
+from herodotus_record.units import natural_sort_key, pluralize
 
 MAX_REPLICAS: Final = 100  # each is a whole scheduling cycle: 100 take one to two seconds on 5,000 nodes
 REVIEWED: Final = "Review"  # the phase of the outcome that ends the decision of a placed pod

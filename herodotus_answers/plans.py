@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypedDict
 
-from herodotus_answers.node_results import pluralize
 from herodotus_record.discloses import Discloses
+from herodotus_record.units import pluralize
 
 FIT, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Drain", "Consolidate", "Spread"
 # Verdicts of a plan review.
@@ -131,7 +131,9 @@ class DrainPlan(TypedDict):
     ]
     obstacles: Annotated[list[DrainObstacle], "What keeps the other nodes, or the last order tried.", Discloses.PARTS]
     orders: Annotated[int, "Number of orders, or of sets of nodes, that were tried.", Discloses.NOTHING]
-    runs: Annotated[int, "Number of simulations with random orders and tie-breaks in which the plan held.", Discloses.NOTHING]
+    runs: Annotated[
+        int, "Number of simulations with random orders and tie-breaks in which the plan held.", Discloses.NOTHING
+    ]
     given: Annotated[
         str,
         "What goes wrong in the order of the question, if the nodes are not cordoned first; may be empty.",
@@ -242,9 +244,12 @@ def describe_bound(bound: PlanBound) -> str:
             return "No plan is smaller."
         case "Exhaustive":
             why = (
-                f"all {bound['tried']:,} sets of changes were tried" if bound["tried"] > 1 else "there is nothing to change"
+                f"all {bound['tried']:,} sets of changes were tried"
+                if bound["tried"] > 1
+                else "there is nothing to change"
             )
             return f"No plan of this kind with at most {pluralize(fewer, 'change')} exists: {why}."
         case "Relaxation":
-            return f"No plan of this kind with at most {pluralize(fewer, 'change')} exists: it frees too little on every node."
+            most = pluralize(fewer, "change")
+            return f"No plan of this kind with at most {most} exists: it frees too little on every node."
     return f"That no smaller plan exists is not proven: {bound['reason']}."

@@ -19,12 +19,12 @@ from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import select_nearest_rejected
 from herodotus_answers.headlines import format_headline
-from herodotus_answers.node_results import build_reason_detail, list_rejections, pluralize
+from herodotus_answers.node_results import build_reason_detail, list_rejections
 from herodotus_answers.pending import find_dominant_reason
 from herodotus_answers.rejection_sentences import find_short_reason
 from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
-from herodotus_record.units import format_quantities, format_timestamp
+from herodotus_record.units import format_quantities, format_timestamp, pluralize
 
 GroupState = Literal["Scheduled", "PartlyScheduled", "Fits", "WaitingForPreemption", "Unschedulable", "Error"]
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, TypedDict
 
 from herodotus_answers.explain import Margin
-from herodotus_answers.node_results import pluralize
 from herodotus_answers.wording import shorten_lists
 from herodotus_record import reasons
 from herodotus_record.model import Decision, NodeTable, Reason
+from herodotus_record.units import pluralize
 
 _BY_RESOURCES: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")  # both score shares of resources
 _ALWAYS: Final = ("cpu", "memory")  # scored for pods without requests too

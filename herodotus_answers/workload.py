@@ -18,12 +18,11 @@ from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import compute_margin
 from herodotus_answers.live import LiveWorkload
-from herodotus_answers.node_results import pluralize
 from herodotus_answers.pending import find_dominant_reason
 from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload_objects import MAKERS
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
-from herodotus_record.units import format_timestamp, natural_sort_key
+from herodotus_record.units import format_timestamp, natural_sort_key, pluralize
 
 TIE: Final = "tie"
 ONLY: Final = "the only node that fits"

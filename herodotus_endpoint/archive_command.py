@@ -11,7 +11,6 @@ import sys
 import threading
 from typing import Any, Final
 
-from herodotus_answers.node_results import pluralize
 from herodotus_endpoint import options
 from herodotus_endpoint.archive import ArchiveError, ArchiveUnavailableError
 from herodotus_endpoint.extras import require_extra
@@ -19,6 +18,7 @@ from herodotus_endpoint.store import Store, StoreUnavailableError, database_from
 from herodotus_endpoint.store.retention_limits import DAY_S
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.escaping import escape
+from herodotus_record.units import pluralize
 
 COMMAND: Final = "archive"
 

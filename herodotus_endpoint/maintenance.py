@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from herodotus_answers.node_results import pluralize
 from herodotus_endpoint import archive_command, options
 from herodotus_endpoint.archive import ArchiveError
 from herodotus_endpoint.exchange import command as exchange
@@ -25,6 +24,7 @@ from herodotus_endpoint.store.database_check import CheckReport, check_database
 from herodotus_endpoint.store.purge import PurgeSelection, purge_decisions
 from herodotus_endpoint.store.sqlite import Sqlite
 from herodotus_record.escaping import escape
+from herodotus_record.units import pluralize
 
 COMMANDS: Final = ("purge", "check", "backup", "restore", *exchange.COMMANDS, archive_command.COMMAND)
 

@@ -74,3 +74,8 @@ def _bytes(amount: int, up: bool) -> str:
     tenths = -(-rest * 10 // one) if up else rest * 10 // one
     whole, tenth = divmod(tenths, 10)
     return f"{sign}{whole}.{tenth}{_BINARY[unit]}" if tenth else f"{sign}{whole}{_BINARY[unit]}"
+
+
+def pluralize(n: int, noun: str) -> str:
+    """Return a count with its noun: `1 point`, `2 points`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

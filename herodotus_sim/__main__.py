@@ -16,7 +16,7 @@ import yaml
 
 from herodotus_sim.cluster import SimulatedCluster
 from herodotus_sim.errors import StatusError
-from herodotus_sim.fault_plan import FaultPlan, PlanError, parse_plan
+from herodotus_sim.fault_plan import FaultPlan, FaultPlanError, parse_plan
 from herodotus_sim.files import FileError, read_files
 from herodotus_sim.options import Options
 
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 def _plan(path: str) -> FaultPlan:
     try:
         return parse_plan(yaml.safe_load(Path(path).read_bytes()))
-    except (OSError, PlanError, yaml.YAMLError) as e:
+    except (OSError, FaultPlanError, yaml.YAMLError) as e:
         raise argparse.ArgumentTypeError(f"{path}: {e}") from None
 
 

@@ -26,7 +26,7 @@ FAULTS = (
 METHODS = ("GET", "WATCH", "POST", "PUT", "PATCH", "DELETE")
 
 
-class PlanError(ValueError):
+class FaultPlanError(ValueError):
     """The plan of faults is invalid; the message names the rule and says why."""
 
 
@@ -90,27 +90,27 @@ class FaultPlan:
 
 
 def parse_plan(document: Any) -> FaultPlan:
-    """Return the fault plan that a decoded JSON or YAML document describes; raise PlanError if it is invalid."""
+    """Return the fault plan that a decoded JSON or YAML document describes; raise FaultPlanError if it is invalid."""
     if not isinstance(document, Mapping) or not set(document) <= {"seed", "faults"}:
-        raise PlanError("a plan of faults has the keys seed and faults, and no other")
+        raise FaultPlanError("a plan of faults has the keys seed and faults, and no other")
     faults = document.get("faults") or []
     if not isinstance(faults, list | tuple) or not isinstance(document.get("seed", 0), int):
-        raise PlanError("seed is a number and faults is a list")
+        raise FaultPlanError("seed is a number and faults is a list")
     return FaultPlan(document.get("seed", 0), tuple(_fault(i, rule) for i, rule in enumerate(faults)))
 
 
 def _fault(index: int, rule: Any) -> FaultRule:
     if not isinstance(rule, Mapping):
-        raise PlanError(f"faults[{index}]: expected a mapping")
+        raise FaultPlanError(f"faults[{index}]: expected a mapping")
     unknown = set(rule) - {f.name for f in fields(FaultRule)}
     if unknown:
-        raise PlanError(f"faults[{index}]: unknown {', '.join(sorted(map(str, unknown)))}")
+        raise FaultPlanError(f"faults[{index}]: unknown {', '.join(sorted(map(str, unknown)))}")
     parameters: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in rule.items()}
     try:
         fault = FaultRule(**parameters)
         _check(fault)
     except (TypeError, ValueError, re.error) as e:
-        raise PlanError(f"faults[{index}]: {e}") from e
+        raise FaultPlanError(f"faults[{index}]: {e}") from e
     return fault
 
 

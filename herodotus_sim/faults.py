@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from herodotus_sim import errors
-from herodotus_sim.fault_plan import FaultPlan, FaultRule, PlanError, parse_plan
+from herodotus_sim.fault_plan import FaultPlan, FaultPlanError, FaultRule, parse_plan
 from herodotus_sim.storage import ObjectStorage, encode_watch_event
 from herodotus_sim.watch import encode_error_event
 from herodotus_sim.wire import SimulatedRequest, SimulatedResponse, decode, encode, json_response
@@ -140,7 +140,7 @@ class FaultInjector:
         if call == ("PUT", ""):
             try:
                 self.set(parse_plan(decode(request.body)))
-            except (PlanError, ValueError) as e:
+            except (FaultPlanError, ValueError) as e:
                 raise errors.bad_request(str(e)) from None
         elif call == ("POST", "/compact"):
             self._store.compact()

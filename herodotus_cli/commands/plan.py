@@ -66,7 +66,10 @@ class PlanCommand(options.PluginCommand):
     help="Seconds that the search may take [20].",
 )
 @click.option(
-    "--replicas", type=parameter_types.WholeNumber(1, 100), metavar="N", help="Number of pods to create from FILE [its replicas]."
+    "--replicas",
+    type=parameter_types.WholeNumber(1, 100),
+    metavar="N",
+    help="Number of pods to create from FILE [its replicas].",
 )
 @click.option("--all", "every_row", is_flag=True, help="All plans of each kind.")
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")

@@ -298,10 +298,11 @@ def _once(
 
 def _add_group_result(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
     """Return an explanation with why the pod's group is not placed, if the attempt found a node and the group waits."""
-    if answer["kind"] != "PodExplanation" or answer["attempt"]["source"] == "evaluated":
+    group = (answer.get("pod") or {}).get("podGroup")  # an unknown document may lack it
+    if answer["kind"] != "PodExplanation" or not group or answer["attempt"]["source"] == "evaluated":
         return answer
-    group, outcome, meta = answer["pod"].get("podGroup"), answer["outcome"], answer["metadata"]
-    if not group or outcome["node"] is None or outcome["state"] not in ("Unschedulable", "Binding"):
+    outcome, meta = answer["outcome"], answer["metadata"]
+    if outcome["node"] is None or outcome["state"] not in ("Unschedulable", "Binding"):
         return answer
     from herodotus_cli.transport import connect
 

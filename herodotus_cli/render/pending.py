@@ -36,12 +36,11 @@ def build_screen(answer: PendingPods, view: ViewOptions) -> list[Block]:
 
     `answer` has `live` applied (`herodotus_answers.pending.apply_live`).
     """
-    waiting = answer["count"] - answer["overdue"]
-    late = answer["overdue"]
-    overdue = f" {late} {'is' if late == 1 else 'are'} overdue." if late else ""
+    count, late = answer["count"], answer["overdue"]
+    overdue = f"; {'the retry' if late == 1 else 'the retries'} of {late} {'is' if late == 1 else 'are'} overdue"
     omitted = f" {answer['podsOmitted']} are not listed." if answer["podsOmitted"] else ""
-    pending = f"{format_count(waiting, 'pod')} {'is' if waiting == 1 else 'are'} pending."
-    sentence = f"{pending}{overdue}{omitted}{_deleted_pods_sentence(answer, view)}"
+    pending = f"{format_count(count, 'pod')} {'is' if count == 1 else 'are'} pending{overdue if late else ''}."
+    sentence = f"{pending}{omitted}{_deleted_pods_sentence(answer, view)}"
     pods = answer["pods"]
     shown = pods if view.piped or view.wide else pods[:_MAX_PODS]
     left_out = len(pods) - len(shown)

@@ -52,7 +52,14 @@ def build_screen(review: Json, headline: str, *, every_row: bool = False) -> lis
         rows = [(_TITLES[kind["kind"]].lower(), _explain_nothing(kind)) for kind in nothing]
         sections.append([build_table(("NO PLAN", "REASON"), rows)])
     if review["kinds"] or review["drain"]:
-        sections.append([TextLine(f"Simulated {format_count(review['decided'], 'scheduling decision')} on a copy of the cluster.", "dim")])
+        sections.append(
+            [
+                TextLine(
+                    f"Simulated {format_count(review['decided'], 'scheduling decision')} on a copy of the cluster.",
+                    "dim",
+                )
+            ]
+        )
     return [section for section in sections if section]
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from herodotus_answers.node_results import pluralize
 from herodotus_endpoint import options
 from herodotus_endpoint.exchange import atomic_files
 from herodotus_endpoint.exchange.atomic_files import FileRefusedError
@@ -24,7 +23,7 @@ from herodotus_endpoint.extras import require_extra
 from herodotus_endpoint.store import BatchError, NodeRowsMissingError, Store, database_from_url
 from herodotus_endpoint.store.export import ExportedDecision, ExportSelection, export_decisions
 from herodotus_endpoint.store.sqlite import Sqlite
-from herodotus_record.units import format_timestamp
+from herodotus_record.units import format_timestamp, pluralize
 
 COMMANDS: Final = ("export", "import")
 MAX_BATCH_LINES: Final = 200  # lines per batch, which rewrites the histories of its hours: 30 ms with 5,000 nodes

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
-from herodotus_answers.node_results import pluralize
 from herodotus_kube import discovery
 from herodotus_kube.credentials import find_credentials
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record.escaping import escape
 from herodotus_record.typed_decoding import json_decoder
+from herodotus_record.units import pluralize
 from scheduler.commands import process
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.engine.framework.runtime import Framework

@@ -150,7 +150,7 @@ def test_escapes_html_pages_of_proxies(service: Service, capsys: pytest.CaptureF
 def test_unknown_document_form_gives_no_traceback(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     service.answer(f"{PODS}/chekout", {"kind": "PodExplanation"})
     assert failed(capsys, *ask(service)) == (
-        "error: the decisions service returned a document that this version cannot read (KeyError: 'outcome')\n"
+        "error: the decisions service returned a document that this version cannot read (KeyError: 'attempt')\n"
         "  compare the versions: kubectl herodotus version\n"
         "  show the document: -o json\n"
     )

@@ -14,7 +14,7 @@ import pytest
 from herodotus_sim import fault_plan as plan
 from herodotus_sim import faults
 from herodotus_sim.__main__ import main
-from herodotus_sim.fault_plan import FaultPlan, PlanError
+from herodotus_sim.fault_plan import FaultPlan, FaultPlanError
 from tests.processes import eventually
 from tests.sim.client import PODS, Object, SimClient, a_pod
 
@@ -223,7 +223,7 @@ def test_a_restart_ends_streams_rejects_requests_and_discards_history(api: SimCl
     ids=str,
 )
 def test_an_invalid_plan_is_rejected_with_its_place(api: SimClient, document: Any, message: str) -> None:
-    with pytest.raises(PlanError, match=message):
+    with pytest.raises(FaultPlanError, match=message):
         plan.parse_plan(document)
     status, answer = api("PUT", "/faults", document)
     assert (status, answer["reason"]) == (400, "BadRequest")

@@ -660,7 +660,7 @@ def test_evicted_pod_names_its_preemptor(
     assert (ran.code, ran.out.splitlines()[0]) == (
         0,
         "Evicted from worker-7 5s ago to make room for vip/big-0 (priority 1000, attempt 3):"
-        " kubectl herodotus pod d-1 -n vip",
+        " kubectl herodotus pod vip/big-0 --attempt 3",
     )
 
 

@@ -67,7 +67,7 @@ def test_a_cluster_without_a_service_is_evaluated(environ: dict[str, str]) -> No
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [HEADER]
     reasons = {pod["pod"]: pod["reason"] for pod in json.loads(done.stdout)["pods"]}
-    assert reasons == {"fits": "fits now; default-scheduler has not placed it yet", "huge": "Insufficient cpu"}
+    assert reasons == {"fits": "fits now; default-scheduler has not placed it yet", "huge": "nodes have too little cpu"}
 
 
 def test_the_screen_of_a_pod_says_that_it_was_evaluated(environ: dict[str, str]) -> None:
@@ -100,12 +100,7 @@ def test_the_past_needs_an_observer(environ: dict[str, str]) -> None:
     assert "error: this question needs past decisions, and nothing records them in this cluster" in done.stderr
 
 
-def test_web_pages_have_no_local_mode_and_no_error_names_it_as_the_way(environ: dict[str, str]) -> None:
-    for words, why in ((("ui", "--local"), "--local uses none"), (("ui",), "none is found in this cluster")):
-        done = run(environ, *words)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"error: the web pages come from a decisions service, and {why}\n")
-        assert "rights: --local" not in done.stderr
+def test_local_mode_has_no_past_decisions(environ: dict[str, str]) -> None:
     past = run(environ, "pod", "huge", "--attempts", "--local").stderr
     assert past.startswith("error: this question needs past decisions, and local mode has none\n")
 

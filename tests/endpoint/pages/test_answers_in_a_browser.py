@@ -68,7 +68,7 @@ def objects(*pods: dict[str, Any]) -> dict[str, Any]:
     zones = {"worker-1": "zone-b", "worker-2": "zone-a", "worker-10": "zone-a"}
     nodes = [{"metadata": {"name": name, "labels": {ZONE: zone}}} for name, zone in zones.items()]
     return {
-        "/api/v1/pods": {"items": list(pods)},
+        "/api/v1/pods": {"items": [mine, *pods]},
         "/api/v1/namespaces/shop/pods/payments-0": mine,
         "/api/v1/nodes": {"items": nodes},
         "/apis/apps/v1/namespaces/shop/deployments/web": DEPLOYMENT,
@@ -182,6 +182,7 @@ def test_command_is_copied_and_marked_where_it_deletes(scene: Scene) -> None:
 
 def test_holders_are_the_largest_first_and_those_that_suffice(scene: Scene) -> None:
     scene.store(waiting())
+    scene.cluster.objects["/api/v1/pods"]["items"].pop(0)  # the waiting pod is on no node
     page = scene.open(WAITING)
     page.get_by_role("heading", name="Who holds cpu on worker-1").wait_for()
     assert texts(page, "Pods that hold cpu on worker-1") == [
@@ -368,7 +369,7 @@ def test_summary_is_the_first_page_and_leads_to_everything(scene: Scene) -> None
     assert page.get_by_role("heading", level=1).inner_text() == "Summary"
     assert scene.answer() == "✗ 1 pod is pending."
     ((count, reason, suggestion, pods, _),) = texts(page, "Pending pods by reason")
-    assert (count, reason, pods) == ("1", "Insufficient cpu", "shop/payments-0")
+    assert (count, reason, pods) == ("1", "nodes have too little cpu", "shop/payments-0")
     assert suggestion == "lower the cpu request of container app from 2 to 1700m: fits worker-1"
     assert [row[:2] for row in texts(page, "Last placements")] == [["shop/web-0", "worker-1"]]
     assert texts(page, "Nodes that reject most")[0][0] == "worker-1"
@@ -384,7 +385,9 @@ def test_deleted_pods_are_not_pending(scene: Scene) -> None:
     scene.store(waiting(), waiting(uid="another", sequence=5))
     scene.cluster.objects["/api/v1/pods"] = {"items": [a_pod("payments-0", "1", "shop")]}
     scene.open("view=pending")
-    assert scene.answer() == "1 pod is pending, most for: Insufficient cpu. 1 other was deleted or placed since."
+    assert (
+        scene.answer() == "1 pod is pending, most for: nodes have too little cpu. 1 other was deleted or placed since."
+    )
 
 
 def test_page_shows_new_records_by_itself(scene: Scene) -> None:

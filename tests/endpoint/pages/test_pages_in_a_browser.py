@@ -256,7 +256,7 @@ def test_links_between_attempts_and_to_the_node_history(pages: Pages) -> None:
 
 def test_pending_and_balance_pages_draw_plots(pages: Pages) -> None:
     page = pages.open("view=pending")
-    assert pages.answer() == "1 pod is pending, most for: Insufficient cpu."
+    assert pages.answer() == "1 pod is pending, most for: nodes have too little cpu."
     assert page.get_by_role("link", name="payments-0").count() == 1
     page = pages.open("view=balance")
     assert pages.answer().startswith("2 pods went to 1 of 5000 nodes.")
