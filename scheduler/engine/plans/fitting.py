@@ -37,6 +37,7 @@ from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plans.lower_requests import find_lower_requests
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
+from scheduler.engine.plans.room_proof import fit_in_any_order
 from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
 from scheduler.engine.plans.verification import (
     ADD_NODES,
@@ -219,15 +220,44 @@ class Planner:
 
     def _decide_present(self) -> str:
         """Return DONE or PREEMPTING if the targets need no plan, else ""."""
-        search = self._new_search()
-        if search.fits():
+        if self._new_search().fits() and self._hold_now():
             return DONE
-        draws = [self.world.find_draws(pod) for pod in self._targets.pods]
-        if all(draw.preempts or draw.slots for draw in draws):
-            return PREEMPTING
-        if any(draw.preempts for draw in draws):
-            raise PlanError("some of the pods evict others at this moment: ask again when that is over")
-        return ""
+        return PREEMPTING if self._preempt_now() else ""
+
+    def _hold_now(self) -> bool:
+        """Return whether the targets, which fit in one order, get nodes in every order and by every draw.
+
+        Where there are too many, pods that are alike fit in any order if no other waiting pod gets a node.
+        """
+        try:
+            return self._verification.run([] if self._targets.exist else [PlannedStep(CREATE)]).failure is None
+        except UnprovenError:
+            return fit_in_any_order(self.world, self._verification)
+
+    def _preempt_now(self) -> bool:
+        """Return whether all targets get nodes one after the other, and at least one of them by preemption."""
+        preempting = False
+        with self.world.tried():
+            for pod in self._targets.pods:
+                draws = self.world.find_draws(pod)
+                if draws.result is None or not (draws.slots or draws.preempts):
+                    return False
+                if draws.slots:
+                    self.world.place(pod, self.world.nodes.names[draws.slots[0]], draws.result.state)
+                    continue
+                preempting = True
+                preemption = draws.result.trace.preemption
+                assert preemption is not None
+                node = preemption.nominated_node
+                victims = next(each.victims for each in preemption.candidates if each.node == node)
+                slot = self.world.nodes.index[node]
+                for victim in [each for each in self.world.nodes.pods[slot].values() if each.full_name in victims]:
+                    self.world.remove(victim, node)
+                mask, state = self.world.find_feasible(pod)
+                if not mask[slot]:
+                    return False
+                self.world.place(pod, node, state)
+        return preempting
 
     def _new_search(self, until: float | None = None) -> PlanSearch:
         limit = self._until if until is None else until
@@ -276,6 +306,9 @@ class Planner:
         """
         owner = find_controller(pod.pod)
         if owner is None or owner.kind != REPLICA_SET:
+            return False
+        workload = find_workload(pod.pod, self.world.objects)
+        if workload is None or workload.kind not in _NAMES:  # a controller such as Rollout sets the number of pods
             return False
         pods = self._list_workload(pod)
         return all(

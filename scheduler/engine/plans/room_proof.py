@@ -67,11 +67,34 @@ def prove_by_room(
         for step in leaving:
             assert step.pod is not None
             world.remove(step.pod, step.node)
+        there = [world.nodes.index[name] for name in emptied]
+        if any(world.find_feasible(pod)[0][there].any() for pod in (*others, *(pod for _, pod in displaced))):
+            return None  # it tolerates the cordon
         world.set_schedulable(emptied, True)
         if not _settle(world, others, proof, targets, emptied):
             return None
     steps = [PlannedStep(CORDON, emptied), *leaving, PlannedStep(UNCORDON, emptied)]
     return [*steps, *([] if exist else [PlannedStep(CREATE)])], proof
+
+
+def fit_in_any_order(world: World, verification: Verification) -> bool:
+    """Return whether targets that fit one after the other do so in every order; False if that is not certain.
+
+    Alike pods that are decided by their node alone do, where no other waiting pod gets a node before or after them.
+    """
+    targets, others = verification.targets, [pods[0] for pods in verification.others.values()]
+    if len({target.spec_digest for target in targets}) > 1 or not all(map(_depends_on_node_alone, targets)):
+        return False
+    with world.tried():
+        if any(draws.slots or draws.preempts for draws in map(world.find_draws, others)):
+            return False
+        for target in targets:
+            mask, state = world.find_feasible(target)
+            slots = np.flatnonzero(mask)
+            if not len(slots):
+                return False
+            world.place(target, world.nodes.names[int(slots[0])], state)
+        return not any(draws.slots or draws.preempts for draws in map(world.find_draws, others))
 
 
 def _depends_on_node_alone(pod: PodInfo) -> bool:

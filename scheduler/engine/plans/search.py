@@ -150,9 +150,14 @@ class PlanSearch:
                     return self._stop(result, size, "the time is over")
                 self.tried += 1
                 report(self.tried)
+                before = len(result.plans)
                 self._try(chosen, result, narrow=not small)
+                if len(result.plans) == before and not self._has_time():
+                    return self._stop(result, size, "the time is over")
                 if len(result.plans) >= MAX_PLANS:
                     break
+            if not result.plans and not self._has_time():
+                return self._stop(result, size, "the time is over")
             if result.plans:
                 self._bound(result, changes, size, relaxed, exhaustive=exhaustive)
                 return result
@@ -204,7 +209,7 @@ class PlanSearch:
 
     def _try(self, chosen: Sequence[Change], result: SearchResult, *, narrow: bool) -> None:
         """Add a plan of exactly these changes to the result, if one holds."""
-        if not self._may_fit(chosen):
+        if _repeats_pod(chosen) or not self._may_fit(chosen):
             return
         with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
             first = list(islice(sequences, MAX_ATTEMPTS))
@@ -533,7 +538,7 @@ class PlanSearch:
                     if not self._has_time() or count >= MAX_SETS_OF_NODE:
                         break
                     pods = [change.pod for change in chosen if change.pod is not None]
-                    if not self._frees(pod, slot, pods):
+                    if _repeats_pod(chosen) or not self._frees(pod, slot, pods):
                         continue
                     count += 1
                     if fits_without(framework, pod, self._world.nodes, slot, pods):
@@ -573,3 +578,9 @@ class PlanSearch:
         """Return the sort key of a pod that may leave: the least important first, then the smallest that suffices."""
         assert change.pod is not None
         return change.pod.priority, sum(change.pod.requests.get(name, 0) for name in pod.requests)
+
+
+def _repeats_pod(changes: Sequence[Change]) -> bool:
+    """Return whether a pod would both move and end."""
+    uids = [change.pod.uid for change in changes if change.pod is not None]
+    return len(set(uids)) < len(uids)

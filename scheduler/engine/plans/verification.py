@@ -117,25 +117,28 @@ class Verification:
         for pod in others:
             self.others.setdefault(Tracked(pod, OTHER).key, []).append(pod)
         self._min_targets, self.goal = min_targets, goal
+        self._lowest: int | None = None  # priority of the pods that may be preempted; successors have those of pods
         self._replacements: dict[str, PodInfo] = {}  # by the UID of the pod that leaves
 
     def run(self, steps: Sequence[PlannedStep], max_states: int = MAX_STATES) -> Proof:
         """Carry out all runs of the steps, and return what became of them.
 
-        Raise UnprovenError if they are too many.
+        Raise UnprovenError if they are too many, or if pods may compete for one persistent volume.
         """
         run = _Run(self, steps, max_states)
         with self._world.tried():
             exist = not any(step.kind == CREATE for step in steps)
             run.waiting = [Tracked(pod, TARGET) for pod in self.targets if exist]
             run.waiting += [Tracked(pod, OTHER) for pod in self._list_relevant(steps)]
+            moved = [step.pod for step in steps if step.kind == MOVE and step.pod is not None]
+            placed = {pod.uid: pod for pod in (*self.targets, *moved, *(each.pod for each in run.waiting))}
+            if sum(self._world.chooses_volume(pod) for pod in placed.values()) > 1:
+                raise UnprovenError("several pods wait for volumes, and which one each gets is not simulated")
             failure = run.explore(0, None)
         return Proof(failure, run.landed, len(run.seen))
 
     def _list_relevant(self, steps: Sequence[PlannedStep]) -> Iterator[PodInfo]:
         """Yield the other waiting pods that may find a node, or preempt, during the plan."""
-        leaving = [step for step in steps if step.pod is not None]
-        lowest = min((step.pod.priority for step in leaving if step.pod is not None), default=0)
         with self._world.tried():
             for step in steps:
                 if step.kind == UNCORDON:
@@ -147,8 +150,16 @@ class Verification:
                     self._world.remove(step.pod, step.node)
             fits = [bool(self._world.find_feasible(pods[0])[0].any()) for pods in self.others.values()]
         for pods, fit in zip(self.others.values(), fits, strict=True):
-            if fit or not helped_only_by_room(pods[0]) or (leaving and pods[0].priority > lowest):
+            if fit or not helped_only_by_room(pods[0]) or self._may_preempt(pods[0]):
                 yield from pods
+
+    def _may_preempt(self, pod: PodInfo) -> bool:
+        """Return whether some pod on a node, or one that the plan places, is less important than this waiting pod."""
+        if self._lowest is None:
+            there = (each.priority for pods in self._world.nodes.pods for each in pods.values())
+            own = (target.priority for target in self.targets)
+            self._lowest = min((*there, *own), default=pod.priority)
+        return pod.priority > self._lowest and pod.pod.spec.preemption_policy != "Never"
 
     def replacement_of(self, pod: PodInfo) -> PodInfo:
         """Return the pod that the controller of a pod makes in its place, the same one each time."""
@@ -223,29 +234,33 @@ class _Run:
         if len(pods) == 1:
             reached = self._of._min_targets <= 1 or pods[0].role != TARGET
             return [[(pods[0], slot, state)] for slot in draws.slots if reached], draws.preempts
-        ways, seen = list[list[_Draw]](), set[object]()
-        for way in self._draw_group(pods):
-            signature = frozenset(Counter((pod.key, slot) for pod, slot, _ in way).items())
-            if len(way) >= self._of._min_targets and signature not in seen:
-                seen.add(signature)
+        ways = list[list[_Draw]]()
+        for way in self._draw_group(pods, [], set()):
+            if len(way) >= self._of._min_targets:
                 ways.append(way)
                 if len(ways) > MAX_STATES:
                     raise UnprovenError(f"the pods may land in more than {MAX_STATES} ways")
         return ways, False
 
-    def _draw_group(self, pods: Sequence[Tracked]) -> Iterator[list[_Draw]]:
+    def _draw_group(self, pods: Sequence[Tracked], way: list[_Draw], seen: set[object]) -> Iterator[list[_Draw]]:
+        """Yield the ways in which the rest of a group may land after those of `way`, each state once."""
+        signature = len(pods), frozenset(Counter((pod.key, slot) for pod, slot, _ in way).items())
+        if signature in seen:
+            return
+        seen.add(signature)
+        if not self._of._has_time():
+            raise UnprovenError("the time is over")
         if not pods:
-            yield []
+            yield way
             return
         draws = self._world.find_draws(pods[0].pod)
         if not draws.slots:
-            yield from self._draw_group(pods[1:])
+            yield from self._draw_group(pods[1:], way, seen)
         for slot in draws.slots:
             assert draws.result is not None
             mark = self._world.mark()
             self._world.place(pods[0].pod, self._world.nodes.names[slot], draws.result.state)
-            for rest in self._draw_group(pods[1:]):
-                yield [(pods[0], slot, draws.result.state), *rest]
+            yield from self._draw_group(pods[1:], [*way, (pods[0], slot, draws.result.state)], seen)
             self._world.undo(mark)
 
     def _place(self, placement: Sequence[_Draw], done: int, leaving: PlannedStep | None) -> Failure | None:

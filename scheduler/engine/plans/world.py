@@ -26,7 +26,14 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.storage import CSINode
+from scheduler.engine.objects.storage import (
+    NO_PROVISIONER,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
@@ -160,6 +167,25 @@ class World:
         if node is None:
             raise KeyError(name)
         return node
+
+    def chooses_volume(self, pod: PodInfo) -> bool:
+        """Return whether a claim of the pod is unbound, so that its volume is chosen with its node.
+
+        Not where a new volume is provisioned wherever the pod lands. `place` does not bind volumes.
+        """
+        for name in pod.claims:
+            claim = self.objects.get(PersistentVolumeClaim, name.rpartition("/")[2], pod.namespace)
+            if claim is None or claim.spec.volume_name:
+                continue
+            storage_class = self.objects.get(StorageClass, claim.storage_class)
+            if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+                return True
+            volumes = (each for each in self.objects.all(PersistentVolume) if not each.spec.claim_ref)
+            if any(each.storage_class == claim.storage_class for each in volumes):
+                return True
+            if any(each.storage_class_name == claim.storage_class for each in self.objects.all(CSIStorageCapacity)):
+                return True
+        return False
 
     # --- deciding ---------------------------------------------------------------------------------------------------
 
