@@ -55,7 +55,11 @@ class PlacedTarget(TypedDict):
 class PlanDisruption(TypedDict):
     """What a plan disturbs."""
 
-    pods: Annotated[int, "Number of pods that are deleted.", Discloses.NOTHING]
+    pods: Annotated[
+        int,
+        "Number of pods that are deleted. For a lower request: of the workload's other pods, which it replaces too.",
+        Discloses.NOTHING,
+    ]
     budgets: Annotated[list[str], "PodDisruptionBudgets as NAMESPACE/NAME that allow these evictions.", Discloses.PODS]
     volumes: Annotated[int, "Number of persistent volumes that are detached.", Discloses.NOTHING]
     localData: Annotated[int, "Number of pods that lose the data of emptyDir volumes.", Discloses.NOTHING]
@@ -192,7 +196,7 @@ def format_plan_headline(review: PlanReview) -> str:
             return f"{subject} {verb} by preemption: the scheduler evicts less important pods by itself."
         case "NoPlan":
             most = pluralize(review["maxChanges"], "change")
-            searched = [of_kind["kind"] for of_kind in review["kinds"]]
+            searched = [of_kind["kind"] for of_kind in review["kinds"] if of_kind["kind"] != MIXED]
             if not {*KINDS} <= {*searched}:
                 most += f" of the kind{'s' if len(searched) > 1 else ''} {', '.join(searched)}"
             if all(of_kind["bound"]["kind"] != NOT_PROVEN for of_kind in review["kinds"]):

@@ -121,6 +121,9 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
     facts = [(label, text) for label, text in _list_facts(kind, plan) if text]
     blocks.append(build_table((), [(Cell(label, "strong"), text) for label, text in facts]))
     bound = describe_bound(kind["bound"])
+    if kind["kind"] == "request" and plan["disruption"]["pods"]:
+        blocks.append(TextLine(f"Only the placement of these pods was simulated. {bound}", "dim"))
+        return blocks
     how = format_count(plan["states"], "state") + " simulated" if plan["states"] else "by counting the nodes that fit"
     blocks.append(TextLine(f"Proven for every scheduling order and tie-break ({how}). {bound}", "dim"))
     return blocks
@@ -148,8 +151,11 @@ def _describe_step(step: Json) -> str:
         case "SetRequest":
             container, _, rest = step["request"].partition(":")
             resource, _, amount = rest.partition("=")
-            how = f"{step['owner']} then replaces its pods" if step["owner"] else "then recreate the pod"
-            return f"lower the {resource} request of container {container} to {amount}; {how}"
+            lower = f"lower the {resource} request of container {container} to {amount}"
+            if not step["command"]:
+                return lower
+            kept = not step["owner"].startswith("Deployment/")
+            return lower + ("; delete the waiting pods, which are made anew" if kept else "; its pods are replaced")
         case "Create":
             return "create the object"
     return str(step["kind"])
@@ -166,6 +172,11 @@ def _list_facts(kind: Json, plan: Json) -> list[tuple[str, str]]:
         for where, count in lands.items()
     ]
     disruption = plan["disruption"]
+    if kind["kind"] == "request" and disruption["pods"]:
+        more = format_count(disruption["pods"], "other pod")
+        verb = "is" if disruption["pods"] == 1 else "are"
+        cost = f"its {more} {verb} replaced too, which is not simulated"
+        return [("PLACED", "; ".join(what)), ("COST", cost)]
     parts = [format_count(disruption["pods"], "pod") + " deleted"] if disruption["pods"] else []
     parts += [f"allowed by PodDisruptionBudget {_join(disruption['budgets'])}"] if disruption["budgets"] else []
     parts += [format_count(disruption["volumes"], "volume") + " detached"] if disruption["volumes"] else []

@@ -65,6 +65,7 @@ _PATCHED: Final = {
     "StatefulSet": "statefulset",
     "ReplicationController": "replicationcontroller",
 }
+_REPLACING: Final = (DEPLOYMENT, "StatefulSet")  # replace all pods when their template changes
 # What keeps pods from being moved, as a clause after their number.
 _LEFT_ALONE: Final = {
     "NoController": "have no controller that makes them anew",
@@ -352,11 +353,9 @@ class Planner:
         together = [change for kind in ("move", "nodes", "scale-down") if kind in wanted for change in candidates[kind]]
         fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=1 << 20)
         several = sum(bool(candidates[kind]) for kind in ("move", "nodes", "scale-down") if kind in wanted) > 1
-        if several and fewest > 2 and self._has_time():
+        if several and fewest > 2:
             result = self._run(together, 1.0, most=min(self._question.max_changes, fewest - 1))
-            plans = self._build_plans(result)
-            if plans:
-                results.append(_of_kind(MIXED, plans, result))
+            results.append(_of_kind(MIXED, self._build_plans(result), result))
         return results
 
     def _run(self, changes: Sequence[Change], share: float, most: int = 0) -> SearchResult:
@@ -419,8 +418,14 @@ class Planner:
                 continue
             plan = self._build_plan(FoundPlan([], [], proof), 1)
             plan["steps"] = [self._step_of_request(lowered.container, lowered.resource, lowered.to)]
+            if not self._targets.exist:
+                plan["steps"].append(self._build_step(PlannedStep(CREATE), FoundPlan([], [], proof), set(), Counter()))
+            plan["disruption"]["pods"] = self._count_replaced()
             plans.append(plan)
-        bound = Bound("Exhaustive", 1, 1) if plans else Bound("Exhaustive", 2, len(self._targets.pods[0].requests))
+        bound = Bound("Exhaustive", 1, 1)
+        if not plans:
+            reason = "only one request was lowered at a time, and nothing else with it"
+            bound = Bound(NOT_PROVEN, self._question.max_changes, len(self._targets.pods[0].requests), reason)
         return {"kind": "request", "plans": plans, "bound": _bound(bound), "failures": dict(failures)}
 
     # --- the answer -------------------------------------------------------------------------------------------------
@@ -485,7 +490,7 @@ class Planner:
         if step.kind in (CORDON, UNCORDON):
             return f"kubectl {step.kind.lower()} {' '.join(step.nodes)}"
         if step.kind == CREATE:
-            return "kubectl apply -f FILE"
+            return f"kubectl -n {self._targets.pods[0].namespace} apply -f FILE"
         if pod is None:
             return ""
         if step.kind == SCALE_DOWN:
@@ -499,18 +504,29 @@ class Planner:
                 f"{kubectl} annotate pod {pod.name} {DELETION_COST}=-2147483648 --overwrite"
                 f" && {kubectl} scale {_NAMES[workload.kind]} {workload.name} --replicas={replicas}"
             )
-        return format_eviction(pod, has_budget=self._budgets.has_budget(pod.pod))
+        return format_eviction(pod)
+
+    def _count_replaced(self) -> int:
+        """Return how many pods on nodes are replaced with the targets when their workload's template changes."""
+        pod = self._targets.pods[0]
+        workload = find_workload(pod.pod, self.world.objects)
+        if not self._targets.exist or workload is None or workload.kind not in _REPLACING:
+            return 0
+        waiting = {each.uid for each in (*self._targets.pods, *self._others)}
+        return sum(each.uid not in waiting for each in self._list_workload(pod))
 
     def _step_of_request(self, container: str, resource: str, to: str) -> PlanStep:
         pod = self._targets.pods[0]
         workload = find_workload(pod.pod, self.world.objects)
         command = ""
-        if workload is not None and workload.kind in _PATCHED:
+        if self._targets.exist and workload is not None and workload.kind in _PATCHED:
             kind = _PATCHED[workload.kind]
             command = (
                 f"kubectl -n {pod.namespace} set resources {kind} {workload.name} -c {container}"
                 f" --requests={resource}={to}"
             )
+            if workload.kind != DEPLOYMENT:  # these do not replace a waiting pod, or not before others are Ready
+                command += f" && kubectl -n {pod.namespace} delete pod {' '.join(each.name for each in self._targets.pods)}"
         return {
             "kind": "SetRequest",
             "counted": True,
@@ -525,10 +541,8 @@ class Planner:
         }
 
 
-def format_eviction(pod: PodInfo, *, has_budget: bool) -> str:
-    """Return the command that deletes a pod; where a budget selects it, the API server's eviction, which obeys it."""
-    if not has_budget:
-        return f"kubectl -n {pod.namespace} delete pod {pod.name}"
+def format_eviction(pod: PodInfo) -> str:
+    """Return the command that evicts a pod. The API server obeys budgets then, also those that are not known here."""
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

@@ -101,7 +101,13 @@ def test_two_pods_are_not_both_given_one_volume() -> None:
             "provisioner": "kubernetes.io/no-provisioner",
             "volumeBindingMode": "WaitForFirstConsumer",
         },
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "v"},
+            "spec": spec,
+            "status": {"phase": "Available"},
+        },
         _claim("c0"),
         _claim("c1"),
     ]
