@@ -145,7 +145,7 @@ class DrainPlan(TypedDict):
     ]
     greedy: Annotated[
         int | None,
-        "Number of nodes that `consolidate` empties; null for drains.",
+        "Number of nodes that `consolidate` empties; null for drains, and where the time was over.",
         Discloses.NOTHING,
     ]
     bound: Annotated[int | None, "No more nodes than this can be emptied; null for drains.", Discloses.NOTHING]
@@ -182,7 +182,7 @@ def format_plan_headline(review: PlanReview) -> str:
     if review["goal"] == DRAIN and review["drain"] is not None:
         return _describe_drain(review, review["drain"])
     if review["goal"] == CONSOLIDATE and review["drain"] is not None:
-        return _describe_consolidation(review["drain"])
+        return _describe_consolidation(review, review["drain"])
     if review["goal"] == SPREAD:
         subject, verb, present = "The workload", "is spread as it should be", "is spread as it should be"
     else:
@@ -215,13 +215,16 @@ def _describe_drain(review: PlanReview, drain: DrainPlan) -> str:
     return f"{nodes[:1].upper()}{nodes[1:]} can be drained in this order: {held}."
 
 
-def _describe_consolidation(drain: DrainPlan) -> str:
+def _describe_consolidation(review: PlanReview, drain: DrainPlan) -> str:
     nodes = pluralize(len(drain["nodes"]), "node")
     greedy, bound = drain["greedy"], drain["bound"]
     if not drain["nodes"]:
+        if review["seconds"] >= review["timeLimitSeconds"]:
+            return f"No node that can be emptied was found in the time; no more than {bound} could be."
         return f"No node can be emptied; no more than {bound} could be."
+    alone = "" if greedy is None else f" (`consolidate` alone empties {greedy})"
     proof = "no larger set exists" if len(drain["nodes"]) == bound else f"no set of more than {bound} exists"
-    return f"{nodes} can be emptied (`consolidate` alone empties {greedy}); {proof}."
+    return f"{nodes} can be emptied{alone}; {proof}."
 
 
 def describe_changes(kind: str, plan: Plan) -> str:

@@ -26,7 +26,7 @@ from herodotus_answers.plans import (
 )
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.workloads import PodDisruptionBudget
-from scheduler.engine.plans.drains import DrainPlanner, plan_consolidation, plan_drains
+from scheduler.engine.plans.drains import DrainPlanner, list_workers, plan_consolidation, plan_drains
 from scheduler.engine.plans.fitting import PlanError, Planner, Targets, find_targets
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.search import Change
@@ -106,10 +106,14 @@ def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, clock: Callabl
                 raise PlanError(f'nodes "{name}" not found')
         drain = plan_drains(planner, nodes, has_time, rolling=question.rolling)
     else:
-        drain = plan_consolidation(planner, world, question.nodes, 0, has_time)
-        asked = ConsolidationQuestion(force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
+        early = began + question.time_limit_seconds / 3
+        drain = plan_consolidation(planner, world, question.nodes, lambda: clock() < early, has_time)
+        asked = ConsolidationQuestion(
+            nodes=list_workers(world), force=question.force, delete_empty_dir_data=question.delete_empty_dir_data
+        )
         simulation = Simulation(state, lambda _done, _total: None, 0)  # last: it changes the copy
-        drain["greedy"] = len(consolidate(simulation, asked)["emptied"])
+        emptied = consolidate(simulation, asked, has_time)["emptied"]
+        drain["greedy"] = len(emptied) if has_time() else None
     review = _build_review(question, DRAIN if question.drain else CONSOLIDATE, world, clock() - began)
     review["drain"] = drain
     review["verdict"] = PLANNED if drain["nodes"] else NO_PLAN

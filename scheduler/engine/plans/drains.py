@@ -26,6 +26,7 @@ from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.verification import OTHER, Tracked
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.eviction import find_refusal, is_left_alone
@@ -33,6 +34,7 @@ from scheduler.engine.whatif.owners import build_replacement, find_controller
 
 RUNS: Final = 20
 MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random
+CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 _FLAGS: Final = "--ignore-daemonsets"
 
 
@@ -138,11 +140,18 @@ class DrainPlanner:
         progress = True
         while queue and progress:
             progress = False
+            nowhere: set[object] = set()  # kinds of pods that find no node since the last placement
             for pod in list(queue):
+                kind = Tracked(pod, OTHER).key
+                if kind in nowhere:
+                    continue
                 draws = self._world.find_draws(pod)
                 if draws.preempts:
                     return {"node": node, "pod": pod.full_name, "reason": "it would evict other pods"}
-                if draws.slots:
+                if not draws.slots:
+                    nowhere.add(kind)
+                else:
+                    nowhere.clear()
                     assert draws.result is not None
                     name = self._world.nodes.names[rng.choice(draws.slots)]
                     self._world.place(pod, name, draws.result.state)
@@ -215,12 +224,18 @@ def _list_orders(nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def plan_consolidation(
-    planner: DrainPlanner, world: World, most: int, greedy: int, has_time: Callable[[], bool]
+    planner: DrainPlanner, world: World, most: int, may_list: Callable[[], bool], has_time: Callable[[], bool]
 ) -> DrainPlan:
-    """Return the largest set of nodes found that can be emptied, at most `most` unless that is 0, with the bound."""
-    candidates, obstacles = _list_candidates(planner, world)
-    movable = [name for name in world.nodes.index if planner.may_be_emptied(name)]
-    bound = min(_bound_empty_nodes(world, movable), most or len(movable))
+    """Return the largest set of nodes found that can be emptied, at most `most` unless that is 0, with the bound.
+
+    The bound holds for all nodes but the control plane's. `may_list` says whether there is time to look for nodes that
+    can be emptied alone.
+    """
+    names = list_workers(world)
+    movable = [name for name in names if planner.may_be_emptied(name)]
+    bound = _bound_empty_nodes(world, movable)
+    candidates, obstacles = _list_candidates(planner, names, may_list)
+    wanted = min(bound, most or bound)
     plan: DrainPlan = {
         "nodes": [],
         "cordon": "",
@@ -229,16 +244,16 @@ def plan_consolidation(
         "orders": 0,
         "runs": 0,
         "given": "",
-        "greedy": greedy,
+        "greedy": None,
         "bound": bound,
     }
     rng, seen = random.Random(0), set[frozenset[str]]()
     order = _sort_by_use(world, candidates)
-    while bound and (not plan["orders"] or has_time()):
+    while wanted and has_time():
         plan["orders"] += 1
         chosen: list[str] = []
         for name in order:
-            if len(chosen) == bound or (plan["nodes"] and not has_time()):
+            if len(chosen) == wanted or not has_time():
                 break
             trial = planner.run([*chosen, name], random.Random(0), cordon_first=True, rolling=False)
             if trial.obstacle is None:
@@ -249,7 +264,7 @@ def plan_consolidation(
             if failed is None and runs:
                 plan["nodes"] = planner.run(chosen, random.Random(0), cordon_first=True, rolling=False).drained
                 plan["cordon"], plan["runs"] = f"kubectl cordon {' '.join(chosen)}", runs
-        if len(plan["nodes"]) == bound or plan["orders"] >= MAX_ORDERS:
+        if len(plan["nodes"]) == wanted or plan["orders"] >= MAX_ORDERS:
             break
         order = _vary(order, chosen, rng)
     return plan
@@ -264,13 +279,20 @@ def _vary(order: Sequence[str], chosen: Sequence[str], rng: random.Random) -> li
     return [*kept, *rest, *sorted(dropped)]
 
 
-def _list_candidates(planner: DrainPlanner, world: World) -> tuple[list[str], list[DrainObstacle]]:
-    """Return the nodes that can be emptied alone, and what keeps each of the others."""
+def list_workers(world: World) -> list[str]:
+    """Return the nodes that may be emptied: all but those of the control plane."""
+    nodes = [node for node in world.nodes.nodes if node is not None]
+    return [node.metadata.name for node in nodes if CONTROL_PLANE not in (node.metadata.labels or {})]
+
+
+def _list_candidates(
+    planner: DrainPlanner, names: Sequence[str], has_time: Callable[[], bool]
+) -> tuple[list[str], list[DrainObstacle]]:
+    """Return the nodes that can be emptied alone, and what keeps each of the others, as far as there is time."""
     candidates, obstacles = [], []
-    for node in world.nodes.nodes:
-        if node is None:
-            continue
-        name = node.metadata.name
+    for name in names:
+        if not has_time():
+            break
         obstacle = planner.run([name], random.Random(0), cordon_first=True, rolling=False).obstacle
         if obstacle is None:
             candidates.append(name)

@@ -526,7 +526,9 @@ class Planner:
                 f" --requests={resource}={to}"
             )
             if workload.kind != DEPLOYMENT:  # these do not replace a waiting pod, or not before others are Ready
-                command += f" && kubectl -n {pod.namespace} delete pod {' '.join(each.name for each in self._targets.pods)}"
+                command += (
+                    f" && kubectl -n {pod.namespace} delete pod {' '.join(each.name for each in self._targets.pods)}"
+                )
         return {
             "kind": "SetRequest",
             "counted": True,

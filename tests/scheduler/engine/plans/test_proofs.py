@@ -120,7 +120,35 @@ def test_two_pods_are_not_both_given_one_volume() -> None:
     moves = of(ask(objects, pods=[f"shop/{name}" for name in names], kinds=["move"]), "move")
     assert not moves["plans"]
     assert moves["bound"]["kind"] == "NotProven"
-    assert of(ask(objects, kinds=["move"]), "move")["plans"]  # one of them alone
+    assert of(ask(objects[:-1], kinds=["move"]), "move")["plans"]  # one of them alone
+
+
+def test_a_request_and_a_mixed_search_prove_nothing_that_they_did_not_try() -> None:
+    """Both CPU and memory are too much, and one is lowered at a time."""
+    pod = big("8")
+    pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "16Gi"
+    request = of(ask([a_node("n0"), pod], kinds=["request"]), "request")
+    assert request["bound"]["kind"] == "NotProven"
+    nodes = [a_node("n0"), a_node("n1", "1", unschedulable=True)]
+    review = ask([*nodes, a_pod("w0", "n0", cpu="2"), big("4", **only("n1"))], kinds=["move", "nodes"])
+    assert of(review, "mixed")["bound"]["kind"] == "Exhaustive"
+
+
+def test_consolidation_spares_the_control_plane_and_bounds_more_than_was_asked() -> None:
+    nodes = [a_node(f"n{i}") for i in range(4)]
+    nodes[0]["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
+    drain = ask(nodes, pods=[], consolidate=True, nodes=2)["drain"]
+    assert drain is not None
+    assert (len(drain["nodes"]), drain["bound"], drain["greedy"]) == (2, 3, 3)
+    assert "n0" not in {each["node"] for each in drain["nodes"]}
+
+
+def test_a_consolidation_without_time_ends() -> None:
+    nodes = [a_node(f"n{i}") for i in range(4)]
+    now = iter([0.0] * 2 + [100.0] * 1000)
+    drain = ask(nodes, lambda: next(now), pods=[], consolidate=True)["drain"]
+    assert drain is not None
+    assert (drain["nodes"], drain["greedy"]) == ([], None)
 
 
 def test_a_pod_does_not_both_move_and_end() -> None:
