@@ -153,7 +153,7 @@ def _describe_step(step: Json) -> str:
             resource, _, amount = rest.partition("=")
             lower = f"lower the {resource} request of container {container} to {amount}"
             if not step["command"]:
-                return lower
+                return f"{lower} in the manifest, and create the pods from it"
             kept = not step["owner"].startswith("Deployment/")
             return lower + ("; delete the waiting pods, which are made anew" if kept else "; its pods are replaced")
         case "Create":
