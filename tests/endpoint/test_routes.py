@@ -60,7 +60,9 @@ def test_every_error_is_a_status(service: Service, method: str, path: str, code:
 
 def test_error_names_the_unknown_parameter(service: Service) -> None:
     status = service.error(f"{API}/decisions", limti=3)
-    assert status["message"].startswith("unknown parameter 'limti'; supported: pod, cluster, archive, limit, continue")
+    assert status["message"].startswith(
+        "unknown parameter 'limti'; supported: pod, since, until, cluster, archive, limit, continue"
+    )
 
 
 def test_405_lists_allowed_methods(service: Service) -> None:

@@ -60,6 +60,15 @@ SHOWN_TEXTS: Final = {
     "NodeEstimate": {"group", "zones", "limitedBy"},
     "ScaleDownBlocker": {"cause", "autoscaler"},
     "NodeScaleDown": {"node", "group"},
+    "PlanStep": {"kind", "node", "nodes", "landsOn"},
+    "PlacedTarget": {"landsOn"},
+    "PlanBound": {"kind", "reason"},
+    "PlansOfKind": {"kind", "failures"},
+    "PlannedDrain": {"node", "targets", "command"},
+    "DrainObstacle": {"node"},
+    "DrainPlan": {"cordon", "given"},
+    "SpreadSkew": {"topologyKey", "domains"},
+    "PlanReview": {"goal", "verdict"},
 }
 
 _TOKEN: Final = re.compile(rf"{MARK}-[a-z0-9-]*[a-z0-9]")  # so that a suffix after a dot is no part of a canary
