@@ -16,7 +16,8 @@ NEVER = {"preemptionPolicy": "Never"}
 
 
 def ask(objects: list[Json], clock: Any = None, **question: Any) -> PlanReview:
-    asked = PlanQuestion(**({"pods": ["shop/big"], "time_limit_seconds": 60} | question))
+    fields: Json = {"pods": ["shop/big"], "time_limit_seconds": 60} | question
+    asked = PlanQuestion(**fields)
     more = () if clock is None else (clock,)
     return answer_plan(a_state(objects), asked, lambda _done, _total: None, None, "", *more)[0]
 
