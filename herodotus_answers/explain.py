@@ -284,7 +284,7 @@ def find_suggested_slot(decision: Decision, table: NodeTable) -> int | None:
 
 
 def group_by_kind(decision: Decision, table: NodeTable) -> list[RejectionKind]:
-    """Return the rejected nodes by the kind of their first rejection, in the order in which people ask about them.
+    """Return the rejected nodes grouped by filter and kind of reason; those that the pod's selectors exclude are last.
 
     The kind of the node of the first suggestion is first, then nodes with devices that they do not offer. The others
     follow by their number of nodes, but nodes that the pod's own selectors exclude are last: people ask what stops the

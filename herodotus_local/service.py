@@ -483,7 +483,7 @@ class _Question:
             raise HistoryNeededError(path)
 
     def choose(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return those of the cluster's pods that are decided for the answer."""
+        """Return the pods of the cluster that the engine must evaluate for this request."""
         if self.is_of_nodes or self.is_of_workloads:
             return []
         if self.pods:

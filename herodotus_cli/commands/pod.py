@@ -297,7 +297,7 @@ def _once(
 
 
 def _add_group_result(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
-    """Return an explanation with why the pod's group is not placed, if the attempt found a node and the group waits."""
+    """Return the explanation, with the group's headline if the attempt found a node and the pod waits for its group."""
     group = (answer.get("pod") or {}).get("podGroup")  # an unknown document may lack it
     if answer["kind"] != "PodExplanation" or not group or answer["attempt"]["source"] == "evaluated":
         return answer

@@ -343,7 +343,7 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
 
 
 def _explain_limit(estimate: Json) -> str:
-    """Return what ended the growth; if nothing did and pods are left, nodes of the group do not fit them."""
+    """Return the LIMITED BY cell: what kept the group from adding nodes, or that they do not fit the pods left."""
     return estimate["limitedBy"] or ("the others fit no node of the group" if estimate["left"] else "–")
 
 

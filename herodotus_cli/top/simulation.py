@@ -41,7 +41,7 @@ class MovedPod(NamedTuple):
 
 
 class ClusterSimulation(NamedTuple):
-    """The answer to some actions, one after the other, each with its words, such as ("drain", "worker-1")."""
+    """A what-if answer: the simulated actions, such as ("drain", "worker-1"), the moved pods and the changed nodes."""
 
     actions: tuple[tuple[str, ...], ...]
     headline: str

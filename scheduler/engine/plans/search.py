@@ -99,7 +99,10 @@ class FoundPlan:
 
 @dataclass
 class SearchResult:
-    """The plans of the smallest size, the best first, and the bound. `unproven` counts sequences that fit on paper."""
+    """The smallest plans, the best first, and what is proven about smaller ones.
+
+    `unproven` counts sequences of changes that fit by requests and failed a simulation.
+    """
 
     plans: list[FoundPlan] = field(default_factory=list)
     bound: Bound = field(default_factory=Bound)
@@ -358,7 +361,7 @@ class PlanSearch:
     def _build_steps(
         self, moves: Sequence[Move], cordons: Sequence[set[str]]
     ) -> tuple[list[PlannedStep], dict[int, int]]:
-        """Return all steps, and for the number of each move's step the number of the move.
+        """Return the steps of a plan, and the index of the move that belongs to each step of a move.
 
         A cordon stays until its node is a destination, or until the end.
         """

@@ -25,7 +25,7 @@ _ELIGIBLE = ("NodeAffinity", "NodeName")
 
 
 class SpreadGoal(NamedTuple):
-    """The constraints of a workload, one of whose pods is `pod`, and the slots of the nodes that it may use."""
+    """The topology spread constraints of the workload of `pod`, and the slots of the nodes that its pods may use."""
 
     world: World
     pod: PodInfo

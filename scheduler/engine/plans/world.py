@@ -46,7 +46,7 @@ _DELETED_AT: Final = "2026-01-01T00:00:00Z"  # any time: scheduling reads only w
 
 
 class Draws(NamedTuple):
-    """The nodes among which kube-scheduler may draw for a pod, by slot; empty if it finds none.
+    """The equally good nodes, as slots, between which a tie-break decides for a pod; empty if no node fits.
 
     `preempts` means that it would evict other pods instead. `result` is that of the cycle.
     """
