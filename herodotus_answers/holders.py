@@ -56,7 +56,7 @@ class Holder(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The pods that use the missing resource or object on a node, largest first; the first `enough` hold what is missing.
+    """The pods on a node that use what is missing there, largest first; the first `enough` hold the missing amount.
 
     `held.missing` is what is missing beside these pods, which may differ from what was missing at the decision. It is 0
     if the node has enough of the resource by now.

@@ -55,7 +55,7 @@ from herodotus_cli.top.row_list import RowList
 from herodotus_cli.top.rows import RowWriter
 from herodotus_cli.top.simulation import (
     ClusterSimulation,
-    MovedPod,
+    PodMove,
     build_replica_action,
     build_words,
     read_simulation,
@@ -402,7 +402,7 @@ class TopApp(App[None]):
         """Return the pod under the cursor of the list that has the focus."""
         focused = self.focused
         row = focused.row if isinstance(focused, RowList) else None
-        if isinstance(row, PodRow | MovedPod):
+        if isinstance(row, PodRow | PodMove):
             return PodName(row.namespace, row.name)
         return self._waiting_pod() if isinstance(focused, RowList) and focused.id == "waiting" else None
 
@@ -421,7 +421,7 @@ class TopApp(App[None]):
         if isinstance(row, NodeRow):
             if not row.members:
                 self.push_screen(NodeScreen(row.name))
-        elif isinstance(row, PodRow | MovedPod):
+        elif isinstance(row, PodRow | PodMove):
             self.show_pod(PodName(row.namespace, row.name))
         else:
             self.show_pod(PodName(row["namespace"], row["pod"]))
@@ -538,7 +538,7 @@ class TopApp(App[None]):
         self.run_command([*build_words(asked), "-o", "json"], show)
 
     def _move_pods(self, simulation: ClusterSimulation) -> None:
-        """MovedPod some more pods of a simulation, until it is left or all have moved."""
+        """PodMove some more pods of a simulation, until it is left or all have moved."""
         if not self._simulations or self._simulations[-1] is not simulation:
             return
         total = len(simulation.moves)

@@ -14,7 +14,7 @@ from typing import Any
 from herodotus_cli.render.formatting import format_age
 from herodotus_cli.render.screen_elements import display_width
 from herodotus_cli.top.cluster import Amount, NodeRow, PodRow
-from herodotus_cli.top.simulation import MovedPod
+from herodotus_cli.top.simulation import PodMove
 from herodotus_record.escaping import escape
 from herodotus_record.units import format_quantity
 
@@ -111,7 +111,7 @@ class RowWriter:
         """Return the titles above the pods that a simulation moves."""
         return f"{'MOVED POD':<{self._name_width()}} FROM → TO"
 
-    def move(self, move: MovedPod) -> list[Part]:
+    def move(self, move: PodMove) -> list[Part]:
         """Return the parts of the row of a pod that a simulation moves."""
         name = self._name_width()
         to = move.node or (f"deleted ({move.cause})" if move.is_deleted else "no node")

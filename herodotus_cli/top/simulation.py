@@ -21,7 +21,7 @@ Amounts = tuple[int, int, int]  # CPU in millicores, memory in bytes, pods
 _SCALABLE = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job")
 
 
-class MovedPod(NamedTuple):
+class PodMove(NamedTuple):
     """A pod that leaves a node or gets one. A node is "" for a pod that is new, that is deleted, or that waits."""
 
     namespace: str
@@ -45,7 +45,7 @@ class ClusterSimulation(NamedTuple):
 
     actions: tuple[tuple[str, ...], ...]
     headline: str
-    moves: tuple[MovedPod, ...]
+    moves: tuple[PodMove, ...]
     differences: Mapping[str, Amounts]  # of each node that changes
     schedulable: Mapping[str, bool]  # of the same nodes
 
@@ -65,7 +65,7 @@ def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> Cluster
     """Return the simulation in a ClusterReview document. Raises KeyError if it is none."""
     status = answer["status"]
     moves = [
-        MovedPod(
+        PodMove(
             namespace=each["namespace"],
             name=each["name"],
             owner=each["owner"],
@@ -78,7 +78,7 @@ def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> Cluster
         for each in (*status["placements"], *status["pending"])
     ]
     moves += [
-        MovedPod(
+        PodMove(
             each["namespace"], each["name"], each["owner"], each["node"], "", each["cause"], "", "", is_deleted=True
         )
         for each in status["deleted"]
@@ -121,7 +121,7 @@ def simulate(state: NodesAndPods, simulation: ClusterSimulation, shown: int) -> 
     return NodesAndPods(rows, list(pods.values()), state.has_all_pods)
 
 
-def _create_pod(move: MovedPod, template: PodRow | None) -> PodRow:
+def _create_pod(move: PodMove, template: PodRow | None) -> PodRow:
     cpu, memory = (template.cpu, template.memory) if template else (0, 0)
     owner = template.owner if template else move.owner
     return PodRow(move.namespace, move.name, move.node, owner, move.owner, cpu, memory, created_at="", placed_at="")
