@@ -291,7 +291,8 @@ def _once(
     if not arguments.full:
         from herodotus_answers.live_objects import add_live
 
-        answer = _add_group_result(answer, connection, environment)
+        if not is_document(output.format):  # the document is that of the service
+            answer = _add_group_result(answer, connection, environment)
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
 
