@@ -84,7 +84,7 @@ def _describe(pod: Json) -> UndecidedMember:
 
 
 def explain_untried(pod: Json) -> str:
-    """Return why a scheduler tries a pod without a node not, or has not yet; "" if it was tried."""
+    """Return why no scheduler has tried a pod that has no node; "" if one has."""
     gates = ", ".join(str(gate["name"]) for gate in pod["spec"].get("schedulingGates") or ())
     if gates:
         return f"waits for its scheduling gates ({gates})"

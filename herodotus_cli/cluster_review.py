@@ -34,6 +34,13 @@ RESOURCES = {
     "job": "batch/v1/jobs",
     "cronjob": "batch/v1/cronjobs",
 }
+SCALABLE = {
+    "deployment": "Deployment",
+    "statefulset": "StatefulSet",
+    "replicaset": "ReplicaSet",
+    "replicationcontroller": "ReplicationController",
+    "job": "Job",
+}
 
 
 class ReviewOptions(NamedTuple):

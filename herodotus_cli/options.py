@@ -94,6 +94,12 @@ _CONNECTION = (
         "--request-timeout", type=Duration(), metavar="DURATION", help="Time limit of a request; 0: none [30s]."
     ),
 )
+manifest_option = click.option(
+    "-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin."
+)
+scheduler_option = click.option(
+    "--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler."
+)
 cluster_files_option = click.option(
     "--cluster-file",
     "cluster_files",

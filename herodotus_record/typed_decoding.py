@@ -28,12 +28,8 @@ def _complete_type(type_: Any) -> None:
     """Let msgspec look into a type, unless that has been done."""
     if type_ not in _complete:
         with _lock:
-            msgspec.json.Decoder(type_, dec_hook=_refuse)  # with a hook, types that only a hook can build are allowed
+            msgspec.json.Decoder(type_)
             _complete.add(type_)
-
-
-def _refuse(type_: type, _value: Any) -> Any:
-    raise NotImplementedError(type_)
 
 
 @overload

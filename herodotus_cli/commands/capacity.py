@@ -19,7 +19,7 @@ MAX_PODS = 100_000
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )
-@click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
+@options.manifest_option
 @options.namespace_option
 @click.option(
     "--limit",
@@ -35,7 +35,7 @@ MAX_PODS = 100_000
     help="Count groups of N pods that fit together [minCount of the file's PodGroup].",
 )
 @click.option("--all", "every_row", is_flag=True, help="All nodes.")
-@click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
+@options.scheduler_option
 @options.cluster_files_option
 @options.output_options
 @options.connection_options

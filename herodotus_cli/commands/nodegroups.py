@@ -17,11 +17,11 @@ from herodotus_cli.environment import environment_of
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )
-@click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
+@options.manifest_option
 @options.namespace_option
 @click.option("--pending", is_flag=True, help="How many new nodes all pending pods need in each group: an estimate.")
 @node_groups.node_group_options
-@click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
+@options.scheduler_option
 @click.option("--all", "every_row", is_flag=True, help="All rows of every table.")
 @options.cluster_files_option
 @options.output_options

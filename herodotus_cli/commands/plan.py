@@ -12,21 +12,22 @@ import click
 
 from herodotus_answers.plans import KINDS, MAX_CHANGES
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
-from herodotus_cli.cluster_review import ReviewOptions
+from herodotus_cli.cluster_review import SCALABLE, ReviewOptions
 from herodotus_cli.commands import GOAL_NAMES
 from herodotus_cli.environment import environment_of
 
 Json = dict[str, Any]
 MAX_TIME_S = 240
-_WORKLOADS = {
-    "deployment": "Deployment",
-    "statefulset": "StatefulSet",
-    "replicaset": "ReplicaSet",
-    "replicationcontroller": "ReplicationController",
-    "job": "Job",
-}
 _POD_KINDS = ("pod", "pods", "po")
 _GROUP_KINDS = ("podgroup", "podgroups", "pg")
+_TIME_LIMIT = click.option(
+    "--time-limit",
+    type=parameter_types.WholeNumber(1, MAX_TIME_S),
+    default=20,
+    metavar="S",
+    help="Seconds that the search may take [20].",
+)
+_EXIT_CODE = click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
 
 
 class PlanCommand(options.PluginCommand):
@@ -48,7 +49,7 @@ class PlanCommand(options.PluginCommand):
     nargs=-1,
     shell_complete=completion_values.plan_targets,
 )
-@click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
+@options.manifest_option
 @options.namespace_option
 @click.option("--kinds", metavar="KIND,…", default="", help=f"Kinds of changes that are allowed [{','.join(KINDS)}].")
 @click.option(
@@ -58,13 +59,7 @@ class PlanCommand(options.PluginCommand):
     metavar="K",
     help="Changes of a plan, at most; steps that only force where pods land do not count [5].",
 )
-@click.option(
-    "--time-limit",
-    type=parameter_types.WholeNumber(1, MAX_TIME_S),
-    default=20,
-    metavar="S",
-    help="Seconds that the search may take [20].",
-)
+@_TIME_LIMIT
 @click.option(
     "--replicas",
     type=parameter_types.WholeNumber(1, 100),
@@ -72,8 +67,8 @@ class PlanCommand(options.PluginCommand):
     help="Number of pods to create from FILE [its replicas].",
 )
 @click.option("--all", "every_row", is_flag=True, help="All plans of each kind.")
-@click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
-@click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
+@_EXIT_CODE
+@options.scheduler_option
 @options.cluster_files_option
 @options.output_options
 @options.connection_options
@@ -104,8 +99,7 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
         raise click.UsageError("--replicas goes with -f FILE")
     connection = option_values.connection_settings(ctx, environment.environ)
     namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
-    question: Json = {"namespace": namespace, "kinds": _parse_kinds(given["kinds"])}
-    question |= {"maxChanges": given["max_steps"], "timeLimitSeconds": float(given["time_limit"])}
+    question: Json = {"namespace": namespace, "kinds": _parse_kinds(given["kinds"]), "maxChanges": given["max_steps"]}
     if file:
         from herodotus_cli import manifests
 
@@ -113,11 +107,7 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
         question |= {"object": obj} | ({"replicas": given["replicas"]} if given["replicas"] else {})
     else:
         question |= _parse_targets(words, namespace)
-    spec = {"plan": question} | ({"schedulerName": given["scheduler"]} if given["scheduler"] else {})
-    review = ReviewOptions(f"plan {file or ' '.join(words)}", given["cluster_files"], given["every_row"])
-    found = cluster_review.run(spec, review, connection, option_values.output_options(ctx), environment)
-    if given["exit_code"] and not found:
-        ctx.exit(1)
+    _ask(ctx, question, f"plan {file or ' '.join(words)}", given["scheduler"])
 
 
 def _parse_kinds(text: str) -> list[str]:
@@ -142,29 +132,22 @@ def _parse_targets(words: Sequence[str], namespace: str) -> Json:
             raise click.UsageError(f"name the pod: {kind} NAME")
         return {"pods": [f"{namespace}/{object_names.parse_name('pod', each)}" for each in names]}
     kind, name = object_names.parse_workload("/".join(words))
-    if kind not in _WORKLOADS:
-        raise click.UsageError(f"plans are made for pods, pod groups, {', '.join(_WORKLOADS)}: not for a {kind}")
-    return {"workload": f"{_WORKLOADS[kind]}/{name}"}
+    if kind not in SCALABLE:
+        raise click.UsageError(f"plans are made for pods, pod groups, {', '.join(SCALABLE)}: not for a {kind}")
+    return {"workload": f"{SCALABLE[kind]}/{name}"}
 
 
-_TIME_LIMIT = click.option(
-    "--time-limit",
-    type=parameter_types.WholeNumber(1, MAX_TIME_S),
-    default=20,
-    metavar="S",
-    help="Seconds that the search may take [20].",
-)
 _FORCE = click.option("--force", is_flag=True, help="Delete pods without a controller too.")
 _EMPTY_DIR = click.option("--delete-emptydir-data", is_flag=True, help="Delete pods with local storage (emptyDir) too.")
-_EXIT_CODE = click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
 _EVERY_ROW = click.option("--all", "every_row", is_flag=True, help="All rows, however many there are.")
 
 
-def _ask(ctx: click.Context, question: Json, title: str) -> None:
+def _ask(ctx: click.Context, question: Json, title: str, scheduler: str = "") -> None:
     """Ask for a plan, print it, and exit with code 1 if there is none and --exit-code is given."""
     given, environment = ctx.params, environment_of(ctx)
+    spec: Json = {"plan": question | {"timeLimitSeconds": float(given["time_limit"])}}
     found = cluster_review.run(
-        {"plan": question | {"timeLimitSeconds": float(given["time_limit"])}},
+        spec | ({"schedulerName": scheduler} if scheduler else {}),
         ReviewOptions(title, given["cluster_files"], given["every_row"]),
         option_values.connection_settings(ctx, environment.environ),
         option_values.output_options(ctx),
@@ -264,9 +247,9 @@ def plan_spread(ctx: click.Context, /, workload: str, **_given: object) -> None:
     connection = option_values.connection_settings(ctx, environment.environ)
     namespace = environment.resolve_namespace(option_values.namespace(ctx), connection)
     kind, name = object_names.parse_workload(workload)
-    if kind not in _WORKLOADS:
-        raise click.UsageError(f"plans are made for {', '.join(_WORKLOADS)}: not for a {kind}")
-    question: Json = {"spread": f"{_WORKLOADS[kind]}/{name}", "namespace": namespace, "maxChanges": given["max_steps"]}
+    if kind not in SCALABLE:
+        raise click.UsageError(f"plans are made for {', '.join(SCALABLE)}: not for a {kind}")
+    question: Json = {"spread": f"{SCALABLE[kind]}/{name}", "namespace": namespace, "maxChanges": given["max_steps"]}
     _ask(ctx, question, f"plan spread {workload}")
 
 

@@ -48,22 +48,8 @@ def preemptions(ctx: click.Context, /, since: float, **_given: object) -> None:
     connection = option_values.connection_settings(ctx, environment.environ)
     every, namespace = option_values.all_namespaces(ctx), option_values.namespace(ctx)
     namespace = "" if every else environment.resolve_namespace(namespace, connection)
-    run(namespace, since, ctx.params["sort_key"], connection, option_values.output_options(ctx), environment)
-
-
-def run(
-    namespace: str,
-    since_s: float,
-    sort_key: SortKey | None,
-    connection: ConnectionSettings,
-    output: OutputOptions,
-    environment: Environment,
-) -> None:
-    """Fetch the preemptions of the last `since_s` seconds and print them. With --watch, repeat it on changes.
-
-    If `namespace` is empty, all namespaces count.
-    """
-    once = partial(_once, namespace, since_s, sort_key, connection, output)
+    output = option_values.output_options(ctx)
+    once = partial(_once, namespace, since, ctx.params["sort_key"], connection, output)
     environment.run_or_watch(once, connection, output, namespace)
 
 
@@ -75,6 +61,7 @@ def _once(
     output: OutputOptions,
     environment: Environment,
 ) -> None:
+    """Fetch the preemptions of the last `since_s` seconds and print them; of all namespaces if `namespace` is empty."""
     path = api_paths.preemptions(namespace, since_s=since_s)
     answer = environment.fetch(connection, path, output, "preemptions")
     if not answer["preemptions"] and not is_document(output.format):

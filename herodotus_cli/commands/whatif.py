@@ -64,7 +64,7 @@ class WhatIf(options.PluginCommand):
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )
-@click.option("-f", "--filename", "file", metavar="FILE", default="", help="A manifest, YAML or JSON; - is stdin.")
+@options.manifest_option
 @options.namespace_option
 @click.option(
     "--replicas",
@@ -81,7 +81,7 @@ class WhatIf(options.PluginCommand):
 )
 @click.option("--all", "every_node", is_flag=True, help="All pods, and all nodes with every filter's verdict.")
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if a pod does not fit.")
-@click.option("--scheduler", metavar="NAME", default="", help="Decide as if the object named this scheduler.")
+@options.scheduler_option
 @options.cluster_files_option
 @options.output_options
 @options.connection_options

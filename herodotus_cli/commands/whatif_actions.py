@@ -24,13 +24,6 @@ Json = dict[str, Any]
 
 MAX_PODS = 10_000
 PODS_PER_WORKLOAD = 20  # decided by `whatif upgrade`: pods of one template differ in their own node only
-_KINDS = {
-    "deployment": "Deployment",
-    "statefulset": "StatefulSet",
-    "replicaset": "ReplicaSet",
-    "replicationcontroller": "ReplicationController",
-    "job": "Job",
-}
 _COMMON = (
     click.option(
         "--then",
@@ -224,7 +217,7 @@ def _scale_one(
     if not equals or not number.isdecimal() or int(number) > MAX_PODS:
         raise click.UsageError(f"{word!r}: write KIND/NAME=N with N from 0 to {MAX_PODS}, such as deploy/web=5")
     kind, name = object_names.parse_workload(workload)
-    if kind not in _KINDS:
+    if kind not in cluster_review.SCALABLE:
         raise click.UsageError(f"a {kind} cannot be scaled")
     obj = None
     if not (ctx.params["cluster_files"] or not connection.reaches_cluster):
@@ -234,7 +227,7 @@ def _scale_one(
             if e.reason == "NotFound":
                 raise
             obj = None  # needed only for a workload without pods
-    change: Json = {"kind": "Scale", "workload": f"{_KINDS[kind]}/{name}", "replicas": int(number)}
+    change: Json = {"kind": "Scale", "workload": f"{cluster_review.SCALABLE[kind]}/{name}", "replicas": int(number)}
     return change | {"namespace": namespace} | ({"object": obj} if obj else {})
 
 
