@@ -90,7 +90,7 @@ def measure(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
     off: list[float] = []
     latencies: list[float] = []
     sizes: list[float] = []
-    kernel, processor = _small_kernel_s(), list[float]()
+    kernel, processor = small_kernel_s(), list[float]()
     initial = _InitialState.from_workload(workload, size)
     for _ in range(rounds):
         for recording, rates in ((True, on), (False, off)):
@@ -100,7 +100,7 @@ def measure(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
                 latencies += wall_s
                 processor += processor_s
                 sizes.append(spooled_bytes / size.pods)
-        kernel += _small_kernel_s()
+        kernel += small_kernel_s()
     return AlgorithmResult(
         workload.name,
         size.nodes,
@@ -119,16 +119,32 @@ def calibration_ms() -> float:
     return statistics.median(_kernel_s()) * 1000
 
 
+def small_kernel_s() -> list[float]:
+    """Return seconds of processor time that Python calls on small arrays take.
+
+    Load slows them down like a cycle, which consists of such calls.
+    """
+    a, names = np.arange(5_000, dtype=np.int64), [f"node-{i}" for i in range(100)]
+    times = []
+    for _ in range(7):
+        start = time.thread_time()
+        for i in range(200):
+            larger = np.where(a > i, a, 0)
+            larger[larger.argmax()] = len(dict.fromkeys(names, i))
+        times.append(time.thread_time() - start)
+    return times
+
+
 def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
     """Return how many cycles with recording take as long as one run of the calibration kernel.
 
     It compares lower quartiles of this thread's processor time, measured in turn, so that other load hardly counts.
     """
-    kernel, cycles = _small_kernel_s(), []
+    kernel, cycles = small_kernel_s(), []
     initial = _InitialState.from_workload(workload, size)
     for _ in range(rounds):
         cycles += _run_round(initial, recording=True)[1]
-        kernel += _small_kernel_s()
+        kernel += small_kernel_s()
     return _in(kernel, cycles)
 
 
@@ -143,19 +159,6 @@ def _kernel_s() -> list[float]:
         start = time.perf_counter()
         np.sort(a[::-1]).sum()
         times.append(time.perf_counter() - start)
-    return times
-
-
-def _small_kernel_s() -> list[float]:
-    """Return the times of Python calls on small arrays. Load slows them down like a cycle, which consists of them."""
-    a, names = np.arange(5_000, dtype=np.int64), [f"node-{i}" for i in range(100)]
-    times = []
-    for _ in range(7):
-        start = time.thread_time()
-        for i in range(200):
-            larger = np.where(a > i, a, 0)
-            larger[larger.argmax()] = len(dict.fromkeys(names, i))
-        times.append(time.thread_time() - start)
     return times
 
 

@@ -81,7 +81,7 @@ def test_a_script_writes_a_picture(service: Service, tmp_path: Path, name: str) 
 
 def test_reasons_have_a_bar_each(client: Client) -> None:
     (axes,) = load_example("pending_reasons").plot(client, "shop").axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["Insufficient cpu"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["nodes have too little cpu"]
     assert [bar.get_width() for bar in axes.patches] == [1]
 
 

@@ -27,6 +27,7 @@ THIS_POD = f"view=decision&namespace=shop&name={POD}"
 SHOWN_MS = 5_000  # measured: 300 to 700 ms, on two cores that other work kept busy
 MAX_ELEMENTS = 6_000  # of the page with the table of 5,000 nodes, whose rows exist only while they are in sight
 FRAMES = 60  # scrolled through, half a screen each
+SCROLLS = 4  # the fastest counts: a task that is too long is so in each, a garbage collection or other load is not
 TASK_MS = 50  # of processor time; measured: 12 to 30
 
 
@@ -153,10 +154,7 @@ def test_decision_with_5000_nodes_renders_and_scrolls_quickly(pages: Pages) -> N
     assert page.locator("table.heat tbody tr").count() < 100
     elements = page.evaluate("document.querySelectorAll('*').length")
     assert elements < MAX_ELEMENTS
-    assert page.context.browser
-    page.context.browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
-    page.evaluate(SCROLL, FRAMES)
-    longest_ms = max(cpu_ms(json.loads(page.context.browser.stop_tracing())["traceEvents"]))
+    longest_ms = min(longest_task_ms(page) for _ in range(SCROLLS))
     print(
         f"shown after {shown_ms:.0f} ms; the longest task of {FRAMES} frames: {longest_ms:.0f} ms of processor time;"
         f" {elements} elements"
@@ -177,6 +175,14 @@ SCROLL = """(frames) => new Promise((done) => {
   };
   requestAnimationFrame(() => step(frames));
 })"""
+
+
+def longest_task_ms(page: Page) -> float:
+    """Return what the longest task of the page's main thread took of the processor while frames are scrolled."""
+    assert page.context.browser
+    page.context.browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
+    page.evaluate(SCROLL, FRAMES)
+    return max(cpu_ms(json.loads(page.context.browser.stop_tracing())["traceEvents"]))
 
 
 def cpu_ms(events: list[dict[str, Any]]) -> list[float]:
