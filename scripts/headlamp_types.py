@@ -8,6 +8,7 @@ Owns: the conversion of JSON Schema to TypeScript. Does not own: the schemas (`h
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from herodotus_answers.schema import build_json_schema
 Json = dict[str, Any]
 FILE: Final = Path(__file__).parents[1] / "plugins/headlamp/src/answers.ts"
 KINDS: Final = ("NodeHistory", "PendingPods", "PodExplanation")
+_REFERENCE: Final = re.compile(r'"\$ref": "#/\$defs/(\w+)"')
 _HEAD: Final = """\
 // Types of answers, from their JSON Schemas (`kubectl herodotus schema`).
 // This file is generated (`make headlamp`). A newer service may add fields.
@@ -25,10 +27,14 @@ _SIMPLE: Final = {"string": "string", "integer": "number", "number": "number", "
 
 
 def format_module() -> str:
-    """Return the text of the module."""
+    """Return the text of the module: the answers that the plugin reads and every type that these name."""
     schemas: Mapping[str, Json] = build_json_schema()["$defs"]
+    kinds = list(KINDS)
+    for kind in kinds:
+        named = dict.fromkeys(_REFERENCE.findall(json.dumps(schemas[kind])))
+        kinds += [name for name in named if name not in kinds]
     return _HEAD + "".join(
-        f"\n{_comment(schemas[kind], '')}export interface {kind} {_fields(schemas[kind], '')}\n" for kind in KINDS
+        f"\n{_comment(schemas[kind], '')}export interface {kind} {_fields(schemas[kind], '')}\n" for kind in kinds
     )
 
 

@@ -33,6 +33,9 @@ def test_types_have_every_kind_that_the_plugin_reads_with_all_its_fields() -> No
         interface = module.partition(f"export interface {kind} {{")[2].partition("\n}")[0]
         for field in build_json_schema()["$defs"][kind]["properties"]:
             assert re.search(rf"^  {field}\??: ", interface, re.MULTILINE), (kind, field)
+    declared = set(re.findall(r"^export interface (\w+)", module, re.MULTILINE))
+    named = re.findall(r"[:<|] ([A-Z]\w+)|Array<([A-Z]\w+)>", re.sub(r"/\*\*.*?\*/", "", module))
+    assert {first or second for first, second in named} <= declared | {"Record", "Array"}
     used = set(re.findall(r"import {([^}]+)} from './answers'", "".join(map(Path.read_text, SOURCES))))
     assert {name.strip() for names in used for name in names.split(",")} <= set(KINDS)
 
