@@ -201,7 +201,7 @@ def _find_rejection(answer: Answer) -> _Cause:
         return _parse_message(answer["message"])
     suggested = next((s["node"] for s in answer["suggestions"]), None)
     usable = [g for g in groups if not _is_left_out(g)]
-    groups = usable or [g for g in groups if _is_exclusion(g)] or groups
+    groups = usable or [g for g in groups if _is_excluded_by_pod(g)] or groups
     groups = [g for g in groups if any(row["node"] == suggested for row in g["nodes"])] or groups
     counts: dict[str, int] = {}
     for group in groups:
@@ -223,11 +223,11 @@ def _find_rejection(answer: Answer) -> _Cause:
 
 def _is_left_out(group: Answer) -> bool:
     """Return whether the pod's own spec leaves out the nodes of a group of rejections, whichever filter was first."""
-    return _is_exclusion(group) or group.get("alsoRejectedBy", {}).get("NodeAffinity") == group["count"]
+    return _is_excluded_by_pod(group) or group.get("alsoRejectedBy", {}).get("NodeAffinity") == group["count"]
 
 
-def _is_exclusion(group: Answer) -> bool:
-    """Return whether the reasons of a group of rejections are that the pod's own spec leaves out its nodes."""
+def _is_excluded_by_pod(group: Answer) -> bool:
+    """Return whether a group of rejections has reasons and all of them are in `EXCLUDED_BY_POD`."""
     codes = [reason["code"] for reason in group["reasons"]]
     return bool(codes) and all(code in reasons.EXCLUDED_BY_POD for code in codes)
 

@@ -509,9 +509,9 @@ def _rejected_node(decision: Decision, table: NodeTable, slot: int) -> RejectedN
 
 
 def select_nearest(decision: Decision, table: NodeTable, slots: Sequence[int], most: int | None) -> list[int]:
-    """Return the `most` slots whose nodes are nearest to holding the pod, the nearest first, equal ones by node name.
+    """Return at most `most` slots (all if None), ordered by the largest share of a request that the node lacks.
 
-    If `most` is None, all of `slots` are returned.
+    Among equals, a node comes first that has more of what the pod asks for, in use or not; then the node's name counts.
     """
     shortfall = dict(zip(slots, _compute_shortfalls(decision, table, slots), strict=True))
     missing = {slot: max(0.0, share) for slot, share in shortfall.items()}

@@ -103,7 +103,10 @@ def _find_gated(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
 
 
 def _find_gate_owner(gate: str) -> str:
-    """Return who removes a gate, by the domain of its name; "" if that is not known."""
+    """Return who removes a scheduling gate: a known owner, which a comma and "when …" may follow, or its controller.
+
+    The gate's domain names the controller. A gate whose name has no domain gives "".
+    """
     domain = gate.partition("/")[0] if "/" in gate else ""
     known = next((who for of, who in _GATE_OWNERS.items() if domain == of or domain.endswith(f".{of}")), "")
     return known or (f"the controller of {domain}" if domain else "")

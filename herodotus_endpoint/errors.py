@@ -84,7 +84,8 @@ def json_response(
 ) -> Response:
     """Return a response whose body is the document as compact JSON, with its keys in the document's order.
 
-    An answer has only the fields that its type declares: a field without a declaration does not leave the service.
+    If a type is declared for the document's `kind`, fields that it does not declare are dropped, and a value of another
+    type raises msgspec.ValidationError. Other documents are written as they are.
     """
     declared = list_types().get(document.get("kind", "")) if isinstance(document, dict) else None
     shown = document if declared is None else convert(document, declared)

@@ -178,11 +178,14 @@ class LocalService(AbstractContextManager["LocalService"]):
             answer.document.pop("noRecords", None)  # no pod is pending, and nothing records
         elif answer.document.get("kind") == "NodeHistory":
             mark_as_evaluated(answer.document)
-        self._name_other_members(answer.document)
+        self._add_untried_members(answer.document)
         return self._qualify(answer)
 
-    def _name_other_members(self, document: Json) -> None:
-        """Name in an answer about a pod group, or a pod of one, the pods of the group that no scheduler tries."""
+    def _add_untried_members(self, document: Json) -> None:
+        """Add to an answer about a pod group its members that are not tried: those with gates or in deletion.
+
+        The headline of a pod that was undone with its group is replaced by the group's.
+        """
         name = document["metadata"]["name"] if document.get("kind") == "PodGroupPlacement" else ""
         if document.get("kind") == "PodExplanation":
             name = document["pod"]["podGroup"] or ""

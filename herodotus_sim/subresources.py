@@ -76,7 +76,7 @@ def assign_node(pod: StoredObject, binding: Object, node: str) -> Object:
 def evict(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
     """Delete a pod within its disruption budget and return the response, for `pods/NAME/eviction`.
 
-    Raises StatusError 429 if the budget allows no disruption.
+    Raises StatusError 429 if the budget allows no disruption, and 500 if several budgets select the pod.
     """
     eviction = read_object(request, _EVICTION)
     dry_run = is_dry_delete(request, eviction.get("deleteOptions") or {})

@@ -139,7 +139,10 @@ def _describe_missing(error: CliError) -> str:
 
 
 def _open_local(connection: ConnectionSettings, environment: Environment) -> _Upstream:
-    """Prepare the pages of local mode. Raises CliError if it is not installed, or if the cluster cannot be read."""
+    """Return what serves the pages of local mode: the command's `kubectl proxy`, and answers computed in this process.
+
+    The cluster is read when a page asks. Raises CliError if local mode is not installed or kubectl cannot run.
+    """
     from herodotus_cli.transport import open_local, open_proxy
     from herodotus_cli.transport.loopback_proxy import LiveAnswers
 

@@ -39,7 +39,8 @@ def version(ctx: click.Context, /, client: bool, format_: str | None, **_given: 
 def run(client: bool, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
     """Print the plugin's version, then that of the decisions service unless `client` is set.
 
-    The plugin's version is printed first, because the request for the other one may fail.
+    As text the plugin's is printed first, because the request for the other one may fail; as JSON or YAML both are
+    printed at the end.
     """
     versions: Json = {"clientVersion": __version__}
     if not output.format:

@@ -267,7 +267,7 @@ def _add_up(name: str, rows: Sequence[NodeRow]) -> NodeRow:
 
 
 def select_pods(pods: Iterable[PodRow], *, namespace: str, search: str) -> list[PodRow]:
-    """Return the pods of a namespace, or of all if it is "", that contain the searched text."""
+    """Return the pods of a namespace ("": all) whose NAMESPACE/NAME, node or owner contains `search` in any case."""
     return [
         pod
         for pod in pods

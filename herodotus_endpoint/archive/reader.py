@@ -309,9 +309,10 @@ class _Question:
     def select(
         self, files: Sequence[_DayFile], conditions: Sequence[AnyCondition], limit: int, before: int | None = None
     ) -> list[Any]:
-        """Return the narrow columns of at most `limit` decisions that meet the conditions, newest rows first.
+        """Return at most `limit` decisions of `files` that meet the conditions, by descending row number.
 
-        With `before`, their rows are below it. Raises ArchiveTimeoutError.
+        There is at least one file. The decisions have the columns of `_LIGHT`. If `before` is set, only rows with a
+        smaller number count. Raises ArchiveTimeoutError and ArchiveUnavailableError.
         """
         self._require_time(files[0].day)
         where, values = build_clause(conditions)

@@ -123,11 +123,11 @@ class _Cycle:
 
     def finish(self, path: DecisionPath, chosen: int | None = None, message: str = "") -> CycleResult:
         if self.rules.missing:
-            self._note_missing_rules()
+            self._note_unimplemented_changes()
         return CycleResult(path, self.trace, self.state, chosen, message, self.start)
 
-    def _note_missing_rules(self) -> None:
-        """Note each change of the version that concerns the pod and is not built."""
+    def _note_unimplemented_changes(self) -> None:
+        """Note in the trace each change of upstream's rules that concerns the pod and is not implemented here."""
         filters = {run.plugin for run in self.trace.filters if not run.skipped}
         for change in self.rules.missing:
             if change.concerns is not None and change.concerns(self.pod, filters):

@@ -139,7 +139,10 @@ class DryRun(Protocol):
 
     @property
     def can_batch_nodes(self) -> bool:
-        """Whether one copy may hold several nodes at once, so that all of them are tried together."""
+        """Whether pods can be added to, or removed from, several nodes of one `RowCopy` at once.
+
+        They cannot if a PreFilter plugin updates its state for each pod.
+        """
 
     def dependencies(self, pod: PodInfo, nodes: NodeColumns) -> tuple[Hashable, Set[int]] | None:
         """Return a cache key, and the slots of nodes whose results must not be cached; None if no result may be cached.

@@ -216,9 +216,9 @@ class BestNodes:
         self.slots: Slots = self._is_best.nonzero()[0]
 
     def update(self, rows: Slots, totals: Scores, feasible: Mask) -> BestNodes:
-        """Return the best nodes after the total or feasibility of the nodes in the slots `rows` changed.
+        """Return the best nodes after the total or feasibility of the nodes in the slots `rows` (at least one) changed.
 
-        The result may be `self`, changed in place.
+        `self` is changed in place, and is the result unless no node of `rows` or of the best before is left.
         """
         candidates = np.where(feasible.take(rows), totals.take(rows), _LEAST)
         highest = int(candidates.max())

@@ -213,7 +213,7 @@ def plan_drains(
 
 
 def _list_orders(nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield all orders of a few nodes, the given one first, and random ones of many."""
+    """Yield the given order first, then all others of up to six nodes, or `MAX_ORDERS` random ones of more."""
     if len(nodes) <= 6:
         yield from permutations(nodes)
         return

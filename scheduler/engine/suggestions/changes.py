@@ -288,10 +288,10 @@ def _lower_request(draft: Draft, reason: Reason, place: Place) -> Draft | None:
 
 
 def _lower_largest(draft: Draft, resource: str, target: int) -> Draft | None:
-    """Return the draft with the request of the container that determines the total lowered, or None if it is too large.
+    """Return the draft with one container's request lowered by what the pod's total exceeds `target`.
 
-    That is the init container with the largest request if it alone exceeds the target, otherwise the container or
-    sidecar with the largest request.
+    If containers and sidecars exceed it together, the largest of them is lowered, otherwise the largest init container.
+    Returns None if less than `MIN_SHARE` of the request would remain.
     """
     spec = draft.spec
     inits = [c for c in spec.init_containers or () if c.restart_policy != "Always"]

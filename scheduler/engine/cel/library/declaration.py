@@ -74,7 +74,11 @@ def declare(
     implementation: Implementation | None = None,
     accepts_all: bool = False,
 ) -> Overload:
-    """Return the overload with a signature such as `string.(int) -> string` (a method) or `(string) -> bool`."""
+    """Return the overload with the ID `overload` and a signature.
+
+    A signature is `(string) -> bool`, or `string.(int) -> string` for a method. `Overload` explains the other
+    parameters.
+    """
     inputs, result = signature.split(" -> ")
     target, _, rest = inputs.rpartition(".(") if ".(" in inputs else ("", "", inputs[1:])
     arguments = ([target] if target else []) + _split(rest[:-1])
