@@ -2,102 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from herodotus_kube.watch import ListResult
-from scheduler.engine.framework.writes import ChangedMeanwhileError, NoWrites, Writes
-from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
-from scheduler.engine.objects.resource_api import DeviceClass, ResourceClaim, ResourceSlice
-from tests.scheduler.builders import Json, PodBuilder, make_node
-from tests.scheduler.engine.dra.builders import claim, device, device_class, exactly, slice_on
+from tests.scheduler.builders import PodBuilder, make_node
+from tests.scheduler.engine.dra.builders import claim, exactly
+from tests.support.claim_loop import ClaimWorld
 from tests.support.pod_group_loop import GATES, a_group
-from tests.support.scheduling_loop import LoopWorld, waiting
+from tests.support.scheduling_loop import waiting
 
 GROUP_CLAIMS = {**GATES, "DRAWorkloadResourceClaims": True}
-
-
-class StoredClaims(NoWrites):
-    """The claims as an API server keeps them: a patch of an old version fails. Changes are shown to the plugins.
-
-    Pods are bound at once.
-    """
-
-    def __init__(self, objects: ClusterObjects) -> None:
-        self._objects = objects
-        self._lock = threading.Lock()
-        self.stored: dict[str, Json] = {}
-        self.patches: list[str] = []
-        self.bound: list[tuple[str, str]] = []
-
-    def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        self.bound.append((pod.uid, node))
-        done(None)
-
-    def add(self, document: Json) -> None:
-        document["metadata"] |= {"uid": f"uid-{document['metadata']['name']}", "resourceVersion": "1"}
-        self.stored[document["metadata"]["name"]] = {"status": {}, **document}
-        self._objects.set(msgspec.convert(self.stored[document["metadata"]["name"]], ResourceClaim))
-
-    def _apply(self, claim: ResourceClaim, change: Callable[[Json], None], what: str) -> ResourceClaim:
-        with self._lock:
-            document = self.stored[claim.metadata.name]
-            if document["metadata"]["resourceVersion"] != claim.metadata.resource_version:
-                raise ChangedMeanwhileError(f"{claim.metadata.name} has changed")
-            change(document)
-            version = int(document["metadata"]["resourceVersion"]) + 1
-            document["metadata"]["resourceVersion"] = str(version)
-            self.patches.append(what)
-            return msgspec.convert(document, ResourceClaim)
-
-    def patch_claim(self, claim: ResourceClaim, change: Mapping[str, Any]) -> ResourceClaim:
-        return self._apply(claim, lambda document: document["metadata"].update(change["metadata"]), "finalizers")
-
-    def patch_claim_status(self, claim: ResourceClaim, status: Mapping[str, Any]) -> ResourceClaim:
-        def change(document: Json) -> None:
-            for key, value in status.items():
-                document["status"][key] = {**document["status"].get(key, {}), **value} if key == "allocation" else value
-
-        return self._apply(claim, change, "+".join(sorted(status)))
-
-    def read_claim(self, claim: ResourceClaim) -> ResourceClaim:
-        with self._lock:
-            return msgspec.convert(self.stored[claim.metadata.name], ResourceClaim)
-
-    def submit(self, write: Callable[[Writes], object], what: str) -> None:
-        write(self)
-
-
-class ClaimWorld(LoopWorld):
-    """A loop with pod groups and devices, whose claims are stored by `claims`."""
-
-    def __init__(self, spool: Path, gates: dict[str, bool]) -> None:
-        super().__init__(spool, gates=gates)
-        self.claims = StoredClaims(self.shared.objects)
-        self.handle.connect(self.claims)
-
-    def begin(self, group: PodGroup, *pods: PodBuilder, devices: int = 1) -> None:
-        """List the group, nodes "n" and "m", and devices of "n", and decide the pods."""
-        objects = self.shared.objects
-        objects.set(msgspec.convert(device_class(), DeviceClass))
-        gpus = [device(f"gpu-{i}") for i in range(devices)]
-        objects.set(msgspec.convert(slice_on("n", *gpus), ResourceSlice))
-        self.loop.inbox.put(ListResult("podgroups", [group]))
-        self.start(make_node("n"), make_node("m"), pods=pods)
-        self.until(lambda: len(self.decisions) >= len(pods) and not self.loop.scheduler.in_flight)
-
-    def bound(self) -> list[tuple[str, str]]:
-        return sorted((uid.removeprefix("uid-"), node) for uid, node in self.claims.bound)
-
-    def users(self, name: str) -> list[str]:
-        return sorted(user["name"] for user in self.claims.stored[name]["status"].get("reservedFor") or ())
 
 
 def claiming(name: str, cpu: str = "1", **claims: str) -> PodBuilder:

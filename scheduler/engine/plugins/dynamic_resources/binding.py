@@ -126,10 +126,7 @@ def write_claims(
             reserved.written[number] = claim
             if pending is not None:
                 pending.claim = claim
-        allocation = pending.allocation if pending is not None else None
-        reserved.written[number] = _write_claim(writes, claim, allocation, consumer, with_timestamps=with_timestamps)
-        if pending is not None:
-            pending.written = reserved.written[number]
+        reserved.written[number] = _write_claim(writes, claim, pending, consumer, with_timestamps=with_timestamps)
         if number == attempt.extended:
             writes.set_extended_claim(pod, _build_pod_status(reserved.written[number], reserved.on_node))
 
@@ -139,23 +136,23 @@ def _write_shared(
 ) -> ResourceClaim:
     """Write an allocation that pods of a group may share, unless one of them has; add the reservation if it is new."""
     if pending.written is None:
-        pending.written = _write_claim(
-            writes, pending.claim, pending.allocation, consumer, with_timestamps=with_timestamps
-        )
+        _write_claim(writes, pending.claim, pending, consumer, with_timestamps=with_timestamps)
     elif not pending.written.is_reserved_for(consumer.uid):
         pending.written = _write_claim(writes, pending.written, None, consumer, with_timestamps=with_timestamps)
+    assert pending.written is not None
     return pending.written
 
 
 def _write_claim(
     writes: Writes,
     claim: ResourceClaim,
-    allocation: AllocationResult | None,
+    pending: PendingAllocation | None,
     consumer: ConsumerReference,
     *,
     with_timestamps: bool,
 ) -> ResourceClaim:
     """Write one claim's finalizer, allocation and reservation, again if it has changed meanwhile; return the result."""
+    allocation = pending.allocation if pending is not None else None
     for tries_left in reversed(range(MAX_TRIES)):
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimBindingError(f"claim {claim.full_name} got deleted in the meantime")
@@ -167,9 +164,13 @@ def _write_claim(
             finalizers = claim.metadata.finalizers or []
             if allocation is not None and FINALIZER not in finalizers:
                 claim = writes.patch_claim(claim, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
-            return writes.patch_claim_status(
-                claim, _build_status(claim, allocation, consumer, with_timestamps=with_timestamps)
-            )
+            status = _build_status(claim, allocation, consumer, with_timestamps=with_timestamps)
+            if pending is not None:
+                pending.is_sent = True
+            claim = writes.patch_claim_status(claim, status)
+            if pending is not None:
+                pending.written = claim
+            return claim
         except ChangedMeanwhileError as e:
             if not tries_left:
                 raise ClaimBindingError(f"add reservation to claim {claim.full_name}: {e}") from e
@@ -210,14 +211,33 @@ def unreserve(
     reserved: ReservedDevices,
     pod: PodInfo,
 ) -> None:
-    """Free the reserved devices. Remove written reservations in another thread, and the claim made for the pod."""
+    """Free the reserved devices. Remove written reservations in another thread, and the claim made for the pod.
+
+    An allocation that was written stays in the claim, for the pod's next attempt.
+    """
     for pending in reserved.pending.values():
         devices.release_pending(pending)
+        if pending.is_sent and pending.written is None:
+            writes.submit(lambda api, pending=pending: _find_result(api, pending, pod), "read resourceclaim")  # type: ignore[misc]
     for number, claim in list(reserved.written.items()):
         if number == attempt.extended:
             writes.submit(lambda api, claim=claim: api.delete_claim(claim), "delete resourceclaim")  # type: ignore[misc]
         elif claim.is_reserved_for(pod.uid):  # a reservation for the group stays for its other pods
             writes.submit(lambda api, claim=claim: _remove_reservation(api, claim, pod), "unreserve")  # type: ignore[misc]
+
+
+def _find_result(writes: Writes, pending: PendingAllocation, pod: PodInfo) -> None:
+    """Read a claim whose write ended without an answer, and remove the pod's reservation.
+
+    If it cannot be read, the allocation counts as not written. Raises the error of the request.
+    """
+    claim = pending.claim
+    try:
+        claim = writes.read_claim(claim)
+        if claim.is_reserved_for(pod.uid):
+            _remove_reservation(writes, claim, pod)
+    finally:
+        pending.written = claim
 
 
 def _remove_reservation(writes: Writes, claim: ResourceClaim, pod: PodInfo) -> None:

@@ -39,7 +39,8 @@ class PendingAllocation:
     """An allocation that is counted before the API server shows it.
 
     `name` is the one that it is counted under, `since` the revision of the claims when it was reserved. A binding
-    thread sets `claim` once the claim of an extended resource is created, and `written` once the allocation is written.
+    thread sets `claim` once the claim of an extended resource is created, `is_sent` when the allocation is sent, and
+    `written` once the API server has answered with a version in which the allocation is, or would have to be.
     Pods of the pod group `group` that are decided in one cycle share it: `sharers` counts them, and `lock` is held
     while one of them writes it.
     """
@@ -49,6 +50,7 @@ class PendingAllocation:
     name: str
     since: int
     group: PodGroupKey | None = None
+    is_sent: bool = False
     written: ResourceClaim | None = None
     sharers: int = 1
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -157,9 +159,12 @@ class ClusterDevices:
         return pending
 
     def release_pending(self, pending: PendingAllocation) -> None:
-        """Stop counting an allocation that will not be written, unless other pods still share it."""
+        """Stop counting an allocation for a pod that will not be bound, unless other pods still share it.
+
+        One that was sent counts until the API server has shown what became of it.
+        """
         pending.sharers -= 1
-        if pending.sharers <= 0:
+        if pending.sharers <= 0 and not pending.is_sent:
             self.remove_pending(pending)
 
     def remove_pending(self, pending: PendingAllocation) -> None:
