@@ -7,7 +7,8 @@ questions imports it; the plugin sends plain JSON.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from herodotus_answers.cluster_review import KIND
 from herodotus_record.model import API_VERSION
 
 Json = dict[str, Any]
+
+_NAMES_PRESENT: Final = ("workload", "podGroup", "spread")  # fields with names of objects in the field `namespace`
 
 
 class _Struct(msgspec.Struct, rename="camel", kw_only=True):
@@ -240,6 +243,22 @@ class ClusterQuestion(_Struct, forbid_unknown_fields=True):
                 "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan and"
                 " continue"
             )
+
+
+def list_namespaces(question: ClusterQuestion) -> frozenset[str]:
+    """Return the namespaces of all pods, workloads and manifests that a question names."""
+    return frozenset(_find_namespaces(msgspec.to_builtins(question)))
+
+
+def _find_namespaces(part: object) -> Iterator[str]:
+    if isinstance(part, dict):
+        namespace = part.get("namespace")
+        if isinstance(namespace, str) and (namespace or any(part.get(field) for field in _NAMES_PRESENT)):
+            yield namespace or "default"
+        pods = part.get("pods")
+        yield from (pod.partition("/")[0] for pod in (pods if isinstance(pods, list) else ()) if isinstance(pod, str))
+    for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _find_namespaces(value)
 
 
 class ClusterQuestionDocument(_Struct):

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 from flask import Blueprint, Response
 
-from herodotus_answers.cluster_questions import ClusterQuestion, ClusterQuestionDocument
+from herodotus_answers.cluster_questions import ClusterQuestion, ClusterQuestionDocument, list_namespaces
 from herodotus_answers.cluster_review import (
     RUNNING,
     ClusterReviewStatus,
@@ -63,6 +63,7 @@ from herodotus_record.typed_decoding import decode_json
 Json = dict[str, Any]
 
 MAX_BODY_BYTES: Final = 1 << 20  # several manifests
+MAX_NAMESPACES: Final = 64  # of a question: the reader's right to each is checked
 MAX_WAITING: Final = 4  # per scheduler, which answers them one after the other, for minutes
 WAIT_S: Final = 20.0  # of one request: the plugin gives up after 30 s
 PICKUP_S: Final = 10.0  # within which a scheduler that has nothing else to answer must take the review
@@ -111,6 +112,7 @@ class ClusterReviewViews:
         """Queue the request's ClusterReview, or continue one, and return the answer or how far it is."""
         request_spec = _parse_request()
         spec = msgspec.structs.replace(request_spec, cluster=guard.switch_cluster(request_spec.cluster))
+        _check_namespaces(spec)
         queued = self._continue(spec) if spec.continue_ else self._queue(spec)
         answer = self._wait(queued)
         if answer is None or answer.type == PROGRESS:
@@ -191,6 +193,17 @@ def _parse_request() -> ClusterQuestion:
     if review.kind != CLUSTER_REVIEW.kind:
         raise StatusError(400, f"kind: expected {CLUSTER_REVIEW.kind}")
     return review.spec
+
+
+def _check_namespaces(spec: ClusterQuestion) -> None:
+    """Raise StatusError if the question names a namespace that the reader may not see: a refusal would tell of it."""
+    namespaces = list_namespaces(spec)
+    if len(namespaces) > MAX_NAMESPACES:
+        raise StatusError(400, f"the question names {len(namespaces)} namespaces; at most {MAX_NAMESPACES} are allowed")
+    visible = guard.visible_namespaces(namespaces)
+    hidden = sorted(namespace for namespace in namespaces if not visible.sees(namespace))
+    if hidden:
+        raise StatusError(403, f'you may not get decisions in the namespace "{hidden[0]}"')
 
 
 def _parse_answer(answer: ReviewAnswer) -> ClusterReviewStatus:

@@ -204,6 +204,34 @@ def test_the_right_is_of_its_own_and_names_are_masked(tmp_path: Path, api: ApiSe
     service.store.close()
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"plan": {"pods": ["shop/web-0", "pay/ledger-0"]}},
+        {"plan": {"workload": "Deployment/ledger", "namespace": "pay"}},
+        {"plan": {"spread": "Deployment/web"}},  # in the namespace default
+        {"nodeGroups": {"pods": ["pay/ledger-0"]}},
+        {"capacity": {"object": {"kind": "Pod", "metadata": {"name": "p", "namespace": "pay"}}}},
+        {"changes": [DRAIN, {"kind": "Scale", "workload": "Deployment/ledger", "replicas": 1, "namespace": "pay"}]},
+        {"changes": [{"kind": "Create", "object": {"kind": "Pod"}, "namespace": "pay"}]},
+    ],
+)
+def test_a_question_names_no_namespace_that_the_reader_may_not_see(
+    tmp_path: Path, api: ApiServer, spec: dict[str, Any]
+) -> None:
+    service = a_service(tmp_path, access=api.access())
+    api.allowed = {("ada", "create", "clusterreviews", ""), ("ada", "get", "decisions", "shop")}
+    refused = envelope(ask(service, bearer("ada's"), **spec))
+    hidden = "default" if "spread" in spec.get("plan", {}) else "pay"
+    assert (refused["code"], refused["message"]) == (403, f'you may not get decisions in the namespace "{hidden}"')
+    service.store.close()
+
+
+def test_a_question_names_a_bounded_number_of_namespaces(service: Service) -> None:
+    refused = envelope(ask(service, plan={"pods": [f"n{i}/p" for i in range(65)]}))
+    assert (refused["code"], "names 65 namespaces" in refused["message"]) == (400, True)
+
+
 def test_the_headline_names_nothing_that_is_masked(tmp_path: Path, api: ApiServer) -> None:
     service = a_service(tmp_path, access=api.access())
     api.allowed = {("ada", "create", "clusterreviews", ""), ("ada", "get", "decisions", "shop")}
@@ -211,7 +239,7 @@ def test_the_headline_names_nothing_that_is_masked(tmp_path: Path, api: ApiServe
     pod = fill(PodVerdicts, namespace="secret", name="secret-1")
     scheduler.status = a_status(nodeGroups=fill(NodeGroupReview, groups=[fill(NodeGroup, name="spot")], pods=[pod]))
     with scheduler.working():
-        answer = ask(service, bearer("ada's"), nodeGroups={"pods": ["secret/secret-1"]})
+        answer = ask(service, bearer("ada's"), nodeGroups={"pods": ["shop/web-0"]})
     headline = "(hidden)/(hidden): None of 0 node groups fits with room to grow."
     assert answer.get_json()["status"]["headline"] == headline
     service.store.close()
