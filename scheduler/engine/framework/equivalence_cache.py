@@ -236,9 +236,9 @@ class EquivalenceCache:
         self._entries: Lru[bytes, CacheEntry] = Lru(1)
 
     def get(self, pod: PodInfo, nodes: NodeColumns) -> CacheEntry:
-        """Return the cache entry of the pod's spec; create it if there is none for as many slots as `nodes` has.
+        """Return the cache entry of the pod's spec, or a new one if there is none or its number of node slots differs.
 
-        The entry of a large pod is not kept.
+        The new entry is stored, except for a pod with `is_large`.
         """
         if pod.is_large:
             return CacheEntry(nodes.slots)
@@ -279,7 +279,7 @@ class CachedColumn(ABC, Generic[Column]):
         )
 
     def _run_on_rows(self, subset: RowSubset, run: Callable[[NodeColumns], Column]) -> Column:
-        """Return the plugin's result for a few nodes.
+        """Return the plugin's result for the nodes in `subset`.
 
         If the plugin declares DependsOn.AMOUNTS, an earlier result for nodes with equal resource amounts is reused.
         """

@@ -175,7 +175,10 @@ def always_queue(pod: PodInfo, old: Any, new: Any) -> bool:
 
 
 def queue_own_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-    """Return whether an update is of the waiting pod itself; this is the queueing hint for changes of its own spec."""
+    """Return whether the updated pod (`new`) is the waiting pod `pod`.
+
+    This is the queueing hint of plugins whose verdict depends on the pod's own spec.
+    """
     return new.uid == pod.uid
 
 

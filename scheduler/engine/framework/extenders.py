@@ -196,7 +196,7 @@ def _reason(message: str) -> Reason:
 
 
 def _prioritize(extender: Extender, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
-    """Return the extender's scores. Raises ExtenderError if the extender fails or a score is far out of range."""
+    """Return the extender's scores. Raises ExtenderError if the extender fails or a score exceeds ±`MAX_SCORE`."""
     answer = extender.prioritize(pod, nodes)
     if any(abs(score) > MAX_SCORE for score in answer.points.values()):
         raise ExtenderError(f"gave a score beyond {MAX_SCORE}, expected 0 to {MAX_EXTENDER_PRIORITY}")

@@ -182,7 +182,7 @@ def _find_first_failures(columns: Sequence[Codes | None], rows: int) -> FirstFai
 
 
 def _validated(verdicts: Verdicts, slots: int) -> Verdicts:
-    """Return the verdicts, copied if their array is a view of one that may change later.
+    """Return the verdicts, with a copy of `ids` if that array is a view of another one, which may change later.
 
     Raises ValueError or IndexError if there is not one verdict for each of `slots` slots, or an ID outside of the
     table.

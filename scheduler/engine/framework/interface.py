@@ -54,9 +54,10 @@ class PreparePod(Plugin, Protocol):
     """A plugin that can count in advance what the terms of one pod select. Not an extension point of kube-scheduler."""
 
     def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
-        """Count until `has_time` returns False; return whether all is counted, so that the pod's cycle is short.
+        """Count the pods that the terms of `pod` select, before its cycle, so that the cycle is short.
 
-        What is counted stays current when the cluster changes.
+        Stop when `has_time` returns False; return whether all is counted. The plugin keeps the counts current when the
+        cluster changes.
         """
 
 
@@ -250,7 +251,7 @@ class InputReporter(Plugin, Protocol):
 
 @runtime_checkable
 class RejectionReporter(Plugin, Protocol):
-    """A Filter plugin that adds to its reasons what only their readers need, such as the pods that use a host port.
+    """A Filter plugin that can add parameters to its reasons for the record's readers, such as the pods on a host port.
 
     It is not an extension point of kube-scheduler.
     """
@@ -271,10 +272,10 @@ class ScoreReporter(Plugin, Protocol):
     """
 
     def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> Sequence[Reason]:
-        """Return what made up this plugin's score of the node in `slot`, with codes of `reasons.SCORES`.
+        """Return the reasons for this plugin's score of the node in `slot`, with codes of `reasons.SCORES`.
 
-        The framework calls this after the cycle has chosen, for two nodes that the plugin gave different points. It
-        does not affect the decision.
+        The framework calls this after the cycle has chosen a node, for two nodes whose normalized scores by this plugin
+        differ. The result does not affect the decision.
         """
 
 

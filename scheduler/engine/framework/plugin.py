@@ -62,7 +62,10 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
         return ()
 
     def problems_in(self, rules: Rules) -> Iterable[Problem]:
-        """Return the problems by the rules of a version; the same in all versions unless a plugin says otherwise."""
+        """Return a problem for each value that is invalid in the version of Kubernetes that `rules` describe.
+
+        The default is `problems`, for all versions. A plugin whose validation differs by version overrides it.
+        """
         return self.problems()
 
 
@@ -125,8 +128,8 @@ class Handle(Protocol):
     def writes(self) -> Writes:
         """The writes to the API server.
 
-        In a dry run or a copy, and before the process leads, reports do nothing. There, what binds, evicts or returns
-        an object raises RuntimeError.
+        In a dry run, in a copy of the scheduler, and before the process is the leader, methods that only report do
+        nothing. Methods that bind, evict or return an object then raise RuntimeError.
         """
 
     @property

@@ -136,7 +136,10 @@ class Verdicts:
         return np.flatnonzero(self.ids != other.ids)
 
     def with_parameters(self, explain: Callable[[Reason], Mapping[str, str]]) -> Verdicts:
-        """Return a copy whose reasons have the parameters that `explain` returns too; itself if there are none."""
+        """Return a copy in which each reason also has the parameters that `explain` returns for it.
+
+        Returns `self` if `explain` adds none, or if two distinct verdicts would become equal.
+        """
 
         def extend(reason: Reason) -> Reason:
             more = explain(reason)

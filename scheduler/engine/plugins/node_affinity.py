@@ -232,7 +232,10 @@ def _match_field(field: Requirement, nodes: NodeColumns) -> Mask:
 
 
 def _format_requirements(pod: PodInfo) -> str:
-    """Return the pod's nodeSelector and required node affinity as text, for the reason of a rejection."""
+    """Return the pod's nodeSelector and required node affinity as text, for the reason of a rejection.
+
+    If both are empty, the text says that the affinity matches nothing.
+    """
     requirements = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
     required = _required(pod)
     terms = [_format_term(t) for t in (required.node_selector_terms or () if required else ())]

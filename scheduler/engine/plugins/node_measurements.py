@@ -86,7 +86,10 @@ class MeasurementReader:
         self._parsed: dict[str, tuple[weakref.ref[DictionaryColumn[Any]], int, int, Floats]] = {}
 
     def read(self, state: CycleState, nodes: NodeColumns) -> NodeMeasurements:
-        """Return the measurements of all nodes at the time of the attempt, which its first reader determines."""
+        """Return the measurements of all nodes without those that are expired at the time of the attempt.
+
+        That time is the present at the first call in the attempt, for all readers.
+        """
         now = state.find(_Now)
         if now is None:
             now = _Now(time.time())

@@ -87,7 +87,10 @@ class Pigeon(TenPointPlugin):
             self.learn(self._demand(pod), capacity)
 
     def learn(self, demand: Floats, capacity: Floats) -> None:
-        """Add a pod's demand, one amount for each resource, to the learned distribution."""
+        """Add a pod's demand, one amount for each resource, to the learned distribution.
+
+        `capacity`, in the shape [resource, node], limits the demand that counts.
+        """
         self._learned = packing.learn(self._learned, demand.tolist(), capacity)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:

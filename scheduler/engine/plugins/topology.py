@@ -36,7 +36,10 @@ class DomainEntries:
     entries: NDArray[Any]
 
     def per_slot(self, nodes: NodeColumns) -> NDArray[Any]:
-        """Return the entry of each node slot's domain. `nodes` must be the columns of the label's values."""
+        """Return, for each node slot, the entry of the node's domain.
+
+        The label column of `nodes` must have the values that `entries` is indexed by.
+        """
         return self.entries.take(nodes.label(self.key).ids(nodes.slots))
 
     def changed_slots(self, before: DomainEntries, nodes: NodeColumns) -> NDArray[np.intp] | None:
@@ -140,7 +143,7 @@ class DomainCounts:
         return self.entries(self._present).changed_slots(before.entries(before._present), nodes)
 
     def entries(self, by_value: NDArray[Any]) -> DomainEntries:
-        """Return the array `by_value`, which has an entry for each value of the label, with the label's values."""
+        """Return `by_value`, an array indexed like `self.by_value`, as `DomainEntries` of this topology key."""
         return DomainEntries(self.key, self.values, by_value)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:

@@ -31,9 +31,10 @@ class TopologyPlacementGenerator(BasePlugin):
     def generate_placements(
         self, group: PodGroupKey, parent: GroupPlacement, nodes: NodeColumns
     ) -> Sequence[GroupPlacement] | Verdict:
-        """Return one placement for each domain, or only that of the group's pods on nodes; `parent` without constraint.
+        """Return one placement for each topology domain of the nodes in `parent`, sorted by domain.
 
-        Returns an error if the PodGroup does not exist, or if its pods on nodes are not in one domain.
+        If pods of the group are bound or assumed, only their domain is returned; without a topology constraint, only
+        `parent`. Returns an error if the PodGroup does not exist, or if its pods are not in one domain.
         """
         pod_group = find_pod_group(self.handle.objects, group)
         if pod_group is None:

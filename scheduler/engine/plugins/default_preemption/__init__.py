@@ -86,7 +86,7 @@ class DefaultPreemption(BasePlugin):
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """Reject the pod until all eviction requests for its victims are sent; the victims would still block it.
+        """Reject the pod until all eviction requests for its victims are sent: they still occupy the node before.
 
         With WorkloadAwarePreemption, these are the victims of the pod's group.
         """
@@ -132,7 +132,7 @@ class DefaultPreemption(BasePlugin):
         return self._nominate(agreed) if agreed.kept else _reject(NO_CANDIDATE)
 
     def _refuse_member(self, key: PodGroupKey) -> Reason | None:
-        """Return why preemption for a single pod of the group is not allowed, or None if it is."""
+        """Return the reason why preemption must not run for a single pod of the group, or None if it may."""
         if self.rules.enabled(TOPOLOGY_AWARE):
             group = find_pod_group(self.handle.objects, key)
             if group is None:

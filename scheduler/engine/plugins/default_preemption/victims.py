@@ -129,7 +129,7 @@ class BudgetUse:
 
 
 def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
-    """Return the pods whose eviction a disruption budget forbids, in the given order."""
+    """Return the pods whose eviction violates a disruption budget if all `pods` are evicted in the given order."""
     use = BudgetUse(budgets)
     return [p for p in pods if use.violates(p)]
 

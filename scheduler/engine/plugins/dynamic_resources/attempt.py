@@ -58,11 +58,11 @@ class ClaimsOfAttempt:
     freed: ResourceClaim | None = None
 
     def find_consumer(self, number: int, pod: PodInfo) -> ConsumerReference:
-        """Return what the claim with this index is reserved for."""
+        """Return a reference to the pod, or to the pod group, for which the claim with this index is reserved."""
         return self.consumers[number] if number < len(self.consumers) else name_consumer(pod)
 
     def is_reserved(self, claim: ResourceClaim, pod: PodInfo) -> bool:
-        """Return whether a claim is reserved for the pod, or for its group where that suffices."""
+        """Return whether a claim is reserved for the pod or, with `of_groups`, for the pod's group."""
         return is_reserved_for_pod(pod, claim, of_groups=self.of_groups)
 
     @property
@@ -81,7 +81,10 @@ class ClaimsOfAttempt:
         return any(request.first_available for request in requests)
 
     def compute_score(self, results: Sequence[AllocationResult]) -> int:
-        """Return the sum of 8 minus its index for each subrequest that is chosen; `results` are those of one node."""
+        """Return the raw score of a node with the allocations `results`, one for each claim that had none.
+
+        Each chosen subrequest adds 8 minus its index in the `firstAvailable` list of its request.
+        """
         if not self.has_alternatives:
             return 0
         remaining, score = iter(results), 0

@@ -95,7 +95,7 @@ class ClusterDevices:
             self.remove_pending(pending)
 
     def _update_slices(self) -> None:
-        """Read the slices that changed or got other taints from rules, and note the nodes that they reach."""
+        """Read the slices that changed or to which other taint rules apply, and note their nodes as changed."""
         known, before = self._prepared, self.slices
         self._prepared = {}
         every = sorted(self._objects.all(DeviceTaintRule), key=lambda rule: rule.metadata.name)
@@ -119,7 +119,10 @@ class ClusterDevices:
         return self._revision
 
     def list_changed_nodes(self, since: int) -> list[str] | None:
-        """Return the nodes whose devices or allocations changed since a revision, or None if every node may have."""
+        """Return the names of the nodes whose devices or allocations changed since the revision `since`.
+
+        A name may occur more than once. Returns None if every node may have changed.
+        """
         behind = self._revision - since
         if since < self._everything or behind > len(self._changed):
             return None
@@ -161,7 +164,7 @@ class ClusterDevices:
     def release_pending(self, pending: PendingAllocation) -> None:
         """Stop counting an allocation for a pod that will not be bound, unless other pods still share it.
 
-        One that was sent counts until the API server has shown what became of it.
+        An allocation that was already sent counts until the cluster's objects show its result.
         """
         pending.sharers -= 1
         if pending.sharers <= 0 and not pending.is_sent:
@@ -179,7 +182,10 @@ class ClusterDevices:
         return next((each for each in self._pending if uid and each.claim.metadata.uid == uid), None)
 
     def _is_shown(self, pending: PendingAllocation) -> bool:
-        """Return whether the API server has shown the allocation, even if it has been removed again since."""
+        """Return whether the cluster's objects reflect the result of writing the allocation.
+
+        They do if they have the claim with an allocation, or a newer version without one, or if the claim was deleted.
+        """
         written = pending.claim.metadata
         if not written.uid:
             return False
@@ -199,7 +205,10 @@ class ClusterDevices:
             self.backed = map_resources(classes)
 
     def _has_changed(self, kind: type[Object]) -> int | None:
-        """Return the revision of a kind at the last call, -1 before the first; None if it has not changed since."""
+        """Return None if objects of this kind are unchanged since the last call, else the revision at that call.
+
+        The result is -1 at the first call. The present revision is remembered for the next call.
+        """
         now, previous = self._objects.revision_of(kind), self._revisions.get(kind, -1)
         self._revisions[kind] = now
         return None if now == previous else previous
@@ -242,7 +251,7 @@ def _evaluate(expression: str, device: SlicedDevice) -> bool | str:
 
 
 def _cel_device(device: SlicedDevice) -> CelDevice:
-    """Return the device as expressions read it; it is converted once."""
+    """Return the device as the value `device` of CEL expressions; it is converted at the first call only."""
     from scheduler.engine.cel import CelDevice
 
     converted: CelDevice | None = device.converted

@@ -94,7 +94,7 @@ class NodeResults:
                 self._known[changed_slot] = False
 
     def _compact(self) -> None:
-        """Drop the verdicts that no node has any more."""
+        """Remove from the table the verdicts that are no node's result any more."""
         table = _VerdictTable()
         for slot in np.flatnonzero(self._known).tolist():
             self._ids[slot] = table.add(self._table.verdicts[self._ids[slot]])
@@ -112,7 +112,10 @@ class _VerdictTable:
         return len(self._numbers)
 
     def add(self, verdict: Verdict) -> int:
-        """Return the number of a verdict. Beyond the limit, what stops the devices is left out."""
+        """Return the index of a verdict in `verdicts`, adding it if it is missing.
+
+        Once the table has `MAX_EXPLAINED` verdicts, a new rejection is added without the parameters of its reasons.
+        """
         if len(self) >= MAX_EXPLAINED and verdict not in self._numbers and verdict.code is not Code.ERROR:
             verdict = replace(verdict, reasons=tuple(Reason(reason.code, {}) for reason in verdict.reasons))
         number = self._numbers.get(verdict)
@@ -123,7 +126,7 @@ class _VerdictTable:
 
 
 class ResultsByClaims:
-    """The results of the latest sets of claims, by a key that tells sets apart whose results differ."""
+    """An LRU cache of `NodeResults` by key. Sets of claims whose results may differ have different keys."""
 
     def __init__(self) -> None:
         self._entries: Lru[Hashable, NodeResults] = Lru(MAX_ENTRIES)

@@ -88,7 +88,10 @@ class AttachedVolumes:
         self._dependents: dict[ObjectDependency, set[int]] = {}
 
     def group_nodes(self) -> Iterator[tuple[MigratedPlugins, Mask]]:
-        """Yield masks of node slots by the in-tree plugins whose volumes count there: none without a CSINode."""
+        """Yield sets of migrated in-tree plugins, each with a mask of the node slots where exactly these are migrated.
+
+        Volumes of migrated plugins count as CSI volumes there. On a node without a CSINode, no plugin is migrated.
+        """
         yield ALL_MIGRATED, self._known & ~self._without_portworx
         if self._without_portworx.any():
             yield ALL_MIGRATED - {PORTWORX}, self._known & self._without_portworx

@@ -246,7 +246,10 @@ class PodTopologySpread(BasePlugin):
         return rejections.verdicts()
 
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
-        """Add which domains count and how many pods each has, the nodes of the emptiest, and whether the pod counts."""
+        """Return the verdicts with, in their reasons, the constraint's domains and whether the pod matches itself.
+
+        `_describe_domains` lists the parameters for the domains.
+        """
         note, known = state.read(_PreFilterState), dict[str, dict[str, str]]()
         for constraint, domains, matches in zip(note.constraints, note.domains, note.matches_itself, strict=True):
             known[constraint.key] = _describe_domains(constraint, domains, note.keys, pod, nodes)
@@ -344,9 +347,10 @@ def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
 def _describe_domains(
     constraint: Constraint, domains: DomainCounts, keys: Keys, pod: PodInfo, nodes: NodeColumns
 ) -> dict[str, str]:
-    """Return the parameters of a reason that say which domains a constraint counts, those with the fewest pods first.
+    """Return parameters for a reason: the constraint's domains with their pod counts, and the nodes of the emptiest.
 
-    Few domains and few nodes are named, so that the record stays small.
+    At most `_MAX_DOMAINS` domains, those with the fewest pods, and as many nodes are listed, so that the record stays
+    small.
     """
     present = domains.list_present()
     first = heapq.nsmallest(_MAX_DOMAINS, present, key=lambda domain: (domain[1], domain[0]))
@@ -407,7 +411,7 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
 
 
 def _weight(domains: Mask) -> float:
-    """Return the points of one pod, which grow with the number of domains that the mask `domains` has."""
+    """Return the points that one matching pod adds: the logarithm of the number of domains in the mask plus 2."""
     return math.log(np.count_nonzero(domains) + 2)
 
 

@@ -109,7 +109,10 @@ def write_bindings(writes: Writes, reserved: ReservedVolumes) -> None:
 
 
 def check_bound(handle: Handle, storage: StorageIndexes, reserved: ReservedVolumes) -> bool:
-    """Return whether every claim is bound; raise BindingError with kube-scheduler's message if one cannot be."""
+    """Return whether every claim is bound; raise BindingError, with kube-scheduler's message, if one cannot be bound.
+
+    `storage` must be up to date. Also raises BindingError if the node does not exist any more.
+    """
     node = handle.node(reserved.node)
     if node is None:
         raise BindingError(f'failed to get node "{reserved.node}": node "{reserved.node}" not found')
