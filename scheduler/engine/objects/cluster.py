@@ -159,7 +159,7 @@ class ClusterObjects:
         return list(islice(changes.recent, len(changes.recent) - behind, None))
 
     def derived(self, build: Callable[[ClusterObjects], D]) -> D:
-        """Return what `build` makes of this store, such as an index that several plugins share; it is built once."""
+        """Return `build(self)`, such as an index that several plugins share; later calls return the same object."""
         if build not in self._derived:
             self._derived[build] = build(self)
         return cast(D, self._derived[build])

@@ -134,7 +134,10 @@ class PodInfo:
 
     @lazy
     def requests_as_whole(self) -> Mapping[str, int]:
-        """The effective requests where a resize in progress counts with the largest sums of the pod (v1.37)."""
+        """The effective requests by the rule of v1.37 for an in-place resize in progress (`Resize.LARGEST_OF_POD`).
+
+        Without a resize they equal `requests`.
+        """
         return (
             self._spec_requests.requests
             if self._spec_requests
@@ -143,7 +146,10 @@ class PodInfo:
 
     @lazy
     def scoring_requests_as_whole(self) -> tuple[int, int]:
-        """The non-zero requests where a resize in progress counts with the largest sums of the pod (v1.37)."""
+        """The non-zero requests by the rule of v1.37 for an in-place resize in progress (`Resize.LARGEST_OF_POD`).
+
+        Without a resize they equal `scoring_requests`.
+        """
         return (
             self._spec_requests.scoring
             if self._spec_requests
@@ -189,7 +195,7 @@ class PodInfo:
 
     @lazy
     def term_count(self) -> int:
-        """The number of the pod's affinity terms and spread constraints, which the user chooses."""
+        """The number of the pod's affinity terms and topology spread constraints."""
         return (0 if self.terms is None else self.terms.size) + len(self.pod.spec.topology_spread_constraints or ())
 
     def has_many_terms(self, nodes: int) -> bool:
@@ -232,7 +238,7 @@ class PodInfo:
 
     @lazy
     def _encoded_spec(self) -> tuple[bytes, int]:
-        """The digest of the spec, and how many bytes it is of."""
+        """The digest of the encoded spec (`spec_digest`), and the length of the encoded spec in bytes."""
         spec = self.pod.spec
         if spec.volumes:
             images = [v for v in spec.volumes if v.image is not None]
@@ -254,21 +260,21 @@ class PodCounting(NamedTuple):
     resize_as_whole: bool = False  # of a resize in progress the largest sums of the pod, not of each container
 
     def host_ports(self, pod: PodInfo) -> tuple[HostPort, ...]:
-        """Return the host ports of a pod that are in use on its node."""
+        """Return the host ports that the pod occupies on its node."""
         return pod.host_ports if self.sidecar_ports else pod.host_ports_without_sidecars
 
     def requests(self, pod: PodInfo) -> Mapping[str, int]:
-        """Return the effective requests of a pod, by resource in base units, that count on its node."""
+        """Return the effective requests, by resource in base units, with which the pod counts on its node."""
         return pod.requests_as_whole if self.resize_as_whole else pod.requests
 
     def scoring_requests(self, pod: PodInfo) -> tuple[int, int]:
-        """Return the non-zero requests of a pod (cpu in milli, memory in bytes) that count on its node."""
+        """Return the non-zero requests (cpu in milli, memory in bytes) with which the pod counts on its node."""
         if not self.sidecar_scoring:
             return requests.compute_largest_step_requests(pod.pod)
         return pod.scoring_requests_as_whole if self.resize_as_whole else pod.scoring_requests
 
     def amounts(self, pod: PodInfo) -> CountedRequests:
-        """Return the effective requests and the non-zero requests of a pod, as they count on its node."""
+        """Return what `requests` (as items) and `scoring_requests` return for the pod, as a hashable tuple."""
         if self.sidecar_scoring and not self.resize_as_whole:
             return pod.counted
         return tuple(self.requests(pod).items()), self.scoring_requests(pod)

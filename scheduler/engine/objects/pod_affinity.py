@@ -78,7 +78,7 @@ class PodTerms:
 
     @property
     def identity(self) -> PodTerms:
-        """An equal object without the terms themselves."""
+        """A small object that compares equal to this one but holds only the digest of the terms, for use as a key."""
         return PodTerms(self.namespace, self.digest, None, None)
 
     @lazy

@@ -95,7 +95,10 @@ def fits_int64(amount: int) -> bool:
 
 
 def scaled_value(text: str | int | float, scale: int) -> int:
-    """Return a quantity as the int64 that Go's Quantity.Value (`WHOLE`) or Quantity.MilliValue (`MILLI`) returns."""
+    """Return a quantity as the int64 that Go's Quantity.Value (`WHOLE`) or Quantity.MilliValue (`MILLI`) returns.
+
+    Raises ValueError if the text is not a quantity.
+    """
     amount = value(parse(text)) if scale == WHOLE else milli(parse(text))
     return amount if fits_int64(amount) else Quantity.parse(text).scaled_value(scale)
 
@@ -194,7 +197,7 @@ def _ten_to(power: int) -> int:
 
 
 def _integer(digits: str) -> int:
-    """Return decimal digits as an integer, however many there are."""
+    """Return decimal digits as an integer, also if they are more than `int` accepts."""
     if len(digits) <= _CHUNK:
         return int(digits)
     number = 0

@@ -141,9 +141,10 @@ def compute_spec_requests(pod: Pod) -> SpecRequests:
 
 
 def may_be_resizing(pod: Pod) -> bool:
-    """Return whether a pod's status reports other amounts than its containers desire, or amounts of the whole pod.
+    """Return whether the pod's status may change its effective requests, as during an in-place resize.
 
-    Kubelets report the amounts of every container, mostly in the desired form.
+    That is so if the status reports amounts that differ from those in the spec of their container, even if only in
+    notation, amounts of the whole pod, or that a resize is infeasible.
     """
     status = pod.status
     if status.resources is not None or status.allocated_resources is not None or _resize_infeasible(pod):
@@ -181,7 +182,10 @@ def _compute_spec_parts(
 
 
 def compute_allocatable(amounts: Amounts | None) -> dict[str, int]:
-    """Return a node's allocatable by resource in base units: `pods`, and the resources that scheduling counts."""
+    """Return a node's status.allocatable in base units, for `pods` and the resources that scheduling counts.
+
+    None gives 0 pods and no other resources.
+    """
     pods = quantity.scaled_value((amounts or {}).get(PODS, 0), quantity.WHOLE)
     return _sum_in_base_units(lambda parse: _parsed(amounts, parse)) | {PODS: pods}
 
@@ -206,7 +210,10 @@ def _sum_in_base_units(total: Callable[[Parse], Sums]) -> dict[str, int]:
 
 
 def _total(pod: Pod, parse: Parse, defaults: Amounts, resize: Resize) -> Sums:
-    """Return the pod's requests, with `defaults` for what a container does not request."""
+    """Return the pod's requests by resource, with overhead and pod-level requests.
+
+    `defaults` are added to each container that has no request for these resources.
+    """
     amounts = _ContainerAmounts(pod, parse, defaults)
     if resize is Resize.LARGEST_OF_POD:
         total = _sum_largest_of_pod(pod, parse, amounts)
@@ -218,7 +225,11 @@ def _total(pod: Pod, parse: Parse, defaults: Amounts, resize: Resize) -> Sums:
 
 
 def _sum_containers(pod: Pod, requests_of: Callable[[Container], Sums]) -> Sums:
-    """Return what the containers request together: beside each other, or in the largest init step if that is more."""
+    """Return by resource the larger of two sums: of all containers and sidecars, and of the largest init step.
+
+    An init step is an init container with the sidecars that start before it. `requests_of` returns a container's
+    amounts.
+    """
     total: Sums = {}
     for container in pod.spec.containers or ():
         _add(total, requests_of(container))
@@ -238,9 +249,10 @@ def _sum_containers(pod: Pod, requests_of: Callable[[Container], Sums]) -> Sums:
 
 
 def _sum_largest_of_pod(pod: Pod, parse: Parse, amounts: _ContainerAmounts) -> Sums:
-    """Return the largest of what the containers desire together, what they have, and what is allocated to them.
+    """Return by resource the largest of the sums over the pod: of the desired, the actual and the allocated amounts.
 
-    If the status reports amounts of the whole pod, these are what it has and what is allocated.
+    Actual and allocated amounts are those that the status reports for the whole pod, or else the sums of the
+    containers'. Desired amounts do not count if the resize is infeasible.
     """
     actual = pod.status.resources.requests if pod.status.resources is not None else None
     if actual is not None and pod.status.allocated_resources is not None:
@@ -290,11 +302,14 @@ class _ContainerAmounts:
         self._init_steps = {container.name for container in steps}
 
     def desired(self, container: Container) -> Sums:
-        """Return what the container's spec requests."""
+        """Return the requests in the container's spec."""
         return self._complete(container.resources.requests if container.resources else None)
 
     def largest(self, container: Container) -> Sums:
-        """Return the largest amounts of the container; of an init container that ends, those of its spec."""
+        """Return by resource the largest of the container's desired, actual and allocated amounts.
+
+        For an init container that is no sidecar, and without a status, these are the desired amounts.
+        """
         status = None if container.name in self._init_steps else self._statuses.get(container.name)
         if status is None or status.resources is None:
             return self.desired(container)
@@ -303,14 +318,17 @@ class _ContainerAmounts:
         return self._add_defaults(largest)
 
     def actual(self, container: Container) -> Sums:
-        """Return what the container has as far as its status says, or else what is allocated to it."""
+        """Return the container's status.resources.requests or, if that is missing, the allocated amounts."""
         status = self._statuses.get(container.name)
         if status is not None and status.resources is not None and status.resources.requests is not None:
             return self._complete(status.resources.requests)
         return self.allocated(container)
 
     def allocated(self, container: Container) -> Sums:
-        """Return what is allocated to the container as far as its status says, or else what it desires."""
+        """Return the container's status.allocatedResources or, if that is missing, the desired amounts.
+
+        If the resize is infeasible, the desired amounts do not count, and only defaults are returned.
+        """
         status = self._statuses.get(container.name)
         if status is not None and status.allocated_resources is not None:
             return self._complete(status.allocated_resources)
@@ -327,7 +345,7 @@ class _ContainerAmounts:
 
 
 def _find_largest(pod: Pod, parse: Parse, desired: Sums, actual: Amounts | None, allocated: Amounts | None) -> Sums:
-    """Return by resource the largest of the desired, actual and allocated amounts; infeasible ones do not count."""
+    """Return by resource the largest of the amounts, without the desired ones if the pod's resize is infeasible."""
     largest = _parsed(actual, parse)
     _maximum(largest, _parsed(allocated, parse))
     if not _resize_infeasible(pod):

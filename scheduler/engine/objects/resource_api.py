@@ -174,7 +174,7 @@ class DeviceTaintRule(Object, frozen=True):
         return selector.driver in (None, driver) and selector.pool in (None, pool)
 
     def selects_device(self, device: str) -> bool:
-        """Return whether the rule selects the device of this name, if it selects the pool."""
+        """Return whether the rule's device name, if set, equals this one; the caller checks the pool."""
         selector = self.spec.device_selector or DeviceTaintSelector()
         return selector.device in (None, device)
 
@@ -356,7 +356,7 @@ class ResourceClaim(Object, frozen=True):
         return annotations is not None and annotations.extended_resource_claim == _TRUE
 
     def is_controlled_by(self, uid: str) -> bool:
-        """Return whether the controlling owner has the UID."""
+        """Return whether the owner with this UID is the claim's controller."""
         return any(owner.controller and owner.uid == uid for owner in self.metadata.owner_references or ())
 
     def is_reserved_for(self, uid: str) -> bool:

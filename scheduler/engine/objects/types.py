@@ -156,7 +156,10 @@ class ResourceRequirements(Struct, frozen=True):
     limits: Amounts | None = None
 
     def __post_init__(self) -> None:
-        """Let many limits share their strings with the requests: 20,000 of each then take a third of the memory."""
+        """Replace equal strings in `requests` and `limits` by one object if there are many limits, to save memory.
+
+        For 20,000 amounts of each, memory falls to a third.
+        """
         if self.limits and len(self.limits) > MANY_AMOUNTS:
             shared: dict[str, str] = {}
 
