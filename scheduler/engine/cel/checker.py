@@ -76,12 +76,15 @@ class _Checker:
             self._check_struct(node)
 
     def finish(self, root: Expression) -> None:
-        """Replace type parameters by the types that they stand for."""
+        """Replace, in all checked nodes, type parameters by the types that unification found, and free ones by dyn."""
         for node in self._checked:
             node.type = self._types.resolve(node.type, free_as_dyn=True)
 
     def _lookup(self, name: str) -> tuple[Type | None, Type | None]:
-        """Return the type of a name, and the type that it names if it names one."""
+        """Return the type of a variable and None, or for the name of a type the types of the name and of its instances.
+
+        Returns (None, None) if the name is unknown.
+        """
         name = name.removeprefix(".")
         for scope in reversed(self._scopes):
             if name in scope:
@@ -202,7 +205,7 @@ class _Checker:
                 node.type = types.ERROR
 
     def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
-        """Return the types of an overload with fresh type parameters."""
+        """Return the argument types and result type of an overload, with new type parameters in place of its own."""
         fresh = {parameter: self._types.fresh() for parameter in overload.parameters}
         if not fresh:
             return overload.arguments, overload.result

@@ -123,12 +123,12 @@ class _Operand:
 
     @property
     def known_size(self) -> Range:
-        """The size as computed or as declared for a part of `device`."""
+        """The computed size or, if there is none, the size that is declared for this part of `device`, or any size."""
         return self.size or _declared_size(self.path) or _UNKNOWN
 
 
 def _declared_size(path: _Path) -> Range | None:
-    """Return the size limits of the part of `device` that the path names, or None if the path names no part of it."""
+    """Return the limits of the size of a part of `device`, or None if the path leads to no part of `device`."""
     if not path or path[0] != "device":
         return None
     names = path[1:]
@@ -367,7 +367,7 @@ class _Coster:
         arguments: list[_Operand],
         argument_costs: list[Range],
     ) -> _Estimate:
-        """Return the cost of a call by one overload with its arguments."""
+        """Return the cost of a call, including its arguments, if this overload is used, and the size of its result."""
         all_arguments = _NOTHING
         for cost in argument_costs:
             all_arguments = all_arguments.plus(cost)
@@ -449,7 +449,7 @@ def _standard(overload: str, target: _Operand | None, arguments: list[_Operand])
 
 
 def _literal_int(operand: _Operand, default: int) -> int:
-    """Return the value of an int literal, at least 0, or the default for another node."""
+    """Return the value of an int literal, 0 if that is negative, or `default` if the operand is no int literal."""
     if not isinstance(operand.node, Literal) or type(operand.node.value) is not int:
         return default
     return max(operand.node.value, 0)
@@ -489,7 +489,7 @@ _Estimator = Callable[[str, _Operand | None, list[_Operand]], _Estimate | None]
 
 
 def _element(container: _Operand) -> _Operand | None:
-    """Return the element of a list as an operand; a map counts by its keys."""
+    """Return the element of a list, or the key of a map, as an operand of unknown value; None for another container."""
     if not container.type.parameters:
         return None
     return _Operand(container.type.parameters[0], (*container.path, "@items") if container.path else ())

@@ -103,7 +103,7 @@ _STARTED: Final = re.compile(
 
 
 def _unrecognized(source: str, position: int) -> str:
-    """Return the text that starts no token: what may start one, and the character that ends this possibility."""
+    """Return the text that the error message shows: the longest start of a token, and the character that ends it."""
     match = _STARTED.match(source, position)
     assert match is not None
     return match[0]
@@ -158,7 +158,7 @@ def unquote_bytes(text: str) -> bytes:
 
 
 def _content(text: str) -> tuple[str, bool]:
-    """Return the text between the quotes, and whether it is raw."""
+    """Return the text between the quotes of a literal, and whether the literal is raw (prefix `r` or `R`)."""
     raw = text[0] in "rR"
     text = text[1:] if raw else text
     quotes = 3 if text[:3] in ('"""', "'''") and len(text) >= 6 else 1

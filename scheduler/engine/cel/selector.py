@@ -48,7 +48,7 @@ class Selector:
         self._results: dict[Any, bool | str] = {}
 
     def key(self, device: CelDevice) -> Any:
-        """Return a hashable value that is the same for devices that the expression cannot tell apart."""
+        """Return a hashable key that is equal for devices for which the expression has the same result."""
         if device.problem is not None:
             return device.problem
         return tuple([device.key(reference) for reference in self.references])
@@ -98,7 +98,7 @@ def compile_selector(expression: str) -> Selector:
 
 
 def compile_anew(expression: str) -> Selector:
-    """Compile an expression as `compile_selector` does, but always anew."""
+    """Compile an expression as `compile_selector` does, but without its cache."""
     if len(expression.encode()) > MAX_LENGTH:
         raise CelError(f"Too long: may not be more than {MAX_LENGTH} bytes")
     try:
@@ -123,9 +123,9 @@ def _check_result(root: Expression) -> None:
 
 
 def _nestable(work: Callable[[], _Result]) -> _Result:
-    """Return the result of work on a tree, with a higher limit of recursion if it needs one.
+    """Call `work` and return its result; if the recursion limit is exceeded, call it again with a higher limit.
 
-    An expression may be nested 250 levels deep, with several frames for each. Nearly none is.
+    An expression may be nested 250 levels deep, with several frames for each level.
     """
     try:
         return work()

@@ -60,7 +60,7 @@ class Type:
 
     @property
     def declared(self) -> str:
-        """The name that the message about the result's type uses."""
+        """The type's name in the message that an expression's result is not a bool."""
         name = f"<{self.name}>" if self.kind is Kind.PARAMETER else self.name
         return f"{name}({', '.join(p.declared for p in self.parameters)})" if self.parameters else name
 
@@ -157,12 +157,12 @@ class Substitutions:
         self._count = 0
 
     def fresh(self) -> Type:
-        """Return a new type parameter that stands for nothing yet."""
+        """Return a new type parameter that is not bound to a type yet."""
         self._count += 1
         return parameter(f"_var{self._count - 1}")
 
     def resolve(self, original: Type, free_as_dyn: bool = False) -> Type:
-        """Replace bound type parameters, and free ones by dyn if `free_as_dyn`."""
+        """Return the type with bound type parameters replaced by their types and, if `free_as_dyn`, others by dyn."""
         bound = self._bound.get(original)
         if bound is not None:
             return self.resolve(bound, free_as_dyn)
@@ -212,7 +212,10 @@ class Substitutions:
         return one.kind is two.kind and one.name == two.name
 
     def _substitutes(self, one: Type, variable: Type) -> tuple[bool, bool]:
-        """Return whether `variable` can stand for `one`, and whether it is bound already."""
+        """Bind the type parameter `variable` to `one` if that is possible.
+
+        Returns whether `one` is assignable to it, and whether this was decided by equality or an earlier binding.
+        """
         if one == variable:
             return True, True
         bound = self._bound.get(variable)
@@ -240,7 +243,7 @@ class Substitutions:
 
 
 def most_general(one: Type, two: Type) -> Type:
-    """Return the more general of two types that unify."""
+    """Return the more general of two types that unify; `two` if they are equally general."""
     return one if _is_less_specific(one, two) else two
 
 

@@ -128,7 +128,7 @@ def is_map(value: Value) -> bool:
 
 
 def map_key(value: Value) -> Value:
-    """Return a key for a Python dict that keeps CEL's keys `1`, `1.0` and `true` apart, which Python holds equal."""
+    """Return a key for a Python dict that keeps CEL's `1`, `1.0` and `true` apart, which are equal in Python."""
     kind = type(value)
     if kind is bool or kind is float:
         return (kind, value)
@@ -143,7 +143,10 @@ def from_map_key(key: Value) -> Value:
 
 
 def find(mapping: dict[Value, Value], key: Value) -> tuple[Value, bool]:
-    """Return the value of a key and whether the map has it. Numbers of different types are one key if equal."""
+    """Return the value of a key and True, or None and False if the map lacks the key.
+
+    Equal numbers of different types are one key. A `DefaultMap` has an empty map for a missing key.
+    """
     if type(key) is not str:
         key = map_key(key)
     value = mapping.get(key, _ABSENT)
@@ -195,7 +198,7 @@ def _equal_numbers(one: float, two: float) -> bool:
 
 
 def _not_unequal(one: Value, two: Value) -> bool:
-    """Return False only for unequal elements: upstream ignores elements that cannot be compared."""
+    """Return whether two elements are equal or, as upstream, cannot be compared."""
     try:
         return equal(one, two)
     except CelRuntimeError:

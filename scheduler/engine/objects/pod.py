@@ -199,7 +199,7 @@ class PodInfo:
         return (0 if self.terms is None else self.terms.size) + len(self.pod.spec.topology_spread_constraints or ())
 
     def has_many_terms(self, nodes: int) -> bool:
-        """Whether the pod's terms times a number of nodes are too many for one step of the scheduling loop."""
+        """Return whether the number of the pod's terms times `nodes` exceeds what one step of the loop may handle."""
         return self.term_count * nodes > MAX_TERMS_TIMES_NODES
 
     @lazy
@@ -232,7 +232,7 @@ class PodInfo:
 
     @lazy
     def is_large(self) -> bool:
-        """Whether the spec or the labels are so large that caches which outlive the pod must not keep what follows."""
+        """Whether the spec and labels are so large that no cache may keep results for the pod beyond its attempt."""
         lists = len(self.pod.spec.volumes or ()) + len(self.labels)
         return self._encoded_spec[1] + lists * _BYTES_PER_ITEM > MAX_CACHED_BYTES
 

@@ -267,7 +267,11 @@ def _sum_largest_of_pod(pod: Pod, parse: Parse, amounts: _ContainerAmounts) -> S
 
 
 def _at_pod_level(pod: Pod, parse: Parse, resize: Resize) -> Sums:
-    """Return the requests of spec.resources for cpu, memory and huge pages, which replace the containers' sums."""
+    """Return the pod-level requests (spec.resources) for cpu, memory and huge pages.
+
+    They replace the sums of the containers' requests. Unless `resize` is IGNORED, amounts that the status reports for
+    the whole pod count if they are larger.
+    """
     requested = _parsed(pod.spec.resources.requests if pod.spec.resources else None, parse)
     names = [resource for resource in requested if _may_be_at_pod_level(resource)]
     status = pod.status

@@ -169,7 +169,7 @@ class DeviceTaintRule(Object, frozen=True):
         return self.spec.device_selector is not None
 
     def selects_pool(self, driver: str, pool: str) -> bool:
-        """Return whether the rule may select devices of a driver's pool."""
+        """Return whether driver and pool of the rule's selector, where set, equal these; True without a selector."""
         selector = self.spec.device_selector or DeviceTaintSelector()
         return selector.driver in (None, driver) and selector.pool in (None, pool)
 

@@ -62,7 +62,7 @@ def build_controller(template: PodTemplate, namespace: str) -> Object | None:
 
 
 def ensure(controller: Object | None, objects: ClusterObjects) -> None:
-    """Add a workload's controller to the cluster's objects unless an object with its kind and name exists.
+    """Add the controller to `objects`, in place, unless they have an object of its kind and name.
 
     Do nothing if `controller` is None. `objects` must be a copy, or used by the caller only.
     """

@@ -88,7 +88,7 @@ def remove_existing(nodes: NodeColumns, pod: PodInfo) -> list[PodInfo]:
 
 
 def _without_eviction(result: CycleResult) -> CycleResult:
-    """Mark the preemption in a result, if any, as not carried out, and return the result."""
+    """Mark the preemption in a result, if any, as not carried out, in place, and return the result."""
     preemption = result.trace.preemption
     if preemption is not None:
         result.trace.preemption = replace(preemption, evicted=False)

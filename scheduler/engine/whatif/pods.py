@@ -49,7 +49,7 @@ class Pods:
     controller: Object | None = None
 
     def with_notes(self, notes: Iterable[Reason]) -> Pods:
-        """Return a copy with further notes, which are remarks that each decision of the review repeats."""
+        """Return a copy with `notes` appended to its notes, which each decision of the review repeats."""
         return replace(self, notes=(*self.notes, *notes))
 
 
@@ -81,9 +81,9 @@ def build_pods(
 
 
 def _build_copies(subject: str, metadata: Json, spec: Json, names: Sequence[str]) -> tuple[PodInfo, ...]:
-    """Return a pod for each name; the first has the UID of `metadata`, the others that of a pod without one.
+    """Return one pod for each name: the first with the given `metadata`, the others with their own name and UID.
 
-    The manifest is decoded once, since the largest takes 20 ms or more, and the copies share what it decodes to.
+    The manifest is decoded once, because the largest takes 20 ms or more; the copies share the decoded objects.
     """
     if not names:
         return ()

@@ -55,7 +55,10 @@ def parse_uint(text: str) -> int | None:
 
 
 def _number(text: str) -> int | None:
-    """Return a decimal number, or None for one that is far out of range. Python refuses to read 4,301 digits."""
+    """Return the decimal integer in a text, or None if it has more digits than any number that matters.
+
+    `int` refuses texts of more than 4,300 digits.
+    """
     digits = text.lstrip("+-").lstrip("0") or "0"
     if len(digits) > _SHOWN:
         return None

@@ -51,7 +51,7 @@ def _as_float(quantity: Quantity) -> float:
 
 
 def _int64(quantity: Quantity) -> int | None:
-    """Return the quantity as an int64, or None for what upstream does not convert."""
+    """Return the quantity as an int64, or None if it does not fit, or if upstream holds it as a decimal or fraction."""
     if quantity.is_decimal or quantity.places > 0:
         return None
     amount = int(quantity.unscaled * 10**-quantity.places)

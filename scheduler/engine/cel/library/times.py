@@ -131,7 +131,10 @@ def subtract_times(one: Value, two: Value) -> Value:
 
 
 def _zone_offset_s(zone: str, unix_s: int) -> int:
-    """Return how far a zone is ahead of UTC at a moment: an IANA name, or an offset such as `-08:00`."""
+    """Return the seconds by which a zone is ahead of UTC at a time. Raise CelRuntimeError if the zone is unknown.
+
+    A zone is an IANA name, or an offset such as `-08:00`.
+    """
     hours, colon, minutes = zone.partition(":")
     if colon:
         hour, minute = require_atoi(hours), require_atoi(minutes)
@@ -150,9 +153,10 @@ def _zone_offset_s(zone: str, unix_s: int) -> int:
 
 
 def _local_time(unix_s: int) -> tuple[int, datetime]:
-    """Return the year, and the date and time in an equal year of the calendar's cycle of 400 years.
+    """Return the year of a local time, and the date and time as a datetime whose year may differ.
 
-    A local time may be before the year 1 or after 9999, which Python has no dates for.
+    The datetime's year differs by a multiple of 400, which has the same calendar, because Python has no dates before
+    the year 1 or after 9999.
     """
     cycles, rest = divmod(unix_s, _CYCLE_S)
     local = _EPOCH + timedelta(seconds=rest)
@@ -160,9 +164,9 @@ def _local_time(unix_s: int) -> tuple[int, datetime]:
 
 
 def _part(read: Callable[[int, datetime], int]) -> Callable[..., int]:
-    """Return a function that reads a part of a timestamp in UTC or in the given zone.
+    """Return a function that reads a part, such as the hour, of a timestamp in UTC or in the given zone.
 
-    `read` takes the year, and the date and time in an equal year.
+    `read` takes what `_local_time` returns.
     """
 
     def get(moment: TimestampValue, zone: str = "UTC") -> int:

@@ -165,7 +165,7 @@ class DynamicResources(BasePlugin):
         return _select_features(self.rules)
 
     @property
-    def _of_groups(self) -> bool:
+    def _uses_group_claims(self) -> bool:
         """Whether the feature gate for resource claims of pod groups is on."""
         return self.rules.enabled(GROUP_CLAIMS)
 
@@ -187,7 +187,7 @@ class DynamicResources(BasePlugin):
         if not pod.pod.spec.resource_claims:
             return SUCCESS
         try:
-            find_claims(pod, self.handle.objects, of_groups=self._of_groups)
+            find_claims(pod, self.handle.objects, of_groups=self._uses_group_claims)
         except UnusableDeviceClaimError as e:
             return unresolvable(e.reason)
         return SUCCESS
@@ -201,7 +201,7 @@ class DynamicResources(BasePlugin):
         """
         state.write(_PreFilterRan())
         try:
-            claims = find_pod_claims(pod, self.handle.objects, of_groups=self._of_groups)
+            claims = find_pod_claims(pod, self.handle.objects, of_groups=self._uses_group_claims)
             attempt = self._start(pod, claims, state)
             if attempt is None:
                 return SKIPPED
@@ -225,7 +225,7 @@ class DynamicResources(BasePlugin):
             return None
         self._devices.update()
         shared = self._share_pending(pod, claims) if state.is_pod_group_cycle else {}
-        attempt = ClaimsOfAttempt(claims, [each.consumer for each in pod_claims], self._of_groups, shared)
+        attempt = ClaimsOfAttempt(claims, [each.consumer for each in pod_claims], self._uses_group_claims, shared)
         if extended:
             claim = find_extended_claim(pod, self.handle.objects) or _build_extended_claim(pod)
             attempt = replace(attempt, claims=[*claims, claim], extended=len(claims), extended_requests=extended)
@@ -478,7 +478,7 @@ class DynamicResources(BasePlugin):
         A later attempt may then deallocate the claim. Returns the claim, or None if no reservation is removed.
         """
         key = pod.pod_group
-        if not self._of_groups or key is None:
+        if not self._uses_group_claims or key is None:
             return None
         group = find_pod_group(self.handle.objects, key)
         scheduled = self.handle.pod_groups.count_scheduled(key) - len(self._provisional.get(key, ()))
@@ -602,7 +602,7 @@ class DynamicResources(BasePlugin):
         if new.uid != pod.uid:
             return False
         try:
-            find_claims(new, self.handle.objects, of_groups=self._of_groups)
+            find_claims(new, self.handle.objects, of_groups=self._uses_group_claims)
         except UnusableDeviceClaimError:
             return False
         return True

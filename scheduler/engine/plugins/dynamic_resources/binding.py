@@ -228,7 +228,7 @@ def unreserve(
     for pending in reserved.pending.values():
         devices.release_pending(pending)
         if pending.is_sent and pending.written is None:
-            writes.submit(lambda api, pending=pending: _find_result(api, pending, pod), "read resourceclaim")  # type: ignore[misc]
+            writes.submit(lambda api, pending=pending: _settle_write(api, pending, pod), "read resourceclaim")  # type: ignore[misc]
     for number, claim in list(reserved.written.items()):
         if number == attempt.extended:
             writes.submit(lambda api, claim=claim: api.delete_claim(claim), "delete resourceclaim")  # type: ignore[misc]
@@ -236,7 +236,7 @@ def unreserve(
             writes.submit(lambda api, claim=claim: _remove_reservation(api, claim, pod), "unreserve")  # type: ignore[misc]
 
 
-def _find_result(writes: Writes, pending: PendingAllocation, pod: PodInfo) -> None:
+def _settle_write(writes: Writes, pending: PendingAllocation, pod: PodInfo) -> None:
     """Read a claim whose write got no response, remove the pod's reservation, and set `pending.written`.
 
     If the claim cannot be read, `pending.written` is its version before the write. Raises the error of the request.

@@ -139,7 +139,10 @@ class TermGroup:
     """
 
     def __init__(self, terms: Sequence[IncomingTerm], query: Hashable) -> None:
-        """`query` identifies the terms among all groups: groups with equal queries must have equal terms."""
+        """Create a group of `terms`; `query` is the key of their cached counts.
+
+        Groups with equal queries must have equal terms.
+        """
         self.terms = terms
         self._query = query
         self._index = SelectorIndex([term.selector for term in terms])
