@@ -112,7 +112,7 @@ class NodeColumns:
         self._fit_columns()
 
     def rebuilt(self) -> NodeColumns:
-        """Return new columns with the same nodes and pods in the same slots, and with nothing derived from them yet."""
+        """Return new columns with the same nodes and pods in the same slots, and without cached data."""
         fresh = NodeColumns()
         fresh.kept_annotations, fresh._counting = self.kept_annotations, self._counting
         for slot, node in enumerate(self.nodes):
@@ -129,9 +129,9 @@ class NodeColumns:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The names of cpu, memory, ephemeral-storage, pods and the resources that some node has.
+        """The names of cpu, memory, ephemeral-storage, pods and of resources in the allocatable of some node.
 
-        Of the latter, a limited number is named (`resources.MAX_ROWS`); the others are read in the same way.
+        At most `resources.MAX_ROWS` names are returned; methods such as `allocatable` accept any other resource too.
         """
         return self._resources.names
 
@@ -428,7 +428,7 @@ class NodeColumns:
         return pod
 
     def _counted(self, pod: PodInfo) -> tuple[object, ...]:
-        """Return everything that counts of a pod on its node."""
+        """Return the requests, scoring requests, host ports and volumes with which the pod counts on its node."""
         counting = self._counting
         return counting.requests(pod), counting.scoring_requests(pod), counting.host_ports(pod), pod.pod.spec.volumes
 

@@ -139,9 +139,9 @@ class PodRows:
     def tally_terms(self, query: Hashable, weights: Mapping[PodTerms, int], slots: int) -> Tally:
         """Return, for each of the first `slots` node slots, the sum of its pods' weights.
 
-        `weights` holds the weight of a pod by the pod's affinity terms; others count 0. `query` is the key under which
-        the sums are cached, so queries must be equal if the weights are. Weights of terms that no pod had before may be
-        added later.
+        `weights` maps the affinity terms of a pod to its weight; pods with other terms count 0. The sums are cached
+        under `query`, so equal queries must have equal weights. Weights of terms that no pod had before may be added
+        later.
         """
 
         def weigh(pod: CountedPod, _parts: int) -> int:
@@ -160,7 +160,8 @@ class PodRows:
     ) -> Tally:
         """Return the sums of these weights on each of the first `slots` node slots, cached under `query`.
 
-        If `has_time` returns False, the tally may hold only the first parts of the query.
+        If `has_time` returns False, the sums may be those of the first parts of the query only; `Tally.parts` counts
+        them.
         """
         return self._tallies.count_parts(query, slots, weights, has_time)
 
@@ -199,7 +200,7 @@ class PodRows:
         self._free.append(row)
 
     def _set_terms(self, row: int, terms: PodTerms | None) -> None:
-        """Set the affinity terms of a row's pod, and drop the terms that no pod has any more if they are many."""
+        """Set the affinity terms of a row's pod; remove terms without pods from the column once they are many."""
         old = self._terms.values[self._terms.ids(row + 1)[row]]
         if old == terms:
             return
@@ -246,7 +247,10 @@ class PodRows:
 
 
 def _counts_alike(pod: PodInfo, other: PodInfo) -> bool:
-    """Return whether two versions of a pod count alike for every query."""
+    """Return whether two versions of a pod have equal labels, namespace, deletion state and affinity terms.
+
+    Every query then counts them alike.
+    """
     return (pod.labels, pod.terminating, pod.namespace) == (other.labels, other.terminating, other.namespace) and (
         pod.terms == other.terms
     )

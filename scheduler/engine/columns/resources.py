@@ -259,7 +259,10 @@ class ResourceColumns:
         return self._sparse_allocatable if kind is AmountKind.ALLOCATABLE else self._sparse_requested
 
     def _set_allocatable(self, slot: int, resource: str, amount: int) -> None:
-        """Set an allocatable amount that differs from the present one; a row that no node needs any more goes."""
+        """Set an allocatable amount that differs from the present one.
+
+        The resource loses its row if no node has it in its allocatable any more.
+        """
         row = self._rows.get(resource)
         if row is None:
             had = self._sparse_allocatable.get(slot, resource)
@@ -285,7 +288,10 @@ class ResourceColumns:
         self._amounts[2, row] = self._amounts[1, row]
 
     def _remove_row(self, row: int) -> None:
-        """Take the row of a resource away, to which the last resource's row moves. What pods request stays known."""
+        """Remove the row of a resource; the last resource's row takes its place.
+
+        Requests of pods for the resource are kept as sparse amounts.
+        """
         resource, last = self._names[row], len(self._names) - 1
         for slot in np.flatnonzero(self._amounts[1, row]).tolist():
             self._sparse_requested.set(slot, resource, self._amounts.item(1, row, slot))

@@ -63,7 +63,10 @@ class NodeGroupAnswers:
     def __init__(
         self, state: WhatIfState, label_keys: Sequence[str] = (), shapes: Sequence[NodeGroupShape] = ()
     ) -> None:
-        """Find the groups. Raises NodeGroupError for an invalid shape."""
+        """Find the node groups of the cluster. Raises NodeGroupError for an invalid shape.
+
+        `label_keys` are labels whose values name groups, and `shapes` the descriptions of groups in the user's file.
+        """
         self._state = state
         self._nodes: NodeColumns = state.nodes
         self._objects: ClusterObjects = state.objects
@@ -74,7 +77,7 @@ class NodeGroupAnswers:
         self._evaluator = GroupEvaluator(self._templates, self.found.groups)
 
     def _take_sizes(self) -> None:
-        """Take the sizes that cluster-autoscaler reports of groups that have the name by which it knows them."""
+        """Set unknown sizes of groups to those that cluster-autoscaler reports under the group's name or source."""
         for group in self.found.groups:
             reported = self._status.groups.get(group.name) or self._status.groups.get(group.source.replace(" ", "/"))
             if reported is not None:
@@ -83,7 +86,7 @@ class NodeGroupAnswers:
                 group.size = reported.target if group.size is None else group.size
 
     def describe(self) -> NodeGroupReview:
-        """Return the groups and the autoscalers' conditions, without verdicts."""
+        """Return the groups and the conditions that autoscalers report, without verdicts on pods."""
         by_source = list_group_conditions(self._objects)
         groups = [self._describe_group(group, by_source) for group in self.found.groups]
         matched = {name for group in self.found.groups for name in (group.name, group.source.replace(" ", "/"))}
@@ -128,7 +131,11 @@ class NodeGroupAnswers:
         }
 
     def evaluate(self, pod: Pod, *, exists: bool = True) -> PodVerdicts:
-        """Return the verdicts on a pod without a node for each group, and the autoscalers' events about it."""
+        """Return the verdict of each group on a pod without a node, and the autoscalers' events about the pod.
+
+        `exists` False means that the pod is hypothetical and has no events. Raises NodeGroupError if no profile has its
+        scheduler's name.
+        """
         meta, workload = pod.metadata, find_workload(pod, self._objects)
         framework = self._framework(pod)
         return {
@@ -147,7 +154,10 @@ class NodeGroupAnswers:
         return framework
 
     def estimate(self, report: Report, seed: int) -> list[NodeEstimate]:
-        """Return how many new nodes the pending pods need in each group, if only this group grows."""
+        """Return for each group of known shape how many new nodes the pending pods need if no other group grows.
+
+        `report(done, total)` is called for each pod. `seed` determines the choice among nodes with equal totals.
+        """
         pods = [PodInfo(pod) for pod in self._state.pending if is_waiting(pod)]
         estimator = Estimator(self._templates, self._state.framework, seed)
         groups = [g for g in self.found.groups if self._evaluator.known_templates(g)]

@@ -121,7 +121,7 @@ class _Discovery:
         return self._by_label.setdefault((key, value), FoundGroup(value, f"label {key}"))
 
     def finish(self, nodes: NodeColumns) -> FoundGroups:
-        """Return the groups, with the shapes of their nodes and what the file adds."""
+        """Return the groups, after setting their shapes from their nodes and adding what the user's file says."""
         present = [*self._pools.values(), *self._machines.groups, *self._by_label.values(), *self._from_file.values()]
         notes, taken = list(self._machines.problems), set[str]()
         for group in present:
@@ -141,9 +141,9 @@ class _Discovery:
 
 
 def _merge_shapes(seen: list[NodeShape], group: FoundGroup) -> list[NodeShape]:
-    """Return the shapes of a group's nodes, with those of its object for zones and types that no node has.
+    """Return the shapes `seen` on a group's nodes, and those of its object for zones and types that no node has.
 
-    A shape from annotations has no instance type, so it stands only for zones in which the group has no node.
+    A shape from annotations has no instance type, so it counts only for zones in which the group has no node.
     """
     zones, kinds = {shape.zone for shape in seen}, {(shape.zone, shape.instance_type) for shape in seen}
     others = [
@@ -156,7 +156,10 @@ def _merge_shapes(seen: list[NodeShape], group: FoundGroup) -> list[NodeShape]:
 
 
 def _apply_file(shape: NodeGroupShape, group: FoundGroup) -> None:
-    """Add what a file says about a group, where the cluster does not say it."""
+    """Set sizes and shapes of a group from the user's file where the cluster does not determine them.
+
+    Raises NodeGroupError for an invalid taint or quantity.
+    """
     group.min_size = shape.min_size if group.min_size is None else group.min_size
     group.max_size = shape.max_size if group.max_size is None else group.max_size
     try:

@@ -108,11 +108,11 @@ class FeatureGate:
     on_until: int = NEWEST_MINOR
 
     def is_built_for_some(self, value: bool) -> bool:
-        """Return whether this scheduler can run with a value of the gate by the rules of any version."""
+        """Return whether this scheduler supports this value of the gate for at least one version's rules."""
         return self.support is not (Support.OFF if value else Support.ON)
 
     def format_support(self) -> str:
-        """Return in words which values of the gate this scheduler supports."""
+        """Return as text which values of the gate this scheduler supports, and for which versions."""
         since = f" since v1.{self.on_since}" if self.on_since > OLDEST_MINOR else ""
         until = f" up to v1.{self.on_until}" if self.on_until < NEWEST_MINOR else ""
         return f"{self.support.value}, on only{since}{until}" if since or until else self.support.value
@@ -525,5 +525,8 @@ def parse_feature_gates(text: str) -> dict[str, bool]:
 
 
 def select_declared(settings: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the settings of gates that touch scheduling, for a command line of kube-scheduler, which knows others."""
+    """Return the settings of gates that are declared here, and of AllAlpha and AllBeta, without all other gates.
+
+    A command line of kube-scheduler may set gates that do not concern scheduling.
+    """
     return {name: value for name, value in settings.items() if name in GATES_BY_NAME or name in (ALL_ALPHA, ALL_BETA)}

@@ -93,7 +93,7 @@ class Rules:
 
     @cached_property
     def missing(self) -> tuple[UpstreamChange, ...]:
-        """The changes of the version that are not built, as far as they concern single pods."""
+        """The upstream changes up to this version that are not implemented here and concern single pods."""
         return find_missing_changes(self.version)
 
     @property
@@ -103,7 +103,7 @@ class Rules:
 
     @property
     def pod_counting(self) -> PodCounting:
-        """Which parts of the pods on a node count there."""
+        """The rules by which pods count on their nodes: their ports, sidecars and resizes."""
         return PodCounting(self.enabled(SIDECAR_PORTS), self.enabled(SIDECARS_SCORED), self.enabled(RESIZE_AS_WHOLE))
 
     def replace(self, name: str, value: bool) -> Rules:
