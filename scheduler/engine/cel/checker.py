@@ -36,7 +36,10 @@ _LITERALS = {
 
 
 def check(root: Expression, source: str) -> None:
-    """Fill in the types and overloads of a tree. Raise CelError with the API server's words if they do not fit."""
+    """Set the type and the overloads of each node of a tree, in place.
+
+    Raise CelError, with the API server's messages, if types do not match or `validate` finds a problem.
+    """
     problems = Problems(source)
     checker = _Checker(problems)
     checker.check(root)
@@ -308,7 +311,7 @@ class _Checker:
 
 
 def qualified_name(node: Expression) -> str | None:
-    """Return the name `a.b.c` of nested selections, or None for another node."""
+    """Return the dotted name `a.b.c` that nested selections form, or None if the node is no name or selection."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test_only:
         parts.append(node.name)

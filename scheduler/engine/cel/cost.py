@@ -57,7 +57,7 @@ class Range(NamedTuple):
         return Range(_cap(self.low * other.low), _cap(self.high * other.high))
 
     def scaled(self, factor: float) -> Range:
-        """Return the amounts multiplied by a factor, rounded up."""
+        """Return the range with both limits multiplied by a factor and rounded up."""
         return Range(_scale(self.low, factor), _scale(self.high, factor))
 
     def union(self, other: Range) -> Range:
@@ -422,7 +422,7 @@ _COMPARISONS: Final = frozenset(
 
 
 def _standard(overload: str, target: _Operand | None, arguments: list[_Operand]) -> _Estimate | None:
-    """Return the estimate of a function of the standard library, or None for one with the cost of one."""
+    """Return the estimate for a call of the standard library, or None if its cost is 1."""
     sizes = [argument.size or _UNKNOWN for argument in arguments]
     if overload == "string_format" and target is not None:
         return _Estimate((target.size or _UNKNOWN).scaled(_STRING_FACTOR))
@@ -460,7 +460,7 @@ def _new_list(factor: float, size: Range) -> _Estimate:
 
 
 def _list_library(overload: str, target: _Operand | None, arguments: list[_Operand]) -> _Estimate | None:
-    """Return the estimate of a function of the libraries for lists and sets, or None for another function."""
+    """Return the estimate for a call of the libraries for lists and sets, or None for any other overload."""
     if overload.startswith("list_sets_"):
         size = arguments[0].known_size.times(arguments[1].known_size)
         return _Estimate(size.scaled(2.0 if "equivalent" in overload else 1.0).plus(_ONE))
@@ -626,7 +626,7 @@ _BY_FUNCTION: Final[dict[str, _Estimator]] = {
 
 
 def _kubernetes(function: str, overload: str, target: _Operand | None, arguments: list[_Operand]) -> _Estimate | None:
-    """Return the estimate of a function that Kubernetes estimates itself, or None for another function."""
+    """Return the estimate for a call of a function from Kubernetes' libraries, or None for any other function."""
     if function in _NOMINAL or overload == "cidr_ip":
         return _Estimate(_ONE)
     if function == "check":

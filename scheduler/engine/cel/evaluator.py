@@ -52,7 +52,7 @@ _UNSET: Final = object()
 
 
 def compile_tree(root: Expression) -> tuple[Closure, int]:
-    """Return a closure that evaluates a checked tree, and the size of the frame that it takes.
+    """Return a closure that evaluates a checked tree, and the number of entries of the frames that it takes.
 
     Raise CelError for a constant that cannot be converted, as the API server does.
     """
@@ -524,7 +524,7 @@ def _compile_not_equal(compiler: _Compiler, node: Call) -> Closure:
 
 
 def _compile_or(compiler: _Compiler, node: Call) -> Closure:
-    """Compile `or` and `orValue`, which evaluate the argument only if the optional is absent."""
+    """Compile `or` and `orValue`, which evaluate the argument only if the optional has no value."""
     assert node.target is not None
     target, argument = compiler.compile(node.target), compiler.compile(node.arguments[0])
     unwraps = node.function == "orValue"
@@ -555,7 +555,7 @@ _SPECIAL: Final[dict[str, Callable[[_Compiler, Call], Closure]]] = {
 
 
 def result_as_bool(value: Value) -> bool:
-    """Return the result of an expression. Raise CelRuntimeError if it is not a bool."""
+    """Return the value of an expression if it is a bool. Otherwise raise CelRuntimeError."""
     if type(value) is bool:
         return value
     name = type_name(value)
@@ -573,7 +573,7 @@ def _not_a_bool(name: str) -> str:
 
 
 def new_frame(device: CelDevice, slots: int) -> Frame:
-    """Return a frame of the given size for the evaluation on one device."""
+    """Return a frame of `slots` entries, with the device in the first one."""
     frame: Frame = [None] * slots
     frame[0] = device
     return frame

@@ -54,7 +54,7 @@ _KEY_TYPES: Final = frozenset({str, int, Uint, bool, float})
 
 
 def check_key(key: Value) -> None:
-    """Raise CelRuntimeError for a key of a type that no map has."""
+    """Raise CelRuntimeError if the key's type is not one of those that keys of maps may have."""
     if type(key) not in _KEY_TYPES:
         raise CelRuntimeError(f"invalid qualifier type: {go_type(key)}")
 
@@ -74,7 +74,7 @@ def look_up(value: Value, key: Value) -> tuple[Value, bool]:
 
 
 def index(value: Value, key: Value) -> Value:
-    """Return `value[key]`. Raise CelRuntimeError if there is no such element."""
+    """Return `value[key]`; for an optional, an optional. Raise CelRuntimeError if there is no such element."""
     if type(value) is OptionalValue:
         return optional_index(value, key)
     element, present = look_up(value, key)
@@ -131,6 +131,6 @@ _UNHASHABLE: Final = frozenset({Version, Format, bytes})
 
 
 def check_hashable(value: Value) -> None:
-    """Raise EvaluationPanicError for a value that Go's maps cannot have as a key."""
+    """Raise EvaluationPanicError if Go cannot use the value as a key of a map."""
     if type(value) in _UNHASHABLE:
         raise EvaluationPanicError(f"internal error: runtime error: hash of unhashable type {go_type(value)}")

@@ -72,7 +72,10 @@ _KINDS: Final = {
 
 
 def tokenize(source: str, problems: Problems) -> list[Token]:
-    """Return the tokens with an END token after the last one. Characters that start no token become problems."""
+    """Return the tokens of an expression, followed by an END token.
+
+    Characters that no token can start with are added to `problems`.
+    """
     tokens = []
     position = 0
     hidden = ""
@@ -118,7 +121,7 @@ _LAST_CODE_POINT: Final = 0x10FFFF
 
 
 def unquote_string(text: str) -> str:
-    """Return what a string literal stands for. Raise ValueError for an escape that is no code point."""
+    """Return the value of a string literal. Raise ValueError for an escape that is no code point."""
     content, raw = _content(text)
     if raw:
         return content
@@ -137,7 +140,7 @@ def unquote_string(text: str) -> str:
 
 
 def unquote_bytes(text: str) -> bytes:
-    """Return what a bytes literal stands for. Raise ValueError for an escape that bytes do not have."""
+    """Return the value of a bytes literal. Raise ValueError for an escape that bytes literals do not have."""
     content, raw = _content(text[1:])
     if raw:
         return content.encode()

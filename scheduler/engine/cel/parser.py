@@ -379,7 +379,10 @@ class _Parser:
         return _nest(MapLiteral(offset, entries), *(part for entry in entries for part in (entry.key, entry.value)))
 
     def _literal(self, minus: Token | None = None) -> Expression:
-        """Parse a number, string or bytes. `minus` is the sign of the number, which was consumed."""
+        """Parse a number, string or bytes literal; `minus` is the token of a number's sign, if there is one.
+
+        An invalid literal is added to the problems.
+        """
         token = self._take()
         offset = (minus or token).offset
         if token.kind is TokenKind.INT:
@@ -434,7 +437,10 @@ def _operation(offset: int, function: str, operands: list[Expression]) -> Call:
 
 
 def _balanced(function: str, terms: list[tuple[int, Expression]]) -> Expression:
-    """Join operands as a balanced tree; each has the offset of the operator before it."""
+    """Return a balanced tree of calls of a binary `function` on the terms.
+
+    Each term is an operand with the offset of the operator before it.
+    """
     if len(terms) == 1:
         return terms[0][1]
     middle = len(terms) // 2

@@ -54,7 +54,7 @@ class Selector:
         return tuple([device.key(reference) for reference in self.references])
 
     def matches(self, device: CelDevice) -> bool:
-        """Return whether the device matches. Raise CelRuntimeError with kube-scheduler's words if that fails."""
+        """Return whether the device matches. Raise CelRuntimeError, with kube-scheduler's message, if that fails."""
         key = self.key(device)
         result = self._results.get(key)
         if result is None:
@@ -70,7 +70,10 @@ class Selector:
         return result
 
     def evaluate(self, device: CelDevice) -> bool:
-        """Return whether the device matches without looking at earlier results."""
+        """Evaluate the expression for the device, without the cache of `matches`, and return whether it is true.
+
+        Raise CelRuntimeError if evaluation fails.
+        """
         if device.problem is not None:
             raise CelRuntimeError(device.problem)
         try:
@@ -86,7 +89,7 @@ _lock: Final = threading.Lock()  # a review may be decided in another thread
 
 
 def compile_selector(expression: str) -> Selector:
-    """Compile an expression. Raise CelError, with the API server's words, for one that the API server refuses."""
+    """Return the compiled expression. Raise CelError, with the API server's message, if the API server refuses it."""
     expression = replace_surrogates(expression)
     with _lock:
         selector = _selectors.get(expression)

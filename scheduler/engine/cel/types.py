@@ -52,7 +52,7 @@ class Type:
         return self._hash  # types are keys while they are unified, and may be nested deeply
 
     def __str__(self) -> str:
-        """Return the name that messages of the type checker use."""
+        """Return the type as error messages of the type checker show it."""
         if self.kind is Kind.TYPE and not self.parameters:
             return "type"
         name = _CHECKER_NAMES.get(self.kind, self.name)
@@ -129,17 +129,17 @@ def optional_of(value: Type) -> Type:
 
 
 def type_of(instance: Type) -> Type:
-    """Return the type of a type's name, such as `int` in `type(x) == int`."""
+    """Return the type of a value that is itself a type, such as `int` in `type(x) == int`."""
     return Type(Kind.TYPE, "type", (instance,))
 
 
 def parameter(name: str) -> Type:
-    """Return a type parameter."""
+    """Return a type parameter with this name."""
     return Type(Kind.PARAMETER, name)
 
 
 def unwrap_optional(wrapped: Type) -> tuple[Type, bool]:
-    """Return the type inside an optional, and whether the given type is an optional."""
+    """Return the type inside an optional type and True, or any other type itself and False."""
     return (wrapped.parameters[0], True) if wrapped.is_optional else (wrapped, False)
 
 
@@ -174,7 +174,10 @@ class Substitutions:
         return original
 
     def unify(self, types: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Return whether the given types are assignable to the wanted ones, and bind type parameters if so."""
+        """Return whether each of `types` is assignable to that of `wanted`; bind type parameters for that.
+
+        If it is False, no type parameter is bound.
+        """
         self._journal.clear()
         if len(types) == len(wanted) and all(map(self._assignable, types, wanted)):
             return True

@@ -116,7 +116,7 @@ class DictionaryColumn(Generic[T]):
         return self.expand(slots, answers)
 
     def drop_unused(self) -> None:
-        """Drop values that no entry has, and renumber the others; the default keeps ID 0."""
+        """Drop values that no entry has from `values`, and renumber those that remain; the default keeps ID 0."""
         used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
         self.values = [self.values[number] for number in used]
         self._derived = {}

@@ -85,7 +85,7 @@ class PodRows:
 
     @property
     def namespaces(self) -> list[str]:
-        """The namespaces of the pods, and perhaps some whose pods are gone."""
+        """The namespaces of the pods, and possibly namespaces that no pod has any more."""
         return [name for name in self._namespaces.values if name is not None]
 
     def pod(self, row: int) -> PodInfo:
@@ -95,7 +95,7 @@ class PodRows:
         return pod
 
     def count_terminating(self, slots: int) -> NDArray[np.intp]:
-        """Return, for each of `slots` node slots, the number of terminating pods on its node."""
+        """Return, for each node slot below `slots`, the number of terminating pods on its node."""
         return np.bincount(self._slots[: self.count][self.terminating], minlength=slots)
 
     def matching(self, selector: LabelSelector | None, namespaces: Namespaces | None) -> Mask:
@@ -257,9 +257,10 @@ def _counts_alike(pod: PodInfo, other: PodInfo) -> bool:
 
 
 def _merge(requirements: Sequence[Requirement]) -> Sequence[Requirement]:
-    """Return the requirements, with all NotIn and all In requirements on one key as one each.
+    """Return equivalent requirements with at most one NotIn and one In for each key.
 
-    A selector may have thousands of them, and evaluating one takes a pass over all pods.
+    A selector may have thousands of requirements, and evaluating one takes a pass over all pods. A short list is
+    returned as it is.
     """
     if len(requirements) < _MANY_REQUIREMENTS:
         return requirements

@@ -81,7 +81,7 @@ class _ByValue:
         self.sums: Counts = np.bincount(ids, counts, minlength=len(column.values)).astype(np.int64)
 
     def is_current(self, column: DictionaryColumn[Any], where: Mask | None) -> bool:
-        """Return whether the sums are for this label and this mask, and no node's label value has changed since."""
+        """Return whether the sums are for this column and mask, and the column has not changed since."""
         return self.column is column and self.where is where and self.version == column.version
 
     def add(self, slot: int, change: int) -> None:

@@ -184,7 +184,7 @@ class _Search:
         return self.requests[claim][request][self._selected.get((claim, request), 0)]
 
     def run(self) -> bool:
-        """Choose devices for all claims; return whether there are enough. Raises AllocationError and TimeoutError."""
+        """Choose devices for all claims; return whether that succeeds. Raises AllocationError and TimeoutError."""
         if self._lacks_devices():
             return False
         try:

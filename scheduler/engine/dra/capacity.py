@@ -39,7 +39,7 @@ def fits(requested: CapacityRequirements | None, device: Device, used: Mapping[s
 
 
 def consume(requested: CapacityRequirements | None, device: Device, *, fractions: bool) -> dict[str, Text]:
-    """Return what a request consumes of each capacity of a shared device, as written in an allocation."""
+    """Return the amount that a request consumes of each capacity of a shared device, as text for an allocation."""
     wanted = (requested.requests if requested is not None else None) or {}
     return {name: _consume(wanted.get(name), capacity, fractions) for name, capacity in (device.capacity or {}).items()}
 

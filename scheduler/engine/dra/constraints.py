@@ -94,7 +94,7 @@ _NO_VALUE = DeviceAttribute()
 
 
 def build_constraint(constraint: DeviceConstraint) -> AttributeConstraint | None:
-    """Return the state for a constraint, or None if it is of an unknown kind."""
+    """Return an object that checks the constraint while devices are added, or None for an unknown kind."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint, constraint.match_attribute)
     if constraint.distinct_attribute is not None:

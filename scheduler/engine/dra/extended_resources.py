@@ -35,7 +35,7 @@ class RequestMapping(NamedTuple):
 
 
 def may_be_backed(resource: str) -> bool:
-    """Return whether a device class may back the resource."""
+    """Return whether the resource is of a kind that a device class may back: extended, or with the implicit prefix."""
     return is_extended(resource) or resource.startswith(IMPLICIT_PREFIX)
 
 

@@ -196,7 +196,7 @@ class SliceCatalog:
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.driver, pool.name))
 
     def _add(self, slices_by_pool: dict[_PoolId, list[PreparedSlice]], each: PreparedSlice) -> None:
-        """Add a slice to its pool; slices of a newer generation replace those of older ones."""
+        """Add a slice to its pool, where only slices of the newest generation are kept."""
         slices = slices_by_pool.setdefault(_PoolId(*each.pool_id), [])
         if slices and each.generation > slices[0].generation:
             slices.clear()

@@ -55,7 +55,7 @@ class SelectorError(Exception):
 
     @property
     def is_of_device(self) -> bool:
-        """Whether the expression failed on a device, and may succeed on another one."""
+        """Whether the expression failed for one device only, so that it may succeed for another one."""
         return str(self).startswith(RUNTIME_ERROR)
 
 

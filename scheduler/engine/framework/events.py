@@ -170,7 +170,7 @@ exception is an update of the waiting pod itself (`old` and `new` have its UID),
 
 
 def always_queue(pod: PodInfo, old: Any, new: Any) -> bool:
-    """Return QUEUE for every event; this is the queueing hint of a plugin that registers without a hint."""
+    """Return QUEUE (True) for every event; this is the queueing hint of a plugin that registers without a hint."""
     return QUEUE
 
 

@@ -55,10 +55,10 @@ class FilterRunner:
     def run(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, previous: Sequence[FilterRun], trace: Trace
     ) -> Verdicts:
-        """Run the filter on the given nodes and return its verdict on each of them.
+        """Run the filter on these nodes and return its verdict on each of them.
 
-        `previous` holds the verdicts of earlier filters. They matter only to a `PartialFilter`, which gets only the
-        nodes that no earlier filter rejected.
+        `previous` holds the verdicts of earlier filters. Only a `PartialFilter` depends on them: it gets only the nodes
+        that no earlier filter rejected.
         """
         if self._partial is None:
             return _validated(self._plugin.filter(state, pod, nodes), nodes.slots)

@@ -112,7 +112,7 @@ class PreFilterExtensions(Plugin, Protocol):
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
         """Update the plugin's data in `state` after the pod `added` was added to the node in `slot`.
 
-        `slot` is the node's row index in `nodes`. These may be other columns than in PreFilter, such as a copy of a few
+        `slot` is the node's row index in `nodes`, which may be other columns than in PreFilter, such as a copy of a few
         nodes.
         """
 
@@ -189,7 +189,7 @@ class PostFilter(Plugin, Protocol):
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Try to make room for the pod; return a verdict, with a nominated node and victims if the plugin found some.
+        """Try to make the pod schedulable; return a verdict and, if that succeeds, a nominated node and victims.
 
         `codes` holds, for each node slot, the status code of the first filter that rejects the node, or `ABSENT_CODE`
         if the node was not evaluated.
@@ -259,8 +259,8 @@ class RejectionReporter(Plugin, Protocol):
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
         """Return this plugin's verdicts with further parameters in their reasons; codes and slots stay the same.
 
-        The framework calls this once, after a cycle in which no node was feasible, so that scheduling need not wait for
-        it. The parameters do not affect the decision.
+        The framework calls this once, after a cycle in which no node was feasible, so that successful cycles take no
+        longer. The parameters do not affect the decision.
         """
 
 

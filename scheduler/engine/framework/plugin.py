@@ -118,7 +118,7 @@ class Handle(Protocol):
 
     @property
     def preempts(self) -> bool:
-        """Whether the plugin DefaultPreemption searches for victims."""
+        """Whether preemption is enabled: if False, the plugin DefaultPreemption searches for no victims."""
 
     @property
     def evicts(self) -> bool:
@@ -141,10 +141,10 @@ class Handle(Protocol):
 
     @property
     def pod_groups(self) -> PodGroupStates:
-        """The members of each pod group that this scheduler knows, and where they are."""
+        """The pods of each pod group that this scheduler knows: waiting ones, and scheduled ones with their nodes."""
 
     def is_preempting(self, uid: str) -> bool:
-        """Return whether evictions are under way that make room for the pod with this UID."""
+        """Return whether evictions of victims for the pod with this UID are still under way."""
 
     def node(self, name: str) -> Node | None:
         """Return the Node object as it is now, which may be newer than the snapshot, or None if the node is unknown.

@@ -126,7 +126,7 @@ class Framework(ReserveAndBindPlugins):
     # --- before nodes ---------------------------------------------------------------------------------------------
 
     def run_pre_enqueue(self, pod: PodInfo) -> PluginVerdict | None:
-        """Return the first plugin that keeps the pod out of the active queue with its verdict; None if none does."""
+        """Return the first plugin that does not let the pod into the active queue, with its verdict; None if all do."""
         for plugin in self.profile.pre_enqueue:
             verdict = call_plugin(lambda plugin=plugin: plugin.pre_enqueue(pod))  # type: ignore[misc]
             if verdict.code is Code.ERROR:  # no record shows it, because there is no attempt

@@ -41,23 +41,24 @@ class Writes(Protocol):
     # --- reports on an attempt ----------------------------------------------------------------------------------------
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
-        """Report that the pod is bound to the node, by an event."""
+        """Send the event Scheduled, which reports that the pod is bound to the node."""
 
     def not_scheduled(
         self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None, explanation: str = ""
     ) -> None:
-        """Report a failed attempt by the pod's event, condition and nominated node.
+        """Report a failed attempt in the pod's event, condition and nominated node.
 
-        `reason` is Unschedulable or SchedulerError. `explanation` follows the message in the event only.
+        `reason` is Unschedulable or SchedulerError. `nomination` None leaves the nominated node unchanged.
+        `explanation` is appended to the message in the event only.
         """
 
     def skipped(self, pod: PodInfo, note: str) -> None:
         """Report, by an event only, that the scheduler does not try the pod. `note` is the event's text."""
 
     def preempted(self, victim: PodInfo, preemptor: Preemptor, node: str, *, in_memory: bool) -> None:
-        """Send the Preempted event of a victim.
+        """Send the Preempted event of a victim on `node`.
 
-        `in_memory` says that it was not bound and only its binding was cancelled.
+        `in_memory` says that the victim was not bound yet, and that only its binding was cancelled.
         """
 
     def set_pod_group_condition(self, group: PodGroup, condition: PodGroupCondition, *, changes_status: bool) -> None:
@@ -114,7 +115,7 @@ class Writes(Protocol):
         """Remove kube-scheduler's finalizer from a resource claim, and delete it. Succeed if it no longer exists."""
 
     def set_extended_claim(self, pod: PodInfo, status: Mapping[str, Any]) -> None:
-        """Write a pod's status.extendedResourceClaimStatus, from which the kubelet knows the claim."""
+        """Write the pod's status.extendedResourceClaimStatus, by which the kubelet finds the claim."""
 
     def submit(self, write: Callable[[Writes], object], what: str) -> None:
         """Run a write in another thread without waiting. A failure is logged, with `what` as the operation."""

@@ -238,7 +238,7 @@ def _named(obj: AnyObject, *, namespaced: bool) -> AnyObject:
 
 
 def _name_of(content: Any) -> str:
-    """Return kind and name of an object for error messages, as far as they are known, such as `Pod default/web`."""
+    """Return the object's kind and name for error messages, such as `Pod default/web`; missing parts are omitted."""
     metadata = content.get("metadata")
     named = metadata if isinstance(metadata, Mapping) else {}
     parts = [named.get("namespace"), named.get("name")]
@@ -251,7 +251,7 @@ def _kind_of(content: Any) -> str:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Disable garbage collection in the context, while objects are read; it would only traverse live objects."""
+    """Disable garbage collection in the context. While many objects are read, it would find nothing to free."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

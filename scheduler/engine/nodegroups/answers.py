@@ -172,7 +172,7 @@ class NodeGroupAnswers:
 
 
 def is_waiting(pod: Pod) -> bool:
-    """Return whether a scheduler tries the pod: it has no node, no scheduling gates, and is not being deleted."""
+    """Return whether a scheduler would try this pod without a node: it has no gates and is not being deleted."""
     return not (pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp)
 
 
@@ -183,7 +183,7 @@ def answer_node_groups(
     report: Report,
     seed: int,
 ) -> tuple[NodeGroupReview, list[str]]:
-    """Return the answer to the question of a review about node groups, and notes on what it lacks.
+    """Return the answer to a review's question about node groups, and notes on objects that could not be read.
 
     Raises NodeGroupError if a pod does not exist or a shape is invalid, PodTemplateError or ManifestError for an
     invalid object.
@@ -210,7 +210,7 @@ def answer_node_groups(
 
 
 def _find_pods(state: WhatIfState, names: Sequence[str]) -> list[Pod]:
-    """Return the pending pods NAMESPACE/NAME. Raises NodeGroupError if one of them is not pending."""
+    """Return the pending pods with these names (NAMESPACE/NAME). Raises NodeGroupError if one is not pending."""
     pending = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in state.pending}
     for name in names:
         if name not in pending:
@@ -219,7 +219,10 @@ def _find_pods(state: WhatIfState, names: Sequence[str]) -> list[Pod]:
 
 
 def answer_scale_down(simulation: Simulation, question: ScaleDownQuestion) -> ScaleDown:
-    """Return what keeps nodes from being removed. Raises NodeGroupError if a node does not exist."""
+    """Return, for each node in question, what keeps autoscalers from removing it.
+
+    Raises NodeGroupError if a node does not exist.
+    """
     for name in question.nodes or ():
         if simulation.node(name) is None:
             raise NodeGroupError(f'nodes "{name}" not found')

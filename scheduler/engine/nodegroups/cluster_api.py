@@ -80,7 +80,7 @@ class MachineGroups:
 
 
 def read_machine_owner(node: Node) -> tuple[str, str, str] | None:
-    """Return kind, namespace and name of the owner of a node's machine, as Cluster API annotates the node, or None."""
+    """Return kind, namespace and name of the owner of a node's machine from the node's annotations, or None."""
     annotations = node.metadata.annotations or {}
     kind, name = annotations.get(OWNER_KIND), annotations.get(OWNER_NAME)
     return (kind, annotations.get(OWNER_NAMESPACE, ""), name) if kind and name else None
@@ -152,6 +152,6 @@ def _read_capacity(annotations: MachineAnnotations) -> Amounts | None:
 
 
 def _read_volume_limits(text: str | None) -> dict[str, int] | None:
-    """Return the volume limits of DRIVER=LIMIT pairs, or None if there are none."""
+    """Return the volume limits by CSI driver from a text `DRIVER=LIMIT,…`, or None if it has no valid pair."""
     pairs = (part.strip().partition("=") for part in (text or "").split(","))
     return {driver: int(limit) for driver, _, limit in pairs if driver and limit.isdecimal()} or None

@@ -69,7 +69,10 @@ class FoundGroups:
 def find_groups(
     nodes: NodeColumns, objects: ClusterObjects, label_keys: Sequence[str] = (), shapes: Sequence[NodeGroupShape] = ()
 ) -> FoundGroups:
-    """Return the node groups of a cluster. Raises NodeGroupError for an invalid shape of the file."""
+    """Return the node groups of a cluster. Raises NodeGroupError for an invalid shape.
+
+    `label_keys` are labels whose values name groups, and `shapes` the descriptions of groups in the user's file.
+    """
     discovery = _Discovery(objects, label_keys, shapes)
     for name, slot in nodes.index.items():
         node = nodes.nodes[slot]
@@ -184,7 +187,7 @@ def _apply_file(shape: NodeGroupShape, group: FoundGroup) -> None:
 
 
 def _find_label(labels: Mapping[str, str], keys: Iterable[str]) -> tuple[str, str] | None:
-    """Return the key and value of the first of these labels that a node has, or None."""
+    """Return the first of `keys` for which a node has a non-empty label, and the label's value, or None."""
     for key in keys:
         value = labels.get(key)
         if value:

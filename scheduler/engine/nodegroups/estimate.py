@@ -77,7 +77,7 @@ class Estimator:
 
     @property
     def templates(self) -> TemplateNodes:
-        """The template nodes, with the columns that they are added to."""
+        """The builder of template nodes, which holds the columns and objects of the cluster."""
         return self._templates
 
 

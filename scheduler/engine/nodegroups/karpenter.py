@@ -32,7 +32,7 @@ _WELL_KNOWN: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.
 
 
 def find_node_pools(objects: ClusterObjects) -> dict[str, FoundGroup]:
-    """Return the groups of the NodePools by name, with the shapes of NodeClaims, and without their nodes."""
+    """Return the groups of the NodePools by name, with the shapes of NodeClaims; the groups have no nodes yet."""
     groups = {pool.metadata.name: _build_group(pool) for pool in objects.all(NodePool)}
     for claim in sorted(objects.all(NodeClaim), key=lambda claim: claim.metadata.name):
         labels = claim.metadata.labels or {}
@@ -143,7 +143,7 @@ def _list_allowed(key: str, values: Iterable[str], requirements: Iterable[Requir
 
 
 def _list_selected(pod: PodInfo) -> dict[str, list[str]]:
-    """Return the label values that the pod's node selector and required node affinity name, by key."""
+    """Return, by label key, the values that the pod's node selector and required node affinity allow."""
     selected = {key: [value] for key, value in (pod.pod.spec.node_selector or {}).items()}
     affinity = pod.pod.spec.affinity and pod.pod.spec.affinity.node_affinity
     for term in (affinity and affinity.required and affinity.required.node_selector_terms) or ():

@@ -149,7 +149,7 @@ def _describe_event(name: str, event: Event) -> NodeGroupCondition:
 
 
 def _find_machine_source(machine: Machine) -> str:
-    """Return the source of the group of a machine: its MachineDeployment, or its MachineSet."""
+    """Return the source of a machine's group: its MachineDeployment, or its MachineSet if it has none."""
     labels, namespace = machine.metadata.labels or {}, machine.metadata.namespace
     deployment = labels.get(MACHINE_DEPLOYMENT_LABEL)
     if deployment:
@@ -191,7 +191,7 @@ class AutoscalerStatus:
 
     @classmethod
     def read(cls, objects: ClusterObjects) -> AutoscalerStatus:
-        """Return the status in the ConfigMap, empty if there is none."""
+        """Return the status in cluster-autoscaler's ConfigMap, or an empty status if there is none."""
         config_map = objects.get(ConfigMap, STATUS_CONFIG_MAP, STATUS_NAMESPACE)
         text = config_map.data.status if config_map is not None and config_map.data is not None else ""
         return cls.parse(text) if text else cls()

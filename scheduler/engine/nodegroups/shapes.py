@@ -84,7 +84,7 @@ class FoundGroup:
 
 
 def parse_taint(text: str) -> Taint:
-    """Return the taint of a text KEY[=VALUE]:EFFECT. Raises ValueError if it has another form."""
+    """Return the taint in a text KEY[=VALUE]:EFFECT. Raises ValueError if the text has another form."""
     left, colon, effect = text.strip().rpartition(":")
     key, _, value = left.partition("=")
     if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
@@ -93,7 +93,7 @@ def parse_taint(text: str) -> Taint:
 
 
 def parse_amounts(amounts: Amounts | None) -> dict[str, int]:
-    """Return amounts in base units: millicores for CPU. Raises ValueError for an invalid quantity."""
+    """Return amounts in base units (millicores for CPU); empty for None. Raises ValueError for an invalid quantity."""
     return {
         resource: quantity.scaled_value(text, quantity.MILLI if resource == requests.CPU else quantity.WHOLE)
         for resource, text in (amounts or {}).items()

@@ -71,7 +71,7 @@ class TemplateNode:
 
     @property
     def volume_limits(self) -> dict[str, int]:
-        """The number of volumes that each CSI driver can attach to the node."""
+        """The number of volumes that a CSI driver can attach to the node, by driver."""
         return next((obj.limits for obj in self.objects if isinstance(obj, CSINode)), {})
 
 
@@ -134,7 +134,7 @@ class TemplateNodes:
         return slot
 
     def remove(self, template: TemplateNode) -> None:
-        """Remove a template node with its first pods. Other pods must not be on it."""
+        """Remove a template node and the pods with which it was added; no other pod may be on it."""
         for pod in template.pods:
             self.nodes.remove_pod(pod.uid, template.name)
         for obj in template.objects:

@@ -77,7 +77,7 @@ class GroupEvaluator:
         }
 
     def known_templates(self, group: FoundGroup) -> list[TemplateNode]:
-        """Return the template nodes of a group's known shapes."""
+        """Return the template nodes of those shapes of the group whose amounts are known."""
         return self._known[group.name]
 
     def evaluate(self, framework: Framework, pod: PodInfo) -> list[NodeGroupVerdict]:

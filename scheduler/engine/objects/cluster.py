@@ -198,7 +198,7 @@ class Index(Generic[K, T]):
         return iter(list(self._found))
 
     def catch_up(self) -> None:
-        """Bring the index up to date with the stored objects now rather than on the next read."""
+        """Apply the changes of the stored objects to the index now, rather than at the next read."""
         revision = self._objects.revision_of(self._kind)
         if revision == self._revision:
             return

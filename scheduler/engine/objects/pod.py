@@ -163,9 +163,9 @@ class PodInfo:
 
     @lazy
     def incoming_scoring_requests(self) -> Mapping[str, int]:
-        """The requests by resource, with defaults for absent cpu and memory, without pod-level ones (spec.resources).
+        """The requests by which NodeResourcesFit scores the pod while it is being scheduled, by resource.
 
-        NodeResourcesFit scores the pod that is being scheduled with them.
+        They have defaults for absent cpu and memory, and do not include pod-level requests (spec.resources).
         """
         return (
             self._spec_requests.incoming_scoring
@@ -204,7 +204,7 @@ class PodInfo:
 
     @lazy
     def claims(self) -> tuple[str, ...]:
-        """NAMESPACE/NAME of each persistent volume claim that the pod's volumes name.
+        """NAMESPACE/NAME of each persistent volume claim that a volume of the pod refers to.
 
         Claims of generic ephemeral volumes are not included.
         """
@@ -218,12 +218,12 @@ class PodInfo:
 
     @lazy
     def has_storage(self) -> bool:
-        """Whether the pod has volumes of types that scheduling reads, other than image volumes."""
+        """Whether the pod has a volume with `Volume.is_storage`, such as a claim."""
         return any(v.is_storage for v in self.pod.spec.volumes or ())
 
     @property
     def spec_digest(self) -> bytes:
-        """A 16-byte digest of the spec that is equal for pods which scheduling treats alike.
+        """A 16-byte digest of the spec; pods with equal digests have equal scheduling results.
 
         Image volumes count in full. Of other volumes only their presence counts, since their names differ within one
         template.

@@ -117,7 +117,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str | int | float) -> Quantity:
-        """Return a quantity in the form that Go's ParseQuantity chooses. Raise ValueError for other text."""
+        """Return a text's quantity in the form that Go's ParseQuantity chooses. Raise ValueError for other text."""
         parsed = _parse_parts(text)
         sign = -1 if parsed.negative else 1
         places = parsed.places - (0 if parsed.binary else parsed.exponent)
@@ -175,13 +175,13 @@ class Quantity:
 
 
 def wrap_int(number: int, bits: int = 64) -> int:
-    """Return the signed Go integer of `bits` bits that a number becomes by overflow."""
+    """Return the number as a signed Go integer of `bits` bits, wrapped around if it overflows."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 
 
 def _low_int64(number: int) -> int:
-    """Return what big.Int.Int64 makes of a number: the low bits of its magnitude, with its sign."""
+    """Return the result of Go's big.Int.Int64: the low bits of the number's magnitude, with its sign."""
     low = wrap_int(abs(number))
     return wrap_int(-low) if number < 0 else low
 

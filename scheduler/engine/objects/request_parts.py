@@ -82,6 +82,6 @@ def _requests(container: Container) -> Amounts | None:
 
 
 def _amount(amounts: Amounts | None, resource: str) -> int:
-    """Return the amount of the resource in base units, 0 if there is none."""
+    """Return the amount of the resource in base units, 0 if `amounts` is None or lacks the resource."""
     parsed = quantity.parse((amounts or {}).get(resource, 0))
     return quantity.milli(parsed) if resource == CPU else quantity.value(parsed)

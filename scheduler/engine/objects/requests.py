@@ -62,7 +62,7 @@ def is_scalar(resource: str) -> bool:
 
 
 def is_extended(resource: str) -> bool:
-    """Return whether the resource is extended: its name has a `/`, outside kubernetes.io, and no prefix `requests.`."""
+    """Return whether a resource is extended: its name has a `/`, no `kubernetes.io/`, and no prefix `requests.`."""
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
@@ -85,18 +85,18 @@ def compute_scoring_requests(pod: Pod, resize: Resize = Resize.IGNORED) -> tuple
 def compute_incoming_scoring_requests(pod: Pod) -> dict[str, int]:
     """Return the requests by resource without spec.resources, with defaults for absent cpu and memory.
 
-    kube-scheduler's NodeResourcesFit *scores* the incoming pod with them (but filters with the effective requests):
-    what only spec.resources requests, such as huge pages, does not count.
+    kube-scheduler's NodeResourcesFit *scores* the incoming pod by these amounts (but filters by the effective
+    requests). So a resource that only spec.resources requests, such as huge pages, does not count.
     """
     alone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resources=None))
     return _sum_in_base_units(lambda parse: _total(alone, parse, _DEFAULTS, Resize.IGNORED))
 
 
 def compute_largest_step_requests(pod: Pod) -> tuple[int, int]:
-    """Return the non-zero requests of a pod on a node as kube-scheduler summed them up before v1.32.
+    """Return the non-zero requests (cpu in milli, memory in bytes) of a pod on a node by the rule before v1.32.
 
-    They are the larger of what the containers request together and what the largest init step requests, which is an
-    init container with the sidecars started before it. Sidecars do not count beside the containers.
+    They are the larger of two sums: of the containers, without sidecars, and of the largest init step, which is an init
+    container with the sidecars started before it.
     """
 
     def total(parse: Parse) -> Sums:
@@ -129,7 +129,7 @@ class SpecRequests(NamedTuple):
 
 
 def compute_spec_requests(pod: Pod) -> SpecRequests:
-    """Return the requests that the pod's spec alone determines, cached for pods with equal resources.
+    """Return the requests that the pod's spec alone determines; they are cached by the pod's resources.
 
     Raise ValueError for an invalid quantity.
     """
@@ -285,7 +285,7 @@ def _at_pod_level(pod: Pod, parse: Parse, resize: Resize) -> Sums:
 
 
 def is_at_pod_level(pod: Pod, resource: str) -> bool:
-    """Return whether spec.resources has a request for the resource, which replaces what the containers request."""
+    """Return whether spec.resources has a request for the resource, which replaces the containers' requests."""
     requested = (pod.spec.resources.requests if pod.spec.resources else None) or {}
     return resource in requested and _may_be_at_pod_level(resource)
 

@@ -360,7 +360,7 @@ class ResourceClaim(Object, frozen=True):
         return any(owner.controller and owner.uid == uid for owner in self.metadata.owner_references or ())
 
     def is_reserved_for(self, uid: str) -> bool:
-        """Return whether the claim is reserved for the pod with the UID."""
+        """Return whether status.reservedFor has a consumer with this UID: a pod, or a pod group."""
         return any(consumer.uid == uid for consumer in self.status.reserved_for or ())
 
 

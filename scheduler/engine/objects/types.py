@@ -310,7 +310,7 @@ class Volume(InTreeSource, frozen=True):
 
     @property
     def is_storage(self) -> bool:
-        """Whether scheduling reads the volume's source, which is neither an image nor in the node itself."""
+        """Whether the volume has another source than an image, an emptyDir or a hostPath."""
         local = Volume(name=self.name, image=self.image, empty_dir=self.empty_dir, host_path=self.host_path)
         return self != local
 

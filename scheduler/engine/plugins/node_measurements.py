@@ -97,7 +97,7 @@ class MeasurementReader:
         return NodeMeasurements(self, nodes, now.s)
 
     def report_stale(self, state: CycleState, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Return Success, with the number of feasible nodes whose values are expired, if any, as its reason."""
+        """Return Success; if values of feasible nodes are expired, its reason has the number of these nodes."""
         stale = int((feasible & self.read(state, nodes).times.stale).sum())
         if not stale:
             return SUCCESS

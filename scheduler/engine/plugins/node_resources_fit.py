@@ -149,7 +149,8 @@ class NodeResourcesFit(BasePlugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes with too little free of a resource; the verdict has a reason for each such resource.
 
-        The verdict is UnschedulableAndUnresolvable if a request exceeds what the empty node offers.
+        With the rule UNRESOLVABLE_REQUESTS, the verdict is UnschedulableAndUnresolvable if a request exceeds the
+        allocatable of the empty node.
         """
         backed = self._update_backed()
         wanted = {PODS: 1} | {r: q for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)}
@@ -207,7 +208,7 @@ class NodeResourcesFit(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return, for each node slot, the weighted mean of the strategy's scores of the node's resources."""
+        """Return, for each node slot, the weighted mean of the scores that the strategy gives the node's resources."""
         strategy: ScoringStrategy = self.args.scoring_strategy
         requests = pod.incoming_scoring_requests
         specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or requests.get(s.name, 0)]

@@ -49,7 +49,7 @@ class Reward(TenPointPlugin):
 
 
 def _parse_rewards(kind: str, nodes: NodeColumns) -> Floats:
-    """Return each node slot's reward for a pod type, NaN if its annotation is invalid.
+    """Return, for each node slot, the node's reward for a pod type, NaN if its annotation is invalid.
 
     Each distinct annotation is parsed once.
     """

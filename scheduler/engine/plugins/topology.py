@@ -67,7 +67,7 @@ class DomainCounts:
     """
 
     def __init__(self, key: str, values: list[str | None], present: Mask, counts: Counts) -> None:
-        """Take the label's `values`, and for each value whether it is a domain (`present`) and its number of pods.
+        """Store the label's `values` and, for each value, whether it is a domain (`present`) and its number of pods.
 
         The list `values` belongs to the label column and is never changed in place.
         """
@@ -97,7 +97,7 @@ class DomainCounts:
 
     @classmethod
     def empty(cls, key: str, values: list[str | None] = [None]) -> DomainCounts:  # noqa: B006 - never changed
-        """Return counts without any domain. `values` are the label column's."""
+        """Return counts without any domain. `values` are the values of the label column."""
         return cls(key, values, np.zeros(len(values), np.bool_), np.zeros(len(values), np.int64))
 
     def clone(self) -> DomainCounts:
@@ -136,7 +136,7 @@ class DomainCounts:
         return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
 
     def changed_slots(self, before: DomainCounts, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return the slots of the nodes in topology domains that only one of `self` and `before` contains.
+        """Return the slots of the nodes whose topology domain is in only one of `self` and `before`.
 
         Return None if every node may be affected.
         """

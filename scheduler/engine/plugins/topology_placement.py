@@ -59,9 +59,9 @@ class TopologyPlacementGenerator(BasePlugin):
         return placements
 
     def _find_required_domain(self, group: PodGroupKey, key: str, nodes: NodeColumns) -> str | None:
-        """Return the domain of the group's pods that are bound or assumed, or None if there are none.
+        """Return the domain of the group's bound or assumed pods, or None if the group has no such pods.
 
-        Raises _DomainError if they have no domain or several.
+        Raises _DomainError if these pods are in several domains, or one is on a node without the label.
         """
         domain = None
         for pod, node in self.handle.pod_groups.list_scheduled(group):

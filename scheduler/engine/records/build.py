@@ -93,7 +93,7 @@ class Origin(NamedTuple):
 
 
 def describe_scheduler(profile: str, identity: str, rules: Rules) -> SchedulerInfo:
-    """Return what a record states about the scheduler: its profile and process, and the rules that it decided by."""
+    """Return the description of the scheduler for a record: its profile, its process, and the rules of the decision."""
     return SchedulerInfo(profile, identity, __version__, str(rules), rules.source)
 
 
@@ -245,8 +245,8 @@ def build_evaluation_times(pod: objects.PodInfo, result: CycleResult, now_us: in
 def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
     """Return the rows of the recorded node table for the nodes in these slots, as the columns are now.
 
-    A slot without a node has an empty name. `base` is the generation of the preceding rows that were written; -1 marks
-    a complete table.
+    A slot without a node has an empty name. `base` is the columns' generation at the preceding rows, to which these are
+    a change; -1 means that these rows are the complete table.
     """
     made = column_from_list if len(slots) > SMALL_COLUMN else _to_int64_column
     live = [columns.nodes[slot] is not None for slot in slots]

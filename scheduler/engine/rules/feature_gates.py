@@ -86,7 +86,7 @@ def locked(minor: int) -> GateState:
 
 
 def removed(minor: int) -> GateState:
-    """Return the state of a gate that kube-scheduler no longer knows since v1.`minor`."""
+    """Return the state of a gate that kube-scheduler does not know any more from v1.`minor` on."""
     return GateState(minor, Stage.REMOVED, False)
 
 
@@ -118,7 +118,7 @@ class FeatureGate:
         return f"{self.support.value}, on only{since}{until}" if since or until else self.support.value
 
     def supports(self, value: bool, minor: int) -> bool:
-        """Return whether this scheduler can run with a value of the gate by the rules of v1.`minor`."""
+        """Return whether this scheduler supports this value of the gate with the rules of v1.`minor`."""
         return self.is_built_for_some(value) and (not value or self.on_since <= minor <= self.on_until)
 
     def state_in(self, minor: int) -> GateState | None:

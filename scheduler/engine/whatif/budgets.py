@@ -69,7 +69,10 @@ class Budgets:
     """The budgets of a cluster, with the amounts that follow from the evictions and replacements so far."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[PodInfo]) -> None:
-        """Take the budgets and all pods of the cluster, from which a budget without a status gets its amounts."""
+        """Read each budget's amounts from its status or, if it has none, compute them from `pods`.
+
+        `pods` are all pods of the cluster.
+        """
         self._amounts: list[_Amounts] = []
         self._by_namespace: dict[str, list[int]] = defaultdict(list)  # positions in _amounts
         self._by_labels: dict[tuple[str, _Labels], list[int]] = {}  # positions by a pod's namespace and labels
@@ -94,7 +97,7 @@ class Budgets:
         return bool(self._of(pod))
 
     def names_of(self, pod: Pod) -> list[str]:
-        """Return the budgets that select the pod, as NAMESPACE/NAME."""
+        """Return the names of the budgets that select the pod, as NAMESPACE/NAME."""
         return [f"{pod.metadata.namespace}/{budget.name}" for budget in self._of(pod)]
 
     def evict(self, pod: Pod) -> EvictionRefusal | None:

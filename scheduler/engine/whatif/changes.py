@@ -175,7 +175,7 @@ class _Review:
                 self._create(change.object, change.replicas, change.namespace, "Created")
 
     def _nodes(self, names: Sequence[str]) -> list[Node]:
-        """Return the nodes with these names. Raises ClusterReviewError if one of them does not exist."""
+        """Return the Node objects with these names. Raises ClusterReviewError if one of them does not exist."""
         if not names:
             raise ClusterReviewError("nodes: required")
         return [self._node(name) for name in dict.fromkeys(names)]
@@ -343,7 +343,7 @@ def _parse_taint(text: str) -> _TaintEdit:
 
 
 def _is_pinned(pod: Pod, node: str) -> bool:
-    """Return whether a DaemonSet's controller made the pod for this node."""
+    """Return whether the node's name is in the pod's required node affinity, as in a DaemonSet's pod for that node."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     terms = (affinity and affinity.required and affinity.required.node_selector_terms) or ()
     return any(node in (field.values or ()) for term in terms for field in term.match_fields or ())

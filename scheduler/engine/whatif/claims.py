@@ -81,7 +81,7 @@ class SimulatedClaims:
     def generate(self, pod: PodInfo) -> PodInfo:
         """Create the claims of a new pod from their templates; return the pod with the claims' names in its status.
 
-        A template that is unknown makes no claim.
+        No claim is created for an unknown template, or if the status already names the claim.
         """
         made: list[PodResourceClaimStatus] = []
         named = {each.name for each in pod.pod.status.resource_claim_statuses or ()}

@@ -69,7 +69,10 @@ class _Trial:
     blockers: dict[str, str] = field(default_factory=dict)
 
     def run(self, flags: Drain) -> None:
-        """Cordon the node, and move its pods one after the other until one of them cannot be moved."""
+        """Cordon the node and move its pods away, until one of them cannot be moved.
+
+        `blockers` then has the pods that keep the node; it is empty if all pods were moved.
+        """
         simulation = self.simulation
         self._budgets, self._object = simulation.budgets.copy(), simulation.node(self.node)
         self._claims = simulation.claims.mark()

@@ -44,9 +44,9 @@ def owner_reference(template: PodTemplate) -> Json:
 
 
 def build_controller(template: PodTemplate, namespace: str) -> Object | None:
-    """Return the controller of a workload's pods as it would be created.
+    """Return a new object for the controller of a workload's pods.
 
-    Return None if it does not affect the default topology spreading of the pods, as for a Job.
+    Return None if the controller does not affect the default topology spreading of the pods, as for a Job.
     """
     _, kind = _CONTROLLERS.get(template.kind, ("", None))
     labels = template.pod["metadata"].get("labels")

@@ -27,7 +27,7 @@ class Workload(NamedTuple):
 
 
 def find_controller(pod: Pod) -> OwnerReference | None:
-    """Return the owner reference of the pod's controller, or None. That of a mirror pod is its Node."""
+    """Return the owner reference of the pod's controller, or None; for a mirror pod it refers to the Node."""
     return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
 
 

@@ -62,8 +62,8 @@ def build_pods(
 ) -> Pods:
     """Return `replicas` pods of a pod template, as the API server would store them.
 
-    `namespace` and `scheduler` take precedence over the template's values unless they are "". `classes` are the
-    priority classes by name, or None if they are unknown. Raise ManifestError that names an invalid field.
+    If `namespace` or `scheduler` is not "", it replaces the template's value. `classes` are the priority classes by
+    name, or None if unknown. Raise ManifestError, which names the field, for an invalid template.
     """
     spec = dict(template.pod["spec"]) | {"schedulerName": scheduler or template.scheduler}
     notes = [Reason("field-left-out", {"field": name}) for name in _LEFT_OUT if spec.pop(name, None)]
@@ -122,14 +122,14 @@ def _set_priority(subject: str, spec: Json, classes: Mapping[str, PriorityClass]
 
 
 def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
-    """Return the global default priority class, or None. If there are several, return the one with the lowest value."""
+    """Return the priority class with `globalDefault`, that with the lowest value if there are several, or None."""
     return min((c for c in classes.values() if c.global_default), key=lambda c: c.value, default=None)
 
 
 def split_priority_classes(
     objects: Iterable[SourceManifest],
 ) -> tuple[dict[str, PriorityClass] | None, list[SourceManifest]]:
-    """Return the PriorityClasses among the objects by name, or None if there are none, and all other objects.
+    """Return the PriorityClasses by name, or None if there are none, and the manifests of all other objects.
 
     Raise ManifestError for an invalid PriorityClass.
     """

@@ -118,7 +118,7 @@ class Simulation:
         return None if slot is None else self.nodes.nodes[slot]
 
     def pods_on(self, name: str) -> list[PodInfo]:
-        """Return the pods on a node by namespace and name, the order in which the API server lists them."""
+        """Return the pods on a node, sorted by namespace and name, which is the API server's order."""
         return sorted(self.nodes.pods[self.nodes.index[name]].values(), key=lambda pod: (pod.namespace, pod.name))
 
     def is_on(self, uid: str, node: str) -> bool:
@@ -128,7 +128,7 @@ class Simulation:
 
     @property
     def waiting(self) -> list[PodInfo]:
-        """The pods without a node."""
+        """The pods that wait to be scheduled."""
         return [moved.pod for moved in self._waiting]
 
     def pods_of(self, namespace: str, workload: str) -> list[tuple[PodInfo, str]]:
@@ -183,14 +183,14 @@ class Simulation:
             self.wait(moved, build_replacement(pod.pod, self.next_number()))
 
     def delete(self, pod: PodInfo, node: str, cause: str) -> None:
-        """Remove a pod, from its node or from those that wait if `node` is "", without a replacement."""
+        """Remove a pod without a replacement: from its node or, if `node` is "", from the waiting pods."""
         moved = self._take(pod, node, cause)
         if not node:
             self._waiting.remove(moved)
         self._end(moved, cause)
 
     def create(self, pod: PodInfo, cause: str) -> None:
-        """Add a new pod, which waits to be scheduled."""
+        """Add a new pod to the pods that wait to be scheduled; `cause` says why it is created."""
         self.wait(MovedPod(pod, cause), pod)
 
     def next_number(self) -> int:

@@ -176,7 +176,7 @@ class _Comparison:
 
 
 def _pack_best(result: CycleResult) -> bytes:
-    """Return the mask of the nodes among which the scheduler draws, one bit for each node slot."""
+    """Return a packed bit mask, by node slot, of the feasible nodes with the highest total; empty after an error."""
     trace = result.trace
     best = trace.feasible.copy()
     if result.path is DecisionPath.ERROR:
@@ -199,7 +199,7 @@ def _compare(subject: _Subject, old: _Outcome, new: _Outcome) -> str:
 
 
 def _choose_pods(state: WhatIfState, per_workload: int) -> tuple[list[_Subject], int]:
-    """Return the pods to decide, at most `per_workload` of each workload (0: all), and the number of all pods."""
+    """Return the pods to decide, at most `per_workload` of each workload (0: all), and the number of candidates."""
     chosen: list[_Subject] = []
     counts: dict[tuple[str, str], int] = defaultdict(int)
     total = 0

@@ -99,7 +99,7 @@ class DefaultPreemption(BasePlugin):
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Nominate a node on which evicting pods makes room for the pod, or return why preemption does not help.
+        """Nominate a node on which the pod fits once victims are evicted, or return why preemption does not help.
 
         Only nodes that were rejected with Unschedulable (in `codes`, by node slot) are tried.
         """
@@ -183,7 +183,10 @@ class DefaultPreemption(BasePlugin):
 
 
 def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
-    """Return whether less important pods that preemption evicted still terminate on the pod's nominated node."""
+    """Return whether victims of an earlier preemption still terminate on the pod's nominated node.
+
+    Only pods of lower priority count. The result is False if the node was rejected with UnschedulableAndUnresolvable.
+    """
     slot = nodes.index.get(pod.pod.status.nominated_node_name or "")
     if slot is None or not nodes.live[slot] or codes[slot] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return False

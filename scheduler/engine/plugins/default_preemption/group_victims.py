@@ -39,7 +39,7 @@ class PreemptionUnit:
 
 
 def list_units(nodes: NodeColumns, objects: ClusterObjects) -> list[PreemptionUnit]:
-    """Return the units of all pods on nodes, in the order of the nodes."""
+    """Return the preemption units of all pods on nodes, in the order of the nodes."""
     units: list[PreemptionUnit] = []
     groups: dict[str, PreemptionUnit] = {}
     for slot in nodes.order.slots().tolist():
@@ -82,7 +82,7 @@ def select_group_victims(
 
 
 def _find_evicted_together(pod: PodInfo, objects: ClusterObjects) -> PodGroup | None:
-    """Return the pod's group if that is evicted as a whole, else None."""
+    """Return the pod's PodGroup if its disruption mode is to evict the group as a whole, else None."""
     group = find_pod_group(objects, pod.pod_group)
     return group if group is not None and group.spec.disruption_mode == EVICTED_TOGETHER else None
 

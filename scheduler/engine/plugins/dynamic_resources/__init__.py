@@ -161,7 +161,7 @@ class DynamicResources(BasePlugin):
 
     @cached_property
     def _features(self) -> AllocatorFeatures:
-        """The features of the allocator that the gates of the process enable."""
+        """The allocator's features by the feature gates of the profile."""
         return _select_features(self.rules)
 
     @property
@@ -183,7 +183,7 @@ class DynamicResources(BasePlugin):
         return not pod.pod.spec.resource_claims and not any(may_be_backed(name) for name in pod.requests)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """Keep a pod out of the active queue until its claims exist."""
+        """Reject a pod, so that it stays out of the active queue, until its claims exist."""
         if not pod.pod.spec.resource_claims:
             return SUCCESS
         try:
@@ -279,7 +279,10 @@ class DynamicResources(BasePlugin):
     # --- Filter -----------------------------------------------------------------------------------------------------
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Search for devices on every node of the columns, which may be copies of some rows."""
+        """Search for devices on every node of `nodes`, which may be copies of some rows, and return the verdicts.
+
+        Unlike `filter_remaining`, it uses no results of earlier attempts.
+        """
         attempt, results = state.read(ClaimsOfAttempt), NodeResults()
         verdicts = results.refresh(nodes, nodes.live, None, lambda node: self._search(attempt, pod, node))
         attempt.nodes = {**attempt.nodes, **results.allocations}
@@ -540,12 +543,18 @@ class DynamicResources(BasePlugin):
             binding.unreserve(self.handle.writes, self._devices, attempt, reserved, pod)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Return Skip if the pod has no claims."""
+        """Return Skip if the pod has neither claims nor devices for extended resources, else Success.
+
+        Also ends the pod's provisional placement in the cycle of its group.
+        """
         self._end_provisional(pod)
         return SKIP if state.find(ClaimsOfAttempt) is None else SUCCESS
 
     def _end_provisional(self, pod: PodInfo) -> None:
-        """Note that the pod is no longer placed provisionally: it will be bound, or its placement was undone."""
+        """Remove the pod from those that are placed provisionally in the cycle of their group.
+
+        It will be bound, or its placement was undone.
+        """
         key = pod.pod_group
         placed = None if key is None else self._provisional.get(key)
         if key is not None and placed is not None:
@@ -556,7 +565,8 @@ class DynamicResources(BasePlugin):
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
         """Write the claims to the API server, and return Pending until drivers report their binding conditions.
 
-        If the profile disables Reserve, this fails for a claim that was not allocated before.
+        Returns Success if no device has binding conditions. If the profile disables Reserve, returns an error for a
+        claim that was not allocated before.
         """
         attempt = state.find(ClaimsOfAttempt)
         if attempt is None:
@@ -609,7 +619,10 @@ class DynamicResources(BasePlugin):
 
 
 def _select_features(rules: Rules) -> AllocatorFeatures:
-    """Return what the gates enable in the allocator. Binding conditions also need the devices' status in claims."""
+    """Return the allocator's features by the feature gates in `rules`.
+
+    Binding conditions also need the gate for the status of devices in claims.
+    """
     return AllocatorFeatures(
         prioritized_list=rules.enabled(PRIORITIZED_LIST),
         consumable_capacity=rules.enabled(CONSUMABLE_CAPACITY),

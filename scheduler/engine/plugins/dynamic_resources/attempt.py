@@ -67,7 +67,7 @@ class ClaimsOfAttempt:
 
     @property
     def has_user_claims(self) -> bool:
-        """Whether the pod names a claim, besides its extended resources."""
+        """Whether the pod's spec names a claim; the claim for extended resources does not count."""
         return len(self.claims) > (0 if self.extended is None else 1)
 
     def to_allocate(self) -> Iterator[int]:
@@ -76,7 +76,7 @@ class ClaimsOfAttempt:
 
     @cached_property
     def has_alternatives(self) -> bool:
-        """Whether a claim has a request of which one of several subrequests is chosen."""
+        """Whether some claim has a request with subrequests (`firstAvailable`), of which one is chosen."""
         requests = (r for claim in self.claims for r in claim.spec.devices.requests or ())
         return any(request.first_available for request in requests)
 
@@ -98,5 +98,5 @@ class ClaimsOfAttempt:
         return score
 
     def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return None, as any node may have other devices free than in an earlier attempt."""
+        """Return None (any node may differ), because devices may have been allocated or freed on any node."""
         return None

@@ -77,9 +77,9 @@ def reserve(
 
 
 def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> list[ResourceClaim]:
-    """Return the claims of the pod as they are after its binding to the node, without writing them.
+    """Return the pod's claims as its binding to the node would leave them, without writing to the API server.
 
-    A claim for extended resources gets a name that follows from the pod's.
+    A claim for extended resources is named after the pod.
     """
     on_node, claims = attempt.nodes.get(node, NodeAllocation(())), []
     allocations = dict(zip(attempt.to_allocate(), map(_with_share_ids, on_node.results), strict=False))

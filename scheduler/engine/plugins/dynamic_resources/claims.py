@@ -36,7 +36,7 @@ class PodClaim:
 
 
 def name_consumer(pod: PodInfo) -> ConsumerReference:
-    """Return the reference under which a claim is reserved for a pod."""
+    """Return the reference to the pod for a claim's status.reservedFor."""
     return ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
 
 
@@ -146,7 +146,7 @@ def _find_name(pod: PodInfo, wanted: PodResourceClaim) -> str | None:
 
 
 def find_extended_claim(pod: PodInfo, objects: ClusterObjects) -> ResourceClaim | None:
-    """Return the claim that an earlier attempt made for the pod's extended resources, if there is one."""
+    """Return the existing claim that an earlier attempt created for the pod's extended resources, or None."""
     for claim in objects.in_namespace(ResourceClaim, pod.namespace):
         if claim.is_for_extended_resources and any(
             owner.controller and owner.uid == pod.uid and owner.name == pod.name

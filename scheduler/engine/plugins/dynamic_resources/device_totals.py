@@ -49,7 +49,7 @@ class DeviceTotals:
             state.write(cls(devices, classes))
 
     def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return None, as devices may have been allocated on any node."""
+        """Return None (any node may differ), because devices may have been allocated on any node."""
         return None
 
     def fill(

@@ -115,7 +115,7 @@ class ClusterDevices:
 
     @property
     def revision(self) -> int:
-        """A number that increases when what a node offers may have changed."""
+        """A number that increases with each change that may affect which devices are available on a node."""
         return self._revision
 
     def list_changed_nodes(self, since: int) -> list[str] | None:
@@ -129,7 +129,7 @@ class ClusterDevices:
         return list(islice(self._changed, len(self._changed) - behind, None))
 
     def _note_changed(self, node: str | None) -> None:
-        """Note a change on one node, or on any node if it is None."""
+        """Record that the devices of a node changed, or of any node if `node` is None."""
         self._revision += 1
         self._changed.append(node or "")
         if node is None:
@@ -155,7 +155,10 @@ class ClusterDevices:
     def add_pending(
         self, claim: ResourceClaim, allocation: AllocationResult, group: PodGroupKey | None = None
     ) -> PendingAllocation:
-        """Count an allocation that is about to be written for the claim, by a pod of `group` in the group's cycle."""
+        """Count an allocation that will be written for the claim, and return it as a `PendingAllocation`.
+
+        `group` is the pod's group if the attempt is part of the group's cycle.
+        """
         pending = PendingAllocation(claim, allocation, claim.full_name, self._objects.revision_of(ResourceClaim), group)
         self._pending[pending] = None
         self._add(pending.name, allocation)
@@ -171,13 +174,13 @@ class ClusterDevices:
             self.remove_pending(pending)
 
     def remove_pending(self, pending: PendingAllocation) -> None:
-        """Stop counting an allocation that will not be written, or that the API server has shown."""
+        """Stop counting an allocation that will not be written, or that the cluster's objects already show."""
         if pending in self._pending:
             del self._pending[pending]
             self._remove(pending.name, pending.allocation)
 
     def find_pending(self, claim: ResourceClaim) -> PendingAllocation | None:
-        """Return the allocation of the claim that is being written, or None."""
+        """Return the pending allocation of the claim, or None if it has none."""
         uid = claim.metadata.uid
         return next((each for each in self._pending if uid and each.claim.metadata.uid == uid), None)
 
@@ -225,7 +228,7 @@ class ClusterDevices:
 
 
 def match_selector(expression: str, device: SlicedDevice) -> bool:
-    """Return whether a CEL expression selects a device; the device remembers the result.
+    """Return whether a CEL expression selects a device; the result is cached in the device.
 
     Raises SelectorError if the expression cannot be compiled or evaluated.
     """

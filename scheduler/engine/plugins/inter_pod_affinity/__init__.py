@@ -109,9 +109,9 @@ class _PreFilterState:
         return self.matches_itself and not any(domains.counts.any() for domains in self.affinity.values())
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots of the nodes whose domain gained or lost its counted pods since `before`.
+        """Return the slots of the nodes in domains that gained their first, or lost their last, counted pod.
 
-        Return None if every node may be affected.
+        `before` is the state to compare with. Return None if every node may be affected.
         """
         if self.terms is not before.terms or self.anti.keys() != before.anti.keys():
             return None
@@ -269,7 +269,7 @@ class InterPodAffinity(BasePlugin):
     # --- preferred terms ------------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Sum the weights of the terms between the pod and running pods, by topology domain.
+        """Sum up, by topology domain, the weights of the pod's preferred terms and of running pods' terms about it.
 
         Skip Score if no term of either side selects a pod.
         """

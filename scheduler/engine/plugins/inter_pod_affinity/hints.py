@@ -40,8 +40,8 @@ class AffinityHints:
     def is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether the addition, change or deletion of another pod may make `pod` schedulable.
 
-        That is so if the other pod newly matches the affinity of `pod`, or if an anti-affinity term between them no
-        longer applies. A change of the labels of `pod` always counts.
+        That is so if the other pod newly matches the affinity of `pod`, or if an anti-affinity term of one pod no
+        longer selects the other. A change of the labels of `pod` always counts.
         """
         if old is not None and new is not None and new.uid == pod.uid:
             return QUEUE  # its labels changed: other pods' anti-affinity may have selected the old ones
@@ -79,7 +79,7 @@ class AffinityHints:
 
 
 def _selects(required: IncomingTerm | None, pod: PodInfo) -> bool:
-    """Return whether a pod matches all required terms; False if there are none."""
+    """Return whether a pod matches the combined required terms; False if `required` is None."""
     return required is not None and required.selects(pod)
 
 

@@ -238,16 +238,17 @@ class MatchingTermsCache:
     """
 
     def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
-        """Take `terms_of`, which returns the relevant terms of a running pod, such as its required anti-affinity."""
+        """Create an empty cache; `terms_of` yields a running pod's relevant terms, such as required anti-affinity."""
         self._terms_of = terms_of
         self._entries: Lru[Hashable, _CacheEntry] = Lru(MAX_ENTRIES)
         self._known: list[PodTerms | None] = []
         self._indexes: dict[PodTerms, tuple[list[Term], SelectorIndex]] = {}  # of long lists of terms
 
     def find(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, MatchingTerms]:
-        """Return, by topology key, the terms of running pods that select `pod`, for the keys that nodes have.
+        """Return, by topology key, the relevant terms of running pods that select `pod`.
 
-        `labels` are the labels of the pod's namespace. The result may include terms whose pods are no longer running.
+        Keys that no node has are absent. `labels` are the labels of the pod's namespace. The result may include terms
+        whose pods are no longer running.
         """
         values = nodes.pod_rows.terms.values
         if len(values) == 1:  # no running pod has affinity terms
@@ -346,7 +347,7 @@ class IncomingTermsCache:
         self._known: Lru[PodTerms, IncomingTerms] = Lru(MAX_TERMS, size=lambda terms: max(terms.size, ENTRY_TERMS))
 
     def get(self, pod: PodInfo, rules: Rules) -> IncomingTerms:
-        """Return the pod's affinity terms; `rules` are the same in all calls.
+        """Return the pod's parsed affinity terms. All calls must pass equal `rules`.
 
         Raise InvalidSelectorError if a term does not parse.
         """
@@ -383,10 +384,10 @@ class IncomingTermsCache:
 
 
 def resolve_terms(terms: Terms, objects: ClusterObjects, rules: Rules) -> tuple[IncomingTerm, ...]:
-    """Return affinity terms of the incoming pod with their namespace selectors resolved to namespaces.
+    """Return affinity terms of the incoming pod with each namespace selector resolved to namespaces.
 
-    With the rule NAMESPACE_SELECTOR_KEPT, a selector that matches a namespace without labels matches every namespace:
-    kube-scheduler evaluates it again against no labels after it was resolved.
+    With the rule NAMESPACE_SELECTOR_KEPT, a selector that matches an empty set of labels matches every namespace,
+    because kube-scheduler then evaluates the selector again, without labels.
     """
     return tuple(IncomingTerm(t.topology_key, t.selector, _namespaces(t, objects, rules), t.weight) for t in terms)
 

@@ -108,7 +108,10 @@ class AttachedVolumes:
         return self._column(self._limits, _build_limit_key(driver), _NO_LIMIT)
 
     def get_attached(self, driver: str) -> Amounts:
-        """Return, for each node slot, the number of distinct volumes of the driver, 0 for nodes without any limit."""
+        """Return, for each node slot, the number of distinct attached volumes of the driver.
+
+        It is 0 for a node without any driver's limit.
+        """
         return self._column(self._attached, driver, 0)
 
     def get_slots_using(self, volume: CsiVolume) -> list[int]:
@@ -180,7 +183,7 @@ class AttachedVolumes:
             self._dependents.setdefault(dependency, set()).add(slot)
 
     def _read_allocatable(self, nodes: NodeColumns, slot: int) -> dict[str, int]:
-        """Return the limits that the node's status.allocatable states."""
+        """Return the volume limits in the node's status.allocatable, by resource name."""
         node = nodes.nodes[slot]
         allocatable = (node.status.allocatable if node else None) or {}
         return {

@@ -149,7 +149,7 @@ class VolumeBinding(BasePlugin):
         return score_storage(choices.matches, choices.provisions, self._shape, nodes.slots)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Assume that the volumes chosen for `node` are bound; there are none if every claim was bound before."""
+        """Assume in memory the bindings that Filter chose for `node`, if the pod has delayed claims; return Success."""
         choices = state.find(VolumeChoices)
         if choices is not None and choices.delayed:
             state.write(binding.reserve(self.handle.objects, choices, node))
@@ -158,7 +158,7 @@ class VolumeBinding(BasePlugin):
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Drop the assumed bindings of volumes. What was written to the API server remains."""
+        """Drop the assumed bindings of volumes. Bindings that were already written to the API server remain."""
         reserved = state.find(ReservedVolumes)
         if reserved is not None:
             binding.unreserve(self.handle.objects, reserved)
@@ -175,7 +175,7 @@ class VolumeBinding(BasePlugin):
         return SUCCESS if reserved is None or reserved.claims else SKIP
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
-        """Write the bindings to the API server, and return Pending until every claim is bound."""
+        """Write the assumed bindings to the API server, and return Pending until every claim is bound."""
         reserved = state.find(ReservedVolumes)
         if reserved is None:
             return error(f'failed to get cached bindings for pod "{pod.full_name}"')
