@@ -71,9 +71,9 @@ def _round_up_to_range(wanted: Text, valid: CapacityRange, fractions: bool) -> T
 
 
 def _find_unit(valid: CapacityRange, fractions: bool) -> int:
-    """Return the unit in which to compute with a range, as a number of 10^-9 units.
+    """Return the unit in which to compute with a range: 10^6 for a thousandth, or 10^9 for one.
 
-    It is a thousandth if `fractions` is set and all amounts of the range are whole thousandths, else 1.
+    It is a thousandth if `fractions` is set and all amounts of the range are whole thousandths.
     """
     amounts = [quantity.parse(each) for each in (valid.min, valid.max, valid.step) if each is not None]
     is_milli = fractions and all(a % _MILLI == 0 and quantity.fits_int64(a // _MILLI) for a in amounts)

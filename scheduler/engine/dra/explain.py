@@ -53,8 +53,8 @@ class _NodePools(NamedTuple):
 def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceClaim]) -> Shortage:
     """Return the first request with too few usable devices on a node where the allocator found no allocation.
 
-    If every request alone has enough, the result is for all of them together, or has the last request and the
-    constraints.
+    If every request alone has enough, the result has the last request and says what the requests compete for, or which
+    constraints they have.
     """
     reached = _NodePools(node, allocator.gather_pools(node))
     needed, reachable = 0, set[DeviceId]()

@@ -44,9 +44,9 @@ class Estimator:
     def estimate(
         self, group: FoundGroup, kinds: Sequence[TemplateNode], pods: Sequence[PodInfo], report: Callable[[], None]
     ) -> NodeEstimate:
-        """Return how many nodes, each of one of these kinds, the pods need, up to `MAX_PODS` of them.
+        """Return how many new nodes of these kinds the pods need.
 
-        `report` is called after each pod.
+        At most `MAX_PODS` pods, those with the highest priority, are tried. `report` is called after each.
         """
         trial = _Trial(self, group, kinds)
         try:

@@ -312,7 +312,8 @@ class _ContainerAmounts:
     def largest(self, container: Container) -> Sums:
         """Return by resource the largest of the container's desired, actual and allocated amounts.
 
-        For an init container that is no sidecar, and without a status, these are the desired amounts.
+        Only the desired amounts count for an init container that is no sidecar, and for a container without
+        status.resources.
         """
         status = None if container.name in self._init_steps else self._statuses.get(container.name)
         if status is None or status.resources is None:

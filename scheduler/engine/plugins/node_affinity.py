@@ -67,8 +67,8 @@ class NodeAffinity(BasePlugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
         """Limit the cycle to the nodes that the pod's required terms select by metadata.name, if every term does.
 
-        Skip the filter if neither the pod nor the profile restricts nodes. Reject a pod if each term requires several
-        names at once.
+        Skip the filter if neither the pod nor the profile restricts nodes. Reject the pod if no node name satisfies a
+        term.
         """
         required, added = _required(pod), self._added_required
         if required is None and not pod.pod.spec.node_selector and added is None:

@@ -269,9 +269,9 @@ class InterPodAffinity(BasePlugin):
     # --- preferred terms ------------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Sum up, by topology domain, the weights of the pod's preferred terms and of running pods' terms about it.
+        """Sum up, by topology domain, the weights of the pod's preferred terms and of running pods' terms for it.
 
-        Skip Score if no term of either side selects a pod.
+        Running pods' terms count if they select the pod. Skip Score if no term of either side selects a pod.
         """
         preferred = self._incoming_terms.get(pod, self.rules).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
