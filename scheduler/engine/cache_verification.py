@@ -51,9 +51,10 @@ class CacheVerifier:
         profiles: Mapping[str, Callable[[], Profile]],
         report: Callable[[PodInfo, Sequence[CacheDifference]], None],
     ) -> None:
-        """`every` is N, at least 1. `profiles` maps a scheduler name to a function that builds its profile anew.
+        """Prepare to verify every Nth decision; `every` is N, at least 1.
 
-        `report` is called after each verification with the pod and the differences, which may be none.
+        `profiles` maps a scheduler name to a function that builds its profile anew. `report` is called after each
+        verification with the pod and the differences, which may be none.
         """
         self._every = every
         self._profiles = profiles
@@ -148,7 +149,7 @@ def find_differences(
 
 
 def _compare_nodes(plugin: str, point: str, differs: NDArray[np.bool_], nodes: NodeColumns) -> list[CacheDifference]:
-    """Return the difference of a plugin at an extension point, given the mask of the nodes that differ, or none."""
+    """Return one difference that names the first nodes of the mask `differs`, or an empty list if no node differs."""
     slots = np.flatnonzero(differs)
     names = tuple(nodes.names[slot] for slot in slots[:MAX_NAMED_NODES])
     return [CacheDifference(plugin, point, names)] if len(slots) else []

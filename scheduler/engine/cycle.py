@@ -166,9 +166,9 @@ class _Cycle:
         return self.finish(DecisionPath.SCORED, _choose(best, seed))
 
     def _narrow(self, outcome: PreFilterOutcome) -> NDArray[np.intp]:
-        """Return the slots of the nodes that placement and PreFilter leave, in visiting order.
+        """Return the slots of the nodes that the placement and PreFilter permit, in visiting order.
 
-        The others are marked in the trace.
+        All other nodes are marked as RESTRICTED in the trace.
         """
         order = self.nodes.order.slots()
         if self.placement is not None:
@@ -204,7 +204,7 @@ class _Cycle:
         return (slot, runs) if all(run.verdicts.verdict_at(slot).code is Code.SUCCESS for run in runs) else None
 
     def _visit(self, order: NDArray[np.intp]) -> None:
-        """Mark the evaluated nodes in the trace, which are fewer than all with sampling, and advance `start`."""
+        """Mark in the trace which nodes of `order` are evaluated and which are not sampled, and advance `start`."""
         framework, trace = self.framework, self.trace
         profile = framework.profile
         enough = num_feasible_nodes_to_find(len(order), profile.percentage_of_nodes_to_score)
@@ -237,11 +237,14 @@ class _Cycle:
         )
 
     def note_eligible_nodes(self) -> None:
-        """Name the nodes that the pod's own spec leaves, in the trace, if they are few and fewer than all evaluated."""
+        """Write into the trace the names of the nodes that the pod's own spec does not exclude.
+
+        Nothing is written if they are all evaluated nodes, or more than `MAX_RESTRICTED_TO`.
+        """
         trace = self.trace
         left = trace.evaluated.copy()
         for run in trace.filters:
-            numbers = [i for i, verdict in enumerate(run.verdicts.table) if _leaves_out(verdict)]
+            numbers = [i for i, verdict in enumerate(run.verdicts.table) if _is_excluded_by_pod(verdict)]
             if numbers and run.verdicts.ids is not None:
                 left &= ~np.isin(run.verdicts.ids, numbers)
         count = np.count_nonzero(left)
@@ -249,7 +252,7 @@ class _Cycle:
             trace.restricted_to = tuple(sorted(self.nodes.names[slot] for slot in np.flatnonzero(left)))
 
     def _count_nodes(self) -> int:
-        """Return the number of nodes, of those in the placement if there is one."""
+        """Return the number of nodes in the placement, or of all nodes if there is no placement."""
         live = self.nodes.live
         return int(np.count_nonzero(live if self.placement is None else live & self.placement))
 
@@ -283,8 +286,8 @@ def _histogram(trace: Trace, rules: Rules, outside: int) -> Counter[str]:
     return counts
 
 
-def _leaves_out(verdict: Verdict) -> bool:
-    """Return whether a verdict rejects nodes because the pod's own spec leaves them out."""
+def _is_excluded_by_pod(verdict: Verdict) -> bool:
+    """Return whether a verdict has reasons and all of them are in `EXCLUDED_BY_POD`."""
     return bool(verdict.reasons) and all(reason.code in reasons.EXCLUDED_BY_POD for reason in verdict.reasons)
 
 

@@ -37,7 +37,10 @@ _ADDABLE: Final = frozenset({bytes, float, int, str, Uint, DurationValue, Timest
 
 
 def require_list(closure: Closure, argument: Closure) -> Closure:
-    """Return a closure that panics if an argument is not a list, as upstream's accounting of costs does."""
+    """Return a closure that evaluates `closure`, or raises EvaluationPanicError if the value of `argument` is no list.
+
+    Upstream's accounting of costs panics there.
+    """
 
     def run(frame: Frame) -> Value:
         try:
@@ -54,7 +57,10 @@ def require_list(closure: Closure, argument: Closure) -> Closure:
 
 
 def membership(element: Closure, values: list[Value]) -> Closure:
-    """Return a closure for `element in values` with constant values, which upstream looks up in a hash table."""
+    """Return a closure for `element in values`, where the values are constants.
+
+    Like upstream's look-up in a hash table, it raises EvaluationPanicError for an element that cannot be a key.
+    """
     if not values:
         return Constant(False)
     if not all(type(value) in (bool, int, Uint, float, str) for value in values):
@@ -69,7 +75,7 @@ def membership(element: Closure, values: list[Value]) -> Closure:
 
 
 def invocation(node: Call, arguments: list[Closure]) -> Closure:
-    """Return a closure that calls the function with the overload that fits the values."""
+    """Return a closure that calls the function with the overload that fits the types of the arguments' values."""
     singleton = SINGLETONS.get(node.function)
     if singleton is not None:
         return plain_call(singleton, arguments)
@@ -85,7 +91,7 @@ def invocation(node: Call, arguments: list[Closure]) -> Closure:
 
 
 def plain_call(function: Callable[..., Value], arguments: list[Closure]) -> Closure:
-    """Return a closure that calls a function with the values of its arguments."""
+    """Return a closure that calls `function` with the values of the arguments, without checking their types."""
     if len(arguments) == 1:
         (only,) = arguments
         return lambda frame: function(only(frame))
@@ -132,7 +138,10 @@ def _anything(_: Value) -> bool:
 
 
 def _predicate(wanted: Type) -> _Predicate:
-    """Return whether a value belongs to a type; of a list or map only the first element counts, as upstream."""
+    """Return a function that says whether a value belongs to the type.
+
+    As upstream, only the first element of a list or map is checked.
+    """
     if wanted.is_dynamic or wanted.kind is Kind.PARAMETER:
         return _anything
     if wanted.kind is Kind.LIST:

@@ -36,7 +36,10 @@ _LITERALS = {
 
 
 def check(root: Expression, source: str) -> None:
-    """Fill in the types and overloads of a tree. Raise CelError with the API server's words if they do not fit."""
+    """Set the type and the overloads of each node of a tree, in place.
+
+    Raise CelError, with the API server's messages, if types do not match or `validate` finds a problem.
+    """
     problems = Problems(source)
     checker = _Checker(problems)
     checker.check(root)
@@ -76,12 +79,15 @@ class _Checker:
             self._check_struct(node)
 
     def finish(self, root: Expression) -> None:
-        """Replace type parameters by the types that they stand for."""
+        """Replace, in all checked nodes, type parameters by the types that unification found, and free ones by dyn."""
         for node in self._checked:
             node.type = self._types.resolve(node.type, free_as_dyn=True)
 
     def _lookup(self, name: str) -> tuple[Type | None, Type | None]:
-        """Return the type of a name, and the type that it names if it names one."""
+        """Return the type of a variable and None, or for the name of a type the types of the name and of its instances.
+
+        Returns (None, None) if the name is unknown.
+        """
         name = name.removeprefix(".")
         for scope in reversed(self._scopes):
             if name in scope:
@@ -202,7 +208,7 @@ class _Checker:
                 node.type = types.ERROR
 
     def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
-        """Return the types of an overload with fresh type parameters."""
+        """Return the argument types and result type of an overload, with new type parameters in place of its own."""
         fresh = {parameter: self._types.fresh() for parameter in overload.parameters}
         if not fresh:
             return overload.arguments, overload.result
@@ -305,7 +311,7 @@ class _Checker:
 
 
 def qualified_name(node: Expression) -> str | None:
-    """Return the name `a.b.c` of nested selections, or None for another node."""
+    """Return the dotted name `a.b.c` that nested selections form, or None if the node is no name or selection."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test_only:
         parts.append(node.name)

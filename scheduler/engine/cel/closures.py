@@ -30,5 +30,5 @@ class ParsedConstant(Constant):
 
 
 def is_constant(closure: Closure) -> bool:
-    """Return whether a closure is a constant for upstream too."""
+    """Return whether upstream also treats the closure as a constant, which a `ParsedConstant` is not."""
     return type(closure) is Constant

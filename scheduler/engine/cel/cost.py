@@ -57,7 +57,7 @@ class Range(NamedTuple):
         return Range(_cap(self.low * other.low), _cap(self.high * other.high))
 
     def scaled(self, factor: float) -> Range:
-        """Return the amounts multiplied by a factor, rounded up."""
+        """Return the range with both limits multiplied by a factor and rounded up."""
         return Range(_scale(self.low, factor), _scale(self.high, factor))
 
     def union(self, other: Range) -> Range:
@@ -123,12 +123,12 @@ class _Operand:
 
     @property
     def known_size(self) -> Range:
-        """The size as computed or as declared for a part of `device`."""
+        """The computed size or, if there is none, the size that is declared for this part of `device`, or any size."""
         return self.size or _declared_size(self.path) or _UNKNOWN
 
 
 def _declared_size(path: _Path) -> Range | None:
-    """Return the size limits of the part of `device` that the path names, or None if the path names no part of it."""
+    """Return the limits of the size of a part of `device`, or None if the path leads to no part of `device`."""
     if not path or path[0] != "device":
         return None
     names = path[1:]
@@ -367,7 +367,7 @@ class _Coster:
         arguments: list[_Operand],
         argument_costs: list[Range],
     ) -> _Estimate:
-        """Return the cost of a call by one overload with its arguments."""
+        """Return the cost of a call, including its arguments, if this overload is used, and the size of its result."""
         all_arguments = _NOTHING
         for cost in argument_costs:
             all_arguments = all_arguments.plus(cost)
@@ -422,7 +422,7 @@ _COMPARISONS: Final = frozenset(
 
 
 def _standard(overload: str, target: _Operand | None, arguments: list[_Operand]) -> _Estimate | None:
-    """Return the estimate of a function of the standard library, or None for one with the cost of one."""
+    """Return the estimate for a call of the standard library, or None if its cost is 1."""
     sizes = [argument.size or _UNKNOWN for argument in arguments]
     if overload == "string_format" and target is not None:
         return _Estimate((target.size or _UNKNOWN).scaled(_STRING_FACTOR))
@@ -449,7 +449,7 @@ def _standard(overload: str, target: _Operand | None, arguments: list[_Operand])
 
 
 def _literal_int(operand: _Operand, default: int) -> int:
-    """Return the value of an int literal, at least 0, or the default for another node."""
+    """Return the value of an int literal, 0 if that is negative, or `default` if the operand is no int literal."""
     if not isinstance(operand.node, Literal) or type(operand.node.value) is not int:
         return default
     return max(operand.node.value, 0)
@@ -460,7 +460,7 @@ def _new_list(factor: float, size: Range) -> _Estimate:
 
 
 def _list_library(overload: str, target: _Operand | None, arguments: list[_Operand]) -> _Estimate | None:
-    """Return the estimate of a function of the libraries for lists and sets, or None for another function."""
+    """Return the estimate for a call of the libraries for lists and sets, or None for any other overload."""
     if overload.startswith("list_sets_"):
         size = arguments[0].known_size.times(arguments[1].known_size)
         return _Estimate(size.scaled(2.0 if "equivalent" in overload else 1.0).plus(_ONE))
@@ -489,7 +489,7 @@ _Estimator = Callable[[str, _Operand | None, list[_Operand]], _Estimate | None]
 
 
 def _element(container: _Operand) -> _Operand | None:
-    """Return the element of a list as an operand; a map counts by its keys."""
+    """Return the element of a list, or the key of a map, as an operand of unknown value; None for another container."""
     if not container.type.parameters:
         return None
     return _Operand(container.type.parameters[0], (*container.path, "@items") if container.path else ())
@@ -626,7 +626,7 @@ _BY_FUNCTION: Final[dict[str, _Estimator]] = {
 
 
 def _kubernetes(function: str, overload: str, target: _Operand | None, arguments: list[_Operand]) -> _Estimate | None:
-    """Return the estimate of a function that Kubernetes estimates itself, or None for another function."""
+    """Return the estimate for a call of a function from Kubernetes' libraries, or None for any other function."""
     if function in _NOMINAL or overload == "cidr_ip":
         return _Estimate(_ONE)
     if function == "check":

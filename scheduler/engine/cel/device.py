@@ -30,7 +30,10 @@ class CelDevice:
         capacity: Mapping[str, Mapping[str, Any]],
         allow_multiple_allocations: bool = False,
     ) -> None:
-        """Read a device of a ResourceSlice: `attributes` and `capacity` are the objects of the same names."""
+        """Convert a device of a ResourceSlice; `attributes` and `capacity` are the device's fields as JSON, by name.
+
+        A value that cannot be converted is reported by later evaluations (`problem`).
+        """
         self.driver = driver = replace_surrogates(driver)
         self.allow_multiple_allocations = allow_multiple_allocations
         self.problem: str | None = None
@@ -56,9 +59,9 @@ class CelDevice:
         }
 
     def key(self, reference: Reference) -> Any:
-        """Return a hashable value that is the same for devices whose values at the reference are the same.
+        """Return a hashable key of the part of the device to which the reference leads; equal parts have equal keys.
 
-        A reference is a field of the device, then a domain, then a name; a shorter one covers everything below it.
+        A reference is a field of the device, then a domain, then a name; a shorter one leads to everything below it.
         """
         field = reference[0] if reference else ""
         if field == "driver":
@@ -100,7 +103,10 @@ def _amount(amount: Mapping[str, Any]) -> Quantity:
 
 
 def _hashable(value: Value) -> Any:
-    """Return a value with its type, because Python takes True for 1 and versions by their order."""
+    """Return a key of the value that differs for values of different types, and for versions with different text.
+
+    In Python, True equals 1, and two versions of equal precedence are equal.
+    """
     return (type(value), value.text if isinstance(value, Version) else value)
 
 

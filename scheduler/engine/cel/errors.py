@@ -44,7 +44,7 @@ class Problems:
         self._problems.append((offset, message))
 
     def raise_if_any(self) -> None:
-        """Raise CelError with all errors in the order of their places, if there are any."""
+        """Raise CelError with all errors, sorted by position in the expression; do nothing if there are none."""
         if not self._problems:
             return
         lines = [self._line(*problem) for problem in sorted(self._problems[:_REPORTED], key=lambda problem: problem[0])]

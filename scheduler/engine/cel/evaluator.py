@@ -52,7 +52,7 @@ _UNSET: Final = object()
 
 
 def compile_tree(root: Expression) -> tuple[Closure, int]:
-    """Return a closure that evaluates a checked tree, and the size of the frame that it takes.
+    """Return a closure that evaluates a checked tree, and the number of entries of the frames that it takes.
 
     Raise CelError for a constant that cannot be converted, as the API server does.
     """
@@ -88,7 +88,11 @@ class _Compiler:
         raise CelError("compilation failed: objects cannot be created in a device selector")
 
     def operands(self, node: Call) -> list[Closure]:
-        """Compile the operands of a call. Upstream evaluates both of two, so that the second may panic in any case."""
+        """Compile the operands of a call.
+
+        Where upstream evaluates both of two operands even if the first fails, so does the compiled first one if the
+        second may panic.
+        """
         closures = []
         for operand in node.operands:
             before = self._panicking
@@ -131,7 +135,10 @@ class _Compiler:
         return lambda frame: index(operand(frame), name)
 
     def _device_value(self, operand: Expression, key: Value) -> Closure | None:
-        """Return a fast closure for `device.x` and for an attribute or capacity with constant names, or None."""
+        """Return a fast closure for `device.FIELD`, or for an attribute or capacity with constant names.
+
+        `operand` is indexed by `key`. Returns None for any other operand.
+        """
         if isinstance(operand, Ident) and operand.name == "device" and not self._is_local("device"):
             return _DEVICE_FIELDS[key]
         if type(key) is not str or not isinstance(operand, Call) or operand.function != "_[_]":
@@ -172,7 +179,10 @@ class _Compiler:
         return self._folded(node, arguments, closure)
 
     def _folded(self, node: Call, arguments: list[Closure], closure: Closure) -> Closure:
-        """Convert constants and compile constant patterns now."""
+        """Return a closure for the call that does part of the work now, or `closure` if nothing can be done in advance.
+
+        Conversions of constants are evaluated, and constant patterns compiled. Raises CelError if that fails.
+        """
         if len(arguments) == 1 and node.function in conversions.FUNCTIONS and is_constant(arguments[0]):
             try:
                 return Constant(closure([]))
@@ -198,7 +208,7 @@ class _Compiler:
         return closure
 
     def _growth(self, node: Call, arguments: list[Closure]) -> Closure | None:
-        """Return a closure that extends the result of the surrounding loop in place, or None for another call."""
+        """Return a closure that extends the total of the surrounding loop in place, or None if the call does not."""
         if not arguments or arguments[0] not in self._growing:
             return None
         total = arguments[0]
@@ -357,7 +367,10 @@ class _Compiler:
 
 
 def _before_panic(left: Closure, right: Closure) -> Closure:
-    """Return a closure for `left` that, if it fails, evaluates `right` for its panic."""
+    """Return a closure for `left` that, if `left` fails, also evaluates `right`.
+
+    If `right` then panics, its panic replaces the error of `left`.
+    """
 
     def run(frame: Frame) -> Value:
         try:
@@ -371,7 +384,7 @@ def _before_panic(left: Closure, right: Closure) -> Closure:
 
 
 def _stop_value(node: Comprehension) -> Value:
-    """Return the total at which a loop may stop: False for `all`, True for `exists`, nothing for the others."""
+    """Return the total at which a loop may stop: False for `all`, True for `exists`, `_UNSET` for other loops."""
     condition = node.condition
     if not isinstance(condition, Call):
         return _UNSET
@@ -415,7 +428,10 @@ def _compile_index(compiler: _Compiler, node: Call) -> Closure:
 
 
 def _lazy_key(look_up: Callable[[Value, Value], Value], target: Closure, key: Closure) -> Closure:
-    """Return a closure that evaluates the key only if there is something to look it up in."""
+    """Return a closure that looks up the value of `key` in that of `target`, or returns `NOTHING` if that is `NOTHING`.
+
+    In the latter case `key` is not evaluated.
+    """
 
     def run(frame: Frame) -> Value:
         value = target(frame)
@@ -440,7 +456,10 @@ def _compile_optional_index(compiler: _Compiler, node: Call) -> Closure:
 
 
 def _compile_logical(decides: bool) -> Callable[[_Compiler, Call], Closure]:
-    """Return the compilation of && (`decides` is False) or || (`decides` is True)."""
+    """Return the function that compiles calls of && (`decides` is False) or || (`decides` is True).
+
+    `decides` is the value of an operand that determines the result alone.
+    """
     otherwise = not decides
 
     def build(compiler: _Compiler, node: Call) -> Closure:
@@ -505,7 +524,7 @@ def _compile_not_equal(compiler: _Compiler, node: Call) -> Closure:
 
 
 def _compile_or(compiler: _Compiler, node: Call) -> Closure:
-    """Compile `or` and `orValue`, which evaluate the argument only if the optional is absent."""
+    """Compile `or` and `orValue`, which evaluate the argument only if the optional has no value."""
     assert node.target is not None
     target, argument = compiler.compile(node.target), compiler.compile(node.arguments[0])
     unwraps = node.function == "orValue"
@@ -536,7 +555,7 @@ _SPECIAL: Final[dict[str, Callable[[_Compiler, Call], Closure]]] = {
 
 
 def result_as_bool(value: Value) -> bool:
-    """Return the result of an expression. Raise CelRuntimeError if it is not a bool."""
+    """Return the value of an expression if it is a bool. Otherwise raise CelRuntimeError."""
     if type(value) is bool:
         return value
     name = type_name(value)
@@ -554,7 +573,7 @@ def _not_a_bool(name: str) -> str:
 
 
 def new_frame(device: CelDevice, slots: int) -> Frame:
-    """Return a frame of the given size for the evaluation on one device."""
+    """Return a frame of `slots` entries, with the device in the first one."""
     frame: Frame = [None] * slots
     frame[0] = device
     return frame

@@ -28,7 +28,7 @@ from scheduler.engine.objects.quantity import Quantity
 
 
 def pairs(elements: Value) -> list[tuple[Value, Value]]:
-    """Return the positions or keys with their elements. Raise CelRuntimeError for a value without elements."""
+    """Return (position, element) of a list, or (key, value) of a map. Raise CelRuntimeError for other values."""
     if type(elements) is list:
         return list(enumerate(elements))
     if is_map(elements):
@@ -37,7 +37,7 @@ def pairs(elements: Value) -> list[tuple[Value, Value]]:
 
 
 def _position(key: Value) -> int:
-    """Return the position in a list that a key stands for. Raise CelRuntimeError for a key that is no whole number."""
+    """Return an index value as an int. Raise CelRuntimeError if it is no whole number or too large."""
     kind = type(key)
     if kind is int or kind is Uint:
         if key > INT64_MAX:
@@ -54,13 +54,16 @@ _KEY_TYPES: Final = frozenset({str, int, Uint, bool, float})
 
 
 def check_key(key: Value) -> None:
-    """Raise CelRuntimeError for a key of a type that no map has."""
+    """Raise CelRuntimeError if the key's type is not one of those that keys of maps may have."""
     if type(key) not in _KEY_TYPES:
         raise CelRuntimeError(f"invalid qualifier type: {go_type(key)}")
 
 
 def look_up(value: Value, key: Value) -> tuple[Value, bool]:
-    """Return the element with a key or position, and whether there is one."""
+    """Return the element of a list or map and True, or None and False if there is none.
+
+    Raise CelRuntimeError for a key of a wrong type.
+    """
     check_key(key)
     if is_map(value):
         return find(value, key)
@@ -71,7 +74,7 @@ def look_up(value: Value, key: Value) -> tuple[Value, bool]:
 
 
 def index(value: Value, key: Value) -> Value:
-    """Return `value[key]`. Raise CelRuntimeError if there is no such element."""
+    """Return `value[key]`; for an optional, an optional. Raise CelRuntimeError if there is no such element."""
     if type(value) is OptionalValue:
         return optional_index(value, key)
     element, present = look_up(value, key)
@@ -83,7 +86,10 @@ def index(value: Value, key: Value) -> Value:
 
 
 def optional_index(value: Value, key: Value) -> OptionalValue:
-    """Return `value[?key]`: the element, or nothing if there is none."""
+    """Return `value[?key]`: an optional with the element, or `NOTHING` if there is none.
+
+    Raise CelRuntimeError for a key of a wrong type.
+    """
     if type(value) is OptionalValue:
         if not value.present:
             return NOTHING
@@ -117,7 +123,7 @@ _GO_TYPES: Final[dict[type, str]] = {  # the names of upstream's types, which so
 
 
 def go_type(value: Value) -> str:
-    """Return the name of upstream's type for a value."""
+    """Return the name of the Go type with which cel-go represents the value."""
     return _GO_TYPES.get(type(value), "types.mapper")
 
 
@@ -125,6 +131,6 @@ _UNHASHABLE: Final = frozenset({Version, Format, bytes})
 
 
 def check_hashable(value: Value) -> None:
-    """Raise EvaluationPanicError for a value that Go's maps cannot have as a key."""
+    """Raise EvaluationPanicError if Go cannot use the value as a key of a map."""
     if type(value) in _UNHASHABLE:
         raise EvaluationPanicError(f"internal error: runtime error: hash of unhashable type {go_type(value)}")

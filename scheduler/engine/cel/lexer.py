@@ -72,7 +72,10 @@ _KINDS: Final = {
 
 
 def tokenize(source: str, problems: Problems) -> list[Token]:
-    """Return the tokens with an END token after the last one. Characters that start no token become problems."""
+    """Return the tokens of an expression, followed by an END token.
+
+    Characters that no token can start with are added to `problems`.
+    """
     tokens = []
     position = 0
     hidden = ""
@@ -103,7 +106,7 @@ _STARTED: Final = re.compile(
 
 
 def _unrecognized(source: str, position: int) -> str:
-    """Return the text that starts no token: what may start one, and the character that ends this possibility."""
+    """Return the text that the error message shows: the longest start of a token, and the character that ends it."""
     match = _STARTED.match(source, position)
     assert match is not None
     return match[0]
@@ -118,7 +121,7 @@ _LAST_CODE_POINT: Final = 0x10FFFF
 
 
 def unquote_string(text: str) -> str:
-    """Return what a string literal stands for. Raise ValueError for an escape that is no code point."""
+    """Return the value of a string literal. Raise ValueError for an escape that is no code point."""
     content, raw = _content(text)
     if raw:
         return content
@@ -137,7 +140,7 @@ def unquote_string(text: str) -> str:
 
 
 def unquote_bytes(text: str) -> bytes:
-    """Return what a bytes literal stands for. Raise ValueError for an escape that bytes do not have."""
+    """Return the value of a bytes literal. Raise ValueError for an escape that bytes literals do not have."""
     content, raw = _content(text[1:])
     if raw:
         return content.encode()
@@ -158,7 +161,7 @@ def unquote_bytes(text: str) -> bytes:
 
 
 def _content(text: str) -> tuple[str, bool]:
-    """Return the text between the quotes, and whether it is raw."""
+    """Return the text between the quotes of a literal, and whether the literal is raw (prefix `r` or `R`)."""
     raw = text[0] in "rR"
     text = text[1:] if raw else text
     quotes = 3 if text[:3] in ('"""', "'''") and len(text) >= 6 else 1

@@ -37,7 +37,10 @@ _SORTED: Final = "@__sortBy_input__"
 
 
 def expand(offset: int, function: str, target: Expression | None, arguments: list[Expression]) -> Expression | None:
-    """Return what a macro call stands for, or None for a call that is no macro. Raise MacroError if it is malformed."""
+    """Return the expression to which a macro call expands, or None for a call that is no macro.
+
+    Raise MacroError if the arguments are malformed.
+    """
     if target is None:
         return _has(offset, arguments[0]) if function == "has" and len(arguments) == 1 else None
     macro = _RECEIVER_MACROS.get((function, len(arguments)))
@@ -59,7 +62,10 @@ def _loop_variable(argument: Expression, message: str) -> str:
 
 
 def _variables(arguments: list[Expression], count: int, message: str) -> tuple[str, str]:
-    """Return the iteration variables: the first `count` arguments, of one or two."""
+    """Return the names of the loop's two variables, which are the first `count` (1 or 2) arguments.
+
+    The second name is "" if `count` is 1. Raise MacroError with `message` if an argument is no simple name.
+    """
     if count == 1:
         return _loop_variable(arguments[0], message), ""
     for argument in arguments[:2]:
@@ -78,7 +84,7 @@ _IDENTIFIER: Final = "argument is not an identifier"
 
 
 def _quantifier(kind: str, count: int) -> _Macro:
-    """Return the macro of `all`, `exists` or `exists_one` with `count` iteration variables."""
+    """Return a function that expands `all`, `exists` or `exists_one` (`kind`) with `count` iteration variables."""
 
     def build(offset: int, target: Expression, arguments: list[Expression]) -> Expression:
         first, second = _variables(arguments, count, _SIMPLE_NAME)
@@ -116,7 +122,10 @@ def _filtered(offset: int, predicate: Expression | None, step: Expression) -> Ex
 def _collect(
     offset: int, target: Expression, names: tuple[str, str], predicate: Expression | None, element: Expression
 ) -> Expression:
-    """Return a loop that collects one value for each element for which the predicate holds."""
+    """Return a loop whose result is the list of the values of `element`, for the elements where `predicate` holds.
+
+    If `predicate` is None, it holds for all elements.
+    """
     step: Expression = Call(offset, "_+_", None, [Ident(offset, ACCUMULATOR), ListLiteral(offset, [element])])
     step = _filtered(offset, predicate, step)
     start, always = ListLiteral(offset, []), Literal(offset, True)
@@ -139,7 +148,7 @@ def _transform_list(offset: int, target: Expression, arguments: list[Expression]
 
 
 def _transform_map(with_key: bool) -> _Macro:
-    """Return transformMap (`with_key`: each value keeps its key) or transformMapEntry."""
+    """Return the function that expands transformMap (`with_key`: each value keeps its key) or transformMapEntry."""
 
     def build(offset: int, target: Expression, arguments: list[Expression]) -> Expression:
         first, second = _variables(arguments, 2, _SIMPLE_NAME)
@@ -154,7 +163,7 @@ def _transform_map(with_key: bool) -> _Macro:
 
 
 def _bind(offset: int, name: str, value: Expression, result: Expression) -> Expression:
-    """Return a node in which `name` stands for `value` within `result`."""
+    """Return an expression with the value of `result`, in which the variable `name` has the value of `value`."""
     nothing, never = ListLiteral(offset, []), Literal(offset, False)
     return Comprehension(offset, nothing, _UNUSED, "", name, value, never, Ident(offset, name), result)
 
@@ -168,7 +177,7 @@ def _cel_bind(offset: int, target: Expression, arguments: list[Expression]) -> E
 
 
 def _optional_map(function: str) -> _Macro:
-    """Return optMap or optFlatMap."""
+    """Return the function that expands optMap or optFlatMap."""
 
     def build(offset: int, target: Expression, arguments: list[Expression]) -> Expression:
         if not isinstance(arguments[0], Ident):

@@ -81,7 +81,7 @@ class _Parser:
         return self._tokens[self._position]
 
     def _take(self) -> Token:
-        """Return the next token and go on to the one after it; the end of the text stays the next token."""
+        """Return the next token and advance past it; at the end of the text, return the END token each time."""
         token = self._next
         if token.kind is not TokenKind.END:
             self._position += 1
@@ -102,7 +102,7 @@ class _Parser:
         raise _SyntaxError
 
     def _no_alternative(self, first: Token) -> NoReturn:
-        """Report that no rule of the grammar has the tokens from `first` to the next one."""
+        """Raise the syntax error that no rule of the grammar matches the tokens from `first` to the next token."""
         last = self._next
         if last.kind is TokenKind.SIGN and last.text in _CONSTANTS:
             self._fail(f"Syntax error: mismatched input '{last.text}' expecting IDENTIFIER")
@@ -112,7 +112,10 @@ class _Parser:
         self._fail(f"Syntax error: no viable alternative at input '{text}'")
 
     def _unexpected(self, *expected: str) -> None:
-        """Report a token that is not among the expected ones: skip it if one of these follows, else give up."""
+        """Report that the next token is none of the expected ones, and skip it if the token after it is one of them.
+
+        Otherwise raise _SyntaxError.
+        """
         token = self._next
         shown = expected[0] if len(expected) == 1 else "{" + ", ".join(expected) + "}"
         skips = self._position + 1 < len(self._tokens) and _class_of(self._tokens[self._position + 1]) in expected
@@ -154,7 +157,7 @@ class _Parser:
         return node
 
     def _logical(self) -> Expression:
-        """Parse operands of || that are operands of && that are relations."""
+        """Parse an expression of || and && over relations."""
         alternatives: list[tuple[int, Expression]] = []
         offset_or = -1
         while True:
@@ -315,7 +318,7 @@ class _Parser:
         return self._call(offset, dot + token.text, None, arguments)
 
     def _struct_name(self) -> str | None:
-        """Return the name before a `{`, if the next tokens are one, without taking them."""
+        """Return the dotted name if the next tokens are a name and `{`, else None; consume nothing."""
         position = self._position
         parts = []
         while self._tokens[position].kind is TokenKind.NAME:
@@ -376,7 +379,10 @@ class _Parser:
         return _nest(MapLiteral(offset, entries), *(part for entry in entries for part in (entry.key, entry.value)))
 
     def _literal(self, minus: Token | None = None) -> Expression:
-        """Parse a number, string or bytes. `minus` is the sign of the number, which was consumed."""
+        """Parse a number, string or bytes literal; `minus` is the token of a number's sign, if there is one.
+
+        An invalid literal is added to the problems.
+        """
         token = self._take()
         offset = (minus or token).offset
         if token.kind is TokenKind.INT:
@@ -405,13 +411,13 @@ class _Parser:
 
 
 def _decimal(digits: str) -> int:
-    """Return a decimal number; one with too many digits for 64 bits is cut, because it is invalid anyway."""
+    """Return a decimal number. Digits after the 30th are dropped, because such a number exceeds 64 bits anyway."""
     digits = digits.lstrip("0") or "0"
     return int(digits[:30])
 
 
 def _class_of(token: Token) -> str:
-    """Return how a message names what a token is."""
+    """Return the name of a token's kind as error messages show it: `<EOF>`, a kind of literal, or the quoted text."""
     if token.kind is TokenKind.END:
         return "<EOF>"
     return _LITERALS.get(token.kind, f"'{token.text}'")
@@ -421,7 +427,7 @@ _Nested = TypeVar("_Nested", bound=Expression)
 
 
 def _nest(node: _Nested, *parts: Expression, levels: int = 0) -> _Nested:
-    """Fill in the depth of a node: that of its deepest part, and `levels` more."""
+    """Set the depth of a node to that of its deepest part plus `levels`, and return the node."""
     node.depth = max((part.depth for part in parts), default=0) + levels
     return node
 
@@ -431,7 +437,10 @@ def _operation(offset: int, function: str, operands: list[Expression]) -> Call:
 
 
 def _balanced(function: str, terms: list[tuple[int, Expression]]) -> Expression:
-    """Join operands as a balanced tree; each has the offset of the operator before it."""
+    """Return a balanced tree of calls of a binary `function` on the terms.
+
+    Each term is an operand with the offset of the operator before it.
+    """
     if len(terms) == 1:
         return terms[0][1]
     middle = len(terms) // 2

@@ -11,14 +11,17 @@ _TABLES: Final = (("attributes",), ("capacity",))  # a variable bound to an empt
 
 
 def find_references(root: Expression) -> tuple[Reference, ...]:
-    """Return what a checked tree reads of the device, without references that another one covers."""
+    """Return the paths of the device's parts that a checked tree reads, without paths below others in the result."""
     references: set[Reference] = set()
     _visit(root, {"device": ()}, references)
     return tuple(sorted(r for r in references if not any(r[:n] in references for n in range(len(r)))))
 
 
 def _visit(node: Expression, paths: dict[str, Reference | None], references: set[Reference]) -> None:
-    """Add the references of a node. `paths` has the path that each variable stands for, None for none."""
+    """Add the paths of the device's parts that a node reads to `references`.
+
+    `paths` maps each variable to the path of the part that is its value, or to None for any other value.
+    """
     path = _path(node, paths)
     if path is not None:
         references.add(path)
@@ -44,7 +47,10 @@ def _visit(node: Expression, paths: dict[str, Reference | None], references: set
 
 
 def _path(node: Expression, paths: dict[str, Reference | None]) -> Reference | None:
-    """Return the path of a node that only selects from the device with constant names, at most to a value."""
+    """Return the path of the device's part that a node selects with constant names, or None for another node.
+
+    The path ends at an attribute or capacity, even if the node selects a part of its value.
+    """
     if isinstance(node, Ident):
         return None if node.instance is not None else paths.get(node.name)
     if isinstance(node, Select):

@@ -48,13 +48,13 @@ class Selector:
         self._results: dict[Any, bool | str] = {}
 
     def key(self, device: CelDevice) -> Any:
-        """Return a hashable value that is the same for devices that the expression cannot tell apart."""
+        """Return a hashable key that is equal for devices for which the expression has the same result."""
         if device.problem is not None:
             return device.problem
         return tuple([device.key(reference) for reference in self.references])
 
     def matches(self, device: CelDevice) -> bool:
-        """Return whether the device matches. Raise CelRuntimeError with kube-scheduler's words if that fails."""
+        """Return whether the device matches. Raise CelRuntimeError, with kube-scheduler's message, if that fails."""
         key = self.key(device)
         result = self._results.get(key)
         if result is None:
@@ -70,7 +70,10 @@ class Selector:
         return result
 
     def evaluate(self, device: CelDevice) -> bool:
-        """Return whether the device matches without looking at earlier results."""
+        """Evaluate the expression for the device, without the cache of `matches`, and return whether it is true.
+
+        Raise CelRuntimeError if evaluation fails.
+        """
         if device.problem is not None:
             raise CelRuntimeError(device.problem)
         try:
@@ -86,7 +89,7 @@ _lock: Final = threading.Lock()  # a review may be decided in another thread
 
 
 def compile_selector(expression: str) -> Selector:
-    """Compile an expression. Raise CelError, with the API server's words, for one that the API server refuses."""
+    """Return the compiled expression. Raise CelError, with the API server's message, if the API server refuses it."""
     expression = replace_surrogates(expression)
     with _lock:
         selector = _selectors.get(expression)
@@ -98,7 +101,7 @@ def compile_selector(expression: str) -> Selector:
 
 
 def compile_anew(expression: str) -> Selector:
-    """Compile an expression as `compile_selector` does, but always anew."""
+    """Compile an expression as `compile_selector` does, but without its cache."""
     if len(expression.encode()) > MAX_LENGTH:
         raise CelError(f"Too long: may not be more than {MAX_LENGTH} bytes")
     try:
@@ -123,9 +126,9 @@ def _check_result(root: Expression) -> None:
 
 
 def _nestable(work: Callable[[], _Result]) -> _Result:
-    """Return the result of work on a tree, with a higher limit of recursion if it needs one.
+    """Call `work` and return its result; if the recursion limit is exceeded, call it again with a higher limit.
 
-    An expression may be nested 250 levels deep, with several frames for each. Nearly none is.
+    An expression may be nested 250 levels deep, with several frames for each level.
     """
     try:
         return work()

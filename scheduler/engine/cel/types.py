@@ -52,7 +52,7 @@ class Type:
         return self._hash  # types are keys while they are unified, and may be nested deeply
 
     def __str__(self) -> str:
-        """Return the name that messages of the type checker use."""
+        """Return the type as error messages of the type checker show it."""
         if self.kind is Kind.TYPE and not self.parameters:
             return "type"
         name = _CHECKER_NAMES.get(self.kind, self.name)
@@ -60,7 +60,7 @@ class Type:
 
     @property
     def declared(self) -> str:
-        """The name that the message about the result's type uses."""
+        """The type's name in the message that an expression's result is not a bool."""
         name = f"<{self.name}>" if self.kind is Kind.PARAMETER else self.name
         return f"{name}({', '.join(p.declared for p in self.parameters)})" if self.parameters else name
 
@@ -129,17 +129,17 @@ def optional_of(value: Type) -> Type:
 
 
 def type_of(instance: Type) -> Type:
-    """Return the type of a type's name, such as `int` in `type(x) == int`."""
+    """Return the type of a value that is itself a type, such as `int` in `type(x) == int`."""
     return Type(Kind.TYPE, "type", (instance,))
 
 
 def parameter(name: str) -> Type:
-    """Return a type parameter."""
+    """Return a type parameter with this name."""
     return Type(Kind.PARAMETER, name)
 
 
 def unwrap_optional(wrapped: Type) -> tuple[Type, bool]:
-    """Return the type inside an optional, and whether the given type is an optional."""
+    """Return the type inside an optional type and True, or any other type itself and False."""
     return (wrapped.parameters[0], True) if wrapped.is_optional else (wrapped, False)
 
 
@@ -157,12 +157,12 @@ class Substitutions:
         self._count = 0
 
     def fresh(self) -> Type:
-        """Return a new type parameter that stands for nothing yet."""
+        """Return a new type parameter that is not bound to a type yet."""
         self._count += 1
         return parameter(f"_var{self._count - 1}")
 
     def resolve(self, original: Type, free_as_dyn: bool = False) -> Type:
-        """Replace bound type parameters, and free ones by dyn if `free_as_dyn`."""
+        """Return the type with bound type parameters replaced by their types and, if `free_as_dyn`, others by dyn."""
         bound = self._bound.get(original)
         if bound is not None:
             return self.resolve(bound, free_as_dyn)
@@ -174,7 +174,10 @@ class Substitutions:
         return original
 
     def unify(self, types: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Return whether the given types are assignable to the wanted ones, and bind type parameters if so."""
+        """Return whether each of `types` is assignable to that of `wanted`; bind type parameters for that.
+
+        If it is False, no type parameter is bound.
+        """
         self._journal.clear()
         if len(types) == len(wanted) and all(map(self._assignable, types, wanted)):
             return True
@@ -212,7 +215,10 @@ class Substitutions:
         return one.kind is two.kind and one.name == two.name
 
     def _substitutes(self, one: Type, variable: Type) -> tuple[bool, bool]:
-        """Return whether `variable` can stand for `one`, and whether it is bound already."""
+        """Bind the type parameter `variable` to `one` if that is possible.
+
+        Returns whether `one` is assignable to it, and whether this was decided by equality or an earlier binding.
+        """
         if one == variable:
             return True, True
         bound = self._bound.get(variable)
@@ -240,7 +246,7 @@ class Substitutions:
 
 
 def most_general(one: Type, two: Type) -> Type:
-    """Return the more general of two types that unify."""
+    """Return the more general of two types that unify; `two` if they are equally general."""
     return one if _is_less_specific(one, two) else two
 
 

@@ -43,7 +43,7 @@ _CLAUSE_KINDS: Final = {
 
 
 def validate(root: Expression, problems: Problems) -> None:
-    """Report what is wrong with a typed tree."""
+    """Add to `problems` what the checks of this module find in a typed tree."""
     _visit(root, problems, in_format=False)
 
 
@@ -62,7 +62,7 @@ def _visit(node: Expression, problems: Problems, in_format: bool) -> None:
 
 
 def _check_constant(node: Call, problems: Problems) -> None:
-    """Check the first argument of `duration`, `timestamp` and `matches` if it is a constant."""
+    """Report a problem if the first argument of `duration`, `timestamp` or `matches` is a constant that is invalid."""
     if node.function not in ("duration", "timestamp", "matches") or not node.arguments:
         return
     argument = node.arguments[0]
@@ -120,7 +120,7 @@ def _check_map(node: MapLiteral, problems: Problems) -> None:
 
 
 def _check_format(node: Call, problems: Problems) -> None:
-    """Check a constant format with its arguments, if they are a list literal."""
+    """Report problems of a `format` call whose format is a constant and whose arguments are a list literal."""
     text = node.target
     arguments = node.arguments[0] if len(node.arguments) == 1 else None
     if not isinstance(text, Literal) or type(text.value) is not str or not isinstance(arguments, ListLiteral):
@@ -145,7 +145,10 @@ def _check_format(node: Call, problems: Problems) -> None:
 
 
 def _wrong_argument(letter: str, node: Expression) -> Expression | None:
-    """Return the node whose type the clause does not accept, or None."""
+    """Return the node whose type the clause with this letter does not accept, or None if it accepts the argument.
+
+    The node is the argument or, for the clause `s`, an element of it.
+    """
     if letter != "s":
         return None if node.type == types.DYN or node.type.kind in _CLAUSE_KINDS[letter.lower()] else node
     if node.type != types.DYN and node.type.kind not in _TEXT_KINDS:

@@ -37,7 +37,7 @@ class Uint(int):
 
 
 def replace_surrogates(text: str) -> str:
-    """Return a text as Go reads it from JSON: pairs of surrogates joined, and lone ones replaced by U+FFFD."""
+    """Return a text as Go decodes it from JSON: surrogate pairs are joined, lone surrogates become U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -118,7 +118,7 @@ _MAPS: Final[frozenset[type]] = frozenset((dict, DefaultMap))
 
 
 def type_name(value: Value) -> str:
-    """Return the name of a value's type."""
+    """Return the name of a value's CEL type."""
     return _TYPE_NAMES.get(type(value)) or str(value.type_name)
 
 
@@ -128,7 +128,7 @@ def is_map(value: Value) -> bool:
 
 
 def map_key(value: Value) -> Value:
-    """Return a key for a Python dict that keeps CEL's keys `1`, `1.0` and `true` apart, which Python holds equal."""
+    """Return a key for a Python dict that keeps CEL's `1`, `1.0` and `true` apart, which are equal in Python."""
     kind = type(value)
     if kind is bool or kind is float:
         return (kind, value)
@@ -138,12 +138,15 @@ def map_key(value: Value) -> Value:
 
 
 def from_map_key(key: Value) -> Value:
-    """Return the key of which `map_key` made this one."""
+    """Return the CEL key for a key of a Python dict that `map_key` returned."""
     return key[1] if type(key) is tuple else key
 
 
 def find(mapping: dict[Value, Value], key: Value) -> tuple[Value, bool]:
-    """Return the value of a key and whether the map has it. Numbers of different types are one key if equal."""
+    """Return the value of a key and True, or None and False if the map lacks the key.
+
+    Equal numbers of different types are one key. A `DefaultMap` has an empty map for a missing key.
+    """
     if type(key) is not str:
         key = map_key(key)
     value = mapping.get(key, _ABSENT)
@@ -160,7 +163,10 @@ _ABSENT: Final = object()
 
 
 def equal(one: Value, two: Value) -> bool:
-    """Return whether two values are equal. Raise CelRuntimeError for types that cannot be compared."""
+    """Return whether two values are equal; values of most different types are not.
+
+    Raise CelRuntimeError for a value of a Kubernetes type and one of another type.
+    """
     first, second = type(one), type(two)
     if first is second and first in _OF_ONE_KIND:
         return bool(one == two)
@@ -195,7 +201,7 @@ def _equal_numbers(one: float, two: float) -> bool:
 
 
 def _not_unequal(one: Value, two: Value) -> bool:
-    """Return False only for unequal elements: upstream ignores elements that cannot be compared."""
+    """Return whether two elements are equal or, as upstream, cannot be compared."""
     try:
         return equal(one, two)
     except CelRuntimeError:
@@ -208,7 +214,7 @@ def _entry_matches(mapping: dict[Value, Value], key: Value, value: Value) -> boo
 
 
 def is_equal(one: Value, two: Value) -> bool:
-    """Return whether two values are equal; values that cannot be compared are not."""
+    """Return whether `equal` returns True for two values; False if it raises CelRuntimeError."""
     try:
         return equal(one, two)
     except CelRuntimeError:
@@ -216,7 +222,7 @@ def is_equal(one: Value, two: Value) -> bool:
 
 
 def _compare_with_double(one: float, two: float) -> int:
-    """Compare two numbers of which at least one is a double."""
+    """Return -1, 0 or 1 for two numbers of which at least one is a double."""
     if type(one) is not float:
         return -_compare_with_double(two, one)
     if type(two) is not float:
@@ -230,7 +236,10 @@ def _compare_with_double(one: float, two: float) -> int:
 
 
 def compare(one: Value, two: Value) -> int:
-    """Return -1, 0 or 1 for values that have an order. Raise CelRuntimeError for others."""
+    """Return -1, 0 or 1 for two values that have an order, or raise CelRuntimeError.
+
+    All numbers except NaN can be compared; other values only with their own type.
+    """
     first, second = type(one), type(two)
     if first is second and first in (int, str, Uint):
         return _order(one, two)
@@ -257,7 +266,7 @@ COMPARABLE: Final = frozenset({bool, int, Uint, float, str, bytes, DurationValue
 
 
 def iterate(value: Value) -> list[Value]:
-    """Return the elements of a list or the keys of a map."""
+    """Return the elements of a list or the keys of a map. Raise CelRuntimeError for other values."""
     if type(value) is list:
         return list(value)
     if type(value) in _MAPS:
@@ -266,7 +275,7 @@ def iterate(value: Value) -> list[Value]:
 
 
 def display(value: Value) -> str:
-    """Return a value as an error message shows it."""
+    """Return a value as text for error messages."""
     kind = type(value)
     if kind is bool:
         return "true" if value else "false"
@@ -288,7 +297,7 @@ _EXPONENT_BELOW: Final = -4
 
 
 def format_double(number: float) -> str:
-    """Return a double as Go's `%g` does."""
+    """Return a double in the format of Go's `%g`."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):

@@ -31,9 +31,9 @@ class NodeColumn(ABC, Generic[Values]):
     name: str
 
     def __init__(self, meaning: str, default: Any, read: Callable[[Node], Any] | None) -> None:
-        """`read` returns the value of a node; None if `NodeColumns` sets the values itself.
+        """Declare a column. `read` returns the value of a node; None if `NodeColumns` sets the values itself.
 
-        A slot without a node has the value `default`.
+        A slot without a node has the value `default`. `meaning` is the column's documentation.
         """
         self.__doc__ = meaning
         self.default = default
@@ -57,7 +57,7 @@ class NodeColumn(ABC, Generic[Values]):
 
     @abstractmethod
     def fit(self, columns: Any, slots: int, capacity: int) -> None:
-        """Create the values in `columns`, or extend them to `slots` slots with room for `capacity`."""
+        """Create this column's values in `columns`, or extend them to `slots` slots with room for `capacity`."""
 
     @abstractmethod
     def set(self, values: Values, slot: int, value: Any) -> None:

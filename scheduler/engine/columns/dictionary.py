@@ -80,7 +80,10 @@ class DictionaryColumn(Generic[T]):
         return column
 
     def derive(self, compute: Callable[[list[T]], R]) -> R:
-        """Return `compute(self.values)`, which is cached until there are other values. `compute` must be a constant."""
+        """Return `compute(self.values)`, cached under `compute` until the list of values changes.
+
+        `compute` must be the same function object in all calls.
+        """
         count, result = self._derived.get(compute, (0, None))
         if count != len(self.values):
             result = compute(self.values)
@@ -96,7 +99,7 @@ class DictionaryColumn(Generic[T]):
         return self.expand(slots, np.fromiter(map(predicate, self.values), np.bool_, len(self.values)))
 
     def expand(self, slots: int, answers: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the mask of the first `slots` entries from an answer for each of `values`."""
+        """Return the mask of the first `slots` entries; `answers` has True or False for each of `values`."""
         return answers.take(self._ids[:slots])
 
     def among(self, slots: int, wanted: Iterable[T]) -> NDArray[np.bool_]:
@@ -113,7 +116,7 @@ class DictionaryColumn(Generic[T]):
         return self.expand(slots, answers)
 
     def drop_unused(self) -> None:
-        """Drop values that no entry has, and renumber the others; the default keeps ID 0."""
+        """Drop values that no entry has from `values`, and renumber those that remain; the default keeps ID 0."""
         used, ids = np.unique(np.concatenate([[0], self._ids]), return_inverse=True)
         self.values = [self.values[number] for number in used]
         self._derived = {}

@@ -108,7 +108,7 @@ class KeyedColumns:
             self._drop(key)
 
     def _drop(self, key: str) -> None:
-        """Drop the column of a key. A reader that still has it must not take it for current: its version differs."""
+        """Drop the column of a key. Its version changes, so that readers that still hold it see that it is outdated."""
         column = self._columns.peek(key)
         if column is not None:
             column.version += 1
@@ -149,7 +149,7 @@ def match_requirement(column: DictionaryColumn[str | None], slots: int, requirem
 
 
 def _parse_numbers(values: list[str | None]) -> tuple[NDArray[np.int64], Mask]:
-    """Return the values as numbers, and the mask of those that are one."""
+    """Return the values as int64, 0 for a value that is no such number, and the mask of those that are numbers."""
     numbers = [parse_int64(value) for value in values]
     is_number = np.array([number is not None for number in numbers], np.bool_)
     return np.array([number or 0 for number in numbers], np.int64), is_number

@@ -112,7 +112,7 @@ class NodeColumns:
         self._fit_columns()
 
     def rebuilt(self) -> NodeColumns:
-        """Return new columns with the same nodes and pods in the same slots, and with nothing derived from them yet."""
+        """Return new columns with the same nodes and pods in the same slots, and without cached data."""
         fresh = NodeColumns()
         fresh.kept_annotations, fresh._counting = self.kept_annotations, self._counting
         for slot, node in enumerate(self.nodes):
@@ -129,9 +129,9 @@ class NodeColumns:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The names of cpu, memory, ephemeral-storage, pods and the resources that some node has.
+        """The names of cpu, memory, ephemeral-storage, pods and of resources in the allocatable of some node.
 
-        Of the latter, a limited number is named (`resources.MAX_ROWS`); the others are read in the same way.
+        At most `resources.MAX_ROWS` names are returned; methods such as `allocatable` accept any other resource too.
         """
         return self._resources.names
 
@@ -140,9 +140,9 @@ class NodeColumns:
         return self._resources.list_names()
 
     def list_unknown_resources(self, resources: Iterable[str]) -> list[str]:
-        """Return those of the resources that no node has and no pod on a node requests.
+        """Return those of `resources` that no node has and no pod on a node requests.
 
-        Their amounts are 0 on every node. A pod may request thousands of them.
+        The amounts of such a resource are 0 on every node.
         """
         return self._resources.list_unknown(resources)
 
@@ -239,10 +239,10 @@ class NodeColumns:
         return np.arange(self.slots)
 
     def amounts(self, slots: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
-        """Return, for these node slots, the generations of their last changes, the allocatable and requested amounts.
+        """Return three lists for these node slots: generations of last change, allocatable and requested amounts.
 
-        Both kinds of amounts have one list for each of `resources`, with one entry for each slot, 0 for a slot without
-        a node.
+        Each of the last two has one list for each of `resources`, with one entry for each slot, 0 for a slot without a
+        node.
         """
         if 0 < len(slots) <= _FEW_SLOTS:  # an array as an index takes several times as long as a slot or two
             nothing = [[0] * len(self.resources)] * 2
@@ -331,7 +331,7 @@ class NodeColumns:
             self.add_pod(pod, node_name)
 
     def count_pods_as(self, counting: PodCounting) -> None:
-        """Count the pods on all nodes, and those that are added later, in the way of a version of kube-scheduler."""
+        """Set the rules by which pods count on nodes, and count the pods that are on nodes again."""
         if counting == self._counting:
             return
         on_nodes = [(pod, name) for name, slot in self.index.items() for pod in self.pods[slot].values()]
@@ -428,7 +428,7 @@ class NodeColumns:
         return pod
 
     def _counted(self, pod: PodInfo) -> tuple[object, ...]:
-        """Return everything that counts of a pod on its node."""
+        """Return the requests, scoring requests, host ports and volumes with which the pod counts on its node."""
         counting = self._counting
         return counting.requests(pod), counting.scoring_requests(pod), counting.host_ports(pod), pod.pod.spec.volumes
 
@@ -473,7 +473,10 @@ class Snapshot:
 
     @classmethod
     def from_columns(cls, columns: NodeColumns, placement: Mask | None = None) -> Snapshot:
-        """Return a snapshot of the present state of the columns."""
+        """Return a snapshot of the columns as they are now; `placement` masks the nodes that a pod may get.
+
+        It is None if a pod may get every node.
+        """
         return cls(columns, columns.generation, columns.revision, placement)
 
     @property

@@ -18,7 +18,7 @@ _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone
 
 
 def zone_key(node: Node) -> tuple[str, str]:
-    """Return (region, zone) from the node's labels, with "" for one that is missing; beta labels count first."""
+    """Return (region, zone) from the node's labels, "" for a missing one; beta labels take precedence."""
     labels = node.metadata.labels or {}
 
     def first(keys: tuple[str, str]) -> str:

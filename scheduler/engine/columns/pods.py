@@ -85,7 +85,7 @@ class PodRows:
 
     @property
     def namespaces(self) -> list[str]:
-        """The namespaces of the pods, and perhaps some whose pods are gone."""
+        """The namespaces of the pods, and possibly namespaces that no pod has any more."""
         return [name for name in self._namespaces.values if name is not None]
 
     def pod(self, row: int) -> PodInfo:
@@ -95,7 +95,7 @@ class PodRows:
         return pod
 
     def count_terminating(self, slots: int) -> NDArray[np.intp]:
-        """Return, for each of `slots` node slots, the number of terminating pods on its node."""
+        """Return, for each node slot below `slots`, the number of terminating pods on its node."""
         return np.bincount(self._slots[: self.count][self.terminating], minlength=slots)
 
     def matching(self, selector: LabelSelector | None, namespaces: Namespaces | None) -> Mask:
@@ -139,9 +139,9 @@ class PodRows:
     def tally_terms(self, query: Hashable, weights: Mapping[PodTerms, int], slots: int) -> Tally:
         """Return, for each of the first `slots` node slots, the sum of its pods' weights.
 
-        `weights` holds the weight of a pod by the pod's affinity terms; others count 0. `query` is the key under which
-        the sums are cached, so queries must be equal if the weights are. Weights of terms that no pod had before may be
-        added later.
+        `weights` maps the affinity terms of a pod to its weight; pods with other terms count 0. The sums are cached
+        under `query`, so equal queries must have equal weights. Weights of terms that no pod had before may be added
+        later.
         """
 
         def weigh(pod: CountedPod, _parts: int) -> int:
@@ -160,7 +160,8 @@ class PodRows:
     ) -> Tally:
         """Return the sums of these weights on each of the first `slots` node slots, cached under `query`.
 
-        If `has_time` returns False, the tally may hold only the first parts of the query.
+        If `has_time` returns False, the sums may be those of the first parts of the query only; `Tally.parts` counts
+        them.
         """
         return self._tallies.count_parts(query, slots, weights, has_time)
 
@@ -199,7 +200,7 @@ class PodRows:
         self._free.append(row)
 
     def _set_terms(self, row: int, terms: PodTerms | None) -> None:
-        """Set the affinity terms of a row's pod, and drop the terms that no pod has any more if they are many."""
+        """Set the affinity terms of a row's pod; remove terms without pods from the column once they are many."""
         old = self._terms.values[self._terms.ids(row + 1)[row]]
         if old == terms:
             return
@@ -246,16 +247,20 @@ class PodRows:
 
 
 def _counts_alike(pod: PodInfo, other: PodInfo) -> bool:
-    """Return whether two versions of a pod count alike for every query."""
+    """Return whether two versions of a pod have equal labels, namespace, deletion state and affinity terms.
+
+    Every query then counts them alike.
+    """
     return (pod.labels, pod.terminating, pod.namespace) == (other.labels, other.terminating, other.namespace) and (
         pod.terms == other.terms
     )
 
 
 def _merge(requirements: Sequence[Requirement]) -> Sequence[Requirement]:
-    """Return the requirements, with all NotIn and all In requirements on one key as one each.
+    """Return equivalent requirements with at most one NotIn and one In for each key.
 
-    A selector may have thousands of them, and evaluating one takes a pass over all pods.
+    A selector may have thousands of requirements, and evaluating one takes a pass over all pods. A short list is
+    returned as it is.
     """
     if len(requirements) < _MANY_REQUIREMENTS:
         return requirements

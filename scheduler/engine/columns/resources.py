@@ -52,7 +52,7 @@ class SparseAmounts:
         self._slots_with: dict[str, int] = {}
 
     def __contains__(self, resource: str) -> bool:
-        """Return whether a slot has an amount of the resource."""
+        """Return whether some slot has a non-zero amount of the resource."""
         return resource in self._slots_with
 
     def get(self, slot: int, resource: str) -> int:
@@ -75,22 +75,22 @@ class SparseAmounts:
                 del self._slots_with[resource]
 
     def fill(self, row: Amounts, resource: str) -> None:
-        """Write the amounts of a resource into the row of a matrix of zeros, which may end before the last slot."""
+        """Copy the amounts of a resource into `row`, an array of zeros by slot; slots beyond its end are ignored."""
         if resource in self:
             for slot, amounts in self.by_slot.items():
                 if slot < len(row):
                     row[slot] = amounts.get(resource, 0)
 
     def names(self) -> Iterable[str]:
-        """Return the names of the resources of which a slot has an amount."""
+        """Return the names of the resources of which some slot has a non-zero amount."""
         return self._slots_with.keys()
 
     def most_frequent(self, number: int) -> list[str]:
-        """Return the names of the resources of which most slots have an amount, at most `number` of them."""
+        """Return the names of at most `number` resources: those of which most slots have a non-zero amount."""
         return nlargest(number, self._slots_with, key=self._slots_with.__getitem__) if number and self.by_slot else []
 
     def move(self, resource: str, row: Amounts) -> None:
-        """Move the amounts of a resource into the row of a matrix of zeros."""
+        """Copy the amounts of a resource into `row`, an array of zeros by slot, and remove them from this object."""
         self.fill(row, resource)
         for slot in np.flatnonzero(row).tolist():
             self.set(slot, resource, 0)
@@ -237,7 +237,7 @@ class ResourceColumns:
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def _pod_amounts(self, requests: Mapping[str, int], scoring: tuple[int, int]) -> Amounts:
-        """Return what a pod adds to a node's requested amounts, as [2, resource row]: for Filter, then for scoring.
+        """Return the amounts that a pod adds to its node, as [2, resource row]: requested, and requested for scoring.
 
         `scoring` holds the pod's cpu and memory with the defaults for containers without requests.
         """
@@ -259,7 +259,10 @@ class ResourceColumns:
         return self._sparse_allocatable if kind is AmountKind.ALLOCATABLE else self._sparse_requested
 
     def _set_allocatable(self, slot: int, resource: str, amount: int) -> None:
-        """Set an allocatable amount that differs from the present one; a row that no node needs any more goes."""
+        """Set an allocatable amount that differs from the present one.
+
+        The resource loses its row if no node has it in its allocatable any more.
+        """
         row = self._rows.get(resource)
         if row is None:
             had = self._sparse_allocatable.get(slot, resource)
@@ -285,7 +288,10 @@ class ResourceColumns:
         self._amounts[2, row] = self._amounts[1, row]
 
     def _remove_row(self, row: int) -> None:
-        """Take the row of a resource away, to which the last resource's row moves. What pods request stays known."""
+        """Remove the row of a resource; the last resource's row takes its place.
+
+        Requests of pods for the resource are kept as sparse amounts.
+        """
         resource, last = self._names[row], len(self._names) - 1
         for slot in np.flatnonzero(self._amounts[1, row]).tolist():
             self._sparse_requested.set(slot, resource, self._amounts.item(1, row, slot))

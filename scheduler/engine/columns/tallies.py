@@ -61,7 +61,7 @@ class PodWeights:
 
     @property
     def max_journal_entries(self) -> int:
-        """The number of changed pods from which on counting all pods is faster than weighing these."""
+        """The number of changed pods above which counting all pods again is faster than weighing the changed ones."""
         return max(MAX_JOURNAL_ENTRIES // (1 + self.tried // _CHEAP), _MIN_JOURNAL_ENTRIES)
 
 
@@ -81,7 +81,7 @@ class _ByValue:
         self.sums: Counts = np.bincount(ids, counts, minlength=len(column.values)).astype(np.int64)
 
     def is_current(self, column: DictionaryColumn[Any], where: Mask | None) -> bool:
-        """Return whether the sums are for this label and this mask, and no node's label value has changed since."""
+        """Return whether the sums are for this column and mask, and the column has not changed since."""
         return self.column is column and self.where is where and self.version == column.version
 
     def add(self, slot: int, change: int) -> None:
@@ -133,7 +133,7 @@ class Tally:
             counts.add(slot, change)
 
     def add_part(self, counts: Counts) -> None:
-        """Add the sums of the query's next part."""
+        """Add the sums of the query's next part (`PodWeights`) to the tally."""
         self.extend(max(len(counts), self.slots))
         self._counts[: len(counts)] += counts
         self._by_value.clear()
@@ -178,9 +178,9 @@ class Tallies:
         return self.count_parts(query, slots, weights, lambda: True)
 
     def count_parts(self, query: Hashable, slots: int, weights: PodWeights, has_time: Callable[[], bool]) -> Tally:
-        """Return the current tally of the query's first parts: of all, or of those counted until `has_time` is False.
+        """Return the current tally of a query; count further parts of it until `has_time` returns False.
 
-        The first part is counted in any case.
+        At least the first part is counted. `Tally.parts` is the number of counted parts.
         """
         now = self._first + len(self._journal)
         tally = self._tallies.get(query)

@@ -28,7 +28,7 @@ class AllocatedDevices:
         self.consumed: dict[DeviceId, ConsumedCapacity] = {}
 
     def add(self, claim: str, allocation: AllocationResult | None) -> None:
-        """Count the devices of a claim's allocation, if it has one, as used by the claim NAMESPACE/NAME."""
+        """Record that the claim (NAMESPACE/NAME) uses the devices of its allocation; do nothing if that is None."""
         for result in _results(allocation):
             device = (result.driver, result.pool, result.device)
             if result.share_id is None:
@@ -55,14 +55,14 @@ class AllocatedDevices:
 
 
 def add_capacity(consumed: dict[DeviceId, ConsumedCapacity], device: DeviceId, amounts: Mapping[str, int]) -> None:
-    """Add what is consumed of a device's capacities."""
+    """Add `amounts`, by capacity in 10^-9 units, to those that are consumed of the device, in place."""
     totals = consumed.setdefault(device, {})
     for name, amount in amounts.items():
         totals[name] = totals.get(name, 0) + amount
 
 
 def remove_capacity(consumed: dict[DeviceId, ConsumedCapacity], device: DeviceId, amounts: Mapping[str, int]) -> None:
-    """Subtract what was consumed of a device's capacities, and drop the device when nothing is consumed."""
+    """Subtract `amounts` from those that are consumed of the device, in place; drop the device if all are then 0."""
     totals = consumed.get(device)
     if totals is None:
         return

@@ -105,19 +105,25 @@ class Allocator:
         ]
 
     def gather_pools(self, node: Node) -> list[Pool]:
-        """Return the pools that the node reaches, in the order in which they are tried."""
+        """Return the pools with devices or counters for the node, in the order in which the search tries them."""
         features = self.features
         return self.slices.gather_pools(
             node, partitions=features.partitionable_devices, completes=features.completes_pools
         )
 
     def is_in_use(self, device: DeviceId) -> bool:
-        """Return whether an allocated claim has the device for itself; without consumable capacity, or shares it."""
+        """Return whether an allocated claim uses the device exclusively.
+
+        Without the feature of consumable capacity, a claim that shares the device counts too.
+        """
         allocated = self.allocated
         return device in allocated.whole or (not self.features.consumable_capacity and device in allocated.shared)
 
     def available_counters(self, pool: Pool) -> Counters:
-        """Return what allocated devices leave of the counters of a pool, as it was at the first call for its name."""
+        """Return the pool's counters minus what its allocated devices consume.
+
+        The result is cached by the name of the pool, without its driver, at the first call in the attempt.
+        """
         available = self._available.get(pool.name)
         if available is None:
             available = {name: dict(counters) for name, counters in pool.counters.items()}
@@ -174,11 +180,11 @@ class _Search:
         return prepared
 
     def chosen_request(self, claim: int, request: int) -> AllocatableRequest:
-        """Return a request of a claim, or its subrequest that was chosen."""
+        """Return the request with these indices, or the subrequest that the search chose for it."""
         return self.requests[claim][request][self._selected.get((claim, request), 0)]
 
     def run(self) -> bool:
-        """Choose devices for all claims; return whether there are enough. Raises AllocationError and TimeoutError."""
+        """Choose devices for all claims; return whether that succeeds. Raises AllocationError and TimeoutError."""
         if self._lacks_devices():
             return False
         try:
@@ -187,9 +193,9 @@ class _Search:
             raise AllocationError(MAX_SIZE) from None
 
     def _lacks_devices(self) -> bool:
-        """Return whether the first request alone has too few devices.
+        """Return whether the first request of the first claim alone needs more devices than are usable.
 
-        The search would then fail after it has looked at the same devices, in all combinations.
+        This ends a search early that would fail only after it tried all combinations of these devices.
         """
         if not self.requests or not self.requests[0] or len(self.requests[0][0]) > 1:
             return False
@@ -209,7 +215,10 @@ class _Search:
         return claim >= len(self.requests) or self._allocate_request(claim, 0)
 
     def _allocate_request(self, claim: int, request: int) -> bool:
-        """Choose devices for the request and everything after it."""
+        """Choose devices for this request and all later ones, also of later claims; return whether that succeeds.
+
+        Raises TimeoutError, AllocationError, and _TooManyDevicesError if the claim would get too many devices.
+        """
         if self._is_expired():
             raise TimeoutError
         requests = self.requests[claim]
@@ -235,7 +244,7 @@ class _Search:
         return False
 
     def _allocate_device(self, at: SearchPosition, pool_start: int = 0, device_start: int = 0) -> bool:
-        """Choose the request's device number `at.device` and everything after it.
+        """Choose device number `at.device` of the request and all later devices; return whether that succeeds.
 
         Only devices from `device_start` of the pool `pool_start` on are tried, so that each combination of devices is
         tried in one order only.
@@ -269,7 +278,10 @@ class _Search:
     def _continue(
         self, at: SearchPosition, request: AllocatableRequest, pool: Pool, device: SlicedDevice, start: tuple[int, int]
     ) -> bool:
-        """Choose the next device, from `start` (pool, device) on; give this one back if that fails."""
+        """Choose the devices after `device`, from the indices `start` (pool, device) on; return whether that succeeds.
+
+        If it fails, `device` is released (`_return`).
+        """
         subrequest = at.subrequest if self._allocator.features.keeps_alternative or not request.takes_all else 0
         try:
             done = self._allocate_device(SearchPosition(at.claim, at.request, subrequest, at.device + 1), *start)
@@ -281,7 +293,10 @@ class _Search:
         return done
 
     def _check(self, at: SearchPosition, request: AllocatableRequest, device: SlicedDevice) -> str | None:
-        """Return why the device cannot be taken, as far as that is known without taking it."""
+        """Return the reason why the device cannot be allocated, or None, without changing the state of the search.
+
+        Counters, taints and constraints are checked by `_take` only.
+        """
         if request.admin_access:
             if at.claim in self._allocating.get(device.id, ()):
                 return IN_USE
@@ -294,9 +309,9 @@ class _Search:
     def _take(
         self, at: SearchPosition, request: AllocatableRequest, pool: Pool, device: SlicedDevice, *, must: bool
     ) -> str | None:
-        """Take the device for the request and return None, or return why it cannot be taken.
+        """Allocate the device to the request and return None, or return the reason why that is not possible.
 
-        If it `must` be taken, raises AllocationError where a constraint forbids it.
+        With `must`, for a request that takes all devices, raises AllocationError if a constraint forbids the device.
         """
         features = self._allocator.features
         shared = features.consumable_capacity and bool(device.device.allow_multiple_allocations)
@@ -334,7 +349,7 @@ class _Search:
         return None
 
     def _return(self, at: SearchPosition, request: AllocatableRequest, pool: Pool, device: SlicedDevice) -> None:
-        """Undo `_take` for a device that was taken last."""
+        """Undo `_take` for the device that was allocated last."""
         for constraint in self._constraints[at.claim]:
             constraint.remove(request.base_name, request.subrequest)
         self._allocating.get(device.id, set()).discard(at.claim)
@@ -346,7 +361,7 @@ class _Search:
             remove_capacity(self._allocating_capacity, device.id, chosen.consumed_amounts)
 
     def _consume(self, pool: Pool, device: SlicedDevice) -> bool:
-        """Consume the device's counters, and return whether no counter of the pool falls below zero."""
+        """Count what the device consumes of the pool's counters; if too little is left, undo that and return False."""
         available = self._allocator.available_counters(pool)
         consumed = self._consumed.setdefault(pool.name, {})
         for counter_set, amounts in device.consumes:
@@ -410,7 +425,10 @@ def _build_constraints(claim: ResourceClaim, features: AllocatorFeatures) -> lis
 def find_taint(
     device: SlicedDevice, tolerations: Sequence[DeviceToleration] | None, features: AllocatorFeatures
 ) -> DeviceTaint | None:
-    """Return the first taint of a device that prevents its allocation and is not tolerated, or None."""
+    """Return the first taint of a device that prevents its allocation and is not tolerated, or None.
+
+    Effects other than NoSchedule and NoExecute do not prevent it; neither do taints whose feature is off.
+    """
     if not features.device_taints:
         return None
     taints: list[DeviceTaint] = [*(device.device.taints or ())]
@@ -433,7 +451,7 @@ def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 
 def _subtract(counters: Counters, device: SlicedDevice) -> None:
-    """Subtract what the device consumes from the counters that exist."""
+    """Subtract what the device consumes from `counters`, in place; counters that do not exist there are ignored."""
     for counter_set, amounts in device.consumes:
         available = counters.get(counter_set, {})
         for name, amount in amounts.items():

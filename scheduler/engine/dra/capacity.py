@@ -21,10 +21,11 @@ _ONE, _MILLI = 10**9, 10**6  # units in which ranges count, as multiples of 10^-
 
 
 def fits(requested: CapacityRequirements | None, device: Device, used: Mapping[str, int], *, fractions: bool) -> bool:
-    """Return whether a request fits into what is left of the device's capacities, within their policies.
+    """Return whether a request, None for none, fits into what is left of each of the device's capacities.
 
-    `used` is what other claims and earlier requests consume, in 10^-9 units. With `fractions`, a range may have
-    fractions of units; otherwise they count as whole units.
+    False if an amount violates the capacity's policy, or if the device lacks a requested capacity. `used` is what other
+    claims and earlier requests consume, in 10^-9 units. With `fractions`, policies may have fractions of units;
+    otherwise amounts are rounded up to whole units.
     """
     wanted = (requested.requests if requested is not None else None) or {}
     capacities = device.capacity or {}
@@ -38,7 +39,7 @@ def fits(requested: CapacityRequirements | None, device: Device, used: Mapping[s
 
 
 def consume(requested: CapacityRequirements | None, device: Device, *, fractions: bool) -> dict[str, Text]:
-    """Return what a request consumes of each capacity of a shared device, as written in an allocation."""
+    """Return the amount that a request consumes of each capacity of a shared device, as text for an allocation."""
     wanted = (requested.requests if requested is not None else None) or {}
     return {name: _consume(wanted.get(name), capacity, fractions) for name, capacity in (device.capacity or {}).items()}
 
@@ -70,7 +71,10 @@ def _round_up_to_range(wanted: Text, valid: CapacityRange, fractions: bool) -> T
 
 
 def _find_unit(valid: CapacityRange, fractions: bool) -> int:
-    """Return the unit of a range, in 10^-9: thousandths if all of its amounts are multiples of it, or whole units."""
+    """Return the unit in which to compute with a range: 10^6 for a thousandth, or 10^9 for one.
+
+    It is a thousandth if `fractions` is set and all amounts of the range are whole thousandths.
+    """
     amounts = [quantity.parse(each) for each in (valid.min, valid.max, valid.step) if each is not None]
     is_milli = fractions and all(a % _MILLI == 0 and quantity.fits_int64(a // _MILLI) for a in amounts)
     return _MILLI if is_milli and quantity.parse(valid.step or 1) > 0 else _ONE
@@ -110,5 +114,5 @@ def _format_milli(thousandths: int) -> str:
 
 
 def _count(text: Text, unit: int) -> int:
-    """Return an amount in units of `unit` times 10^-9, rounded up."""
+    """Return the amount as a number of units, rounded up; `unit` is the unit in 10^-9."""
     return -(-quantity.parse(text) // unit)

@@ -23,7 +23,10 @@ class AttributeConstraint(ABC):
         self.attribute = attribute
 
     def add(self, request: str, subrequest: str, device: SlicedDevice) -> bool:
-        """Count the device if the constraint still holds with it; return whether it does."""
+        """Add the device if the constraint permits it with the devices added before; return whether it does.
+
+        A constraint that does not apply to the request permits every device and adds nothing.
+        """
         if not self._applies_to(request, subrequest):
             return True
         attribute = find_attribute(device, self.attribute)
@@ -91,7 +94,7 @@ _NO_VALUE = DeviceAttribute()
 
 
 def build_constraint(constraint: DeviceConstraint) -> AttributeConstraint | None:
-    """Return the state for a constraint, or None if it is of an unknown kind."""
+    """Return an object that checks the constraint while devices are added, or None for an unknown kind."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint, constraint.match_attribute)
     if constraint.distinct_attribute is not None:
@@ -100,7 +103,10 @@ def build_constraint(constraint: DeviceConstraint) -> AttributeConstraint | None
 
 
 def find_attribute(device: SlicedDevice, name: str) -> DeviceAttribute | None:
-    """Return a device's attribute by its fully qualified name; the driver's own attributes may lack the domain."""
+    """Return a device's attribute by its fully qualified name DOMAIN/NAME, or None.
+
+    In the device, the domain may be missing for attributes in the driver's own domain.
+    """
     attributes = device.device.attributes or {}
     attribute = attributes.get(name)
     if attribute is not None:

@@ -51,7 +51,11 @@ class _NodePools(NamedTuple):
 
 
 def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceClaim]) -> Shortage:
-    """Return the first request that lacks devices on a node where the allocator found no allocation."""
+    """Return the first request with too few usable devices on a node where the allocator found no allocation.
+
+    If every request alone has enough, the result has the last request and says what the requests compete for, or which
+    constraints they have.
+    """
     reached = _NodePools(node, allocator.gather_pools(node))
     needed, reachable = 0, set[DeviceId]()
     last = Shortage(0, "", 0, 0, 0, "")
@@ -74,7 +78,10 @@ def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceCla
 def _examine(
     allocator: Allocator, reached: _NodePools, claim: int, request: AllocatableRequest, reachable: set[DeviceId]
 ) -> Shortage:
-    """Return how many devices the request could use, and what stops the others; add the usable ones to `reachable`."""
+    """Count the devices that the request could use, and group the others by what prevents their use.
+
+    The usable devices are added to `reachable`.
+    """
     groups: dict[str, list[str]] = {}
     holders: dict[str, None] = {}
     devices = usable = 0
@@ -107,7 +114,7 @@ def _examine(
 def _find_stopper(
     allocator: Allocator, node: Node, pool: Pool, request: AllocatableRequest, device: SlicedDevice
 ) -> str | None:
-    """Return in words the first thing that stops the device from serving the request, or None if nothing does."""
+    """Return as text the first reason why the device cannot serve the request, or None if there is none."""
     if device.slice.spec.per_device_node_selection and not is_device_for(device.device, node):
         return "for other nodes"
     features = allocator.features
@@ -145,7 +152,7 @@ def _find_stopper(
 
 
 def _find_selector(allocator: Allocator, request: AllocatableRequest, device: SlicedDevice) -> str | None:
-    """Return in words the first selector that is not true for the device, or None if all are."""
+    """Return as text the first selector of the class or the request that is false or fails for the device, or None."""
     owners = [("the request", request.spec.selectors)]
     if request.device_class is not None:
         owners.insert(0, (f"class {request.device_class.metadata.name}", request.device_class.spec.selectors))

@@ -35,7 +35,7 @@ class RequestMapping(NamedTuple):
 
 
 def may_be_backed(resource: str) -> bool:
-    """Return whether a device class may back the resource."""
+    """Return whether the resource is of a kind that a device class may back: extended, or with the implicit prefix."""
     return is_extended(resource) or resource.startswith(IMPLICIT_PREFIX)
 
 
@@ -62,7 +62,10 @@ def _rank(device_class: DeviceClass) -> tuple[int, str]:
 
 
 def find_backed(pod: PodInfo, backed: Backed) -> dict[str, int]:
-    """Return the pod's requests, by resource, of the extended resources that classes may back, if one of them does."""
+    """Return the pod's requests, by resource, of all extended resources that device classes may back.
+
+    The result is empty unless `backed` has one of these resources.
+    """
     requests = {name: amount for name, amount in pod.requests.items() if amount and may_be_backed(name)}
     return requests if any(name in backed for name in requests) else {}
 
@@ -70,10 +73,10 @@ def find_backed(pod: PodInfo, backed: Backed) -> dict[str, int]:
 def build_requests(
     pod: PodInfo, resources: Iterable[str], backed: Backed
 ) -> tuple[list[DeviceRequest], list[RequestMapping]]:
-    """Return the requests of the claim for these extended resources, and which request serves which container.
+    """Return the claim's requests for these extended resources, and which request serves which container.
 
-    Init containers reuse the devices of the containers that start after them; of the init containers that need more,
-    only the largest request counts.
+    An init container reuses the devices of containers that start after it. If several init containers need more devices
+    than that, they share one request, the largest of them.
     """
     containers = pod.containers
     initial = len(pod.pod.spec.init_containers or ())
@@ -106,7 +109,10 @@ def _build_short_lived(
     device_class: DeviceClass,
     long_lived: Sequence[DeviceRequest | None],
 ) -> tuple[DeviceRequest | None, list[RequestMapping], set[str]]:
-    """Return the largest request of the init containers, the mappings of all, and the names of all requests."""
+    """Return the largest additional request of an init container, the mappings of all, and the names of all requests.
+
+    Sidecars do not count here. The request is None if no init container needs devices besides those in `long_lived`.
+    """
     largest: DeviceRequest | None = None
     mappings: list[RequestMapping] = []
     names: set[str] = set()
@@ -129,7 +135,11 @@ def _build_request(
     device_class: DeviceClass,
     reusable: Iterable[DeviceRequest | None],
 ) -> tuple[DeviceRequest | None, list[RequestMapping]]:
-    """Return a container's request for a resource beyond the reusable requests, and the requests that serve it."""
+    """Return a request for the devices that the container needs besides `reusable` requests, or None, and its mappings.
+
+    A mapping names a request, new or reused, that serves the container. There are none if the container does not
+    request the resource, or not a whole number of it.
+    """
     amounts = (container.resources.requests if container.resources is not None else None) or {}
     if resource not in amounts:
         return None, []

@@ -36,9 +36,9 @@ class AllocatorFeatures:
 
     @property
     def is_stable(self) -> bool:
-        """Whether upstream's stable allocator runs: the oldest one that knows all enabled features.
+        """Whether upstream would run its stable allocator, as none of the enabled features needs a newer one.
 
-        It knows neither distinct attributes nor devices that bind to a node, and ignores requests for capacity.
+        It supports neither distinct attributes nor devices that bind to a node, and ignores requests for capacity.
         """
         return not self.consumable_capacity and not self.binding_conditions
 

@@ -65,12 +65,12 @@ class PreparedSlice:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether the slice has shared counters, or says whether its devices are for different nodes."""
+        """Whether the slice has shared counters or sets `perDeviceNodeSelection`, which the feature gate switches."""
         spec = self.object.spec
         return bool(spec.shared_counters) or spec.per_device_node_selection is not None
 
     def is_relevant_for(self, node: Node) -> bool:
-        """Return whether the slice has counters, or devices for the node."""
+        """Return whether the slice has shared counters, which matter on every node, or has devices for this node."""
         spec = self.object.spec
         if spec.shared_counters:
             return True
@@ -150,14 +150,14 @@ class SliceCatalog:
         )
 
     def find_node(self, device: DeviceId) -> str | None:
-        """Return the only node that the devices of a device's pool are for, "" if there is no such pool.
+        """Return the name of the node to which the device's pool is restricted, or "" if there is no such pool.
 
-        Returns None if devices of the pool are for several nodes.
+        Returns None if the pool has devices for several nodes.
         """
         return self._reached.get(_PoolId(device[0], device[1]), "")
 
     def find_node_of(self, each: PreparedSlice) -> str | None:
-        """Return the only node whose result depends on the pool of a slice, or None if several nodes depend on it."""
+        """Return the name of the only node whose allocation can depend on the pool of this slice, else None."""
         pool = self._all[_PoolId(*each.pool_id)]
         names = {other.object.spec.node_name or "" for other in pool}
         is_shared = len(names) > 1 or any(other.object.spec.shared_counters for other in pool)
@@ -169,8 +169,8 @@ class SliceCatalog:
     def gather_pools(self, node: Node, *, partitions: bool = True, completes: bool = True) -> list[Pool]:
         """Return the pools with slices for a node, in the order in which the allocator tries them.
 
-        Pools are ordered by driver and name, those with binding conditions last. Without `partitions`, slices with
-        shared counters or devices for several nodes are left out, and counters are not checked. Without `completes`, a
+        Pools are sorted by driver and name, those with binding conditions last. Without `partitions`, slices with
+        shared counters or devices for several nodes are ignored, and counters are not checked. Without `completes`, a
         pool with slices for other nodes is incomplete. Raises InvalidSelectorError for a malformed node selector.
         """
         if self._shared:
@@ -196,7 +196,7 @@ class SliceCatalog:
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.driver, pool.name))
 
     def _add(self, slices_by_pool: dict[_PoolId, list[PreparedSlice]], each: PreparedSlice) -> None:
-        """Add a slice to its pool; slices of a newer generation replace those of older ones."""
+        """Add a slice to its pool, where only slices of the newest generation are kept."""
         slices = slices_by_pool.setdefault(_PoolId(*each.pool_id), [])
         if slices and each.generation > slices[0].generation:
             slices.clear()
@@ -204,7 +204,10 @@ class SliceCatalog:
             slices.append(each)
 
     def _build(self, pool_id: _PoolId, slices: Sequence[PreparedSlice], *, partitions: bool) -> Pool | None:
-        """Return a pool of the slices for a node, or None if slices for other nodes have a newer generation."""
+        """Return the pool that `slices`, those for a node, form, or None if the pool has a newer generation elsewhere.
+
+        The pool is marked as incomplete if slices are missing, and as invalid if they contradict each other.
+        """
         generation, expected = slices[0].generation, slices[0].object.spec.pool.resource_slice_count
         others: list[PreparedSlice] = []
         if len(slices) != expected:
@@ -229,14 +232,14 @@ class SliceCatalog:
 
 
 def node_matches(node: Node, name: str | None, all_nodes: bool | None, selector: NodeSelector | None) -> bool:
-    """Return whether a slice or a device with these fields is for the node."""
+    """Return whether a slice or device can be used on the node, by its nodeName, allNodes and nodeSelector fields."""
     if name:
         return node.metadata.name == name
     return bool(all_nodes) or (selector is not None and node_matches_any_term(selector.node_selector_terms or (), node))
 
 
 def is_device_for(device: Device, node: Node) -> bool:
-    """Return whether a device of a slice with `perDeviceNodeSelection` is for the node."""
+    """Return whether a device can be used on the node, by the device's own fields (`perDeviceNodeSelection`)."""
     return node_matches(node, device.node_name, device.all_nodes, device.node_selector)
 
 

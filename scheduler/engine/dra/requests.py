@@ -55,7 +55,7 @@ class SelectorError(Exception):
 
     @property
     def is_of_device(self) -> bool:
-        """Whether the expression failed on a device, and may succeed on another one."""
+        """Whether the expression failed for one device only, so that it may succeed for another one."""
         return str(self).startswith(RUNTIME_ERROR)
 
 
@@ -78,17 +78,17 @@ class AllocatableRequest:
 
     @property
     def full_name(self) -> str:
-        """The name as results have it: REQUEST, or REQUEST/SUBREQUEST."""
+        """The name that the allocation's results have for it: REQUEST, or REQUEST/SUBREQUEST."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     @property
     def base_name(self) -> str:
-        """The name of the request, also for a subrequest."""
+        """The name of the request or, for a subrequest, of the request that contains it."""
         return self.parent or self.name
 
     @property
     def subrequest(self) -> str:
-        """The name of the subrequest, "" for a request without subrequests."""
+        """The name if this is a subrequest, else ""."""
         return self.name if self.parent else ""
 
     @property
@@ -97,15 +97,19 @@ class AllocatableRequest:
         return self.spec.allocation_mode == ALL
 
     def describe(self) -> str:
-        """Return claim and request as errors name them."""
+        """Return the names of claim and request as text for error messages."""
         return f"claim {self.claim.full_name}, request {self.name}"
 
     def share_selection(self, other: AllocatableRequest) -> None:
-        """Select the devices that another request selects, whatever the own selectors are."""
+        """Use, and extend, the cached results of `selects` of another request instead of evaluating own selectors."""
         self._selectable = other._selectable
 
     def prepare(self, node: Node, pools: Iterable[Pool], inputs: AllocationInputs) -> None:
-        """Find the class, and the devices that mode All takes. Raises AllocationError if the request is invalid."""
+        """Look up the device class, and set `count` and, for mode All, `every`.
+
+        Raises AllocationError if the request is invalid, its class does not exist, or a pool for mode All is not
+        usable.
+        """
         spec = self.spec
         for i, selector in enumerate(spec.selectors or ()):
             if selector.cel is None:
@@ -148,9 +152,10 @@ class AllocatableRequest:
         return capacity.fits(self.spec.capacity, device.device, used, fractions=features.fractional_capacity)
 
     def selects(self, device: SlicedDevice, node: Node, inputs: AllocationInputs) -> bool:
-        """Return whether the class and the request select the device and the node may use it.
+        """Return whether the class and the request select the device, and the device can be used on the node.
 
-        Raises AllocationError if a selector fails.
+        A device with binding conditions is not selected if that feature is off. Raises AllocationError if a selector
+        fails.
         """
         if device.device.binding_conditions and not inputs.features.binding_conditions:
             return False
@@ -174,7 +179,7 @@ class AllocatableRequest:
 
 
 def list_alternatives(claim: ResourceClaim, request: DeviceRequest) -> list[AllocatableRequest]:
-    """Return a request, or the subrequests of which one is chosen, in order."""
+    """Return the subrequests of `firstAvailable` in order or, if there are none, only the request itself."""
     if request.first_available:
         return [AllocatableRequest(claim, request, sub.name, sub) for sub in request.first_available]
     return [AllocatableRequest(claim, None, request.name, request.exactly or ExactDeviceRequest())]

@@ -38,7 +38,7 @@ class ChosenDevice:
 
     @cached_property
     def consumed_amounts(self) -> dict[str, int]:
-        """What is consumed of each capacity, in 10^-9 units."""
+        """The amount that is consumed of each capacity, in 10^-9 units; empty for a device that is not shared."""
         return {name: quantity.parse(text) for name, text in (self.consumed or {}).items()}
 
 
@@ -79,7 +79,7 @@ def _build_result(chosen: ChosenDevice, features: AllocatorFeatures) -> DeviceRe
 
 
 def _config_of_classes(requests: Sequence[AllocatableRequest]) -> Config:
-    """Return the configuration of each class once, with the requests of that class."""
+    """Return the configurations of the requests' device classes; each lists all chosen requests of its class."""
     names: dict[str, list[str]] = {}
     configs: dict[str, Config] = {}
     for request in requests:
@@ -94,7 +94,10 @@ def _config_of_classes(requests: Sequence[AllocatableRequest]) -> Config:
 
 
 def _config_of_claim(claim: ResourceClaim, requests: Iterable[AllocatableRequest]) -> Iterator[dict[str, Any]]:
-    """Yield the claim's configuration for all requests, or as often as it names one of the chosen requests."""
+    """Yield the claim's configurations that apply to all requests or to chosen ones.
+
+    As upstream, a configuration is repeated for each chosen request that it lists.
+    """
     names = list(requests)
     for config in claim.spec.devices.config or ():
         named = config.get("requests") or ()
@@ -108,9 +111,10 @@ def _config_of_claim(claim: ResourceClaim, requests: Iterable[AllocatableRequest
 def _build_node_selector(
     claim: ResourceClaim, chosen: Iterable[ChosenDevice], node: str, *, bind_to_node: bool
 ) -> NodeSelector | None:
-    """Return the nodes where all chosen devices can be used, or None if these are all nodes.
+    """Return a selector of the nodes where all chosen devices can be used, or None if these are all nodes.
 
-    `bind_to_node` says whether a device that binds to its node restricts the claim to `node`.
+    `bind_to_node` says whether a device with bindsToNode restricts the claim to `node`. Raises AllocationError for a
+    slice's node selector with several terms.
     """
     fields: list[Requirement] = []
     expressions: list[Requirement] = []

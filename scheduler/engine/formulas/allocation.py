@@ -82,7 +82,8 @@ def balance(allocatable: Amounts, requested: Amounts) -> Amounts:
     """Return how evenly each node's resources are requested: (1 - standard deviation of the shares) * 100, truncated.
 
     The arguments have the shape [resource, node slot]; a share is requested / allocatable. Resources that a node does
-    not have are left out there. For two resources, the deviation is half their distance, as upstream computes it.
+    not have are ignored on that node. For two resources, the deviation is half the difference of the shares, as
+    upstream computes it.
     """
     has = allocatable != 0
     if has.all():

@@ -86,7 +86,7 @@ def _inside(x: Floats, alpha: Floats, beta: Floats) -> Floats:
 def _fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     """Return the continued fraction of the incomplete beta function at x, by Lentz's method.
 
-    Each round adds two terms; entries that have converged are left out of later rounds.
+    Each round adds two terms, to the entries that have not converged.
     """
     result = np.empty_like(x)
     left = np.arange(len(x))

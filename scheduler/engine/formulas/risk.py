@@ -21,7 +21,7 @@ MAX_POINTS = 10
 
 
 def expected_free(mean: ArrayLike, forecast: ArrayLike, weight: float) -> Floats:
-    """Return the mean of what is free, moved towards the forecast by `weight` (0 to 1).
+    """Return the expected free amount: `mean`, moved towards `forecast` by the share `weight` (0 to 1).
 
     Where the forecast is NaN, the mean alone counts.
     """
@@ -32,8 +32,8 @@ def expected_free(mean: ArrayLike, forecast: ArrayLike, weight: float) -> Floats
 def utilization(capacity: ArrayLike, free: ArrayLike, deviation: ArrayLike, demand: ArrayLike) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each node's used share once the pod is there; NaN where the capacity is 0.
 
-    `free` and `deviation` are mean and standard deviation of what is free, `demand` is what the pod requests, all in
-    the unit of `capacity`. What is free may exceed the capacity, which excludes the kubelet's reservations.
+    `free` and `deviation` are mean and standard deviation of the free amount, `demand` is the pod's request, all in the
+    unit of `capacity`. The free amount may exceed the capacity, which excludes the kubelet's reservations.
     """
     capacity = np.asarray(capacity, np.float64)
     whole = np.where(capacity > 0, capacity, np.nan)

@@ -35,7 +35,7 @@ class FilterDryRun:
     def __init__(
         self, profile: Profile, skipped: Set[str], extenders: Extenders, nominator: Nominator, notes: list[Reason]
     ) -> None:
-        """Prepare the filters and PreFilter plugins of the profile that did not return Skip.
+        """Prepare the filters and PreFilter plugins of the profile, except those in `skipped`.
 
         `skipped` names the plugins that returned Skip at PreFilter. `run_extenders` appends failures of extenders to
         `notes`, the list of problems that the record of the attempt shows.
@@ -68,9 +68,9 @@ class FilterDryRun:
         return self._filter_in_order(state, pod, nodes).with_verdicts(rejected, nodes.slots)
 
     def nominated_pods(self, pod: PodInfo, nodes: NodeColumns) -> dict[int, list[PodInfo]]:
-        """Return the other pods with the same or a higher priority that are nominated for a node.
+        """Return, by node slot (row index in `nodes`), the other pods that are nominated for the node.
 
-        The key is the node's slot (row index in `nodes`).
+        Only pods with the same or a higher priority count; a node without such pods is absent.
         """
         by_slot = {}
         nominated = self._nominator.nodes()

@@ -69,7 +69,7 @@ class PluginDependencies:
 def find_cache_revision(plugins: Iterable[Any]) -> int:
     """Return a number that changes when all cached results of these plugins must be discarded.
 
-    The plugins name the kinds of objects that count in `discards_cache_for`.
+    That is when an object changes of a kind that a plugin names in `discards_cache_for`.
     """
     kinds = ((plugin.handle.objects, kind) for plugin in plugins for kind in getattr(plugin, "discards_cache_for", ()))
     return sum(objects.revision_of(kind) for objects, kind in kinds)
@@ -100,7 +100,7 @@ class Changes:
         return both if len(both) * MIN_SLOTS_PER_CHANGED_ROW <= self.nodes.slots else None
 
     def select(self, rows: Slots) -> RowSubset:
-        """Return the columns of only the nodes in the slots `rows`; repeated calls with one array return one object."""
+        """Return the columns of only the nodes in the slots `rows`; a repeated call with the same array is cached."""
         if self._subset is None or self._subset[0] is not rows:
             self._subset = (rows, RowSubset(self.nodes, rows))
         return self._subset[1]
@@ -213,9 +213,9 @@ class PluginStateMemo:
                 self._states.append((position, state))
 
     def apply(self, skip: set[str], state: CycleState, before: int | None = None) -> None:
-        """Add the names of plugins that returned Skip to `skip`, and copy the kept state data into `state`.
+        """Add the names of plugins that returned Skip to `skip`, and copy the stored state data into `state`.
 
-        If `before` is given, only plugins before that position in the profile count, because the phase ended there.
+        If `before` is not None, only plugins before that position in the profile count, because the phase ended there.
         """
         for position, name in self._skipped:
             if before is None or position < before:
@@ -236,9 +236,9 @@ class EquivalenceCache:
         self._entries: Lru[bytes, CacheEntry] = Lru(1)
 
     def get(self, pod: PodInfo, nodes: NodeColumns) -> CacheEntry:
-        """Return the cache entry of the pod's spec; create it if there is none for as many slots as `nodes` has.
+        """Return the cache entry of the pod's spec, or a new one if there is none or its number of node slots differs.
 
-        The entry of a large pod is not kept.
+        The new entry is stored, except for a pod with `is_large`.
         """
         if pod.is_large:
             return CacheEntry(nodes.slots)
@@ -266,8 +266,8 @@ class CachedColumn(ABC, Generic[Column]):
     def refresh(self, changes: Changes, state: CycleState, run: Callable[[NodeColumns], Column]) -> Slots | None:
         """Bring the results up to date; return the slots (row indices) of the nodes whose result changed.
 
-        The return value is None if every result may have changed. `run` runs the plugin on the columns it is given,
-        which hold all nodes or only the nodes that need it.
+        The return value is None if every result may have changed. `run` runs the plugin on columns of all nodes, or of
+        only the nodes that may have changed.
         """
         rows = self._rows_to_refresh(changes, state)
         if rows is None or (len(rows) and self.should_recompute):
@@ -279,7 +279,7 @@ class CachedColumn(ABC, Generic[Column]):
         )
 
     def _run_on_rows(self, subset: RowSubset, run: Callable[[NodeColumns], Column]) -> Column:
-        """Return the plugin's result for a few nodes.
+        """Return the plugin's result for the nodes in `subset`.
 
         If the plugin declares DependsOn.AMOUNTS, an earlier result for nodes with equal resource amounts is reused.
         """

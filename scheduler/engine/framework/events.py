@@ -170,12 +170,15 @@ exception is an update of the waiting pod itself (`old` and `new` have its UID),
 
 
 def always_queue(pod: PodInfo, old: Any, new: Any) -> bool:
-    """Return QUEUE for every event; this is the queueing hint of a plugin that registers without a hint."""
+    """Return QUEUE (True) for every event; this is the queueing hint of a plugin that registers without a hint."""
     return QUEUE
 
 
 def queue_own_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-    """Return whether an update is of the waiting pod itself; this is the queueing hint for changes of its own spec."""
+    """Return whether the updated pod (`new`) is the waiting pod `pod`.
+
+    This is the queueing hint of plugins whose verdict depends on the pod's own spec.
+    """
     return new.uid == pod.uid
 
 

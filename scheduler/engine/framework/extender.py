@@ -67,10 +67,10 @@ class PreemptionCandidate:
 
     @lazy
     def eviction_cost(self) -> tuple[Any, ...]:
-        """Return the key by which candidates are sorted; the smallest is the best node for preemption.
+        """The key by which candidates are sorted; the smallest is the best node for preemption.
 
-        The key holds PodDisruptionBudget violations, highest priority of a victim, sum of priorities, number of
-        victims, and start time. An entry decides only if all earlier ones are equal.
+        Its entries are PodDisruptionBudget violations, highest priority of a victim, sum of priorities, number of
+        victims, and start time, the latest first. An entry decides only if all earlier ones are equal.
 
         Source: pkg/scheduler/framework/preemption/preemption.go v1.36, pickOneNodeForPreemption.
         """
@@ -86,7 +86,7 @@ class PreemptionCandidate:
 
     @lazy
     def candidate(self) -> Candidate:
-        """Return this candidate as the record stores it: node, names of victims, PodDisruptionBudget violations."""
+        """This candidate as the record stores it: node, names of victims, number of PodDisruptionBudget violations."""
         return Candidate(self.node, tuple(p.full_name for p in self.pods), self.pdb_violations)
 
 
@@ -156,4 +156,4 @@ class Extender(Protocol):
         """Bind the pod to the node."""
 
     def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
-        """Return, by node name, the victims on the nodes that remain candidates for preemption."""
+        """Return the victims that the extender chooses, by the name of each node that may remain a candidate."""

@@ -174,7 +174,10 @@ def _nodes(nodes: NodeColumns, mask: Mask) -> list[Node]:
 
 
 def _verdicts(answer: FilteredNodes, names: Sequence[str], requested: Mask) -> Verdicts:
-    """Return the extender's response as a verdict column, with NOT_RUN on nodes that were not in the request."""
+    """Return the extender's response as a verdict column, with NOT_RUN on nodes that were not in the request.
+
+    A requested node that the response does not mention is rejected without a message.
+    """
     number = {SUCCESS: 0, NOT_RUN: 1}
     ids = (~requested).astype(np.uint32)  # every node may have a message of its own
     for slot in np.flatnonzero(requested).tolist():
@@ -196,7 +199,7 @@ def _reason(message: str) -> Reason:
 
 
 def _prioritize(extender: Extender, pod: PodInfo, nodes: Sequence[Node]) -> HostPriorities:
-    """Return the extender's scores. Raises ExtenderError if the extender fails or a score is far out of range."""
+    """Return the extender's scores. Raises ExtenderError if the extender fails or a score exceeds ±`MAX_SCORE`."""
     answer = extender.prioritize(pod, nodes)
     if any(abs(score) > MAX_SCORE for score in answer.points.values()):
         raise ExtenderError(f"gave a score beyond {MAX_SCORE}, expected 0 to {MAX_EXTENDER_PRIORITY}")
@@ -242,10 +245,10 @@ def _add_inputs(extender: Extender, reported: Sequence[NodeInputs], requested: M
 def _victims(
     extender: Extender, node: str, sacrifice: ExtenderVictims, nodes: NodeColumns
 ) -> PreemptionCandidate | None:
-    """Return the preemption candidate for a node that the extender kept, with the pods whose UIDs it returned.
+    """Return the preemption candidate for a node that the extender accepted, with the victims that it chose.
 
-    Returns None if an ignorable extender returned no UIDs. Raises ExtenderError if another extender returned no UIDs,
-    or if the node or a pod is unknown.
+    Returns None if an ignorable extender chose no victims. Raises ExtenderError if another extender chose none, or if
+    the node or a victim is unknown.
     """
     slot = nodes.index.get(node)
     if slot is None or not nodes.live[slot]:

@@ -51,9 +51,9 @@ class FailingPlugin:
 
 
 class StateForScore:
-    """The PreScore of a plugin that a profile disables there: it only computes the state that Score reads.
+    """A PreScore plugin that computes the state of a score plugin whose own PreScore the profile disables.
 
-    Its verdict does not count, because kube-scheduler's Score neither skips nor fails for it.
+    It always returns Success, because kube-scheduler's Score neither skips nor fails for such a plugin.
     """
 
     def __init__(self, plugin: Any) -> None:
@@ -81,7 +81,10 @@ def replace_failing(point: str, plugin: Any, enabled: Mapping[str, Container[str
 
 
 def compute_state_for_score(scorers: Iterable[Any], pre_scores: Container[str]) -> Iterator[StateForScore]:
-    """Yield what computes the state of each of `scorers` that needs it and that is not among the names `pre_scores`."""
+    """Yield a `StateForScore` for each of `scorers` that has `computes_pre_score` and is not among `pre_scores`.
+
+    `pre_scores` holds the names of the plugins that the profile enables at PreScore.
+    """
     for plugin in scorers:
         if getattr(plugin, "computes_pre_score", False) and plugin.name not in pre_scores:
             yield StateForScore(plugin)

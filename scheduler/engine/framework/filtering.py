@@ -55,10 +55,10 @@ class FilterRunner:
     def run(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, previous: Sequence[FilterRun], trace: Trace
     ) -> Verdicts:
-        """Run the filter on the given nodes and return its verdict on each of them.
+        """Run the filter on these nodes and return its verdict on each of them.
 
-        `previous` holds the verdicts of earlier filters. They matter only to a `PartialFilter`, which gets only the
-        nodes that no earlier filter rejected.
+        `previous` holds the verdicts of earlier filters. Only a `PartialFilter` depends on them: it gets only the nodes
+        that no earlier filter rejected.
         """
         if self._partial is None:
             return _validated(self._plugin.filter(state, pod, nodes), nodes.slots)
@@ -182,7 +182,7 @@ def _find_first_failures(columns: Sequence[Codes | None], rows: int) -> FirstFai
 
 
 def _validated(verdicts: Verdicts, slots: int) -> Verdicts:
-    """Return the verdicts, copied if their array is a view of one that may change later.
+    """Return the verdicts, with a copy of `ids` if that array is a view of another one, which may change later.
 
     Raises ValueError or IndexError if there is not one verdict for each of `slots` slots, or an ID outside of the
     table.

@@ -54,9 +54,10 @@ class PreparePod(Plugin, Protocol):
     """A plugin that can count in advance what the terms of one pod select. Not an extension point of kube-scheduler."""
 
     def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
-        """Count until `has_time` returns False; return whether all is counted, so that the pod's cycle is short.
+        """Count the pods that the terms of `pod` select, before its cycle, so that the cycle is short.
 
-        What is counted stays current when the cluster changes.
+        Stop when `has_time` returns False; return whether all is counted. The plugin keeps the counts current when the
+        cluster changes.
         """
 
 
@@ -111,7 +112,7 @@ class PreFilterExtensions(Plugin, Protocol):
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeColumns, slot: int) -> None:
         """Update the plugin's data in `state` after the pod `added` was added to the node in `slot`.
 
-        `slot` is the node's row index in `nodes`. These may be other columns than in PreFilter, such as a copy of a few
+        `slot` is the node's row index in `nodes`, which may be other columns than in PreFilter, such as a copy of a few
         nodes.
         """
 
@@ -188,7 +189,7 @@ class PostFilter(Plugin, Protocol):
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Try to make room for the pod; return a verdict, with a nominated node and victims if the plugin found some.
+        """Try to make the pod schedulable; return a verdict and, if that succeeds, a nominated node and victims.
 
         `codes` holds, for each node slot, the status code of the first filter that rejects the node, or `ABSENT_CODE`
         if the node was not evaluated.
@@ -250,7 +251,7 @@ class InputReporter(Plugin, Protocol):
 
 @runtime_checkable
 class RejectionReporter(Plugin, Protocol):
-    """A Filter plugin that adds to its reasons what only their readers need, such as the pods that use a host port.
+    """A Filter plugin that can add parameters to its reasons for the record's readers, such as the pods on a host port.
 
     It is not an extension point of kube-scheduler.
     """
@@ -258,8 +259,8 @@ class RejectionReporter(Plugin, Protocol):
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
         """Return this plugin's verdicts with further parameters in their reasons; codes and slots stay the same.
 
-        The framework calls this once, after a cycle in which no node was feasible, so that scheduling need not wait for
-        it. The parameters do not affect the decision.
+        The framework calls this once, after a cycle in which no node was feasible, so that successful cycles take no
+        longer. The parameters do not affect the decision.
         """
 
 
@@ -271,10 +272,10 @@ class ScoreReporter(Plugin, Protocol):
     """
 
     def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> Sequence[Reason]:
-        """Return what made up this plugin's score of the node in `slot`, with codes of `reasons.SCORES`.
+        """Return the reasons for this plugin's score of the node in `slot`, with codes of `reasons.SCORES`.
 
-        The framework calls this after the cycle has chosen, for two nodes that the plugin gave different points. It
-        does not affect the decision.
+        The framework calls this after the cycle has chosen a node, for two nodes whose normalized scores by this plugin
+        differ. The result does not affect the decision.
         """
 
 

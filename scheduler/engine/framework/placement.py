@@ -43,7 +43,7 @@ class ProposedPlacement:
 
 
 def generate_placements(profile: Profile, group: PodGroupKey, nodes: NodeColumns) -> Sequence[GroupPlacement] | Verdict:
-    """Return the placements for a group: all nodes if the profile has no plugin for them.
+    """Return the placements for a group, which is one placement of all nodes if the profile has no plugin for that.
 
     Returns Unschedulable if the plugin generates none, and an error if it fails.
     """
@@ -60,7 +60,7 @@ def generate_placements(profile: Profile, group: PodGroupKey, nodes: NodeColumns
 
 
 def score_placements(profile: Profile, group: PodGroupKey, proposed: Sequence[ProposedPlacement]) -> list[int]:
-    """Return the weighted sum of the plugins' normalized scores of each placement."""
+    """Return, for each placement, the sum of the plugins' normalized scores, multiplied by their weights."""
     totals = [0] * len(proposed)
     for plugin in profile.placement_score:
         raw = [plugin.score_placement(group, each) for each in proposed]

@@ -62,7 +62,10 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
         return ()
 
     def problems_in(self, rules: Rules) -> Iterable[Problem]:
-        """Return the problems by the rules of a version; the same in all versions unless a plugin says otherwise."""
+        """Return a problem for each value that is invalid in the version of Kubernetes that `rules` describe.
+
+        The default is `problems`, for all versions. A plugin whose validation differs by version overrides it.
+        """
         return self.problems()
 
 
@@ -115,7 +118,7 @@ class Handle(Protocol):
 
     @property
     def preempts(self) -> bool:
-        """Whether the plugin DefaultPreemption searches for victims."""
+        """Whether preemption is enabled: if False, the plugin DefaultPreemption searches for no victims."""
 
     @property
     def evicts(self) -> bool:
@@ -125,8 +128,8 @@ class Handle(Protocol):
     def writes(self) -> Writes:
         """The writes to the API server.
 
-        In a dry run or a copy, and before the process leads, reports do nothing. There, what binds, evicts or returns
-        an object raises RuntimeError.
+        In a dry run, in a copy of the scheduler, and before the process is the leader, methods that only report do
+        nothing. Methods that bind, evict or return an object then raise RuntimeError.
         """
 
     @property
@@ -138,10 +141,10 @@ class Handle(Protocol):
 
     @property
     def pod_groups(self) -> PodGroupStates:
-        """The members of each pod group that this scheduler knows, and where they are."""
+        """The pods of each pod group that this scheduler knows: waiting ones, and scheduled ones with their nodes."""
 
     def is_preempting(self, uid: str) -> bool:
-        """Return whether evictions are under way that make room for the pod with this UID."""
+        """Return whether evictions of victims for the pod with this UID are still under way."""
 
     def node(self, name: str) -> Node | None:
         """Return the Node object as it is now, which may be newer than the snapshot, or None if the node is unknown.

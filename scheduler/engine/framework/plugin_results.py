@@ -21,17 +21,15 @@ class PluginError(Exception):
 
 
 def join_reasons(verdict: Verdict, version: KubernetesVersion = DEFAULT_VERSION) -> str:
-    """Return the message of a verdict: the sentences of its reasons, joined with commas.
-
-    They are those of kube-scheduler of the version.
-    """
+    """Return the message of a verdict: its reasons in the words of kube-scheduler `version`, joined with commas."""
     return ", ".join(reasons.format_reason(reason, version) for reason in verdict.reasons)
 
 
 def filter_status(plugin: str, verdict: Verdict) -> Verdict:
-    """Return the verdict of the filter that rejects a node as kube-scheduler reports it: errors name the plugin.
+    """Return a verdict that rejects a node as kube-scheduler reports it.
 
-    Wait and Skip have no meaning at Filter and count as errors.
+    Error, Wait and Skip, which mean an error at Filter, become an error whose message names the plugin. Any other
+    verdict is returned unchanged.
     """
     if verdict.code not in ERRORS:
         return verdict

@@ -56,17 +56,17 @@ class PreFilterOutcome:
         return False
 
     def reject(self, rejection: PluginVerdict, trace: Trace) -> None:
-        """Record, here and in the trace, that PreFilter rejects the pod on all nodes."""
+        """Store, in this outcome and in the trace, a rejection of the pod on all nodes."""
         self.rejection = rejection
         trace.pre_filters.append(rejection)
 
     def narrow(self, plugin: str, names: frozenset[str]) -> None:
-        """Limit the nodes to evaluate to those in `names` that no earlier plugin excluded."""
+        """Limit the nodes to evaluate to those that are in `names` and in the sets of all earlier plugins."""
         self.restricted_by.append(plugin)
         self.names = names if self.names is None else self.names & names
 
     def _disjoint(self) -> PluginVerdict:
-        """Return the rejection of a pod for which the plugins leave no node to evaluate."""
+        """Return the rejection of a pod for which the plugins' sets of nodes have no node in common."""
         plugins = sorted(self.restricted_by)
         if len(plugins) == 1:
             reason = Reason("narrowed-empty", {"plugin": plugins[0]})

@@ -39,12 +39,12 @@ class Profile:
 
     @lazy
     def annotations(self) -> frozenset[str]:
-        """Return the keys of the node annotations that any plugin of the profile reads."""
+        """The keys of the node annotations that any plugin of the profile reads."""
         points = (getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), tuple))
         return frozenset(key for point in points for plugin in point for key in getattr(plugin, "annotations", ()))
 
     @lazy
     def hints(self) -> QueueingHints:
-        """Return the queueing hints of those plugins of the profile that can reject a pod."""
+        """The queueing hints of those plugins of the profile that can reject a pod."""
         rejecting = (*self.pre_enqueue, *self.pre_filter, *self.filter, *self.reserve, *self.permit)
         return QueueingHints({plugin.name: plugin for plugin in rejecting}.values())

@@ -42,7 +42,7 @@ class QueueingHints:
     def may_help(self, plugin: str, event: ClusterEvent, pod: PodInfo, old: Any, new: Any) -> bool:
         """Return whether the event may make a pod schedulable that the plugin rejected, by the plugin's hints.
 
-        `old` and `new` are the object before and after the event. A hint that raises counts as yes, as in
+        `old` and `new` are the object before and after the event. If a hint raises, the result is True, as in
         kube-scheduler.
         """
         try:

@@ -62,9 +62,9 @@ class ReserveAndBindPlugins:
         return waits
 
     def run_pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> bool | PluginVerdict:
-        """Return whether any PreBind plugin will have work to do for this pod, or the failure of one that cannot tell.
+        """Return whether a PreBind plugin has work to do for this pod, or the error of a PreBindPreFlight that fails.
 
-        Without the gate NominatedNodeNameForExpectation, kube-scheduler does not ask, and a failure counts as work.
+        Without the gate NominatedNodeNameForExpectation, a plugin whose PreBindPreFlight fails counts as having work.
         """
         asks, works = self.profile.rules.enabled(NOMINATION_FOR_EXPECTATION), False
         for plugin in self.profile.pre_bind:

@@ -104,7 +104,10 @@ class Framework(ReserveAndBindPlugins):
         self._equivalence_cache = EquivalenceCache()
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Count the pods as the profile's version does, and let the plugins build their data before the first cycle."""
+        """Let the plugins build their data before the first cycle.
+
+        Also sets how `nodes` counts pods: by the rule for the profile's version of Kubernetes.
+        """
         profile = self.profile
         nodes.count_pods_as(profile.rules.pod_counting)
         plugins = (*profile.pre_filter, *profile.filter, *profile.pre_score, *profile.score)
@@ -113,16 +116,17 @@ class Framework(ReserveAndBindPlugins):
                 plugin.prepare(nodes)
 
     def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
-        """Let the plugins count what the pod's terms select until `has_time` is False; return whether all is counted.
+        """Let plugins with `PreparePod` count, before the pod's cycle, the pods that its terms select.
 
-        Affects no decision.
+        They stop when `has_time` returns False. Returns whether all is counted. The decision is the same without this
+        call.
         """
         return all(plugin.prepare_pod(pod, nodes, has_time) for plugin in self._preparing)
 
     # --- before nodes ---------------------------------------------------------------------------------------------
 
     def run_pre_enqueue(self, pod: PodInfo) -> PluginVerdict | None:
-        """Return the first plugin that keeps the pod out of the active queue with its verdict; None if none does."""
+        """Return the first plugin that does not let the pod into the active queue, with its verdict; None if all do."""
         for plugin in self.profile.pre_enqueue:
             verdict = call_plugin(lambda plugin=plugin: plugin.pre_enqueue(pod))  # type: ignore[misc]
             if verdict.code is Code.ERROR:  # no record shows it, because there is no attempt
@@ -289,7 +293,11 @@ class Framework(ReserveAndBindPlugins):
             trace.list_devices = partial(plugin.list_devices, state, pod)
 
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, trace: Trace) -> None:
-        """Let the filters add to their reasons what only readers need. A filter that fails leaves them as they are."""
+        """Let each filter with `RejectionReporter` add parameters, for readers of the record, to its reasons.
+
+        Changes `trace.filters`. If a filter raises, its reasons stay unchanged, and the error is added to
+        `trace.notes`.
+        """
         runs = list(trace.filters)
         for position, run in enumerate(runs):
             reporter = self._rejection_reporters.get(run.plugin)
@@ -307,9 +315,10 @@ class Framework(ReserveAndBindPlugins):
     def explain_scores(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask, trace: Trace, best: int
     ) -> None:
-        """Let the score plugins say what made up their scores of the best node and the next one.
+        """Write into `trace.score_reasons` why the chosen slot `best` and the next best node have their scores.
 
-        Only plugins that gave the two different points are asked. One that fails leaves its part out.
+        Only plugins with `ScoreReporter` whose normalized scores of the two nodes differ are called. If one raises, its
+        reasons are missing, and the error is added to `trace.notes`.
         """
         if trace.totals is None:
             return
@@ -375,7 +384,10 @@ class _Timed:
 
 
 def _name_nominated(by_plugin: Mapping[str, Verdict], pods: Sequence[PodInfo]) -> dict[str, Verdict]:
-    """Return the verdicts on a node with what its nominated pods take of the resources that it lacks."""
+    """Add, to each reason for a lacking resource, the amount of it that the node's nominated `pods` request.
+
+    Returns the verdicts on the node by filter name, like `by_plugin`.
+    """
     return {
         plugin: replace(verdict, reasons=tuple(_add_kept_amount(reason, pods) for reason in verdict.reasons))
         for plugin, verdict in by_plugin.items()

@@ -51,10 +51,10 @@ def gather_inputs(
 
 
 def expand_to_slots(inputs: NodeInputs, where: NDArray[np.intp], slots: int) -> NodeInputs:
-    """Return measurements of a few nodes as columns for all nodes, with NaN for the other nodes.
+    """Return measurements of some nodes as columns for all nodes, with NaN for the other nodes.
 
-    `where` holds the slots (row indices) of the few nodes, and `slots` is the length of the columns. Raises ValueError
-    if an array has another length than `where`.
+    `where` holds the slots (row indices) of the measured nodes, and `slots` is the length of the columns. Raises
+    ValueError if an array has another length than `where`.
     """
     _validated(inputs, len(where))
 

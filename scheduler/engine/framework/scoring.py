@@ -218,7 +218,7 @@ class BestNodes:
     def update(self, rows: Slots, totals: Scores, feasible: Mask) -> BestNodes:
         """Return the best nodes after the total or feasibility of the nodes in the slots `rows` (at least one) changed.
 
-        `self` is changed in place, and is the result unless no node of `rows` or of the best before is left.
+        `self` is changed in place and returned. If none of its nodes is still best, the result is a new object.
         """
         candidates = np.where(feasible.take(rows), totals.take(rows), _LEAST)
         highest = int(candidates.max())

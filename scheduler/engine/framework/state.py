@@ -23,7 +23,7 @@ class CycleState:
     def __init__(self, *, is_pod_group_cycle: bool = False, skips_post_filter: bool = False) -> None:
         """Create an empty state. `is_pod_group_cycle` says that the attempt is part of the cycle of a pod group.
 
-        With `skips_post_filter`, no plugin looks for a way out if no node is feasible.
+        With `skips_post_filter`, no PostFilter plugin, such as preemption, runs if no node is feasible.
         """
         self._data: dict[type, object] = {}
         self.is_pod_group_cycle = is_pod_group_cycle

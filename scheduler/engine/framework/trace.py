@@ -101,7 +101,7 @@ class Trace:
 
     @property
     def evaluated(self) -> NDArray[np.bool_]:
-        """The mask of the nodes that count as evaluated, by node slot (row index)."""
+        """The mask of the evaluated nodes, by node slot (row index); nodes that were not sampled are False."""
         evaluated: NDArray[np.bool_] = self.evaluation == _EVALUATED
         return evaluated
 

@@ -41,7 +41,7 @@ def unresolvable(*reasons: Reason) -> Verdict:
 
 
 def error(text: str) -> Verdict:
-    """Return an error verdict, for a failure that is not a property of the node."""
+    """Return an error verdict with this message, for a failure that is not a property of the node."""
     return Verdict(Code.ERROR, (Reason("text", {"text": text}),))
 
 
@@ -136,7 +136,10 @@ class Verdicts:
         return np.flatnonzero(self.ids != other.ids)
 
     def with_parameters(self, explain: Callable[[Reason], Mapping[str, str]]) -> Verdicts:
-        """Return a copy whose reasons have the parameters that `explain` returns too; itself if there are none."""
+        """Return a copy in which each reason also has the parameters that `explain` returns for it.
+
+        Returns `self` if `explain` adds none, or if two distinct verdicts would become equal.
+        """
 
         def extend(reason: Reason) -> Reason:
             more = explain(reason)
@@ -150,7 +153,7 @@ class Verdicts:
         return Verdicts(table, self.ids) if table != self.table and len(set(table)) == len(table) else self
 
     def with_verdicts(self, verdicts: Mapping[int, Verdict], slots: int) -> Verdicts:
-        """Return a copy in which `verdicts`, given by node slot (row index), replace the verdicts on these nodes.
+        """Return a copy with some verdicts replaced by `verdicts`, which maps node slots (row indices) to new ones.
 
         `slots` is the number of all slots.
         """

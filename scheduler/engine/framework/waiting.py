@@ -60,7 +60,7 @@ class WaitingPod:
     def preempt(self, plugin: str, message: str) -> bool:
         """End the waiting with an error because the pod is a preemption victim; return False if it had already ended.
 
-        The scheduler tries the pod again.
+        `plugin` and `message` are those of the error. The scheduler then tries the pod again.
         """
         return self._end(PluginVerdict(plugin, error(message)))
 

@@ -41,29 +41,30 @@ class Writes(Protocol):
     # --- reports on an attempt ----------------------------------------------------------------------------------------
 
     def scheduled(self, pod: PodInfo, node: str) -> None:
-        """Report that the pod is bound to the node, by an event."""
+        """Send the event Scheduled, which reports that the pod is bound to the node."""
 
     def not_scheduled(
         self, pod: PodInfo, reason: str, message: str, nomination: Nomination | None, explanation: str = ""
     ) -> None:
-        """Report a failed attempt by the pod's event, condition and nominated node.
+        """Report a failed attempt in the pod's event, condition and nominated node.
 
-        `reason` is Unschedulable or SchedulerError. `explanation` follows the message in the event only.
+        `reason` is Unschedulable or SchedulerError. `nomination` None leaves the nominated node unchanged.
+        `explanation` is appended to the message in the event only.
         """
 
     def skipped(self, pod: PodInfo, note: str) -> None:
         """Report, by an event only, that the scheduler does not try the pod. `note` is the event's text."""
 
     def preempted(self, victim: PodInfo, preemptor: Preemptor, node: str, *, in_memory: bool) -> None:
-        """Send the Preempted event of a victim.
+        """Send the Preempted event of a victim on `node`.
 
-        `in_memory` says that it was not bound and only its binding was cancelled.
+        `in_memory` says that the victim was not bound yet, and that only its binding was cancelled.
         """
 
     def set_pod_group_condition(self, group: PodGroup, condition: PodGroupCondition, *, changes_status: bool) -> None:
-        """Write the condition PodGroupScheduled of a PodGroup. Of several that wait for a group, write only the last.
+        """Write the condition PodGroupScheduled of a PodGroup; of several pending writes for a group, only the last.
 
-        `changes_status` says that its status is new, and not only reason or message.
+        `changes_status` says that the condition's status is new, and not only its reason or message.
         """
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ class Writes(Protocol):
         """
 
     def finish_bindings(self) -> None:
-        """Wait, for a limited time, until the result of every binding is known. None is reported after that."""
+        """Wait, for a limited time, until the result of every binding is known; `done` is not called afterwards."""
 
     def evict(self, victim: PodInfo, preemptor: Preemptor, node: str) -> None:
         """Set the victim's condition DisruptionTarget, and delete the pod.
@@ -91,8 +92,8 @@ class Writes(Protocol):
     def bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim, *, by_controller: bool) -> int:
         """Bind the volume to the claim by setting its claimRef; return the volume's new resource version.
 
-        Raise the error of the request, also if the volume has changed since it was read. `by_controller` notes the
-        binding as made by a controller, so that the volume controller may undo it.
+        Raise the error of the request, which also fails if the volume has changed since it was read. `by_controller`
+        annotates the binding as made by a controller, so that the volume controller may undo it.
         """
 
     def select_node(self, claim: PersistentVolumeClaim, node: str) -> int:
@@ -111,10 +112,10 @@ class Writes(Protocol):
         """Create a resource claim from its JSON, without apiVersion and kind, and return it."""
 
     def delete_claim(self, claim: ResourceClaim) -> None:
-        """Remove kube-scheduler's finalizer from a resource claim, and delete it. Succeed if it is gone."""
+        """Remove kube-scheduler's finalizer from a resource claim, and delete it. Succeed if it no longer exists."""
 
     def set_extended_claim(self, pod: PodInfo, status: Mapping[str, Any]) -> None:
-        """Write a pod's status.extendedResourceClaimStatus, from which the kubelet knows the claim."""
+        """Write the pod's status.extendedResourceClaimStatus, by which the kubelet finds the claim."""
 
     def submit(self, write: Callable[[Writes], object], what: str) -> None:
         """Run a write in another thread without waiting. A failure is logged, with `what` as the operation."""

@@ -104,7 +104,7 @@ def load_cluster(manifests: Iterable[SourceManifest], incoming: PodInfo | None =
 
 
 def assemble_cluster(objects: Iterable[Object]) -> LoadedCluster:
-    """Return the cluster that decoded objects make up. Raises ManifestError for the first invalid quantity."""
+    """Return a cluster of these decoded objects. Raises ManifestError for the first invalid quantity."""
     cluster, pods = LoadedCluster(), dict[str, PodInfo]()
     with _without_collecting():
         for obj in objects:
@@ -152,7 +152,7 @@ def decode_pod_group(content: Mapping[str, object], namespace: str) -> PodGroup:
 
 
 def _counted(pod: Pod) -> PodInfo:
-    """Return a pod with its requests computed. Raises ValueError if one of them is invalid."""
+    """Return a pod whose requests are computed already. Raises ValueError for an invalid quantity."""
     info = PodInfo(pod, running=True)
     _ = info.requests, info.scoring_requests
     return info
@@ -199,7 +199,10 @@ def _is_foreign_config_map(content: Mapping[str, object]) -> bool:
 
 
 def _converted(content: object, decode_as: type[AnyObject]) -> AnyObject:
-    """Decode an object. Null means absent, as in Go; nulls are removed only after decoding failed, to save time."""
+    """Decode an object; null means absent, as in Go. Raises msgspec.ValidationError.
+
+    Nulls are removed only after a first try failed, to save time.
+    """
     try:
         return convert(content, decode_as)
     except msgspec.ValidationError:
@@ -235,7 +238,7 @@ def _named(obj: AnyObject, *, namespaced: bool) -> AnyObject:
 
 
 def _name_of(content: Any) -> str:
-    """Return kind and name of an object for error messages, as far as they are known, such as `Pod default/web`."""
+    """Return the object's kind and name for error messages, such as `Pod default/web`; missing parts are omitted."""
     metadata = content.get("metadata")
     named = metadata if isinstance(metadata, Mapping) else {}
     parts = [named.get("namespace"), named.get("name")]
@@ -248,7 +251,7 @@ def _kind_of(content: Any) -> str:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Disable garbage collection in the context, while objects are read; it would only traverse live objects."""
+    """Disable garbage collection in the context. While many objects are read, it would find nothing to free."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -50,9 +50,9 @@ def _host_ports(container: Container) -> Container:
 
 
 def _pod_level(pod: Pod) -> ResourceRequirements | None:
-    """Return the pod's spec.resources with missing requests filled in.
+    """Return the pod's spec.resources with missing requests filled in, or None if there are none.
 
-    They are taken from the sum over the containers, then from the limits in spec.resources.
+    Missing requests are taken from the sum over the containers, then from the limits in spec.resources.
     """
     own = pod.spec.resources
     if own is None or not (own.limits or own.requests):

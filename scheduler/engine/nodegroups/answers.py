@@ -63,7 +63,10 @@ class NodeGroupAnswers:
     def __init__(
         self, state: WhatIfState, label_keys: Sequence[str] = (), shapes: Sequence[NodeGroupShape] = ()
     ) -> None:
-        """Find the groups. Raises NodeGroupError for an invalid shape."""
+        """Find the node groups of the cluster. Raises NodeGroupError for an invalid shape.
+
+        `label_keys` are labels whose values name groups, and `shapes` the descriptions of groups in the user's file.
+        """
         self._state = state
         self._nodes: NodeColumns = state.nodes
         self._objects: ClusterObjects = state.objects
@@ -74,7 +77,7 @@ class NodeGroupAnswers:
         self._evaluator = GroupEvaluator(self._templates, self.found.groups)
 
     def _take_sizes(self) -> None:
-        """Take the sizes that cluster-autoscaler reports of groups that have the name by which it knows them."""
+        """Set unknown sizes of groups to those that cluster-autoscaler reports under the group's name or source."""
         for group in self.found.groups:
             reported = self._status.groups.get(group.name) or self._status.groups.get(group.source.replace(" ", "/"))
             if reported is not None:
@@ -83,7 +86,7 @@ class NodeGroupAnswers:
                 group.size = reported.target if group.size is None else group.size
 
     def describe(self) -> NodeGroupReview:
-        """Return the groups and the autoscalers' conditions, without verdicts."""
+        """Return the groups and the conditions that autoscalers report, without verdicts on pods."""
         by_source = list_group_conditions(self._objects)
         groups = [self._describe_group(group, by_source) for group in self.found.groups]
         matched = {name for group in self.found.groups for name in (group.name, group.source.replace(" ", "/"))}
@@ -128,7 +131,11 @@ class NodeGroupAnswers:
         }
 
     def evaluate(self, pod: Pod, *, exists: bool = True) -> PodVerdicts:
-        """Return the verdicts on a pod without a node for each group, and the autoscalers' events about it."""
+        """Return the verdict of each group on a pod without a node, and the autoscalers' events about the pod.
+
+        `exists` False means that the pod is hypothetical and has no events. Raises NodeGroupError if no profile has its
+        scheduler's name.
+        """
         meta, workload = pod.metadata, find_workload(pod, self._objects)
         framework = self._framework(pod)
         return {
@@ -147,7 +154,10 @@ class NodeGroupAnswers:
         return framework
 
     def estimate(self, report: Report, seed: int) -> list[NodeEstimate]:
-        """Return how many new nodes the pending pods need in each group, if only this group grows."""
+        """Return for each group of known shape how many new nodes the pending pods need if no other group grows.
+
+        `report(done, total)` is called for each pod. `seed` determines the choice among nodes with equal totals.
+        """
         pods = [PodInfo(pod) for pod in self._state.pending if is_waiting(pod)]
         estimator = Estimator(self._templates, self._state.framework, seed)
         groups = [g for g in self.found.groups if self._evaluator.known_templates(g)]
@@ -162,7 +172,7 @@ class NodeGroupAnswers:
 
 
 def is_waiting(pod: Pod) -> bool:
-    """Return whether a scheduler tries the pod: it has no node, no scheduling gates, and is not being deleted."""
+    """Return whether a scheduler would try this pod without a node: it has no gates and is not being deleted."""
     return not (pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp)
 
 
@@ -173,7 +183,7 @@ def answer_node_groups(
     report: Report,
     seed: int,
 ) -> tuple[NodeGroupReview, list[str]]:
-    """Return the answer to the question of a review about node groups, and notes on what it lacks.
+    """Return the answer to a review's question about node groups, and notes on objects that could not be read.
 
     Raises NodeGroupError if a pod does not exist or a shape is invalid, PodTemplateError or ManifestError for an
     invalid object.
@@ -200,7 +210,7 @@ def answer_node_groups(
 
 
 def _find_pods(state: WhatIfState, names: Sequence[str]) -> list[Pod]:
-    """Return the pending pods NAMESPACE/NAME. Raises NodeGroupError if one of them is not pending."""
+    """Return the pending pods with these names (NAMESPACE/NAME). Raises NodeGroupError if one is not pending."""
     pending = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in state.pending}
     for name in names:
         if name not in pending:
@@ -209,7 +219,10 @@ def _find_pods(state: WhatIfState, names: Sequence[str]) -> list[Pod]:
 
 
 def answer_scale_down(simulation: Simulation, question: ScaleDownQuestion) -> ScaleDown:
-    """Return what keeps nodes from being removed. Raises NodeGroupError if a node does not exist."""
+    """Return, for each node in question, what keeps autoscalers from removing it.
+
+    Raises NodeGroupError if a node does not exist.
+    """
     for name in question.nodes or ():
         if simulation.node(name) is None:
             raise NodeGroupError(f'nodes "{name}" not found')

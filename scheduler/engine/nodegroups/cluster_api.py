@@ -35,7 +35,7 @@ class MachineGroups:
     """The MachineDeployments and MachineSets of the cluster, and the groups that they make."""
 
     def __init__(self, objects: ClusterObjects) -> None:
-        """Take the objects and build a group of each that an autoscaler may scale."""
+        """Build a group of each MachineDeployment, and of each MachineSet without one."""
         self._sets = {(s.metadata.namespace, s.metadata.name): s for s in objects.all(MachineSet)}
         self._found: dict[Key, FoundGroup] = {}
         self.problems: list[str] = []
@@ -47,11 +47,14 @@ class MachineGroups:
 
     @property
     def groups(self) -> list[FoundGroup]:
-        """The groups, with shapes from annotations, and without their nodes."""
+        """The groups. Their shapes are those of annotations, and their nodes are not assigned yet."""
         return list(self._found.values())
 
     def find_group(self, kind: str, namespace: str, name: str) -> FoundGroup | None:
-        """Return the group of a node from the owner of its machine, or None. An unknown namespace is ""."""
+        """Return the group of a machine with this owner, or None.
+
+        The namespace is "" if it is not known; the first owner of that kind and name then counts.
+        """
         if kind == "MachineSet":
             sets = (s for (there, its_name), s in self._sets.items() if its_name == name and namespace in ("", there))
             above = next(((s.metadata.namespace, _find_deployment(s)) for s in sets), None)
@@ -77,7 +80,7 @@ class MachineGroups:
 
 
 def read_machine_owner(node: Node) -> tuple[str, str, str] | None:
-    """Return kind, namespace and name of the owner of a node's machine, as Cluster API annotates the node, or None."""
+    """Return kind, namespace and name of the owner of a node's machine from the node's annotations, or None."""
     annotations = node.metadata.annotations or {}
     kind, name = annotations.get(OWNER_KIND), annotations.get(OWNER_NAME)
     return (kind, annotations.get(OWNER_NAMESPACE, ""), name) if kind and name else None
@@ -129,7 +132,10 @@ def _list_taints(obj: MachineGroup) -> tuple[Taint, ...]:
 
 
 def _read_capacity(annotations: MachineAnnotations) -> Amounts | None:
-    """Return the amounts of a node, or None if CPU or memory is not annotated."""
+    """Return the annotated amounts of a node, or None if CPU or memory is not annotated.
+
+    Raises ValueError for an invalid quantity.
+    """
     if not annotations.cpu or not annotations.memory:
         return None
     amounts: Amounts = {
@@ -146,6 +152,6 @@ def _read_capacity(annotations: MachineAnnotations) -> Amounts | None:
 
 
 def _read_volume_limits(text: str | None) -> dict[str, int] | None:
-    """Return the volume limits of DRIVER=LIMIT pairs, or None if there are none."""
+    """Return the volume limits by CSI driver from a text `DRIVER=LIMIT,…`, or None if it has no valid pair."""
     pairs = (part.strip().partition("=") for part in (text or "").split(","))
     return {driver: int(limit) for driver, _, limit in pairs if driver and limit.isdecimal()} or None

@@ -47,15 +47,16 @@ class DaemonPods:
     """The DaemonSets of a cluster, each as a pod that is not bound to a node."""
 
     def __init__(self, nodes: NodeColumns, objects: ClusterObjects) -> None:
-        """Take the DaemonSets, or if none were read, the present pods of DaemonSets."""
+        """Build a pod of each DaemonSet in `objects` or, if there are none, use one present pod of each DaemonSet."""
         self._nodes = nodes
         daemon_sets = objects.all(DaemonSet)
         self._pods = list(map(_build_pod, daemon_sets)) if daemon_sets else list(_find_running(nodes))
 
     def affect_affinity(self, pod: PodInfo) -> bool:
-        """Return whether the pods that a node starts with may matter for the pod's required affinity terms, or theirs.
+        """Return whether the pods that a new node starts with may change an affinity verdict on the pod.
 
-        The answer may be True where they do not matter.
+        They may if a required affinity or anti-affinity term of the pod can select them, or if they have anti-affinity
+        terms. The result may be True where nothing changes.
         """
         if any(_list_terms(daemon.spec.affinity, anti_only=True) for daemon in self._pods):
             return True
@@ -66,7 +67,10 @@ class DaemonPods:
         return False
 
     def list_pods(self, node: Node, like: str) -> list[PodInfo]:
-        """Return the pods with which a node starts; `like` is a present node with equal static pods, or ""."""
+        """Return the pods with which a new node starts: those of DaemonSets that select it, and static pods.
+
+        `like` is the name of a present node whose static pods the new node has too, or "".
+        """
         name = node.metadata.name
         daemons = [pod for pod in self._pods if _runs_on(pod, node)]
         slot = self._nodes.index.get(like)
@@ -76,7 +80,7 @@ class DaemonPods:
 
 
 def _list_terms(affinity: Affinity | None, *, anti_only: bool = False) -> list[PodAffinityTerm]:
-    """Return the required terms on other pods, or only those that demand to be away from them."""
+    """Return the required terms of pod anti-affinity and, unless `anti_only`, of pod affinity."""
     sides = () if affinity is None else (affinity.pod_anti_affinity, None if anti_only else affinity.pod_affinity)
     return [term for side in sides if side is not None for term in side.required or ()]
 
@@ -92,7 +96,7 @@ def _build_pod(daemon_set: DaemonSet) -> Pod:
 
 
 def _find_running(nodes: NodeColumns) -> Iterator[Pod]:
-    """Yield one present pod of each DaemonSet, without the node that its controller chose."""
+    """Yield one present pod of each DaemonSet, without the node affinity that its controller added."""
     seen = set[tuple[str, str]]()
     for pods in nodes.pods:
         for pod in pods.values():
@@ -115,7 +119,10 @@ def _unpin(spec: PodSpec) -> PodSpec:
 
 
 def _runs_on(pod: Pod, node: Node) -> bool:
-    """Return whether the controller of DaemonSets creates the pod for the node."""
+    """Return whether the controller of DaemonSets would create the pod for the node.
+
+    The pod's node selector and required affinity must match, and it must tolerate the node's hard taints.
+    """
     spec, labels = pod.spec, node.metadata.labels or {}
     if any(labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
         return False

@@ -69,7 +69,10 @@ class FoundGroups:
 def find_groups(
     nodes: NodeColumns, objects: ClusterObjects, label_keys: Sequence[str] = (), shapes: Sequence[NodeGroupShape] = ()
 ) -> FoundGroups:
-    """Return the node groups of a cluster. Raises NodeGroupError for an invalid shape of the file."""
+    """Return the node groups of a cluster. Raises NodeGroupError for an invalid shape.
+
+    `label_keys` are labels whose values name groups, and `shapes` the descriptions of groups in the user's file.
+    """
     discovery = _Discovery(objects, label_keys, shapes)
     for name, slot in nodes.index.items():
         node = nodes.nodes[slot]
@@ -121,7 +124,7 @@ class _Discovery:
         return self._by_label.setdefault((key, value), FoundGroup(value, f"label {key}"))
 
     def finish(self, nodes: NodeColumns) -> FoundGroups:
-        """Return the groups, with the shapes of their nodes and what the file adds."""
+        """Return the groups, after setting their shapes from their nodes and adding what the user's file says."""
         present = [*self._pools.values(), *self._machines.groups, *self._by_label.values(), *self._from_file.values()]
         notes, taken = list(self._machines.problems), set[str]()
         for group in present:
@@ -141,9 +144,9 @@ class _Discovery:
 
 
 def _merge_shapes(seen: list[NodeShape], group: FoundGroup) -> list[NodeShape]:
-    """Return the shapes of a group's nodes, with those of its object for zones and types that no node has.
+    """Return the shapes `seen` on a group's nodes, and those of its object for zones and types that no node has.
 
-    A shape from annotations has no instance type, so it stands only for zones in which the group has no node.
+    A shape from annotations has no instance type, so it counts only for zones in which the group has no node.
     """
     zones, kinds = {shape.zone for shape in seen}, {(shape.zone, shape.instance_type) for shape in seen}
     others = [
@@ -156,7 +159,10 @@ def _merge_shapes(seen: list[NodeShape], group: FoundGroup) -> list[NodeShape]:
 
 
 def _apply_file(shape: NodeGroupShape, group: FoundGroup) -> None:
-    """Add what a file says about a group, where the cluster does not say it."""
+    """Set sizes and shapes of a group from the user's file where the cluster does not determine them.
+
+    Raises NodeGroupError for an invalid taint or quantity.
+    """
     group.min_size = shape.min_size if group.min_size is None else group.min_size
     group.max_size = shape.max_size if group.max_size is None else group.max_size
     try:
@@ -181,7 +187,7 @@ def _apply_file(shape: NodeGroupShape, group: FoundGroup) -> None:
 
 
 def _find_label(labels: Mapping[str, str], keys: Iterable[str]) -> tuple[str, str] | None:
-    """Return the key and value of the first of these labels that a node has, or None."""
+    """Return the first of `keys` for which a node has a non-empty label, and the label's value, or None."""
     for key in keys:
         value = labels.get(key)
         if value:

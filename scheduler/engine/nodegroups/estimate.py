@@ -37,14 +37,17 @@ class Estimator:
     """Estimates the nodes that pending pods need, one group after the other."""
 
     def __init__(self, templates: TemplateNodes, find_framework: FindFramework, seed: int) -> None:
-        """Take the cluster. `seed` decides between equally good nodes."""
+        """Prepare estimates on the cluster of `templates`; `seed` determines the choice among equally good nodes."""
         self._templates, self._find, self._seed = templates, find_framework, seed
         self._without_preemption: dict[int, Framework] = {}
 
     def estimate(
         self, group: FoundGroup, kinds: Sequence[TemplateNode], pods: Sequence[PodInfo], report: Callable[[], None]
     ) -> NodeEstimate:
-        """Return how many nodes of these kinds the pods need. `report` is called for each pod."""
+        """Return how many new nodes of these kinds the pods need.
+
+        At most `MAX_PODS` pods, those with the highest priority, are tried. `report` is called after each.
+        """
         trial = _Trial(self, group, kinds)
         try:
             for pod in sorted(pods, key=lambda pod: -pod.priority)[:MAX_PODS]:
@@ -55,7 +58,10 @@ class Estimator:
             trial.undo()
 
     def framework(self, pod: PodInfo) -> Framework | None:
-        """Return the framework for a pod, without PostFilter plugins: no pod is evicted for an estimate."""
+        """Return the framework of the pod's scheduler, without PostFilter plugins, so that no pod is evicted.
+
+        Returns None if no profile has the scheduler's name.
+        """
         framework = self._find(pod.pod.spec.scheduler_name)
         if framework is None:
             return None
@@ -65,13 +71,13 @@ class Estimator:
         return self._without_preemption[id(framework)]
 
     def decide(self, pod: PodInfo, framework: Framework) -> CycleResult:
-        """Return where the pod would be placed."""
+        """Return the result of a scheduling cycle for the pod; nothing is placed."""
         self._seed += 1
         return schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self._templates.nodes), self._seed)
 
     @property
     def templates(self) -> TemplateNodes:
-        """The template nodes, with the columns that they are added to."""
+        """The builder of template nodes, which holds the columns and objects of the cluster."""
         return self._templates
 
 
@@ -90,7 +96,7 @@ class _Trial:
         self._rejected = set[bytes]()  # digests of specs that fit nowhere, whatever else is placed
 
     def place(self, pod: PodInfo) -> None:
-        """Place a pod on a present or an added node, or on one more node."""
+        """Place a pod on a present node, on an added one or on one more new node, if one of them is feasible."""
         framework = self._estimator.framework(pod)
         if framework is None or pod.spec_digest in self._rejected:
             return
@@ -110,7 +116,7 @@ class _Trial:
         self._placed.append((placed, node))
 
     def _add_node(self, pod: PodInfo, framework: Framework) -> bool:
-        """Add a node on which the pod fits, and return whether there is one."""
+        """Add a new node on which the pod fits, in the zone with the fewest new nodes; return whether one was added."""
         for kind in sorted(self._kinds, key=lambda kind: self._zones[kind.shape.zone]):
             limit = find_limit(self._group, kind.shape.allocatable, len(self._added) + 1)
             if limit or len(self._added) >= MAX_NODES:
@@ -126,7 +132,7 @@ class _Trial:
         return False
 
     def describe(self, pods: int) -> NodeEstimate:
-        """Return the estimate for a number of pods."""
+        """Return the estimate; `pods` is the number of all pods, including those that were not tried."""
         limit = self._limit or (f"the first {MAX_PODS} of {pods} pods are counted" if pods > MAX_PODS else "")
         return {
             "group": self._group.name,
@@ -148,6 +154,6 @@ class _Trial:
 
 
 def _depends_on_pods(pod: PodInfo) -> bool:
-    """Return whether other pods may help the pod to fit on a node."""
+    """Return whether the pod has spread constraints or pod affinity, so that placing other pods may help it."""
     affinity = pod.pod.spec.affinity
     return bool(pod.pod.spec.topology_spread_constraints or (affinity and affinity.pod_affinity))

@@ -32,7 +32,7 @@ _WELL_KNOWN: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.
 
 
 def find_node_pools(objects: ClusterObjects) -> dict[str, FoundGroup]:
-    """Return the groups of the NodePools by name, with the shapes of NodeClaims, and without their nodes."""
+    """Return the groups of the NodePools by name, with the shapes of NodeClaims; the groups have no nodes yet."""
     groups = {pool.metadata.name: _build_group(pool) for pool in objects.all(NodePool)}
     for claim in sorted(objects.all(NodeClaim), key=lambda claim: claim.metadata.name):
         labels = claim.metadata.labels or {}
@@ -82,10 +82,10 @@ def _build_claim_shape(claim: NodeClaim, labels: Labels) -> NodeShape:
 
 
 def list_possible_shapes(group: FoundGroup, pod: PodInfo) -> list[NodeShape]:
-    """Return what the NodePool's requirements allow, as far as it matters for the pod, one shape or more for each zone.
+    """Return shapes of nodes that the NodePool's requirements allow, at least one for each zone.
 
-    A label with several possible values has the values that the pod selects by. The amounts are those of a known shape
-    if the NodePool allows one instance type, and else unknown.
+    A label for which several values are allowed has those that the pod selects. Amounts are those of a known shape if
+    only one instance type is allowed, and else None. At most `MAX_COMBINATIONS` shapes are returned.
     """
     requirements = group.requirements or ()
     selected = _list_selected(pod)
@@ -120,10 +120,10 @@ def _is_well_known(key: str) -> bool:
 
 
 def _list_candidates(key: str, requirements: Iterable[Requirement], selected: Sequence[str] | None) -> Sequence[str]:
-    """Return the values of a label to try: every zone, and of other labels the values that the pod selects by.
+    """Return the values of a label to try: all zones, and of other labels those that the pod selects.
 
-    `selected` is None for a label that the pod does not select by: one value stands for all then. The result is empty
-    if no value is known.
+    `selected` holds the values that the pod selects, or is None if it does not select by the label; then one value is
+    tried for all. The result is empty if no value is known.
     """
     own = (r for r in requirements if r.key == key and r.operator == "In")
     listed = [value for requirement in own for value in requirement.values or ()]
@@ -135,7 +135,7 @@ def _list_candidates(key: str, requirements: Iterable[Requirement], selected: Se
 
 
 def _list_allowed(key: str, values: Iterable[str], requirements: Iterable[Requirement]) -> Iterator[str]:
-    """Yield those of the values that meet every requirement on the label."""
+    """Yield those of the values that meet every requirement on the label `key`, each once."""
     here = [requirement for requirement in requirements if requirement.key == key]
     for value in dict.fromkeys(values):
         if all(requirement_matches(requirement, value) for requirement in here):
@@ -143,7 +143,7 @@ def _list_allowed(key: str, values: Iterable[str], requirements: Iterable[Requir
 
 
 def _list_selected(pod: PodInfo) -> dict[str, list[str]]:
-    """Return the label values that the pod's node selector and required node affinity name, by key."""
+    """Return, by label key, the values that the pod's node selector and required node affinity allow."""
     selected = {key: [value] for key, value in (pod.pod.spec.node_selector or {}).items()}
     affinity = pod.pod.spec.affinity and pod.pod.spec.affinity.node_affinity
     for term in (affinity and affinity.required and affinity.required.node_selector_terms) or ():

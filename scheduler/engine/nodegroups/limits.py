@@ -16,7 +16,7 @@ NODES = "nodes"  # a limit of a NodePool on their number
 
 
 def find_limit(group: FoundGroup, allocatable: Amounts | None = None, more: int = 1) -> str:
-    """Return why the group cannot get `more` nodes with these amounts, or "" if nothing known prevents it."""
+    """Return the limit that prevents `more` nodes with these allocatable amounts, as text, or "" if none is known."""
     size = group.present_size
     if group.max_size is not None and size + more > group.max_size:
         return f"size {size} of at most {group.max_size}"

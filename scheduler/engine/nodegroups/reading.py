@@ -61,10 +61,11 @@ _PAGES: Final = json_decoder(_Page)
 
 
 def read_autoscaling_objects(get: Get, pods: Iterable[str]) -> AutoscalingObjects:
-    """Return the objects that describe node groups, and the events about the pods NAMESPACE/NAME.
+    """Return the objects that describe node groups, and the events about the pods (NAMESPACE/NAME).
 
-    Events about NodeClaims are read where there is a NodePool, or where a pod was nominated for a NodeClaim, and
-    cluster-autoscaler's own where it has a status.
+    Events about NodeClaims are read if a NodePool exists or a pod was nominated for a NodeClaim; events about
+    cluster-autoscaler if its status exists. `get` sends a request; objects that it cannot read are named in the
+    result's `note`.
     """
     objects, unread = AutoscalingObjects(), dict[str, list[str]]()
     for kind in AUTOSCALING_KINDS:
@@ -99,7 +100,10 @@ def _decode_status(body: bytes) -> list[Object] | int:
 def _add(
     objects: AutoscalingObjects, unread: dict[str, list[str]], kind: AutoscalingKind, result: list[Object] | int
 ) -> None:
-    """Add the objects of a kind, or note that they were refused. An API that is not served has no objects."""
+    """Add the objects of a kind to `objects` or, if `result` is a status code, add the kind to `unread`.
+
+    The code for "not found" means that the API server does not serve the kind, which is no error.
+    """
     if not isinstance(result, int):
         objects.objects += result
     elif result != _NOT_FOUND:
@@ -110,7 +114,7 @@ def _add(
 
 
 def _list(get: Get, kind: AutoscalingKind, paths: Sequence[str]) -> list[Object] | int:
-    """Return the objects of a kind in the first version that is served, or the status code of the refusal."""
+    """Return the objects of a kind from the first of `paths` that the API server serves, or an error's status code."""
     for path in paths:
         pages = _list_pages(get, kind, path)
         if pages != _NOT_FOUND:

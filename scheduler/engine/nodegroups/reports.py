@@ -72,10 +72,10 @@ def _name_of(event: Event) -> str:
 
 
 def list_group_conditions(objects: ClusterObjects) -> dict[str, list[NodeGroupCondition]]:
-    """Return by the source of a group what its objects report.
+    """Return the conditions that the objects of each group report, by the group's source.
 
-    They are a NodePool's conditions, those conditions of its NodeClaims that are not True, failed launches, and
-    machines whose node has not joined, at most MAX_OF_GROUP of these.
+    They are a NodePool's conditions, conditions of its NodeClaims that are not True, failed launches, and machines that
+    failed or have no node yet. Except for the first kind, a group has at most MAX_OF_GROUP of them.
     """
     conditions: dict[str, list[NodeGroupCondition]] = defaultdict(list)
     counts: Counter[str] = Counter()
@@ -111,12 +111,12 @@ _STEPS: Final = ("Launched", "Registered", "Initialized", "Ready")
 
 
 def format_pool_source(name: str) -> str:
-    """Return the key of a NodePool's conditions, which no other group has."""
+    """Return the source of a NodePool's group, which is unique among groups."""
     return f"NodePool {name}"
 
 
 def list_autoscaler_events(objects: ClusterObjects) -> list[NodeGroupCondition]:
-    """Return the failures that cluster-autoscaler reports about its own status, the newest first."""
+    """Return the failures to scale up in events about cluster-autoscaler's status, the newest MAX_OF_GROUP first."""
     events = [
         event
         for event in objects.in_namespace(Event, STATUS_NAMESPACE)
@@ -149,7 +149,7 @@ def _describe_event(name: str, event: Event) -> NodeGroupCondition:
 
 
 def _find_machine_source(machine: Machine) -> str:
-    """Return the source of the group of a machine: its MachineDeployment, or its MachineSet."""
+    """Return the source of a machine's group: its MachineDeployment, or its MachineSet if it has none."""
     labels, namespace = machine.metadata.labels or {}, machine.metadata.namespace
     deployment = labels.get(MACHINE_DEPLOYMENT_LABEL)
     if deployment:
@@ -158,7 +158,7 @@ def _find_machine_source(machine: Machine) -> str:
 
 
 def _describe_machine(machine: Machine) -> NodeGroupCondition:
-    """Return the phase of a machine, with what failed or the first condition that is False."""
+    """Return the phase of a machine as a condition, with the reason of its failure or of a condition that is False."""
     status = machine.status
     failed = next((each for each in status.conditions or () if each.status == "False"), None)
     return {
@@ -191,14 +191,14 @@ class AutoscalerStatus:
 
     @classmethod
     def read(cls, objects: ClusterObjects) -> AutoscalerStatus:
-        """Return the status in the ConfigMap, empty if there is none."""
+        """Return the status in cluster-autoscaler's ConfigMap, or an empty status if there is none."""
         config_map = objects.get(ConfigMap, STATUS_CONFIG_MAP, STATUS_NAMESPACE)
         text = config_map.data.status if config_map is not None and config_map.data is not None else ""
         return cls.parse(text) if text else cls()
 
     @classmethod
     def parse(cls, text: str) -> AutoscalerStatus:
-        """Return the status that a text holds."""
+        """Return the status in the text of the ConfigMap. Text that is not in the known form becomes one condition."""
         try:
             documents = list(load_documents(text))
         except YamlError:
@@ -240,7 +240,7 @@ def _read_number(value: object) -> int | None:
 
 
 def _list_conditions(name: str, status: object) -> Iterator[NodeGroupCondition]:
-    """Yield the conditions health, scaleUp and scaleDown of a part of the status."""
+    """Yield the conditions in a part of the status, such as health, scaleUp and scaleDown, for the object `name`."""
     parts: Iterable[tuple[str, Any]] = status.items() if isinstance(status, Mapping) else ()
     for key, part in parts:
         if isinstance(part, Mapping) and "status" in part:

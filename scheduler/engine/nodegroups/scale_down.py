@@ -36,7 +36,10 @@ _NO_ANNOTATIONS: Final = PodAnnotations()
 
 
 def find_blockers(simulation: Simulation, discovered: FoundGroups, names: Sequence[str] | None) -> ScaleDown:
-    """Return what keeps each node; `names` are the nodes in question, None for all. Nodes must exist."""
+    """Return what keeps each node from being removed, nodes without blockers first.
+
+    `names` are the nodes in question, None for all; those that do not exist are ignored.
+    """
     groups = {group.name: group for group in discovered.groups}
     nodes: list[NodeScaleDown] = []
     for name in list(simulation.nodes.index) if names is None else dict.fromkeys(names):
@@ -81,7 +84,11 @@ def _list_pod_blockers(simulation: Simulation, node: str, pods: Sequence[PodInfo
 
 
 def _list_rules(pod: Pod, has_budget: bool) -> Iterator[ScaleDownBlocker]:
-    """Yield the blockers that follow from the pod alone, by cluster-autoscaler's rules and Karpenter's annotation."""
+    """Yield the blockers that the pod's own metadata and spec cause.
+
+    The rules are cluster-autoscaler's, and Karpenter's annotation. `has_budget` says whether a disruption budget
+    selects the pod.
+    """
     if pod.metadata.deletion_timestamp is not None:
         return
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -122,7 +129,7 @@ def _is_local(volume: Volume) -> bool:
 
 
 def _check_budgets(simulation: Simulation, pods: Sequence[PodInfo]) -> Iterator[ScaleDownBlocker]:
-    """Yield the pods that no eviction could remove now, because their PodDisruptionBudgets allow none."""
+    """Yield a blocker for each pod whose eviction, alone, a PodDisruptionBudget would refuse now."""
     before = simulation.budgets
     for pod in pods:
         simulation.budgets = before.copy()
@@ -133,7 +140,10 @@ def _check_budgets(simulation: Simulation, pods: Sequence[PodInfo]) -> Iterator[
 
 
 def _check_placements(simulation: Simulation, node: str, pods: Sequence[PodInfo]) -> Iterator[ScaleDownBlocker]:
-    """Yield the pods that would find no other node, if all pods of the node were placed again in sequence."""
+    """Yield a blocker for each pod whose replacement fits on no other node, when all pods of the node are replaced.
+
+    Higher priorities are placed first. The simulation is restored afterwards.
+    """
     original = simulation.node(node)
     assert original is not None
     budgets = simulation.budgets.copy()

@@ -79,12 +79,12 @@ class FoundGroup:
 
     @property
     def present_size(self) -> int:
-        """The number of nodes that the group has or is to have."""
+        """The size that the group's object requests or, if that is None, the number of the group's nodes."""
         return len(self.nodes) if self.size is None else self.size
 
 
 def parse_taint(text: str) -> Taint:
-    """Return the taint of a text KEY[=VALUE]:EFFECT. Raises ValueError if it has another form."""
+    """Return the taint in a text KEY[=VALUE]:EFFECT. Raises ValueError if the text has another form."""
     left, colon, effect = text.strip().rpartition(":")
     key, _, value = left.partition("=")
     if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
@@ -93,7 +93,7 @@ def parse_taint(text: str) -> Taint:
 
 
 def parse_amounts(amounts: Amounts | None) -> dict[str, int]:
-    """Return amounts in base units: millicores for CPU. Raises ValueError for an invalid quantity."""
+    """Return amounts in base units (millicores for CPU); empty for None. Raises ValueError for an invalid quantity."""
     return {
         resource: quantity.scaled_value(text, quantity.MILLI if resource == requests.CPU else quantity.WHOLE)
         for resource, text in (amounts or {}).items()
@@ -131,7 +131,7 @@ def _find_shape(
 
 
 def is_transient(taint: Taint) -> bool:
-    """Return whether a taint states a condition of one node, or that it starts or is removed."""
+    """Return whether a taint states a condition of one node, such as starting or being removed, and not its purpose."""
     declared = find_node_taint(taint.key)
     return declared is not None and declared.kind is not TaintKind.RESERVED
 
@@ -163,7 +163,7 @@ def _find_common_taints(nodes: NodeColumns, slots: Sequence[int], ignored: froze
 
 
 def _combine_amounts(nodes: NodeColumns, slots: list[int]) -> Iterator[tuple[str, str]]:
-    """Yield the amount of each resource that a node like these has, as a quantity."""
+    """Yield (resource, quantity) of a new node: the smallest or most frequent amount of the nodes in `slots`."""
     for resource in nodes.list_resources():
         amounts = nodes.allocatable(resource)[slots]
         amount = int(amounts.min()) if resource in _SMALLEST else _most_frequent(amounts.tolist())

@@ -41,9 +41,9 @@ class TemplateNode:
 
     @lazy
     def compact(self) -> TemplateNode:
-        """The same node with less to add: pods that only take room are subtracted from the allocatable amounts.
+        """The same node with fewer pods to add, for filters that do not read labels or affinity of other pods.
 
-        Filters that read the labels or affinity of other pods must not run on it.
+        Pods that use only resources are removed, and their requests subtracted from the allocatable amounts.
         """
         pods, left = list[PodInfo](), parse_amounts(self.node.status.allocatable)
         for pod in self.pods:
@@ -71,7 +71,7 @@ class TemplateNode:
 
     @property
     def volume_limits(self) -> dict[str, int]:
-        """The number of volumes that each CSI driver can attach to the node."""
+        """The number of volumes that a CSI driver can attach to the node, by driver."""
         return next((obj.limits for obj in self.objects if isinstance(obj, CSINode)), {})
 
 
@@ -79,7 +79,7 @@ class TemplateNodes:
     """Builds the template nodes of groups, and adds them to the columns of a cluster for a moment."""
 
     def __init__(self, nodes: NodeColumns, objects: ClusterObjects) -> None:
-        """Take the cluster, which must not be in use by a scheduler."""
+        """Prepare template nodes for a cluster, which no scheduler may use at the same time."""
         self.nodes, self.objects = nodes, objects
         self.daemons = DaemonPods(nodes, objects)
         self._slices: dict[str, list[ResourceSlice]] = {}
@@ -89,7 +89,11 @@ class TemplateNodes:
         self._built = 0
 
     def build(self, group: FoundGroup, shape: NodeShape, pod: PodInfo | None = None) -> TemplateNode:
-        """Return a new template node. If its amounts are not known, `pod` finds room in it."""
+        """Return a new template node of the shape, with a new name.
+
+        If the shape's amounts are not known, the node has enough of each usual resource and of what `pod` requests, and
+        no pods.
+        """
         self._built += 1
         name = f"{group.name}-new-{self._built}"
         while name in self.nodes.index:
@@ -130,7 +134,7 @@ class TemplateNodes:
         return slot
 
     def remove(self, template: TemplateNode) -> None:
-        """Remove a template node with its first pods. Other pods must not be on it."""
+        """Remove a template node and the pods with which it was added; no other pod may be on it."""
         for pod in template.pods:
             self.nodes.remove_pod(pod.uid, template.name)
         for obj in template.objects:
@@ -143,7 +147,7 @@ class TemplateNodes:
         return node.status.declared_features if node else None
 
     def _list_objects(self, shape: NodeShape, name: str) -> Iterator[Object]:
-        """Yield the node's CSINode and ResourceSlices, copied from the node that it is like."""
+        """Yield the new node's CSINode and ResourceSlices, copied from the present node `shape.like`."""
         limits = self.objects.get(CSINode, shape.like) if shape.like else None
         if limits is not None:
             yield msgspec.structs.replace(limits, metadata=msgspec.structs.replace(limits.metadata, name=name))

@@ -60,7 +60,7 @@ class _Tried:
 
     @property
     def decided(self) -> list[PluginVerdict]:
-        """The rejections that hold whatever is not known of the node."""
+        """The rejections that are certain although amounts or labels of the node may be unknown."""
         shape = self.template.shape
         return [each for each in self.rejections if shape.allocatable is not None or _decides(each.plugin, shape)]
 
@@ -69,7 +69,7 @@ class GroupEvaluator:
     """Evaluates pods against the groups of one cluster."""
 
     def __init__(self, templates: TemplateNodes, groups: Sequence[FoundGroup]) -> None:
-        """Take the groups, and build the template nodes of their known shapes."""
+        """Build the template nodes of those shapes of `groups` whose amounts are known."""
         self._templates, self._groups = templates, groups
         self._known = {
             group.name: [templates.build(group, shape) for shape in group.shapes if shape.allocatable is not None]
@@ -77,11 +77,11 @@ class GroupEvaluator:
         }
 
     def known_templates(self, group: FoundGroup) -> list[TemplateNode]:
-        """Return the template nodes of a group's known shapes."""
+        """Return the template nodes of those shapes of the group whose amounts are known."""
         return self._known[group.name]
 
     def evaluate(self, framework: Framework, pod: PodInfo) -> list[NodeGroupVerdict]:
-        """Return the verdict on a pod for each group, in the order of the groups."""
+        """Return the verdict of each group on the pod, in the order of the groups."""
         tried: dict[str, list[_Tried]] = defaultdict(list)
         for each in self._try(framework, pod, list(self._list_templates(pod))):
             tried[each.template.group.name].append(each)
@@ -97,7 +97,10 @@ class GroupEvaluator:
                 yield self._templates.build(group, shape, pod)
 
     def _try(self, framework: Framework, pod: PodInfo, templates: list[TemplateNode]) -> list[_Tried]:
-        """Return the verdicts on the template nodes, and for each group that rejects the pod a change that helps."""
+        """Return each template node with the verdicts that reject the pod there.
+
+        In each group without a fitting node, one of them may also have a change of the pod that helps.
+        """
         refused = find_unsupported_feature(pod)
         if refused is not None:
             return [_Tried(template, [refused]) for template in templates]
@@ -115,9 +118,9 @@ class GroupEvaluator:
         return tried
 
     def _find_dependent(self, framework: Framework, pod: PodInfo) -> frozenset[str]:
-        """Return the filters whose verdicts on a template node depend on which other template nodes there are.
+        """Return the names of filters whose verdict on a template node may change if other such nodes are present.
 
-        Topology spreading counts every node. Affinity counts pods, so of template nodes only those of DaemonSets.
+        These are topology spreading, which counts nodes, and affinity, which counts the DaemonSets' pods on them.
         """
         nodes, dependent = self._templates.nodes, set[str]()
         if _SPREAD not in check_slots(framework, pod, nodes, [], _SPREAD.__eq__).skipped:
@@ -129,7 +132,10 @@ class GroupEvaluator:
     def _add_dependent(
         self, framework: Framework, pod: PodInfo, tried: Sequence[_Tried], plugins: frozenset[str]
     ) -> None:
-        """Add the verdicts of filters in `plugins`, each on a cluster with one template node."""
+        """Add the verdicts of the filters `plugins`, for which each template node is added to the columns alone.
+
+        Nodes that these filters cannot distinguish are tried once.
+        """
         nodes, find_key = self._templates.nodes, _KeyFinder(pod, plugins)
         alike: dict[object, list[_Tried]] = defaultdict(list)
         for each in tried:
@@ -145,7 +151,10 @@ class _KeyFinder:
     """Finds what the dependent filters read of a template node: nodes with equal keys have equal verdicts."""
 
     def __init__(self, pod: PodInfo, plugins: frozenset[str]) -> None:
-        """Collect the label keys that matter. None stands for all, where terms of other pods or defaults apply."""
+        """Determine which labels of a template node the filters `plugins` can read for this pod.
+
+        All labels count if affinity is among the filters, or if the pod has no spread constraints of its own.
+        """
         spec = pod.pod.spec
         constraints, of_node = spec.topology_spread_constraints or (), spec.affinity and spec.affinity.node_affinity
         terms = (of_node.required.node_selector_terms if of_node and of_node.required else None) or ()
@@ -166,9 +175,9 @@ class _KeyFinder:
 def _search_changes(
     framework: Framework, pod: PodInfo, templates: TemplateNodes, tried: Sequence[_Tried], *, is_alone: bool
 ) -> None:
-    """Set the change of the first template node for which one is found, in each group without a fitting node.
+    """In each group without a fitting node, set `change` of the first template node for which a change helps.
 
-    The search ends after `CHANGES_S`. `is_alone` is whether filters read the pods that the node starts with.
+    The search ends after `CHANGES_S` seconds. `is_alone` says whether filters read the pods that the node starts with.
     """
     with_amounts = [each for each in tried if each.template.shape.allocatable is not None]
     done = {each.template.group.name for each in with_amounts if not each.rejections}
@@ -187,14 +196,14 @@ def _search_changes(
 
 
 def _decides(plugin: str, shape: NodeShape) -> bool:
-    """Return whether a filter's rejection holds on a node whose amounts are not known."""
+    """Return whether the filter's rejection of a node whose amounts are not known is certain."""
     if plugin == "NodeAffinity":
         return not shape.has_unknown_labels
     return plugin in _ALWAYS_DECIDE or (plugin in _DECIDE_BY_ZONE and bool(shape.zone))
 
 
 def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> NodeGroupVerdict:
-    """Return the verdict on a group from the verdicts on its template nodes."""
+    """Return the group's verdict on a pod; `tried` has the group's template nodes with their rejections."""
     with_amounts = [each for each in tried if each.template.shape.allocatable is not None]
     fitting = [each for each in with_amounts if not each.rejections]
     if fitting:
@@ -222,7 +231,7 @@ def _judge(group: FoundGroup, tried: Sequence[_Tried]) -> NodeGroupVerdict:
 
 
 def _state(group: FoundGroup, verdict: Verdict, at_limit: str) -> NodeGroupVerdict:
-    """Return a verdict on a group without zones, rejections and other reasons."""
+    """Return a group's verdict with empty zones, rejections, change and reason of uncertainty."""
     return {
         "group": group.name,
         "verdict": verdict,
@@ -239,7 +248,10 @@ def _list_zones(tried: Iterable[_Tried]) -> list[str]:
 
 
 def _combine(tried: Sequence[_Tried]) -> list[NodeGroupRejection]:
-    """Return every rejecting filter with the reasons that it has in any zone, in the order in which filters run."""
+    """Return the filters that reject the pod, each with its reasons and zones on all template nodes.
+
+    Only certain rejections count (`_Tried.decided`). Filters are in the order in which they first occur.
+    """
     rejections: dict[str, NodeGroupRejection] = {}
     for each in tried:
         for verdict in each.decided:

@@ -289,18 +289,18 @@ class Event(Object, frozen=True):
 
     @property
     def last_seen(self) -> str:
-        """The time of the last occurrence, or ""."""
+        """The time of the last occurrence, or "" if the event has no time."""
         series = self.series.last_observed_time if self.series else None
         return series or self.last_timestamp or self.event_time or self.metadata.creation_timestamp or ""
 
     @property
     def component(self) -> str:
-        """The program that created the event, or ""."""
+        """The name of the program that created the event, or "" if the event does not have it."""
         return self.reporting_component or (self.source.component if self.source else "")
 
     @property
     def node_claim(self) -> str:
-        """The NodeClaim for which Karpenter nominated a pod, or ""."""
+        """The name of the NodeClaim for which Karpenter nominated a pod, or "" for any other event."""
         match = _NODE_CLAIM.search(self.message) if self.reason == "Nominated" else None
         return match[1] if match else ""
 

@@ -159,7 +159,7 @@ class ClusterObjects:
         return list(islice(changes.recent, len(changes.recent) - behind, None))
 
     def derived(self, build: Callable[[ClusterObjects], D]) -> D:
-        """Return what `build` makes of this store, such as an index that several plugins share; it is built once."""
+        """Return `build(self)`, such as an index that several plugins share; later calls return the same object."""
         if build not in self._derived:
             self._derived[build] = build(self)
         return cast(D, self._derived[build])
@@ -198,7 +198,7 @@ class Index(Generic[K, T]):
         return iter(list(self._found))
 
     def catch_up(self) -> None:
-        """Bring the index up to date with the stored objects now rather than on the next read."""
+        """Apply the changes of the stored objects to the index now, rather than at the next read."""
         revision = self._objects.revision_of(self._kind)
         if revision == self._revision:
             return

@@ -123,7 +123,10 @@ def _handle(source: InTreeSource) -> str:
 
 
 def _ebs_handle(volume_id: str) -> str:
-    """Return the EBS volume ID from the forms `vol-1`, `aws://ZONE/vol-1` and `aws:///vol-1`."""
+    """Return the EBS volume ID from the forms `vol-1`, `aws://ZONE/vol-1` and `aws:///vol-1`.
+
+    Raises TranslationError if a text that starts with `aws://` contains no volume ID.
+    """
     if not volume_id.startswith("aws://"):
         return volume_id
     disk = urlsplit(volume_id).path.strip("/")

@@ -81,7 +81,7 @@ def _line(mark: Any) -> str:
 
 
 def _check_limits(text: str) -> Iterator[bool]:
-    """Yield True for each YAML document of a text that is within the limits on nesting and aliases.
+    """Yield True once for each YAML document of a text, after it was found to be within the limits.
 
     Raise YamlError for a document that is nested too deeply, that contains itself, or whose aliases add too many
     values.

@@ -134,7 +134,10 @@ class PodInfo:
 
     @lazy
     def requests_as_whole(self) -> Mapping[str, int]:
-        """The effective requests where a resize in progress counts with the largest sums of the pod (v1.37)."""
+        """The effective requests by the rule of v1.37 for an in-place resize in progress (`Resize.LARGEST_OF_POD`).
+
+        Without a resize they equal `requests`.
+        """
         return (
             self._spec_requests.requests
             if self._spec_requests
@@ -143,7 +146,10 @@ class PodInfo:
 
     @lazy
     def scoring_requests_as_whole(self) -> tuple[int, int]:
-        """The non-zero requests where a resize in progress counts with the largest sums of the pod (v1.37)."""
+        """The non-zero requests by the rule of v1.37 for an in-place resize in progress (`Resize.LARGEST_OF_POD`).
+
+        Without a resize they equal `scoring_requests`.
+        """
         return (
             self._spec_requests.scoring
             if self._spec_requests
@@ -157,9 +163,9 @@ class PodInfo:
 
     @lazy
     def incoming_scoring_requests(self) -> Mapping[str, int]:
-        """The requests by resource, with defaults for absent cpu and memory, without pod-level ones (spec.resources).
+        """The requests by which NodeResourcesFit scores the pod while it is being scheduled, by resource.
 
-        NodeResourcesFit scores the pod that is being scheduled with them.
+        They have defaults for absent cpu and memory, and do not include pod-level requests (spec.resources).
         """
         return (
             self._spec_requests.incoming_scoring
@@ -189,16 +195,16 @@ class PodInfo:
 
     @lazy
     def term_count(self) -> int:
-        """The number of the pod's affinity terms and spread constraints, which the user chooses."""
+        """The number of the pod's affinity terms and topology spread constraints."""
         return (0 if self.terms is None else self.terms.size) + len(self.pod.spec.topology_spread_constraints or ())
 
     def has_many_terms(self, nodes: int) -> bool:
-        """Whether the pod's terms times a number of nodes are too many for one step of the scheduling loop."""
+        """Return whether the number of the pod's terms times `nodes` exceeds what one step of the loop may handle."""
         return self.term_count * nodes > MAX_TERMS_TIMES_NODES
 
     @lazy
     def claims(self) -> tuple[str, ...]:
-        """NAMESPACE/NAME of each persistent volume claim that the pod's volumes name.
+        """NAMESPACE/NAME of each persistent volume claim that a volume of the pod refers to.
 
         Claims of generic ephemeral volumes are not included.
         """
@@ -212,12 +218,12 @@ class PodInfo:
 
     @lazy
     def has_storage(self) -> bool:
-        """Whether the pod has volumes of types that scheduling reads, other than image volumes."""
+        """Whether the pod has a volume with `Volume.is_storage`, such as a claim."""
         return any(v.is_storage for v in self.pod.spec.volumes or ())
 
     @property
     def spec_digest(self) -> bytes:
-        """A 16-byte digest of the spec that is equal for pods which scheduling treats alike.
+        """A 16-byte digest of the spec; pods with equal digests have equal scheduling results.
 
         Image volumes count in full. Of other volumes only their presence counts, since their names differ within one
         template.
@@ -226,13 +232,13 @@ class PodInfo:
 
     @lazy
     def is_large(self) -> bool:
-        """Whether the spec or the labels are so large that caches which outlive the pod must not keep what follows."""
+        """Whether the spec and labels are so large that no cache may keep results for the pod beyond its attempt."""
         lists = len(self.pod.spec.volumes or ()) + len(self.labels)
         return self._encoded_spec[1] + lists * _BYTES_PER_ITEM > MAX_CACHED_BYTES
 
     @lazy
     def _encoded_spec(self) -> tuple[bytes, int]:
-        """The digest of the spec, and how many bytes it is of."""
+        """The digest of the encoded spec (`spec_digest`), and the length of the encoded spec in bytes."""
         spec = self.pod.spec
         if spec.volumes:
             images = [v for v in spec.volumes if v.image is not None]
@@ -254,21 +260,21 @@ class PodCounting(NamedTuple):
     resize_as_whole: bool = False  # of a resize in progress the largest sums of the pod, not of each container
 
     def host_ports(self, pod: PodInfo) -> tuple[HostPort, ...]:
-        """Return the host ports of a pod that are in use on its node."""
+        """Return the host ports that the pod occupies on its node."""
         return pod.host_ports if self.sidecar_ports else pod.host_ports_without_sidecars
 
     def requests(self, pod: PodInfo) -> Mapping[str, int]:
-        """Return the effective requests of a pod, by resource in base units, that count on its node."""
+        """Return the effective requests, by resource in base units, with which the pod counts on its node."""
         return pod.requests_as_whole if self.resize_as_whole else pod.requests
 
     def scoring_requests(self, pod: PodInfo) -> tuple[int, int]:
-        """Return the non-zero requests of a pod (cpu in milli, memory in bytes) that count on its node."""
+        """Return the non-zero requests (cpu in milli, memory in bytes) with which the pod counts on its node."""
         if not self.sidecar_scoring:
             return requests.compute_largest_step_requests(pod.pod)
         return pod.scoring_requests_as_whole if self.resize_as_whole else pod.scoring_requests
 
     def amounts(self, pod: PodInfo) -> CountedRequests:
-        """Return the effective requests and the non-zero requests of a pod, as they count on its node."""
+        """Return what `requests` (as items) and `scoring_requests` return for the pod, as a hashable tuple."""
         if self.sidecar_scoring and not self.resize_as_whole:
             return pod.counted
         return tuple(self.requests(pod).items()), self.scoring_requests(pod)

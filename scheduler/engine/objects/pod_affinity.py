@@ -70,7 +70,7 @@ class PodTerms:
 
     @classmethod
     def from_affinity(cls, namespace: str, affinity: Affinity | None) -> PodTerms | None:
-        """Return the terms of a pod in the namespace, or None if it has neither affinity nor anti-affinity to pods."""
+        """Return the terms of a pod in this namespace, or None if it has neither pod affinity nor pod anti-affinity."""
         if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
             return None
         both = (affinity.pod_affinity, affinity.pod_anti_affinity)
@@ -78,7 +78,7 @@ class PodTerms:
 
     @property
     def identity(self) -> PodTerms:
-        """An equal object without the terms themselves."""
+        """A small object that compares equal to this one but holds only the digest of the terms, for use as a key."""
         return PodTerms(self.namespace, self.digest, None, None)
 
     @lazy
@@ -104,7 +104,7 @@ class PodTerms:
 
     @lazy
     def preferred_anti(self) -> Terms:
-        """The preferred anti-affinity terms, with negative weights."""
+        """The preferred anti-affinity terms; their weights are negated."""
         return self._preferred(self.anti_affinity, -1)
 
     def _required(self, affinity: PodAffinity | None) -> Terms:

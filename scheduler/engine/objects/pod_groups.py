@@ -96,5 +96,5 @@ class PodGroup(Object, frozen=True):
 
 
 def find_pod_group(objects: ClusterObjects, key: PodGroupKey | None) -> PodGroup | None:
-    """Return the PodGroup that a pod names, or None if it names none or the object does not exist."""
+    """Return the PodGroup with this key, or None if `key` is None or the object does not exist."""
     return None if key is None else objects.get(PodGroup, key.name, key.namespace)

@@ -37,10 +37,10 @@ Preemptor = PodInfo | PreemptingGroup
 
 
 def find_scheduler_name(preemptor: Preemptor) -> str:
-    """Return the name of the scheduler that preempts for a pod or a group."""
+    """Return the name of the scheduler of a preempting pod or pod group."""
     return preemptor.scheduler_name if isinstance(preemptor, PreemptingGroup) else preemptor.pod.spec.scheduler_name
 
 
 def name_kind(preemptor: Preemptor) -> str:
-    """Return `pod` or `podgroup`, as messages about preemption name it."""
+    """Return the preemptor's kind as messages about preemption spell it: `pod` or `podgroup`."""
     return "podgroup" if isinstance(preemptor, PreemptingGroup) else "pod"

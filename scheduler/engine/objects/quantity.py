@@ -95,7 +95,10 @@ def fits_int64(amount: int) -> bool:
 
 
 def scaled_value(text: str | int | float, scale: int) -> int:
-    """Return a quantity as the int64 that Go's Quantity.Value (`WHOLE`) or Quantity.MilliValue (`MILLI`) returns."""
+    """Return a quantity as the int64 that Go's Quantity.Value (`WHOLE`) or Quantity.MilliValue (`MILLI`) returns.
+
+    Raises ValueError if the text is not a quantity.
+    """
     amount = value(parse(text)) if scale == WHOLE else milli(parse(text))
     return amount if fits_int64(amount) else Quantity.parse(text).scaled_value(scale)
 
@@ -114,7 +117,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str | int | float) -> Quantity:
-        """Return a quantity in the form that Go's ParseQuantity chooses. Raise ValueError for other text."""
+        """Return a text's quantity in the form that Go's ParseQuantity chooses. Raise ValueError for other text."""
         parsed = _parse_parts(text)
         sign = -1 if parsed.negative else 1
         places = parsed.places - (0 if parsed.binary else parsed.exponent)
@@ -172,13 +175,13 @@ class Quantity:
 
 
 def wrap_int(number: int, bits: int = 64) -> int:
-    """Return the signed Go integer of `bits` bits that a number becomes by overflow."""
+    """Return the number as a signed Go integer of `bits` bits, wrapped around if it overflows."""
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> (bits - 1) else number
 
 
 def _low_int64(number: int) -> int:
-    """Return what big.Int.Int64 makes of a number: the low bits of its magnitude, with its sign."""
+    """Return the result of Go's big.Int.Int64: the low bits of the number's magnitude, with its sign."""
     low = wrap_int(abs(number))
     return wrap_int(-low) if number < 0 else low
 
@@ -194,7 +197,7 @@ def _ten_to(power: int) -> int:
 
 
 def _integer(digits: str) -> int:
-    """Return decimal digits as an integer, however many there are."""
+    """Return decimal digits as an integer, also if they are more than `int` accepts."""
     if len(digits) <= _CHUNK:
         return int(digits)
     number = 0

@@ -26,9 +26,9 @@ class _Part(NamedTuple):
 
 
 def describe_parts(pod: Pod, resource: str) -> str:
-    """Return what makes up the pod's request for a resource, such as `main 8 + sidecar side 8`.
+    """Return as text which containers make up the pod's request for a resource, such as `main 8 + sidecar side 8`.
 
-    Return "" if it is the request of the pod's only container.
+    The largest parts come first. Returns "" if the pod has only one container, whose request is the pod's.
     """
     spec = pod.spec
     running = [_Part(c.name, _amount(_requests(c), resource)) for c in spec.containers or ()]
@@ -60,7 +60,10 @@ def _list_sidecars(pod: Pod, resource: str) -> Iterator[_Part]:
 
 
 def _find_largest_step(pod: Pod, resource: str) -> list[_Part]:
-    """Return the init container that needs most together with the sidecars before it, and these sidecars."""
+    """Return the parts of the largest init step: an init container and the sidecars that start before it.
+
+    Returns an empty list if no init container requests the resource.
+    """
     largest: list[_Part] = []
     sidecars: list[_Part] = []
     for container in pod.spec.init_containers or ():
@@ -79,6 +82,6 @@ def _requests(container: Container) -> Amounts | None:
 
 
 def _amount(amounts: Amounts | None, resource: str) -> int:
-    """Return the amount of the resource in base units, 0 if there is none."""
+    """Return the amount of the resource in base units, 0 if `amounts` is None or lacks the resource."""
     parsed = quantity.parse((amounts or {}).get(resource, 0))
     return quantity.milli(parsed) if resource == CPU else quantity.value(parsed)

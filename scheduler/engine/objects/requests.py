@@ -62,7 +62,7 @@ def is_scalar(resource: str) -> bool:
 
 
 def is_extended(resource: str) -> bool:
-    """Return whether the resource is extended: its name has a `/`, outside kubernetes.io, and no prefix `requests.`."""
+    """Return whether a resource is extended: its name has a `/`, no `kubernetes.io/`, and no prefix `requests.`."""
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
@@ -85,18 +85,18 @@ def compute_scoring_requests(pod: Pod, resize: Resize = Resize.IGNORED) -> tuple
 def compute_incoming_scoring_requests(pod: Pod) -> dict[str, int]:
     """Return the requests by resource without spec.resources, with defaults for absent cpu and memory.
 
-    kube-scheduler's NodeResourcesFit *scores* the incoming pod with them (but filters with the effective requests):
-    what only spec.resources requests, such as huge pages, does not count.
+    kube-scheduler's NodeResourcesFit *scores* the incoming pod by these amounts (but filters by the effective
+    requests). So a resource that only spec.resources requests, such as huge pages, does not count.
     """
     alone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resources=None))
     return _sum_in_base_units(lambda parse: _total(alone, parse, _DEFAULTS, Resize.IGNORED))
 
 
 def compute_largest_step_requests(pod: Pod) -> tuple[int, int]:
-    """Return the non-zero requests of a pod on a node as kube-scheduler summed them up before v1.32.
+    """Return the non-zero requests (cpu in milli, memory in bytes) of a pod on a node by the rule before v1.32.
 
-    They are the larger of what the containers request together and what the largest init step requests, which is an
-    init container with the sidecars started before it. Sidecars do not count beside the containers.
+    They are the larger of two sums: of the containers, without sidecars, and of the largest init step, which is an init
+    container with the sidecars started before it.
     """
 
     def total(parse: Parse) -> Sums:
@@ -129,7 +129,7 @@ class SpecRequests(NamedTuple):
 
 
 def compute_spec_requests(pod: Pod) -> SpecRequests:
-    """Return the requests that the pod's spec alone determines, cached for pods with equal resources.
+    """Return the requests that the pod's spec alone determines; they are cached by the pod's resources.
 
     Raise ValueError for an invalid quantity.
     """
@@ -141,9 +141,10 @@ def compute_spec_requests(pod: Pod) -> SpecRequests:
 
 
 def may_be_resizing(pod: Pod) -> bool:
-    """Return whether a pod's status reports other amounts than its containers desire, or amounts of the whole pod.
+    """Return whether the pod's status may change its effective requests, as during an in-place resize.
 
-    Kubelets report the amounts of every container, mostly in the desired form.
+    That is so if the status reports amounts that differ from those in the spec of their container, even if only in
+    notation, amounts of the whole pod, or that a resize is infeasible.
     """
     status = pod.status
     if status.resources is not None or status.allocated_resources is not None or _resize_infeasible(pod):
@@ -181,7 +182,10 @@ def _compute_spec_parts(
 
 
 def compute_allocatable(amounts: Amounts | None) -> dict[str, int]:
-    """Return a node's allocatable by resource in base units: `pods`, and the resources that scheduling counts."""
+    """Return a node's status.allocatable in base units, for `pods` and the resources that scheduling counts.
+
+    None gives 0 pods and no other resources.
+    """
     pods = quantity.scaled_value((amounts or {}).get(PODS, 0), quantity.WHOLE)
     return _sum_in_base_units(lambda parse: _parsed(amounts, parse)) | {PODS: pods}
 
@@ -206,7 +210,10 @@ def _sum_in_base_units(total: Callable[[Parse], Sums]) -> dict[str, int]:
 
 
 def _total(pod: Pod, parse: Parse, defaults: Amounts, resize: Resize) -> Sums:
-    """Return the pod's requests, with `defaults` for what a container does not request."""
+    """Return the pod's requests by resource, with overhead and pod-level requests.
+
+    `defaults` are added to each container that has no request for these resources.
+    """
     amounts = _ContainerAmounts(pod, parse, defaults)
     if resize is Resize.LARGEST_OF_POD:
         total = _sum_largest_of_pod(pod, parse, amounts)
@@ -218,7 +225,11 @@ def _total(pod: Pod, parse: Parse, defaults: Amounts, resize: Resize) -> Sums:
 
 
 def _sum_containers(pod: Pod, requests_of: Callable[[Container], Sums]) -> Sums:
-    """Return what the containers request together: beside each other, or in the largest init step if that is more."""
+    """Return by resource the larger of two sums: of all containers and sidecars, and of the largest init step.
+
+    An init step is an init container with the sidecars that start before it. `requests_of` returns a container's
+    amounts.
+    """
     total: Sums = {}
     for container in pod.spec.containers or ():
         _add(total, requests_of(container))
@@ -238,9 +249,10 @@ def _sum_containers(pod: Pod, requests_of: Callable[[Container], Sums]) -> Sums:
 
 
 def _sum_largest_of_pod(pod: Pod, parse: Parse, amounts: _ContainerAmounts) -> Sums:
-    """Return the largest of what the containers desire together, what they have, and what is allocated to them.
+    """Return by resource the largest of the sums over the pod: of the desired, the actual and the allocated amounts.
 
-    If the status reports amounts of the whole pod, these are what it has and what is allocated.
+    Actual and allocated amounts are those that the status reports for the whole pod, or else the sums of the
+    containers'. Desired amounts do not count if the resize is infeasible.
     """
     actual = pod.status.resources.requests if pod.status.resources is not None else None
     if actual is not None and pod.status.allocated_resources is not None:
@@ -255,7 +267,11 @@ def _sum_largest_of_pod(pod: Pod, parse: Parse, amounts: _ContainerAmounts) -> S
 
 
 def _at_pod_level(pod: Pod, parse: Parse, resize: Resize) -> Sums:
-    """Return the requests of spec.resources for cpu, memory and huge pages, which replace the containers' sums."""
+    """Return the pod-level requests (spec.resources) for cpu, memory and huge pages.
+
+    They replace the sums of the containers' requests. Unless `resize` is IGNORED, amounts that the status reports for
+    the whole pod count if they are larger.
+    """
     requested = _parsed(pod.spec.resources.requests if pod.spec.resources else None, parse)
     names = [resource for resource in requested if _may_be_at_pod_level(resource)]
     status = pod.status
@@ -269,7 +285,7 @@ def _at_pod_level(pod: Pod, parse: Parse, resize: Resize) -> Sums:
 
 
 def is_at_pod_level(pod: Pod, resource: str) -> bool:
-    """Return whether spec.resources has a request for the resource, which replaces what the containers request."""
+    """Return whether spec.resources has a request for the resource, which replaces the containers' requests."""
     requested = (pod.spec.resources.requests if pod.spec.resources else None) or {}
     return resource in requested and _may_be_at_pod_level(resource)
 
@@ -290,11 +306,15 @@ class _ContainerAmounts:
         self._init_steps = {container.name for container in steps}
 
     def desired(self, container: Container) -> Sums:
-        """Return what the container's spec requests."""
+        """Return the requests in the container's spec."""
         return self._complete(container.resources.requests if container.resources else None)
 
     def largest(self, container: Container) -> Sums:
-        """Return the largest amounts of the container; of an init container that ends, those of its spec."""
+        """Return by resource the largest of the container's desired, actual and allocated amounts.
+
+        Only the desired amounts count for an init container that is no sidecar, and for a container without
+        status.resources.
+        """
         status = None if container.name in self._init_steps else self._statuses.get(container.name)
         if status is None or status.resources is None:
             return self.desired(container)
@@ -303,14 +323,17 @@ class _ContainerAmounts:
         return self._add_defaults(largest)
 
     def actual(self, container: Container) -> Sums:
-        """Return what the container has as far as its status says, or else what is allocated to it."""
+        """Return the container's status.resources.requests or, if that is missing, the allocated amounts."""
         status = self._statuses.get(container.name)
         if status is not None and status.resources is not None and status.resources.requests is not None:
             return self._complete(status.resources.requests)
         return self.allocated(container)
 
     def allocated(self, container: Container) -> Sums:
-        """Return what is allocated to the container as far as its status says, or else what it desires."""
+        """Return the container's status.allocatedResources or, if that is missing, the desired amounts.
+
+        If the resize is infeasible, the desired amounts do not count, and only defaults are returned.
+        """
         status = self._statuses.get(container.name)
         if status is not None and status.allocated_resources is not None:
             return self._complete(status.allocated_resources)
@@ -327,7 +350,7 @@ class _ContainerAmounts:
 
 
 def _find_largest(pod: Pod, parse: Parse, desired: Sums, actual: Amounts | None, allocated: Amounts | None) -> Sums:
-    """Return by resource the largest of the desired, actual and allocated amounts; infeasible ones do not count."""
+    """Return by resource the largest of the amounts, without the desired ones if the pod's resize is infeasible."""
     largest = _parsed(actual, parse)
     _maximum(largest, _parsed(allocated, parse))
     if not _resize_infeasible(pod):

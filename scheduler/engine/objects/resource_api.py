@@ -169,12 +169,12 @@ class DeviceTaintRule(Object, frozen=True):
         return self.spec.device_selector is not None
 
     def selects_pool(self, driver: str, pool: str) -> bool:
-        """Return whether the rule may select devices of a driver's pool."""
+        """Return whether driver and pool of the rule's selector, where set, equal these; True without a selector."""
         selector = self.spec.device_selector or DeviceTaintSelector()
         return selector.driver in (None, driver) and selector.pool in (None, pool)
 
     def selects_device(self, device: str) -> bool:
-        """Return whether the rule selects the device of this name, if it selects the pool."""
+        """Return whether the rule's device name, if set, equals this one; the caller checks the pool."""
         selector = self.spec.device_selector or DeviceTaintSelector()
         return selector.device in (None, device)
 
@@ -356,11 +356,11 @@ class ResourceClaim(Object, frozen=True):
         return annotations is not None and annotations.extended_resource_claim == _TRUE
 
     def is_controlled_by(self, uid: str) -> bool:
-        """Return whether the controlling owner has the UID."""
+        """Return whether the owner with this UID is the claim's controller."""
         return any(owner.controller and owner.uid == uid for owner in self.metadata.owner_references or ())
 
     def is_reserved_for(self, uid: str) -> bool:
-        """Return whether the claim is reserved for the pod with the UID."""
+        """Return whether status.reservedFor has a consumer with this UID: a pod, or a pod group."""
         return any(consumer.uid == uid for consumer in self.status.reserved_for or ())
 
 

@@ -50,7 +50,10 @@ def requirement_matches(requirement: Requirement, value: str | None) -> bool:
 
 
 def label_selector_matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Return whether labels match a selector. None matches nothing, an empty selector matches everything."""
+    """Return whether labels match a selector. None matches nothing, an empty selector matches everything.
+
+    Raises InvalidSelectorError for an unknown operator.
+    """
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
@@ -59,7 +62,7 @@ def label_selector_matches(selector: LabelSelector | None, labels: Mapping[str, 
 
 
 def validate_selector(selector: LabelSelector | None) -> LabelSelector | None:
-    """Return the given label selector. Raise InvalidSelectorError if one of its requirements is malformed."""
+    """Return the selector unchanged. Raise InvalidSelectorError if one of its requirements is malformed."""
     for r in (selector.match_expressions if selector else None) or ():
         if r.operator in ("In", "NotIn"):
             if not r.values:
@@ -210,7 +213,7 @@ class SelectorIndex:
 
     @property
     def tried_each_time(self) -> int:
-        """The number of selectors that are tried for any labels."""
+        """The number of selectors without a required label value, which `find_matching` compares with all labels."""
         return len(self._others)
 
     def find_matching(self, labels: Mapping[str, str]) -> Iterator[int]:
@@ -224,9 +227,11 @@ class SelectorIndex:
                 yield position
 
     def _choose_entries(self, selector: LabelSelector) -> list[list[int]]:
-        """Return the entries to list a selector under: of one of its labels, that with the fewest selectors so far.
+        """Return the lists of the index to which the selector's position must be added.
 
-        Labels have one value for a key, so a selector that is listed under several values of a key is found once.
+        They belong to the values of one label that the selector requires: the label whose lists are shortest so far. As
+        labels have one value for a key, `find_matching` finds the selector once. A selector that requires no value
+        gives `_others`.
         """
         ways = [[label] for label in (selector.match_labels or {}).items()]
         ways += [

@@ -274,7 +274,10 @@ def find_claim_name(pod: Pod, volume: Volume) -> str | None:
 
 
 def is_named_claim(pod: PodInfo, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> bool:
-    """Queueing hint: return whether a volume names the claim `new`; claims of ephemeral volumes do not count."""
+    """Queueing hint: return whether a volume of the pod refers to the claim `new` by name.
+
+    Claims of generic ephemeral volumes do not count.
+    """
     return new.full_name in pod.claims
 
 
@@ -286,7 +289,7 @@ def is_claim_of_pod(pod: PodInfo, old: PersistentVolumeClaim | None, new: Persis
 
 
 def is_owned_by_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Return whether the pod is the claim's controlling owner, as the claim of an ephemeral volume requires."""
+    """Return whether the pod is the claim's controlling owner, as it is for the claim of an ephemeral volume."""
     owners = claim.metadata.owner_references or ()
     controller = next((owner for owner in owners if owner.controller), None)
     return controller is not None and controller.uid == pod.metadata.uid

@@ -43,7 +43,7 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: boo
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_operators: bool = False) -> bool:
-    """Return whether any of the tolerations covers the taint. `comparison_operators` is that of `tolerates`."""
+    """Return whether one of the tolerations covers the taint. For `comparison_operators`, see `tolerates`."""
     return any(tolerates(t, taint, comparison_operators=comparison_operators) for t in tolerations)
 
 

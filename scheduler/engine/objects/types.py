@@ -156,7 +156,10 @@ class ResourceRequirements(Struct, frozen=True):
     limits: Amounts | None = None
 
     def __post_init__(self) -> None:
-        """Let many limits share their strings with the requests: 20,000 of each then take a third of the memory."""
+        """Replace equal strings in `requests` and `limits` by one object if there are many limits, to save memory.
+
+        For 20,000 amounts of each, memory falls to a third.
+        """
         if self.limits and len(self.limits) > MANY_AMOUNTS:
             shared: dict[str, str] = {}
 
@@ -307,7 +310,7 @@ class Volume(InTreeSource, frozen=True):
 
     @property
     def is_storage(self) -> bool:
-        """Whether scheduling reads the volume's source, which is neither an image nor in the node itself."""
+        """Whether the volume has another source than an image, an emptyDir or a hostPath."""
         local = Volume(name=self.name, image=self.image, empty_dir=self.empty_dir, host_path=self.host_path)
         return self != local
 

@@ -114,5 +114,5 @@ _GATES = {
 
 
 def list_default_plugins(rules: Rules) -> tuple[tuple[str, int], ...]:
-    """Return the names and weights of kube-scheduler's default plugins with these feature gates."""
+    """Return (name, weight) of each plugin that kube-scheduler enables by default with these feature gates."""
     return tuple((name, weight) for name, weight in DEFAULT if name not in _GATES or rules.enabled(_GATES[name]))

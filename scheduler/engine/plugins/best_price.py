@@ -32,7 +32,7 @@ class BestPriceArgs(Args, frozen=True):
     annotation: str = measurements.COST
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the problems of the annotation key."""
+        """Yield a problem for each rule for annotation keys that the argument `annotation` breaks."""
         yield from (invalid("annotation", self.annotation, wrong) for wrong in validate_label_key(self.annotation))
 
 

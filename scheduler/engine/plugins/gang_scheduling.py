@@ -41,7 +41,11 @@ class GangScheduling(BasePlugin):
         return TOO_FEW if self.handle.pod_groups.count_members(key) < group.min_count else SUCCESS
 
     def permit(self, state: object, pod: PodInfo, node: str) -> Verdict | Wait:
-        """Wait until `minCount` pods of the group are assumed or bound, then let those pass that wait."""
+        """Return Wait until `minCount` pods of the group are assumed or bound, then Success.
+
+        With Success, the group's waiting pods are allowed too. A pod without a group passes. Returns an error if the
+        PodGroup does not exist.
+        """
         key = pod.pod_group
         if key is None:
             return SUCCESS

@@ -32,7 +32,11 @@ class ImageLocality(BasePlugin):
     depends_on = DependsOn.NODES  # the number of nodes that have an image counts
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return, for each node slot, 0 for up to 23 MiB of the pod's images, up to 100 for 1000 MiB per container."""
+        """Return, for each node slot, a score by the size of the pod's images on the node.
+
+        0 stands for up to 23 MiB, 100 for 1000 MiB per container. The size of an image counts by the share of nodes
+        that have it.
+        """
         return self.compute_points(pod, nodes, lambda name, image, slots: len(image.slots))
 
     def compute_points(self, pod: PodInfo, nodes: NodeColumns, count: Callable[[str, Image, list[int]], Any]) -> Scores:

@@ -34,7 +34,7 @@ class NodeAffinityArgs(Args, frozen=True):
     added_affinity: Affinity | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the problems of the requirements in `addedAffinity`. Preferred terms with weight 0 are not checked."""
+        """Yield a problem for each invalid requirement in `addedAffinity`, except in preferred terms with weight 0."""
         if self.added_affinity is None:
             return
         required = self.added_affinity.required
@@ -65,10 +65,10 @@ class NodeAffinity(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Limit the cycle to the nodes that the pod's terms name by metadata.name, if every term names nodes.
+        """Limit the cycle to the nodes that the pod's required terms select by metadata.name, if every term does.
 
-        Skip the filter if neither the pod nor the profile restricts nodes. Reject a pod whose terms name no possible
-        node.
+        Skip the filter if neither the pod nor the profile restricts nodes. Reject the pod if no node name satisfies a
+        term.
         """
         required, added = _required(pod), self._added_required
         if required is None and not pod.pod.spec.node_selector and added is None:
@@ -154,7 +154,7 @@ def _required(pod: PodInfo) -> NodeSelector | None:
 
 
 def _list_named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
-    """Return the names of the nodes to which the terms limit the pod, or None if some term names no nodes."""
+    """Return the node names that the terms require by metadata.name, or None if a term does not require any."""
     if required is None or not required.node_selector_terms:
         return None
     names: set[str] = set()
@@ -232,7 +232,10 @@ def _match_field(field: Requirement, nodes: NodeColumns) -> Mask:
 
 
 def _format_requirements(pod: PodInfo) -> str:
-    """Return the pod's nodeSelector and required node affinity as text, for the reason of a rejection."""
+    """Return the pod's nodeSelector and required node affinity as text, for the reason of a rejection.
+
+    If both are empty, the text says that the affinity matches nothing.
+    """
     requirements = [f"{k}={v}" for k, v in (pod.pod.spec.node_selector or {}).items()]
     required = _required(pod)
     terms = [_format_term(t) for t in (required.node_selector_terms or () if required else ())]

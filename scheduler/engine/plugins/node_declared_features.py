@@ -53,7 +53,7 @@ class NodeDeclaredFeatures(BasePlugin):
         return True
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Skip the filter for pods that require no feature, which are most pods, and if the plugin's gate is off."""
+        """Skip the filter if the pod requires no kubelet feature, as most pods, or if the plugin's gate is off."""
         features = find_required_features(pod.pod.spec)
         if not features or not self.rules.enabled(DECLARED_FEATURES):
             return SKIPPED

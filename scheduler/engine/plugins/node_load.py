@@ -61,7 +61,7 @@ class NodeLoad:
     reading: NodeMeasurements
 
     def inputs(self, risky: Floats | None = None) -> NodeInputs:
-        """Return the load as inputs for the record, with `risky`, each node's risk of overload, if it is given."""
+        """Return the load as inputs for the record; `risky` adds each node's risk of overload, if it is not None."""
         keys = (MEAN_FREE[self.resource], DEVIATION_FREE[self.resource], *FORECAST_FREE[self.resource])
         return self.reading.inputs(keys, *build_load_columns(self.resource, self.mean, self.deviation, risky))
 

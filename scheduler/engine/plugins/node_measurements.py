@@ -86,7 +86,10 @@ class MeasurementReader:
         self._parsed: dict[str, tuple[weakref.ref[DictionaryColumn[Any]], int, int, Floats]] = {}
 
     def read(self, state: CycleState, nodes: NodeColumns) -> NodeMeasurements:
-        """Return the measurements of all nodes at the time of the attempt, which its first reader determines."""
+        """Return the measurements of all nodes without those that are expired at the time of the attempt.
+
+        That time is the present at the first call in the attempt, for all readers.
+        """
         now = state.find(_Now)
         if now is None:
             now = _Now(time.time())
@@ -94,7 +97,7 @@ class MeasurementReader:
         return NodeMeasurements(self, nodes, now.s)
 
     def report_stale(self, state: CycleState, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Return Success, with the number of feasible nodes whose values are expired, if any, as its reason."""
+        """Return Success; if values of feasible nodes are expired, its reason has the number of these nodes."""
         stale = int((feasible & self.read(state, nodes).times.stale).sum())
         if not stale:
             return SUCCESS

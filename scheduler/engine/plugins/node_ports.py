@@ -46,7 +46,10 @@ class NodePorts(BasePlugin):
         return PASS.with_verdicts({slot: verdicts[text] for slot, text in ports_at.items()}, nodes.slots)
 
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
-        """Add a pod that uses one of the ports on each node, if there are few such nodes."""
+        """Return the verdicts with, in the reason on each node, the name of a pod that uses one of the ports.
+
+        If more than `_MAX_NAMED_NODES` nodes have such pods, returns `verdicts` unchanged.
+        """
         wanted = self._host_ports(pod)
         slots = sorted({slot for port in wanted for slot in nodes.slots_with_port(port)})
         if len(slots) > _MAX_NAMED_NODES:

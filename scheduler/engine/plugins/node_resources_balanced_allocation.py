@@ -68,7 +68,7 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         return not any(may_be_backed(name) for name in pod.requests)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Skip Score if the pod requests none of the configured resources and so changes no node's balance."""
+        """Return Skip if `_is_skipped`, else Success; also write the devices behind scored resources into `state`."""
         if self._is_skipped(pod):
             return SKIP
         if self.rules.enabled(EXTENDED_RESOURCE):
@@ -77,10 +77,10 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return, for each node slot, a score that grows with the balance of the node with the pod, or with its gain.
+        """Return, for each node slot, a score of how evenly the node's resources are used with the pod.
 
-        Scalar resources that the pod does not request do not count. If the profile disables PreScore, pods that it
-        would skip score 0 everywhere.
+        With the rule BALANCE_GAIN, the score depends on how much more even the pod makes it. Scalar resources that the
+        pod does not request do not count. If the profile disables PreScore, pods that it would skip score 0 everywhere.
         """
         if self._is_skipped(pod):
             return np.zeros(nodes.slots, np.int64)
@@ -95,7 +95,10 @@ class NodeResourcesBalancedAllocation(BasePlugin):
         return balance_gain(allocatable, before, before + requests)
 
     def _is_skipped(self, pod: PodInfo) -> bool:
-        """Return whether the plugin does not score the pod, because it requests none of the configured resources."""
+        """Return whether the pod requests none of the configured resources and is therefore not scored.
+
+        Without the rule SKIP_BALANCE_OF_BEST_EFFORT, no pod is skipped.
+        """
         if not self.rules.enabled(SKIP_BALANCE_OF_BEST_EFFORT):
             return False
         return not any(pod.requests.get(spec.name, 0) for spec in self.args.resources)

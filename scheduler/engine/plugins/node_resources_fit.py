@@ -97,7 +97,10 @@ class NodeResourcesFitArgs(Args, frozen=True):
         yield from (problem.below("scoringStrategy") for problem in _strategy_problems(self.scoring_strategy))
 
     def problems_in(self, rules: Rules) -> Iterator[Problem]:
-        """Yield the problems by the rules of a version: older ones accept a shape beside another strategy."""
+        """Yield a problem for each value that is invalid in the version of Kubernetes that `rules` describe.
+
+        Older versions accept `requestedToCapacityRatio` beside another strategy, and check only its shape.
+        """
         strategy = self.scoring_strategy
         if rules.enabled(STRICT_FIT_ARGS) or strategy.type not in (LEAST, MOST):
             yield from self.problems()
@@ -146,7 +149,8 @@ class NodeResourcesFit(BasePlugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes with too little free of a resource; the verdict has a reason for each such resource.
 
-        The verdict is UnschedulableAndUnresolvable if a request exceeds what the empty node offers.
+        With the rule UNRESOLVABLE_REQUESTS, the verdict is UnschedulableAndUnresolvable if a request exceeds the
+        allocatable of the empty node.
         """
         backed = self._update_backed()
         wanted = {PODS: 1} | {r: q for r, q in _order_requests(pod) if q > 0 and not self._ignored(r)}
@@ -161,7 +165,7 @@ class NodeResourcesFit(BasePlugin):
         reasons = {r: Reason("insufficient", {"resource": r}) for r in wanted} | {PODS: Reason("too-many-pods")}
 
         def verdict(number: int) -> Verdict:
-            """Return the verdict of a group of nodes, where 0 are the slots without a node."""
+            """Return the verdict on the nodes with this group number; 0 is the group of slots without a node."""
             shortage = shortages[number - 1] if number else 0
             if not number or not (shortage or nowhere):
                 return SUCCESS
@@ -173,7 +177,11 @@ class NodeResourcesFit(BasePlugin):
         return Verdicts.from_ids(np.where(nodes.live, groups + 1, 0), len(shortages) + 1, verdict)
 
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
-        """Add which containers make up the request, and devices that a node has but does not offer."""
+        """Return the verdicts with further parameters in the reasons for a resource of which a node has too little.
+
+        They are the containers' parts of the request and, for an extended resource, the node's capacity if that exceeds
+        its allocatable.
+        """
         scarce = {r.params["resource"] for v in verdicts.table for r in v.reasons if r.code == "insufficient"}
         parts = {resource: describe_parts(pod.pod, resource) for resource in scarce}
         explained = verdicts.with_parameters(
@@ -192,7 +200,7 @@ class NodeResourcesFit(BasePlugin):
         return not any(may_be_backed(name) for name in pod.requests)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Look up the device classes that back scored resources, so that their devices count."""
+        """Write the device classes that back scored resources into `state`, for Score; always return Success."""
         if self.rules.enabled(EXTENDED_RESOURCE):
             _FitDeviceTotals.write(
                 state, self._devices, pod, (spec.name for spec in self.args.scoring_strategy.resources)
@@ -200,7 +208,7 @@ class NodeResourcesFit(BasePlugin):
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return, for each node slot, the weighted mean of the strategy's scores of the node's resources."""
+        """Return, for each node slot, the weighted mean of the scores that the strategy gives the node's resources."""
         strategy: ScoringStrategy = self.args.scoring_strategy
         requests = pod.incoming_scoring_requests
         specs = [s for s in strategy.resources if s.name in (CPU, MEMORY, STORAGE) or requests.get(s.name, 0)]
@@ -255,7 +263,7 @@ class NodeResourcesFit(BasePlugin):
 
 
 def _find_unoffered(resource: str, nodes: NodeColumns) -> Mapping[int, str]:
-    """Return the slots of the nodes whose capacity of an extended resource exceeds their allocatable, with it."""
+    """Return the capacity of an extended resource by node slot, for nodes whose capacity exceeds their allocatable."""
 
     def find() -> dict[int, str]:
         found = {}
@@ -287,10 +295,10 @@ def _order_requests(pod: PodInfo) -> list[tuple[str, int]]:
 def _group_by_shortage(
     wanted: Mapping[str, int], backed: Backed, nodes: NodeColumns
 ) -> tuple[NDArray[np.int64], list[int]]:
-    """Group the nodes by the resources of which too little is free; return each node's group and the groups' shortages.
+    """Group the nodes by the resources of which they have too little; return each slot's group, and a mask per group.
 
-    A shortage has a bit for each resource in the order of `wanted`, which starts with `pods`, from the second bit on.
-    The lowest bit tells that a request other than `pods` exceeds what the empty node has.
+    In a mask, bit n (from 1 on) says that the n-th resource of `wanted` is short; the first is `pods`. Bit 0 says that
+    a request other than `pods` exceeds the allocatable of the empty node.
     """
     groups, shortages = np.zeros(nodes.slots, np.int64), [0]
     for first in range(0, len(wanted), _AT_ONCE):

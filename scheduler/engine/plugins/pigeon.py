@@ -79,7 +79,7 @@ class Pigeon(TenPointPlugin):
         self._learned = Demand()
 
     def prepare(self, nodes: NodeColumns) -> None:
-        """Learn what pods usually request from the running pods, in the order of their creation."""
+        """Learn the distribution of pods' requests from the running pods, in the order of their creation."""
         existing = [pod for pods in nodes.pods for pod in pods.values()]
         existing.sort(key=lambda pod: (pod.pod.metadata.creation_timestamp or "", pod.uid))
         capacity = self._matrix(nodes.live, nodes.allocatable)
@@ -87,7 +87,10 @@ class Pigeon(TenPointPlugin):
             self.learn(self._demand(pod), capacity)
 
     def learn(self, demand: Floats, capacity: Floats) -> None:
-        """Add a pod's demand, one amount for each resource, to the learned distribution."""
+        """Add a pod's demand, one amount for each resource, to the learned distribution.
+
+        `capacity`, in the shape [resource, node], limits the demand that counts.
+        """
         self._learned = packing.learn(self._learned, demand.tolist(), capacity)
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
@@ -114,7 +117,7 @@ class Pigeon(TenPointPlugin):
         return (NodeInputs(source, (NodeInputColumn("objective", scored.values, digits=6),)),)
 
     def read_usage(self, state: CycleState, nodes: NodeColumns, feasible: Mask) -> Floats:
-        """Return what pods request on the feasible nodes as a matrix [resource, node]."""
+        """Return the sums of pods' requests on the feasible nodes as a matrix [resource, node]."""
         return self._matrix(feasible, nodes.requested)
 
     def requested_by(self, pod: PodInfo, resource: str) -> int:

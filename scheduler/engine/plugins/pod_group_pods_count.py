@@ -23,7 +23,7 @@ class PodGroupPodsCount(BasePlugin):
         return self.handle.pod_groups.count_scheduled(group) + proposed.placed
 
     def normalize_placements(self, raw: Sequence[int]) -> Sequence[int]:
-        """Return the scores in proportion to the highest one. Raises ValueError if no placement has a pod."""
+        """Return the scores scaled so that the highest becomes 100. Raises ValueError if no placement has a pod."""
         most = max(raw)
         if not most:
             raise ValueError("no pods from pod group are assigned to any of the candidate placements")

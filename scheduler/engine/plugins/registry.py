@@ -30,7 +30,7 @@ class PluginLoadError(Exception):
 
 
 def with_plugin(name: str, factory: Factory) -> NamedPlugin:
-    """Return a plugin to pass to `Registry` or `commands.main`: its name and its class.
+    """Return the pair of a plugin's name and class, to pass to `Registry` or `commands.main`.
 
     Raise PluginLoadError if the class is not a plugin class or has another name.
     """

@@ -40,7 +40,7 @@ class Reward(TenPointPlugin):
         return reward.points(_parse_rewards(measurements.rewards_key(pod.labels, pod.name), nodes))
 
     def inputs(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Iterable[NodeInputs]:
-        """Report each node's reward for the record; its time is that of the last outcome that changed it."""
+        """Report each node's reward for the type of the pod, for the record."""
         kind, key = measurements.rewards_key(pod.labels, pod.name), measurements.REWARDS
         inputs = self._reader.read(state, nodes).inputs(
             (key,), NodeInputColumn("reward", _parse_rewards(kind, nodes), digits=6)
@@ -49,7 +49,7 @@ class Reward(TenPointPlugin):
 
 
 def _parse_rewards(kind: str, nodes: NodeColumns) -> Floats:
-    """Return each node slot's reward for a pod type, NaN if its annotation is invalid.
+    """Return, for each node slot, the node's reward for a pod type, NaN if its annotation is invalid.
 
     Each distinct annotation is parsed once.
     """

@@ -68,9 +68,9 @@ class SafeOverload(LoadPlugin):
         yield ClusterEventWithHint(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN, queue_own_update)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Reject nodes whose risk of overload with the pod is too high.
+        """Reject nodes whose risk of overload with the pod exceeds `percentile`.
 
-        The reason has the risk in whole percent, so that many nodes share few reasons.
+        The reason has the risk in whole percent, so that there are few distinct reasons.
         """
         risks = self.compute_risks(state, pod, nodes).by_resource
         refused = {resource: ~risk.acceptable(risky, self.args.percentile / 100) for resource, risky in risks.items()}

@@ -46,7 +46,7 @@ class TaintToleration(BasePlugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes with a taint that the pod does not tolerate.
 
-        The reason names the first such taint; for the record, it also lists the others.
+        The message names the first such taint; the reason's parameters also list the others, for the record.
         """
 
         def verdict(number: int) -> Verdict:

@@ -36,7 +36,10 @@ class DomainEntries:
     entries: NDArray[Any]
 
     def per_slot(self, nodes: NodeColumns) -> NDArray[Any]:
-        """Return the entry of each node slot's domain. `nodes` must be the columns of the label's values."""
+        """Return, for each node slot, the entry of the node's domain.
+
+        The label column of `nodes` must have the values that `entries` is indexed by.
+        """
         return self.entries.take(nodes.label(self.key).ids(nodes.slots))
 
     def changed_slots(self, before: DomainEntries, nodes: NodeColumns) -> NDArray[np.intp] | None:
@@ -64,7 +67,7 @@ class DomainCounts:
     """
 
     def __init__(self, key: str, values: list[str | None], present: Mask, counts: Counts) -> None:
-        """Take the label's `values`, and for each value whether it is a domain (`present`) and its number of pods.
+        """Store the label's `values` and, for each value, whether it is a domain (`present`) and its number of pods.
 
         The list `values` belongs to the label column and is never changed in place.
         """
@@ -94,7 +97,7 @@ class DomainCounts:
 
     @classmethod
     def empty(cls, key: str, values: list[str | None] = [None]) -> DomainCounts:  # noqa: B006 - never changed
-        """Return counts without any domain. `values` are the label column's."""
+        """Return counts without any domain. `values` are the values of the label column."""
         return cls(key, values, np.zeros(len(values), np.bool_), np.zeros(len(values), np.int64))
 
     def clone(self) -> DomainCounts:
@@ -133,14 +136,14 @@ class DomainCounts:
         return by_value.take([numbers.get(value, _NO_VALUE) for value in column.values]).take(ids)
 
     def changed_slots(self, before: DomainCounts, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return the slots of the nodes in topology domains that only one of `self` and `before` contains.
+        """Return the slots of the nodes whose topology domain is in only one of `self` and `before`.
 
         Return None if every node may be affected.
         """
         return self.entries(self._present).changed_slots(before.entries(before._present), nodes)
 
     def entries(self, by_value: NDArray[Any]) -> DomainEntries:
-        """Return the array `by_value`, which has an entry for each value of the label, with the label's values."""
+        """Return `by_value`, an array indexed like `self.by_value`, as `DomainEntries` of this topology key."""
         return DomainEntries(self.key, self.values, by_value)
 
     def add(self, nodes: NodeColumns, slot: int, change: int) -> None:

@@ -31,9 +31,10 @@ class TopologyPlacementGenerator(BasePlugin):
     def generate_placements(
         self, group: PodGroupKey, parent: GroupPlacement, nodes: NodeColumns
     ) -> Sequence[GroupPlacement] | Verdict:
-        """Return one placement for each domain, or only that of the group's pods on nodes; `parent` without constraint.
+        """Return one placement for each topology domain of the nodes in `parent`, sorted by domain.
 
-        Returns an error if the PodGroup does not exist, or if its pods on nodes are not in one domain.
+        If pods of the group are bound or assumed, only their domain is returned; without a topology constraint, only
+        `parent`. Returns an error if the PodGroup does not exist, or if its pods are not in one domain.
         """
         pod_group = find_pod_group(self.handle.objects, group)
         if pod_group is None:
@@ -58,9 +59,9 @@ class TopologyPlacementGenerator(BasePlugin):
         return placements
 
     def _find_required_domain(self, group: PodGroupKey, key: str, nodes: NodeColumns) -> str | None:
-        """Return the domain of the group's pods that are bound or assumed, or None if there are none.
+        """Return the domain of the group's bound or assumed pods, or None if the group has no such pods.
 
-        Raises _DomainError if they have no domain or several.
+        Raises _DomainError if these pods are in several domains, or one is on a node without the label.
         """
         domain = None
         for pod, node in self.handle.pod_groups.list_scheduled(group):

@@ -93,7 +93,7 @@ class VolumeRestrictions(BasePlugin):
         return verdicts.with_verdicts(taken, nodes.slots)
 
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
-        """Add the first pod that uses one of the claims, and its node."""
+        """Return the verdicts with, in the reason `claim-in-use`, the first pod that uses a claim, and its node."""
         claims = {f"{pod.namespace}/{name}" for name in state.read(_Exclusive).claims}
         users = (
             (other.full_name, nodes.names[slot])

@@ -141,7 +141,7 @@ class VolumeZone(BasePlugin):
 def _match_nodes(nodes: NodeColumns, topology: _VolumeTopology) -> Mask:
     """Return a mask of the nodes that have one of the values of a volume's zone or region label.
 
-    For a beta label, a node without it is compared by the general label.
+    If the label is a beta one, a node without it is compared by its stable counterpart.
     """
     own = nodes.label(topology.key)
     here = own.where(nodes.slots, lambda v: v in topology.values)

@@ -93,7 +93,7 @@ class Origin(NamedTuple):
 
 
 def describe_scheduler(profile: str, identity: str, rules: Rules) -> SchedulerInfo:
-    """Return what a record states about the scheduler: its profile and process, and the rules that it decided by."""
+    """Return the description of the scheduler for a record: its profile, its process, and the rules of the decision."""
     return SchedulerInfo(profile, identity, __version__, str(rules), rules.source)
 
 
@@ -116,7 +116,7 @@ class RecordCache:
         self._scores: RecordPartCache[ScoreRun, ScoreColumn] = RecordPartCache(self._score)
 
     def evaluated(self, evaluation: NDArray[np.uint8]) -> EvaluationParts:
-        """Return the parts of the record that follow from which nodes were evaluated.
+        """Return the parts of the record that depend only on which nodes were evaluated.
 
         Equal arrays give the same object.
         """
@@ -174,7 +174,7 @@ class RecordCaches:
     def get(self, pod: objects.PodInfo, recorded: RecordedPod, profile: str, path: DecisionPath) -> RecordCache:
         """Return the cache for the record of one decision, and count the decision for its template.
 
-        The cache of a large pod is not kept.
+        A pod with `is_large` gets a new cache that is not stored.
         """
         if pod.is_large:
             return RecordCache()
@@ -245,10 +245,10 @@ def build_evaluation_times(pod: objects.PodInfo, result: CycleResult, now_us: in
 def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnation: str, base: int) -> NodeRows:
     """Return the rows of the recorded node table for the nodes in these slots, as the columns are now.
 
-    A slot without a node has an empty name. `base` is the generation of the preceding rows that were written; -1 marks
-    a complete table.
+    A slot without a node has an empty name. `base` is the columns' generation at the preceding rows, to which these are
+    a change; -1 means that these rows are the complete table.
     """
-    made = column_from_list if len(slots) > SMALL_COLUMN else _of_few
+    made = column_from_list if len(slots) > SMALL_COLUMN else _to_int64_column
     live = [columns.nodes[slot] is not None for slot in slots]
     since, allocatable, requested = columns.amounts(slots)
     rows = [
@@ -271,8 +271,8 @@ def node_rows(columns: NodeColumns, slots: Sequence[int], cluster: str, incarnat
     )
 
 
-def _of_few(values: list[int]) -> Column:
-    """Return a few values as a column of 64-bit integers.
+def _to_int64_column(values: list[int]) -> Column:
+    """Return values as a column of 64-bit integers, for short lists.
 
     Finding the narrowest type for them would cost more than it saves.
     """
@@ -280,7 +280,7 @@ def _of_few(values: list[int]) -> Column:
 
 
 def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> RecordedPod:
-    """Return the part of a pod that is recorded: what scheduling reads, without the labels in `omitted`."""
+    """Return the recorded part of a pod: fields that scheduling reads, without the labels in `omitted`."""
     labels = omitted.kept(pod.labels)
     controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
     return RecordedPod(

@@ -26,7 +26,7 @@ class OmittedLabels:
     patterns: tuple[str, ...] = ()
 
     def kept(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return the labels whose keys match no pattern, which are those that a record keeps."""
+        """Return the labels without those whose keys match a pattern; a record stores the result."""
         if not self.patterns:
             return dict(labels)
         return {key: value for key, value in labels.items() if not any(fnmatchcase(key, p) for p in self.patterns)}

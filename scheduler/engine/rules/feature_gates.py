@@ -86,7 +86,7 @@ def locked(minor: int) -> GateState:
 
 
 def removed(minor: int) -> GateState:
-    """Return the state of a gate that kube-scheduler no longer knows since v1.`minor`."""
+    """Return the state of a gate that kube-scheduler does not know any more from v1.`minor` on."""
     return GateState(minor, Stage.REMOVED, False)
 
 
@@ -108,17 +108,17 @@ class FeatureGate:
     on_until: int = NEWEST_MINOR
 
     def is_built_for_some(self, value: bool) -> bool:
-        """Return whether this scheduler can run with a value of the gate by the rules of any version."""
+        """Return whether this scheduler supports this value of the gate for at least one version's rules."""
         return self.support is not (Support.OFF if value else Support.ON)
 
     def format_support(self) -> str:
-        """Return in words which values of the gate this scheduler supports."""
+        """Return as text which values of the gate this scheduler supports, and for which versions."""
         since = f" since v1.{self.on_since}" if self.on_since > OLDEST_MINOR else ""
         until = f" up to v1.{self.on_until}" if self.on_until < NEWEST_MINOR else ""
         return f"{self.support.value}, on only{since}{until}" if since or until else self.support.value
 
     def supports(self, value: bool, minor: int) -> bool:
-        """Return whether this scheduler can run with a value of the gate by the rules of v1.`minor`."""
+        """Return whether this scheduler supports this value of the gate with the rules of v1.`minor`."""
         return self.is_built_for_some(value) and (not value or self.on_since <= minor <= self.on_until)
 
     def state_in(self, minor: int) -> GateState | None:
@@ -525,5 +525,8 @@ def parse_feature_gates(text: str) -> dict[str, bool]:
 
 
 def select_declared(settings: Mapping[str, bool]) -> dict[str, bool]:
-    """Return the settings of gates that touch scheduling, for a command line of kube-scheduler, which knows others."""
+    """Return the settings of gates that are declared here, and of AllAlpha and AllBeta, without all other gates.
+
+    A command line of kube-scheduler may set gates that do not concern scheduling.
+    """
     return {name: value for name, value in settings.items() if name in GATES_BY_NAME or name in (ALL_ALPHA, ALL_BETA)}

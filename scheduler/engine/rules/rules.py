@@ -51,12 +51,12 @@ class Rules:
         emulated: KubernetesVersion | None = None,
         source: str = "",
     ) -> Rules:
-        """Return the rules of a version with these values of feature gates, and its defaults for the others.
+        """Return the rules of `version` with these values of feature gates, and its defaults for all other gates.
 
         A program of `version` that emulates an older version has the older one's gates, with its own version rules.
         AllAlpha and AllBeta set the gates of their stage that `settings` does not name. Raise
         UnknownKubernetesVersionError for a version that Herodotus does not know or that `version` does not emulate, and
-        FeatureGateError for every setting that kube-scheduler of the version refuses, or that this scheduler does not
+        FeatureGateError for every setting that kube-scheduler of that version refuses, or that this scheduler does not
         support.
         """
         if not OLDEST_MINOR <= version.minor <= NEWEST_MINOR:
@@ -93,21 +93,21 @@ class Rules:
 
     @cached_property
     def missing(self) -> tuple[UpstreamChange, ...]:
-        """The changes of the version that are not built, as far as they concern single pods."""
+        """The upstream changes up to this version that are not implemented here and concern single pods."""
         return find_missing_changes(self.version)
 
     @property
     def knows_pod_groups(self) -> bool:
-        """Whether the pods of a PodGroup can be decided together by the rules of this version."""
+        """Whether this scheduler supports pod groups with the rules of this version."""
         return GATES_BY_NAME[GENERIC_WORKLOAD].supports(True, self.version.minor)
 
     @property
     def pod_counting(self) -> PodCounting:
-        """Which parts of the pods on a node count there."""
+        """The rules by which pods count on their nodes: their ports, sidecars and resizes."""
         return PodCounting(self.enabled(SIDECAR_PORTS), self.enabled(SIDECARS_SCORED), self.enabled(RESIZE_AS_WHOLE))
 
     def replace(self, name: str, value: bool) -> Rules:
-        """Return these rules with another value of one rule or gate, whose dependencies are not checked."""
+        """Return a copy of these rules with another value of one rule or gate; dependencies are not checked."""
         return Rules(self.version, MappingProxyType({**self.values, name: value}))
 
     def enabled(self, name: str) -> bool:

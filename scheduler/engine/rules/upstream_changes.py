@@ -48,7 +48,7 @@ class UpstreamChange:
     concerns: Concerns | None = None
 
     def build_note(self) -> Reason:
-        """Return the note on a pod that the change concerns, and that is decided as before the change."""
+        """Return the note for the record of a pod that this change concerns and that is decided by the older rule."""
         versions = {"rules": f"v1.{self.minor - 1}", "version": f"v1.{self.minor}"}
         return Reason(NOT_BUILT, {"change": self.subject, "source": self.source, **versions})
 
@@ -154,7 +154,7 @@ UPSTREAM_CHANGES: Final = (
 
 
 def find_missing_changes(version: KubernetesVersion) -> tuple[UpstreamChange, ...]:
-    """Return the changes up to a version that are not built and concern single pods."""
+    """Return the changes up to this version that are not implemented here and concern single pods."""
     return tuple(
         change
         for change in UPSTREAM_CHANGES

@@ -45,7 +45,10 @@ class _Amounts:
         self.stuck = not self.allowed and self.current > self.desired
 
     def update(self) -> None:
-        """Allow again what the present amounts allow, as the disruption controller does after each change."""
+        """Compute `allowed` from the present amounts, as the disruption controller does after each change.
+
+        Does nothing if the budget is `stuck`.
+        """
         if not self.stuck:
             self.allowed = max(0, self.current - self.desired) if self.expected > 0 else 0
 
@@ -66,7 +69,10 @@ class Budgets:
     """The budgets of a cluster, with the amounts that follow from the evictions and replacements so far."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[PodInfo]) -> None:
-        """Take the budgets and all pods of the cluster, from which a budget without a status gets its amounts."""
+        """Read each budget's amounts from its status or, if it has none, compute them from `pods`.
+
+        `pods` are all pods of the cluster.
+        """
         self._amounts: list[_Amounts] = []
         self._by_namespace: dict[str, list[int]] = defaultdict(list)  # positions in _amounts
         self._by_labels: dict[tuple[str, _Labels], list[int]] = {}  # positions by a pod's namespace and labels
@@ -91,11 +97,14 @@ class Budgets:
         return bool(self._of(pod))
 
     def names_of(self, pod: Pod) -> list[str]:
-        """Return the budgets that select the pod, as NAMESPACE/NAME."""
+        """Return the names of the budgets that select the pod, as NAMESPACE/NAME."""
         return [f"{pod.metadata.namespace}/{budget.name}" for budget in self._of(pod)]
 
     def evict(self, pod: Pod) -> EvictionRefusal | None:
-        """Count an eviction of a pod that runs on a node; return the refusal instead if it is not allowed now."""
+        """Count the eviction of a running pod in its budgets; if it is not allowed, count nothing.
+
+        Returns the refusal, or None if the eviction is allowed.
+        """
         budgets = self._of(pod)
         refusal = self.find_refusal(pod)
         if refusal is not None:
@@ -107,7 +116,7 @@ class Budgets:
         return None
 
     def find_refusal(self, pod: Pod) -> EvictionRefusal | None:
-        """Return why the API server would refuse to evict the pod now, or None."""
+        """Return the API server's refusal of an eviction of the pod now, or None if it would be allowed."""
         budgets = self._of(pod)
         if not _is_counted(pod):
             return None
@@ -119,20 +128,20 @@ class Budgets:
         return None
 
     def delete(self, pod: Pod) -> None:
-        """Count a pod that is deleted without asking any budget."""
+        """Count the deletion of a pod, which no budget can refuse."""
         budgets = self._of(pod)
         self._remove(pod, budgets)
         for budget in budgets:
             budget.update()
 
     def add_ready(self, pod: Pod) -> None:
-        """Count a new pod that became Ready."""
+        """Count a new Ready pod as healthy in the budgets that select it."""
         for budget in self._of(pod):
             budget.current += 1
             budget.update()
 
     def scale(self, pod: Pod, more: int) -> None:
-        """Count a workload's new scale, which is higher by `more` pods like this one."""
+        """Count `more` expected pods, with the labels of `pod`, in the budgets that select it."""
         for budget in self._of(pod):
             budget.expected += more
             if budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str):
@@ -157,19 +166,22 @@ class Budgets:
 
 
 def _is_counted(pod: Pod) -> bool:
-    """Return whether budgets are asked about an eviction of the pod."""
+    """Return whether an eviction of the pod depends on budgets: the pod is not pending and not being deleted."""
     return pod.status.phase != "Pending" and pod.metadata.deletion_timestamp is None
 
 
 def _allows_unhealthy(budget: _Amounts) -> bool:
-    """Return whether a pod that is not Ready may be evicted without being counted."""
+    """Return whether the budget lets a pod that is not Ready be evicted without counting as a disruption."""
     if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
         return True
     return budget.current >= budget.desired > 0
 
 
 def _group_pods(pods: Iterable[PodInfo]) -> dict[str, dict[_Labels, list[PodInfo]]]:
-    """Return the pods by namespace and labels, because those of one template are selected alike."""
+    """Return the pods that have not finished, by namespace and then by labels.
+
+    Pods of one template have equal labels, so a selector is evaluated once for all of them.
+    """
     groups: dict[str, dict[_Labels, list[PodInfo]]] = defaultdict(lambda: defaultdict(list))
     for pod in pods:
         if pod.pod.status.phase not in FINISHED_PHASES:
@@ -190,14 +202,14 @@ def _compute_status(budget: PodDisruptionBudget, groups: Mapping[_Labels, Sequen
 
 
 def _compute_desired(spec: BudgetSpec, expected: int) -> int:
-    """Return the number of pods that must be healthy, of the number that is expected."""
+    """Return the number of pods that must be healthy out of `expected` pods."""
     if spec.max_unavailable is not None:
         return max(0, expected - _scaled(spec.max_unavailable, expected))
     return _scaled(spec.min_available or 0, expected)
 
 
 def _scaled(amount: int | str, total: int) -> int:
-    """Return a number of pods; a percentage of the total is rounded up."""
+    """Return `amount` as a number of pods; a percentage is taken of `total` and rounded up."""
     if isinstance(amount, int):
         return amount
     return math.ceil(int(amount.removesuffix("%")) * total / 100)

@@ -32,10 +32,11 @@ MAX_PODS: Final = 100_000
 def measure_capacity(
     simulation: Simulation, question: CapacityQuestion, scheduler: str, classes: dict[str, PriorityClass] | None
 ) -> Capacity:
-    """Return how many pods like those of the question's object fit besides the pods that are there.
+    """Return how many pods like that of the question's object fit in addition to the present pods.
 
-    `scheduler` is the scheduler name where the object has none. Raises PodTemplateError or ManifestError for an invalid
-    object.
+    Pods are placed one after the other, or group by group, until one does not fit or the question's limit is reached;
+    they stay in the simulation. `scheduler` is used if the object names no scheduler. Raises PodTemplateError or
+    ManifestError for an invalid object.
     """
     template = parse_pod_template(question.object)
     namespace = template.namespace or question.namespace
@@ -74,7 +75,7 @@ def measure_capacity(
 
 
 def _number(pod: Pod, name: str, number: int) -> PodInfo:
-    """Return a copy of a pod with a name and a UID of its own."""
+    """Return a copy of a pod with the name `name`-`number` and a UID of its own."""
     metadata = msgspec.structs.replace(pod.metadata, name=f"{name}-{number}", uid=f"capacity/{number}")
     return PodInfo(msgspec.structs.replace(pod, metadata=metadata))
 
@@ -85,7 +86,7 @@ def _count_pods(nodes: NodeColumns) -> Counter[str]:
 
 
 def _count_zones(simulation: Simulation, here: Counter[str]) -> dict[str, int]:
-    """Return the number of pods that fit by zone, 0 for a zone that takes none; "" stands for nodes without one."""
+    """Return the numbers of pods in `here` (by node) by zone, 0 for a zone without pods; "" stands for no zone."""
     zones: Counter[str] = Counter()
     nodes = simulation.nodes
     for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
@@ -95,7 +96,7 @@ def _count_zones(simulation: Simulation, here: Counter[str]) -> dict[str, int]:
 
 
 def _list_rejections(result: CycleResult, nodes: NodeColumns) -> dict[str, str]:
-    """Return for each node of a rejected pod the reasons of the first filter that rejects it."""
+    """Return, by node name, the reasons of the first filter that rejects the pod there; "" if none does."""
     trace, rejections = result.trace, {}
     for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
         first = int(trace.first[slot])

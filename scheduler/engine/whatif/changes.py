@@ -77,7 +77,7 @@ def answer_review(
     seed: int,
     classes: dict[str, PriorityClass] | None = None,
 ) -> ClusterReviewStatus:
-    """Apply the changes of a review to a state, and return what becomes of the pods and nodes.
+    """Apply the changes of a review to a state, or answer its question, and return what becomes of pods and nodes.
 
     `classes` are the cluster's priority classes by name, or None if they are unknown. Raises ClusterReviewError if a
     node or workload does not exist or a value is invalid, ManifestError for an invalid manifest.
@@ -175,7 +175,7 @@ class _Review:
                 self._create(change.object, change.replicas, change.namespace, "Created")
 
     def _nodes(self, names: Sequence[str]) -> list[Node]:
-        """Return the nodes with these names. Raises ClusterReviewError if one of them does not exist."""
+        """Return the Node objects with these names. Raises ClusterReviewError if one of them does not exist."""
         if not names:
             raise ClusterReviewError("nodes: required")
         return [self._node(name) for name in dict.fromkeys(names)]
@@ -248,7 +248,7 @@ class _Review:
             self._evict_intolerant(node.metadata.name, [t for t in taints if t.effect == "NoExecute"])
 
     def _evict_intolerant(self, node: str, taints: Sequence[types.Taint]) -> None:
-        """Evict the pods that do not tolerate a NoExecute taint, at once and without asking a budget."""
+        """Evict the node's pods that do not tolerate these NoExecute taints, regardless of disruption budgets."""
         for pod in self._simulation.pods_on(node) if taints else ():
             tolerations = pod.pod.spec.tolerations or ()
             if not all(is_tolerated(taint, tolerations) for taint in taints):
@@ -319,7 +319,7 @@ class _Review:
             self.notes.append(f"{count} pods were made from the Pod {wanted or 'default'}/{template.name}")
 
     def _count(self, more: int) -> None:
-        """Count pods that the review creates. Raises ClusterReviewError if they are too many."""
+        """Count `more` pods as created by the review. Raises ClusterReviewError if they then exceed `MAX_PODS`."""
         self._created += more
         if self._created > MAX_PODS:
             raise ClusterReviewError(f"a review can create {MAX_PODS} pods, not {self._created}")
@@ -331,7 +331,7 @@ class _TaintEdit(NamedTuple):
 
 
 def _parse_taint(text: str) -> _TaintEdit:
-    """Return a taint that is written as for `kubectl taint`. Raises ClusterReviewError if it is not."""
+    """Return the edit for a taint in the notation of `kubectl taint`. Raises ClusterReviewError if it is malformed."""
     removes = text.endswith("-")
     left, colon, effect = text.removesuffix("-").partition(":")
     key, equals, value = left.partition("=")
@@ -343,14 +343,14 @@ def _parse_taint(text: str) -> _TaintEdit:
 
 
 def _is_pinned(pod: Pod, node: str) -> bool:
-    """Return whether a DaemonSet's controller made the pod for this node."""
+    """Return whether the node's name is in the pod's required node affinity, as in a DaemonSet's pod for that node."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     terms = (affinity and affinity.required and affinity.required.node_selector_terms) or ()
     return any(node in (field.values or ()) for term in terms for field in term.match_fields or ())
 
 
 def _pin(pod: Pod, node: str) -> Pod:
-    """Return a DaemonSet's pod for another node: its controller selects the node by name in the required affinity."""
+    """Return a DaemonSet's pod whose required node affinity selects `node` by name, as its controller sets it."""
     field = Requirement(key="metadata.name", operator="In", values=[node])
     affinity = pod.spec.affinity or types.Affinity()
     of_node = affinity.node_affinity or types.NodeAffinity()
@@ -362,7 +362,7 @@ def _pin(pod: Pod, node: str) -> Pod:
 
 
 def _measure(simulation: Simulation) -> dict[str, _Amounts]:
-    """Return each node with the amounts on it, by name."""
+    """Return, by name, each Node object with the requested pods, cpu and memory on the node."""
     nodes = simulation.nodes
     pods, cpu, memory = (nodes.requested(name).tolist() for name in (requests.PODS, requests.CPU, requests.MEMORY))
     figures = {}
@@ -374,7 +374,7 @@ def _measure(simulation: Simulation) -> dict[str, _Amounts]:
 
 
 def _compare(before: dict[str, _Amounts], after: dict[str, _Amounts]) -> Iterable[ChangedNode]:
-    """Yield the nodes that differ, in the order of their names."""
+    """Yield the nodes whose Node object or amounts differ, sorted by name."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new:
@@ -387,10 +387,10 @@ def _compare(before: dict[str, _Amounts], after: dict[str, _Amounts]) -> Iterabl
 
 
 def _choose_pods_to_delete(kind: str, pods: Sequence[tuple[PodInfo, str]], count: int) -> list[tuple[PodInfo, str]]:
-    """Return the pods that a controller of this kind deletes first, of pods that are given with their node or "".
+    """Return the `count` pods that a controller of this kind deletes first; `pods` has each with its node or "".
 
     Sources: pkg/controller/controller_utils.go ActivePodsWithRanks and pkg/controller/statefulset v1.36. Two criteria
-    are left out because they are not known here: the annotation pod-deletion-cost, and restarts of containers. Among
+    are ignored because they are not known here: the annotation pod-deletion-cost, and restarts of containers. Among
     pods that became Ready at about the same time the ReplicaSet controller decides by chance; here the newer pod goes
     first.
     """

@@ -51,7 +51,7 @@ class SimulatedClaims:
                 self._set(claim)
 
     def deallocate(self, state: CycleState) -> bool:
-        """Free the claim that PostFilter chose to free, if it chose one; return whether it did."""
+        """Deallocate the claim that the PostFilter of the attempt chose; return whether there was one."""
         attempt = state.find(ClaimsOfAttempt)
         if attempt is None or attempt.freed is None:
             return False
@@ -59,10 +59,10 @@ class SimulatedClaims:
         return True
 
     def release(self, pod: PodInfo, *, deletes_generated: bool = True) -> None:
-        """Do with the claims of a pod what follows when the pod is gone.
+        """Update the claims of a pod that no longer exists.
 
-        Claims that were made for the pod are deleted; without `deletes_generated`, those from templates stay. Claims
-        that no other pod uses are deallocated.
+        Claims that were generated for the pod are deleted, unless `deletes_generated` is False. From other claims the
+        pod's reservation is removed; those without another user are deallocated.
         """
         for name, template in self._list_names(pod):
             claim = self._objects.get(ResourceClaim, name, pod.namespace)
@@ -81,7 +81,7 @@ class SimulatedClaims:
     def generate(self, pod: PodInfo) -> PodInfo:
         """Create the claims of a new pod from their templates; return the pod with the claims' names in its status.
 
-        A template that is unknown makes no claim.
+        No claim is created for an unknown template, or if the status already names the claim.
         """
         made: list[PodResourceClaimStatus] = []
         named = {each.name for each in pod.pod.status.resource_claim_statuses or ()}
@@ -105,7 +105,7 @@ class SimulatedClaims:
         return PodInfo(msgspec.structs.replace(pod.pod, status=status))
 
     def remember_templates(self, pod: PodInfo) -> None:
-        """Remember what the pod's claims from templates request, for pods that are created like it."""
+        """Store the specs of the claims that were generated for the pod, for later calls of `generate`."""
         for name, template in self._list_names(pod):
             claim = self._objects.get(ResourceClaim, name, pod.namespace)
             if template and claim is not None:
@@ -135,7 +135,7 @@ class SimulatedClaims:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def copy_devices(self, like: str, node: str) -> None:
-        """Publish the devices that belong to the node `like` alone for the new node too, in pools of its own."""
+        """Copy the ResourceSlices of the node `like` for the new node `node`, in pools with their own names."""
         for each in self._objects.all(ResourceSlice):
             if each.spec.node_name != like:
                 continue
@@ -146,7 +146,7 @@ class SimulatedClaims:
             self._objects.set(msgspec.structs.replace(each, metadata=metadata, spec=spec))
 
     def remove_devices(self, node: str) -> None:
-        """Remove the devices that belong to a node alone."""
+        """Remove the ResourceSlices of a node; slices for several nodes stay."""
         for each in self._objects.all(ResourceSlice):
             if each.spec.node_name == node:
                 self._objects.remove(each)
@@ -154,11 +154,11 @@ class SimulatedClaims:
     # --- undoing ----------------------------------------------------------------------------------------------------
 
     def mark(self) -> int:
-        """Return a mark for `undo`."""
+        """Return a mark of the present state of the claims, for `undo`."""
         return len(self._changes)
 
     def undo(self, mark: int) -> None:
-        """Restore the claims as they were when `mark` was returned. Changes of devices stay."""
+        """Restore the claims as they were when `mark` was returned. Changes of ResourceSlices are not undone."""
         while len(self._changes) > mark:
             changed, before = self._changes.pop()
             if before is None:

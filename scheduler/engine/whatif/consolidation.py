@@ -25,9 +25,10 @@ from scheduler.engine.whatif.simulation import Simulation, format_no_profile
 def consolidate(
     simulation: Simulation, question: ConsolidationQuestion, has_time: Callable[[], bool] = lambda: True
 ) -> Consolidation:
-    """Return the nodes that could be emptied, in order, and what keeps the others.
+    """Return the nodes that could be emptied, in order, and for each other node the pods that keep it.
 
-    Nodes of the question that do not exist are left out, and those for which there is no time.
+    Nodes of the question that do not exist are ignored. Nodes that were not tried when `has_time` returned False are in
+    neither list.
     """
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
     result: Consolidation = {"emptied": [], "kept": []}
@@ -47,7 +48,7 @@ def consolidate(
 
 
 def _list_candidates(simulation: Simulation, names: list[str] | None) -> list[str]:
-    """Return the nodes to try, those with the smallest share of requested CPU or memory first."""
+    """Return the existing nodes of `names`, or all nodes for None, by ascending share of requested CPU or memory."""
     nodes, share = simulation.nodes, {}
     used = [(nodes.requested(name), nodes.allocatable(name)) for name in (requests.CPU, requests.MEMORY)]
     for name in list(nodes.index) if names is None else dict.fromkeys(names):
@@ -68,7 +69,10 @@ class _Trial:
     blockers: dict[str, str] = field(default_factory=dict)
 
     def run(self, flags: Drain) -> None:
-        """Cordon the node, and move its pods one after the other until one of them cannot be moved."""
+        """Cordon the node and move its pods away, until one of them cannot be moved.
+
+        `blockers` then has the pods that keep the node; it is empty if all pods were moved.
+        """
         simulation = self.simulation
         self._budgets, self._object = simulation.budgets.copy(), simulation.node(self.node)
         self._claims = simulation.claims.mark()
@@ -92,7 +96,10 @@ class _Trial:
             left = [pod for pod in left if pod.full_name in refused]
 
     def _move(self, pod: PodInfo) -> bool:
-        """Move a pod to another node, or note why it fits nowhere. A pod without a controller only ends."""
+        """Remove a pod and place its replacement on another node; return False if no node is feasible.
+
+        The reason is then added to `blockers`. A pod without a controller gets no replacement.
+        """
         simulation = self.simulation
         simulation.nodes.remove_pod(pod.uid, self.node)
         simulation.claims.release(pod)

@@ -44,9 +44,9 @@ def owner_reference(template: PodTemplate) -> Json:
 
 
 def build_controller(template: PodTemplate, namespace: str) -> Object | None:
-    """Return the controller of a workload's pods as it would be created.
+    """Return a new object for the controller of a workload's pods.
 
-    Return None if it does not affect the default topology spreading of the pods, as for a Job.
+    Return None if the controller does not affect the default topology spreading of the pods, as for a Job.
     """
     _, kind = _CONTROLLERS.get(template.kind, ("", None))
     labels = template.pod["metadata"].get("labels")
@@ -62,7 +62,7 @@ def build_controller(template: PodTemplate, namespace: str) -> Object | None:
 
 
 def ensure(controller: Object | None, objects: ClusterObjects) -> None:
-    """Add a workload's controller to the cluster's objects unless an object with its kind and name exists.
+    """Add the controller to `objects`, in place, unless they have an object of its kind and name.
 
     Do nothing if `controller` is None. `objects` must be a copy, or used by the caller only.
     """

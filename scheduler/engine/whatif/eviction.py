@@ -33,26 +33,29 @@ class DrainResult:
         self._ignored: dict[str, RemovedPod] = {}  # by UID
 
     def block(self, pod: PodInfo, verdict: BlockedPod) -> None:
-        """Note why a pod cannot be evicted."""
+        """Record why the drain cannot evict the pod, in place of an earlier result for it."""
         self._ignored.pop(pod.uid, None)
         self._blocked[pod.uid] = verdict
 
     def ignore(self, pod: PodInfo, verdict: RemovedPod) -> None:
-        """Note why a drain leaves a pod alone."""
+        """Record why the drain leaves the pod on its node, in place of an earlier result for it."""
         self._blocked.pop(pod.uid, None)
         self._ignored[pod.uid] = verdict
 
     def list_blocked(self, simulation: Simulation) -> list[BlockedPod]:
-        """Return the pods that no drain could evict, without those that another change moved or deleted."""
+        """Return the pods that drains could not evict and that are still on their nodes."""
         return [stay for uid, stay in self._blocked.items() if simulation.is_on(uid, stay["node"])]
 
     def list_ignored(self, simulation: Simulation) -> list[RemovedPod]:
-        """Return the pods that drains left alone, without those that another change moved or deleted."""
+        """Return the pods that drains left on their nodes and that are still there."""
         return [stay for uid, stay in self._ignored.items() if simulation.is_on(uid, stay["node"])]
 
 
 def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) -> None:
-    """Evict the pods of a node, which must be cordoned already, and schedule their replacements."""
+    """Evict the pods of a cordoned node, schedule their replacements, and record other pods in `result`.
+
+    Evicts nothing if kubectl would refuse to drain the node because of one of its pods.
+    """
     evicted: list[PodInfo] = []
     refused: list[tuple[PodInfo, tuple[str, str]]] = []
     for pod in simulation.pods_on(node):
@@ -83,13 +86,13 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
 
 
 def is_left_alone(pod: Pod) -> bool:
-    """Return whether a drain leaves the pod on its node, as those of DaemonSets and of the node itself."""
+    """Return whether a drain leaves the pod on its node, because its controller is a DaemonSet or the node itself."""
     owner = find_controller(pod)
     return owner is not None and owner.kind in (DAEMON_SET, NODE)
 
 
 def find_refusal(pod: Pod, flags: Drain) -> tuple[str, str] | None:
-    """Return why kubectl refuses to drain a node with this pod, as a cause and kubectl's words, or None."""
+    """Return why kubectl refuses to drain a node with this pod, as (cause, kubectl's message), or None."""
     owner = find_controller(pod)
     if owner is not None and owner.kind == NODE:
         return None
@@ -101,7 +104,7 @@ def find_refusal(pod: Pod, flags: Drain) -> tuple[str, str] | None:
 
 
 def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> bool:
-    """Evict a pod if its budget allows it now; return whether it did."""
+    """Evict a pod unless a disruption budget forbids it now; return whether it was evicted."""
     if flags.disable_eviction:
         simulation.budgets.delete(pod.pod)
     elif simulation.budgets.evict(pod.pod) is not None:

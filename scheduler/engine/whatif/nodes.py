@@ -31,7 +31,10 @@ def mark_schedulable(node: Node, schedulable: bool) -> Node:
 
 
 def copy_node(like: Node, name: str, zone: str = "") -> Node:
-    """Return an empty, schedulable copy of a node, without taints and images that belong to that one node."""
+    """Return a schedulable copy of a node with another name, without images, and without taints about that one node.
+
+    If `zone` is not "", the copy has that zone.
+    """
     labels = dict(like.metadata.labels or {})
     if HOSTNAME in labels:
         labels[HOSTNAME] = name

@@ -27,14 +27,14 @@ class Workload(NamedTuple):
 
 
 def find_controller(pod: Pod) -> OwnerReference | None:
-    """Return the owner reference of the pod's controller, or None. That of a mirror pod is its Node."""
+    """Return the owner reference of the pod's controller, or None; for a mirror pod it refers to the Node."""
     return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
 
 
 def find_workload(pod: Pod, objects: ClusterObjects) -> Workload | None:
     """Return the workload of a pod, or None for a pod without a controller.
 
-    Where the ReplicaSet cannot be read, its Deployment follows from the pod's template hash.
+    If the ReplicaSet is unknown, the name of its Deployment is derived from the pod's template hash.
     """
     owner = find_controller(pod)
     if owner is None:
@@ -54,8 +54,8 @@ def find_workload(pod: Pod, objects: ClusterObjects) -> Workload | None:
 def build_replacement(pod: Pod, number: int) -> PodInfo:
     """Return the pod that the controller of a pod creates in its place.
 
-    A StatefulSet's pod keeps its name. Others get a name that no pod has; the real one is random. Kept are the fields
-    of the spec, of which all but the node come from the template.
+    A StatefulSet's pod keeps its name; others get one with `number`, as the real one is random. The spec is the pod's,
+    but without a node, and the status is empty.
     """
     owner = find_controller(pod)
     name = pod.metadata.name

@@ -37,10 +37,10 @@ class CopiedCluster:
 
 
 def place(framework: Framework, cluster: CopiedCluster, requested: Pods, origin: Origin, seed: int) -> Iterator[Frame]:
-    """Schedule the pods of a review in order, and yield the records of each: node rows, decision and outcome.
+    """Schedule the pods of a review in order, and yield for each the records: node rows, decision and outcome.
 
-    Stop after the first pod without a node, which has no outcome. `seed` determines the choice among nodes with equal
-    totals.
+    Stop after the first pod without a node, for which there is no outcome. `seed` determines the choice among nodes
+    with equal totals.
     """
     nodes, claims = cluster.nodes, SimulatedClaims(cluster.objects)
     if requested.named:
@@ -88,7 +88,7 @@ def remove_existing(nodes: NodeColumns, pod: PodInfo) -> list[PodInfo]:
 
 
 def _without_eviction(result: CycleResult) -> CycleResult:
-    """Mark the preemption in a result, if any, as not carried out, and return the result."""
+    """Mark the preemption in a result, if any, as not carried out, in place, and return the result."""
     preemption = result.trace.preemption
     if preemption is not None:
         result.trace.preemption = replace(preemption, evicted=False)

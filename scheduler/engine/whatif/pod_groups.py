@@ -44,12 +44,12 @@ class Quorum:
     problem: str = ""
 
     def is_reached(self, placed: int) -> bool:
-        """Return whether the group can be placed if `placed` further pods have found a node."""
+        """Return whether the group can be placed if `placed` (at least 1) of its waiting pods found a node."""
         return placed > 0 and self.scheduled + placed >= self.min_count
 
 
 def find_quorum(key: PodGroupKey, waiting: int, nodes: NodeColumns, objects: ClusterObjects, rules: Rules) -> Quorum:
-    """Return what a group needs of its `waiting` pods without a node."""
+    """Return how many pods the group needs and has, and a problem if its `waiting` pods cannot be tried."""
     if not rules.knows_pod_groups:
         return Quorum(0, 0, NO_GROUPS.format(version=rules.version.minor_version))
     group = find_pod_group(objects, key)
@@ -63,7 +63,7 @@ def find_quorum(key: PodGroupKey, waiting: int, nodes: NodeColumns, objects: Clu
 
 
 def sort_members(pods: Iterable[Any], pod_of: Callable[[Any], PodInfo]) -> list[Any]:
-    """Return pods of a group in the order in which they are decided: by priority, then by age.
+    """Return the elements for the pods of a group in the order of decisions: by descending priority, then by age.
 
     `pod_of` returns the pod of an element.
     """
@@ -76,9 +76,9 @@ def sort_members(pods: Iterable[Any], pod_of: Callable[[Any], PodInfo]) -> list[
 
 
 def split_by_group(pods: Sequence[Any], pod_of: Callable[[Any], PodInfo]) -> list[tuple[PodGroupKey | None, list[Any]]]:
-    """Return the pods in units that are decided together: the pods of one group, or one pod without a group (None).
+    """Return the elements in units that are decided together: all of one group, or one whose pod has no group (None).
 
-    A unit is where its first pod is.
+    Units are in the order of their first elements. `pod_of` returns the pod of an element.
     """
     units: list[tuple[PodGroupKey | None, list[Any]]] = []
     of_group: dict[PodGroupKey, list[Any]] = {}

@@ -49,7 +49,7 @@ class Pods:
     controller: Object | None = None
 
     def with_notes(self, notes: Iterable[Reason]) -> Pods:
-        """Return a copy with further notes, which are remarks that each decision of the review repeats."""
+        """Return a copy with `notes` appended to its notes, which each decision of the review repeats."""
         return replace(self, notes=(*self.notes, *notes))
 
 
@@ -62,8 +62,8 @@ def build_pods(
 ) -> Pods:
     """Return `replicas` pods of a pod template, as the API server would store them.
 
-    `namespace` and `scheduler` take precedence over the template's values unless they are "". `classes` are the
-    priority classes by name, or None if they are unknown. Raise ManifestError that names an invalid field.
+    If `namespace` or `scheduler` is not "", it replaces the template's value. `classes` are the priority classes by
+    name, or None if unknown. Raise ManifestError, which names the field, for an invalid template.
     """
     spec = dict(template.pod["spec"]) | {"schedulerName": scheduler or template.scheduler}
     notes = [Reason("field-left-out", {"field": name}) for name in _LEFT_OUT if spec.pop(name, None)]
@@ -81,9 +81,9 @@ def build_pods(
 
 
 def _build_copies(subject: str, metadata: Json, spec: Json, names: Sequence[str]) -> tuple[PodInfo, ...]:
-    """Return a pod for each name; the first has the UID of `metadata`, the others that of a pod without one.
+    """Return one pod for each name: the first with the given `metadata`, the others with their own name and UID.
 
-    The manifest is decoded once, since the largest takes 20 ms or more, and the copies share what it decodes to.
+    The manifest is decoded once, because the largest takes 20 ms or more; the copies share the decoded objects.
     """
     if not names:
         return ()
@@ -122,14 +122,14 @@ def _set_priority(subject: str, spec: Json, classes: Mapping[str, PriorityClass]
 
 
 def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
-    """Return the global default priority class, or None. If there are several, return the one with the lowest value."""
+    """Return the priority class with `globalDefault`, that with the lowest value if there are several, or None."""
     return min((c for c in classes.values() if c.global_default), key=lambda c: c.value, default=None)
 
 
 def split_priority_classes(
     objects: Iterable[SourceManifest],
 ) -> tuple[dict[str, PriorityClass] | None, list[SourceManifest]]:
-    """Return the PriorityClasses among the objects by name, or None if there are none, and all other objects.
+    """Return the PriorityClasses by name, or None if there are none, and the manifests of all other objects.
 
     Raise ManifestError for an invalid PriorityClass.
     """

@@ -91,7 +91,7 @@ class Simulation:
     """The state of a cluster while changes are applied to it."""
 
     def __init__(self, state: WhatIfState, report: Report, seed: int) -> None:
-        """Take over a state, which the simulation changes. `seed` decides between equally good nodes."""
+        """Prepare a simulation that changes `state`. `seed` determines the choice among nodes with equal totals."""
         self.nodes, self.objects = state.nodes, state.objects
         self._nominator, self._framework, self._rules = state.nominator, state.framework, state.rules
         self._report, self._seed = report, seed
@@ -118,7 +118,7 @@ class Simulation:
         return None if slot is None else self.nodes.nodes[slot]
 
     def pods_on(self, name: str) -> list[PodInfo]:
-        """Return the pods on a node by namespace and name, the order in which the API server lists them."""
+        """Return the pods on a node, sorted by namespace and name, which is the API server's order."""
         return sorted(self.nodes.pods[self.nodes.index[name]].values(), key=lambda pod: (pod.namespace, pod.name))
 
     def is_on(self, uid: str, node: str) -> bool:
@@ -128,7 +128,7 @@ class Simulation:
 
     @property
     def waiting(self) -> list[PodInfo]:
-        """The pods without a node."""
+        """The pods that wait to be scheduled."""
         return [moved.pod for moved in self._waiting]
 
     def pods_of(self, namespace: str, workload: str) -> list[tuple[PodInfo, str]]:
@@ -157,7 +157,7 @@ class Simulation:
         self.nodes.set_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node with everything on it, and let the controllers replace the pods, regardless of budgets."""
+        """Remove a node with its pods and devices, regardless of budgets, and let the controllers replace the pods."""
         pods = self.pods_on(name)
         self.nodes.remove_node(name)
         self.claims.remove_devices(name)
@@ -168,7 +168,8 @@ class Simulation:
     def evict(self, pod: PodInfo, node: str, cause: str) -> None:
         """Remove a pod from its node and let its controller replace it, regardless of its budget.
 
-        A pod without a controller, of a DaemonSet or of the node itself ends, as does one that is being deleted.
+        The pod gets no replacement if it has no controller, if that is a DaemonSet or the node, or if the pod is
+        already being deleted.
         """
         moved = self._take(pod, node, cause)
         owner = find_controller(pod.pod)
@@ -182,29 +183,29 @@ class Simulation:
             self.wait(moved, build_replacement(pod.pod, self.next_number()))
 
     def delete(self, pod: PodInfo, node: str, cause: str) -> None:
-        """Remove a pod, from its node or from those that wait if `node` is "", without a replacement."""
+        """Remove a pod without a replacement: from its node or, if `node` is "", from the waiting pods."""
         moved = self._take(pod, node, cause)
         if not node:
             self._waiting.remove(moved)
         self._end(moved, cause)
 
     def create(self, pod: PodInfo, cause: str) -> None:
-        """Add a new pod, which waits to be scheduled."""
+        """Add a new pod to the pods that wait to be scheduled; `cause` says why it is created."""
         self.wait(MovedPod(pod, cause), pod)
 
     def next_number(self) -> int:
-        """Return a new number for names of pods."""
+        """Return a number that was not returned before, for the name of a new pod."""
         self._created += 1
         return self._created
 
     def wait(self, moved: MovedPod, pod: PodInfo) -> None:
-        """Let a pod, or its successor, wait to be scheduled."""
+        """Add `pod`, which is that of `moved` or its replacement, to the pods that wait to be scheduled."""
         moved.pod, moved.node, moved.helped_by_pods = self.claims.generate(pod), "", True
         self.moved[pod.uid] = moved
         self._waiting.append(moved)
 
     def _take(self, pod: PodInfo, node: str, cause: str) -> MovedPod:
-        """Remove a pod from its node, if it has one, and return what is known about its way so far."""
+        """Remove a pod from its node, if `node` is not "", and return its `MovedPod`, a new one at its first move."""
         self.progress += 1
         self.claims.release(pod)
         if node:
@@ -219,7 +220,7 @@ class Simulation:
     # --- scheduling -------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Schedule the pods that wait, until no further one finds a node."""
+        """Schedule the waiting pods by priority, and again while placed or evicted pods may help the others."""
         tried, self._waiting = self._waiting, []
         while tried:
             before = self.progress
@@ -234,7 +235,10 @@ class Simulation:
             self._waiting = [moved for moved in self._waiting if not moved.helped_by_pods]
 
     def _try(self, moved: MovedPod) -> None:
-        """Schedule a pod, with preemption if that helps."""
+        """Schedule a pod; if no node is feasible, evict preemption's victims, if any, and try again.
+
+        A pod that finds no node keeps waiting.
+        """
         result = self._schedule(moved.pod)
         if result is None:
             moved.reason = format_no_profile(moved.pod.pod)
@@ -252,7 +256,10 @@ class Simulation:
         self._bind(moved, result, result.chosen)
 
     def _try_group(self, key: PodGroupKey, members: list[MovedPod]) -> None:
-        """Schedule the waiting pods of a group, each beside the earlier ones, and keep them there or take all back."""
+        """Schedule the waiting pods of a group in order, and place them only if the group reaches its quorum.
+
+        Pods that are not placed keep waiting. The result is stored for `list_groups`.
+        """
         quorum = find_quorum(key, len(members), self.nodes, self.objects, self._rules)
         before = self._groups.get(key)
         reviewed: ReviewedGroup = {
@@ -295,14 +302,14 @@ class Simulation:
                 self._waiting.append(moved)
 
     def list_groups(self) -> list[ReviewedGroup]:
-        """Return the pod groups that were decided, each as it was decided last."""
+        """Return the results of the pod groups that were tried, each from its last try."""
         return list(self._groups.values())
 
     def place_group(self, pods: Sequence[PodInfo]) -> CycleResult | None:
-        """Schedule and place pods that are not waiting, all or none.
+        """Place all these pods, which are not waiting, or none of them.
 
-        Return the result of the last pod that was decided, whose `chosen` is None if the group does not fit, or None if
-        no profile has its scheduler's name.
+        Return the result of the last pod that was decided: its `chosen` is None if the pods do not fit, and it is None
+        if no profile has the pod's scheduler name.
         """
         result, placed, mark = None, list[tuple[PodInfo, int]](), self.claims.mark()
         for pod in map(self.claims.generate, pods):
@@ -317,19 +324,22 @@ class Simulation:
         return result
 
     def _assume(self, pod: PodInfo, result: CycleResult, slot: int) -> None:
-        """Count a pod on the node in `slot`, with the devices of its claims, so that others are decided beside it."""
+        """Add a pod to the node in `slot`, and allocate its claims, so that later decisions take it into account."""
         node = self.nodes.names[slot]
         self.claims.allocate(pod, node, result.state)
         self.nodes.add_pod(pod, node)
 
     def _take_back(self, assumed: Sequence[tuple[PodInfo, int]], mark: int) -> None:
-        """Undo `_assume` for pods in these slots; `mark` is that of the claims before the first of them."""
+        """Remove pods that `_assume` added to these slots, and restore the claims as they were at `mark`."""
         for pod, slot in reversed(assumed):
             self.nodes.remove_pod(pod.uid, self.nodes.names[slot])
         self.claims.undo(mark)
 
     def place(self, pod: PodInfo) -> CycleResult | None:
-        """Schedule a pod that is not waiting, and place it if a node fits; return the result, as `_schedule` does."""
+        """Schedule a pod that is not waiting, and place it if a node is feasible; return the result of the cycle.
+
+        Return None if no profile has its scheduler's name.
+        """
         pod = self.claims.generate(pod)
         result = self._schedule(pod)
         self._decided += 1
@@ -339,7 +349,7 @@ class Simulation:
         return result
 
     def _schedule(self, pod: PodInfo) -> CycleResult | None:
-        """Decide a pod without placing it; return None if no profile has its scheduler's name."""
+        """Return the result of a cycle for the pod without placing it; None if no profile has its scheduler's name."""
         framework = self._framework(pod.pod.spec.scheduler_name)
         if framework is None:
             return None
@@ -349,7 +359,7 @@ class Simulation:
         return result
 
     def _preempt(self, moved: MovedPod, result: CycleResult) -> bool:
-        """Evict the victims that preemption chose, if any; return whether it did."""
+        """Evict the victims that the cycle's preemption chose; return whether there were any."""
         preemption = result.trace.preemption
         if preemption is None or not preemption.nominated_node:
             return False
@@ -376,7 +386,7 @@ class Simulation:
     # --- the answer -------------------------------------------------------------------------------------------------
 
     def list_placements(self) -> tuple[list[ReviewedPlacement], list[ReviewedPlacement]]:
-        """Return the pods that were moved or created, and the pods that were pending before and found a node."""
+        """Return the pods that the changes moved or created, and those that were pending before and now have a node."""
         moved, pending = [], []
         for move in self.moved.values():
             if move.cause != PENDING:
@@ -386,11 +396,11 @@ class Simulation:
         return moved, pending
 
     def list_ended(self) -> list[RemovedPod]:
-        """Return the pods of the cluster that ended without a replacement."""
+        """Return the pods of the original cluster that were removed without a replacement."""
         return [self.remove(end.origin, end.origin_node, end.deleted) for end in self.ended if end.origin]
 
     def remove(self, pod: Pod, node: str, cause: str) -> RemovedPod:
-        """Return the description of a pod that ends, or that a drain leaves alone."""
+        """Return the review's entry for a pod that is removed or that a drain leaves on its node; change nothing."""
         meta = pod.metadata
         owner = self.owner_of(pod)
         return {"namespace": meta.namespace, "name": meta.name, "node": node, "cause": cause, "owner": owner}
@@ -420,15 +430,15 @@ def _pod_of(moved: MovedPod) -> PodInfo:
 
 
 def format_no_profile(pod: Pod) -> str:
-    """Return the sentence about a pod that no profile decides."""
+    """Return the sentence that no profile has the scheduler name of this pod."""
     return f'no profile of the scheduler is named "{pod.spec.scheduler_name}"'
 
 
 def name_deciding_factor(result: CycleResult) -> str:
-    """Return what decided on the node: the score plugin with the largest share of the lead, or another factor.
+    """Return the name of the score plugin with the largest share in the chosen node's lead, or of another factor.
 
-    It is what `herodotus_answers.workload.find_deciding_factor` returns for the record of the result, without making
-    the record, which takes two thirds of the time of a large review.
+    The result equals that of `herodotus_answers.workload.find_deciding_factor` for the record of the cycle, but needs
+    no record, which takes two thirds of the time of a large review.
     """
     if result.path is DecisionPath.ONLY_FEASIBLE:
         return ONLY

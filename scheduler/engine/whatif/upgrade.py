@@ -67,7 +67,7 @@ class _Outcome(NamedTuple):
         return any(self.best)
 
     def list_best(self, nodes: NodeColumns) -> list[str]:
-        """Return the names of some of the best nodes."""
+        """Return the names of the best nodes, at most `MAX_EXAMPLES` of them."""
         mask = np.unpackbits(np.frombuffer(self.best, np.uint8), count=nodes.slots)
         return [nodes.names[slot] for slot in np.flatnonzero(mask)[:MAX_EXAMPLES].tolist()]
 
@@ -85,10 +85,10 @@ class _Difference:
 
 
 def compare_versions(state: WhatIfState, question: UpgradeQuestion, report: Report) -> tuple[UpgradeReview, list[str]]:
-    """Decide pods by the present rules and by those of another version, and return what differs, with notes.
+    """Decide pods by the present rules and by those of another version, and return the differences and notes.
 
-    It changes how pods count on their nodes, so nothing else can be decided afterwards. Raises UpgradeError for a
-    version that is not known, or in which a feature gate that is set does not exist.
+    It changes how `state` counts pods on nodes, so the state cannot be used for other decisions afterwards. Raises
+    UpgradeError for an unknown version, or one in which a configured feature gate does not exist.
     """
     if state.rebuild is None:
         raise UpgradeError("upgrade: this process cannot decide by the rules of another version")
@@ -130,7 +130,7 @@ class _Comparison:
         self.notes: dict[str, None] = {}  # sentences on rules that some decided pod lacks, in order
 
     def decide(self, subjects: Iterable[_Subject], rules: Rules) -> Iterator[_Outcome]:
-        """Yield the outcome of each pod by these rules."""
+        """Yield the outcome of each subject under these rules, in order."""
         assert self._state.rebuild is not None
         find_framework = self._state.rebuild(rules)
         frameworks: dict[str, Framework] = {}
@@ -144,7 +144,7 @@ class _Comparison:
             self._report(min(self._done, self._total), self._total)
 
     def _decide(self, subject: _Subject, framework: Framework) -> _Outcome:
-        """Decide a pod as if it were on no node, and put it back."""
+        """Return the outcome for a pod as if it had no node; its node and claims are restored afterwards."""
         nodes, claims = self._state.nodes, self._claims
         spec = msgspec.structs.replace(subject.pod.spec, node_name="")
         pod = PodInfo(msgspec.structs.replace(subject.pod, spec=spec))
@@ -163,7 +163,10 @@ class _Comparison:
         return _Outcome(_pack_best(result), fits, result.message)
 
     def explain(self, differences: Sequence[_Difference], before: Rules, after: Rules, names: Iterable[str]) -> None:
-        """Add to each difference the rules without which it would not be: those that alone make it disappear."""
+        """Add to each difference's `causes` the rules in `names` that alone remove it if set as in `before`.
+
+        `after` holds the other version's rules.
+        """
         subjects = [each.subject for each in differences]
         for name in names if differences else ():
             without = after.replace(name, before.enabled(name))
@@ -173,7 +176,7 @@ class _Comparison:
 
 
 def _pack_best(result: CycleResult) -> bytes:
-    """Return the mask of the nodes among which the scheduler draws, one bit for each node slot."""
+    """Return a packed bit mask, by node slot, of the feasible nodes with the highest total; empty after an error."""
     trace = result.trace
     best = trace.feasible.copy()
     if result.path is DecisionPath.ERROR:
@@ -184,7 +187,7 @@ def _pack_best(result: CycleResult) -> bytes:
 
 
 def _compare(subject: _Subject, old: _Outcome, new: _Outcome) -> str:
-    """Return how the decisions on a pod differ, or "" if they do not."""
+    """Return the kind of the difference between the decisions on a pod, or "" if they are equal."""
     if old.fits != new.fits:
         return FITS_NOW if new.fits else FITS_NO_MORE
     if subject.node and old.own_node_fits and not new.own_node_fits:
@@ -196,7 +199,7 @@ def _compare(subject: _Subject, old: _Outcome, new: _Outcome) -> str:
 
 
 def _choose_pods(state: WhatIfState, per_workload: int) -> tuple[list[_Subject], int]:
-    """Return the pods to decide, at most `per_workload` of each workload (0: all), and the number of all pods."""
+    """Return the pods to decide, at most `per_workload` of each workload (0: all), and the number of candidates."""
     chosen: list[_Subject] = []
     counts: dict[tuple[str, str], int] = defaultdict(int)
     total = 0
@@ -211,7 +214,10 @@ def _choose_pods(state: WhatIfState, per_workload: int) -> tuple[list[_Subject],
 
 
 def _list_pods(state: WhatIfState) -> Iterator[tuple[Pod, str]]:
-    """Yield the pods without a node, then those on nodes by node, each with its node or "". Ended pods are left out."""
+    """Yield the waiting pods, each with "", then those on nodes, each with its node's name.
+
+    Pods that are finished, in deletion or have scheduling gates are skipped.
+    """
     for pod in state.pending:
         if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates:
             yield pod, ""
@@ -223,7 +229,7 @@ def _list_pods(state: WhatIfState) -> Iterator[tuple[Pod, str]]:
 
 
 def _list_changed_rules(before: Rules, after: Rules) -> Iterator[UpgradedRule]:
-    """Yield the version rules and feature gates that the two versions do not share."""
+    """Yield the version rules and feature gates whose values differ between the two versions."""
     plugins: Mapping[str, tuple[str, str]] = {rule.name: (rule.plugin, rule.effect) for rule in VERSION_RULES} | {
         name: ("", gate.effect) for name, gate in GATES_BY_NAME.items()
     }
@@ -233,7 +239,7 @@ def _list_changed_rules(before: Rules, after: Rules) -> Iterator[UpgradedRule]:
 
 
 def _rank(difference: _Difference) -> tuple[int, int]:
-    """Return the sort key of a difference: the most serious first, then the one with the most pods."""
+    """Return a sort key that puts the most serious kind of difference first, then the one with the most pods."""
     kinds = (FITS_NO_MORE, NODE_REJECTS, FITS_NOW, OTHER_NODE, MAY_MOVE, OTHER_MESSAGE)
     return kinds.index(difference.kind), -difference.pods
 

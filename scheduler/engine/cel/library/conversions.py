@@ -95,7 +95,7 @@ def _string_to_bool(text: str) -> bool:
 
 
 def string_to_duration(text: str) -> DurationValue:
-    """Parse a duration such as 1h30m. Raise CelRuntimeError for a text that is no duration."""
+    """Return the duration that a text such as `1h30m` means. Raise CelRuntimeError if the text is no duration."""
     duration = parse_duration(text)
     if duration is None:
         raise _failed("string", "google.protobuf.Duration")
@@ -103,7 +103,7 @@ def string_to_duration(text: str) -> DurationValue:
 
 
 def string_to_timestamp(text: str) -> TimestampValue:
-    """Parse a time in RFC 3339 format. Raise CelRuntimeError for a text that is no time."""
+    """Return the timestamp that a text in RFC 3339 format means. Raise CelRuntimeError if the text is no time."""
     moment = parse_timestamp(text)
     if moment is None:
         raise _failed("string", "google.protobuf.Timestamp")

@@ -87,7 +87,7 @@ def declare(
 
 
 def _split(arguments: str) -> list[str]:
-    """Split at the commas that are outside parentheses."""
+    """Return the arguments of a signature: the text split at commas outside parentheses; an empty list for ""."""
     parts: list[str] = []
     depth = 0
     for piece in arguments.split(",") if arguments else []:
@@ -119,7 +119,7 @@ def parse_type(text: str) -> Type:
 
 
 def is_parsed_by(parse: Callable[[str], object]) -> Callable[[str], bool]:
-    """Return the function that says whether `parse` accepts a text, instead of raising a CelRuntimeError."""
+    """Return a function that returns whether `parse` accepts a text, and False if `parse` raises CelRuntimeError."""
 
     def is_parsed(text: str) -> bool:
         try:

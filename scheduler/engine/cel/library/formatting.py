@@ -51,9 +51,10 @@ class FormatError(Exception):
 
 
 def clauses(text: str, count: int) -> Iterator[tuple[str, str, int]]:
-    """Yield (text before, clause letter, precision) for each clause, and last the rest with an empty letter.
+    """Yield (literal text before, clause letter, precision) for each clause of a format.
 
-    `count` is the number of arguments. Raise FormatError for a malformed clause or one without an argument.
+    The last item has the text after the last clause and an empty letter. `count` is the number of arguments. Raise
+    FormatError for a malformed clause or one without an argument.
     """
     literal: list[str] = []
     position = used = 0
@@ -94,7 +95,7 @@ def _precision(match: re.Match[str]) -> int:
 
 
 def format_string(text: str, arguments: list[Value]) -> str:
-    """Carry out a format. Raise CelRuntimeError if it does not fit the arguments."""
+    """Return the formatted text. Raise CelRuntimeError if the format is malformed or does not fit the arguments."""
     parts = []
     position = 0
     try:
@@ -157,7 +158,10 @@ def _hex(value: Value) -> str | None:
 
 
 def _text(value: Value) -> str | None:
-    """Return a value as the clause `%s` shows it."""
+    """Return a value as the clause `%s` shows it, or None for a type that the clause does not accept.
+
+    Raise FormatError for bytes that are not UTF-8, or for such a type within a list or map.
+    """
     kind = type(value)
     if kind is bool:
         return "true" if value else "false"
@@ -188,7 +192,7 @@ def _text(value: Value) -> str | None:
 
 
 def _element(value: Value) -> str:
-    """Return a value as text, in the form that it has inside a list or map."""
+    """Return a value as text in the form for elements of a list or map. Raise FormatError for a type without one."""
     kind = type(value)
     if kind is list:
         return f"[{', '.join(map(_element, value))}]"

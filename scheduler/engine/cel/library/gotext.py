@@ -43,19 +43,22 @@ def _quote_character(character: str) -> str:
 
 
 def parse_int(text: str) -> int | None:
-    """Return a decimal int64, or None for other text."""
+    """Return the int64 in a decimal text, or None if it is no such number."""
     number = _number(text) if _INT.fullmatch(text) else None
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
 
 def parse_uint(text: str) -> int | None:
-    """Return a decimal uint64, or None for other text."""
+    """Return the uint64 in a decimal text, or None if it is no such number."""
     number = _number(text) if _UINT.fullmatch(text) else None
     return number if number is not None and number <= UINT64_MAX else None
 
 
 def _number(text: str) -> int | None:
-    """Return a decimal number, or None for one that is far out of range. Python refuses to read 4,301 digits."""
+    """Return the decimal integer in a text, or None if it has more digits than any number that matters.
+
+    `int` refuses texts of more than 4,300 digits.
+    """
     digits = text.lstrip("+-").lstrip("0") or "0"
     if len(digits) > _SHOWN:
         return None
@@ -63,7 +66,7 @@ def _number(text: str) -> int | None:
 
 
 def require_uint(text: str) -> int:
-    """Return a decimal uint64. Raise CelRuntimeError with the words of Go's strconv for other text."""
+    """Return the uint64 in a decimal text. Raise CelRuntimeError, with the message of Go's strconv, otherwise."""
     number = parse_uint(text)
     if number is None:
         reason = "value out of range" if _UINT.fullmatch(text) else "invalid syntax"
@@ -72,7 +75,7 @@ def require_uint(text: str) -> int:
 
 
 def require_atoi(text: str) -> int:
-    """Return a decimal int. Raise CelRuntimeError with the words of Go's strconv for other text."""
+    """Return the int in a decimal text. Raise CelRuntimeError, with the message of Go's strconv.Atoi, otherwise."""
     number = parse_int(text)
     if number is None:
         reason = "value out of range" if _INT.fullmatch(text) else "invalid syntax"

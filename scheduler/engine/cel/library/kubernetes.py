@@ -23,7 +23,7 @@ _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
-    """Return a quantity. Raise CelRuntimeError with the words of Kubernetes for other text."""
+    """Return the quantity in a text. Raise CelRuntimeError, with Kubernetes' message, if it is no quantity."""
     if not _FORM.fullmatch(text) or not text:
         raise CelRuntimeError(_WRONG_FORM)
     try:
@@ -51,7 +51,7 @@ def _as_float(quantity: Quantity) -> float:
 
 
 def _int64(quantity: Quantity) -> int | None:
-    """Return the quantity as an int64, or None for what upstream does not convert."""
+    """Return the quantity as an int64, or None if it does not fit, or if upstream holds it as a decimal or fraction."""
     if quantity.is_decimal or quantity.places > 0:
         return None
     amount = int(quantity.unscaled * 10**-quantity.places)
@@ -129,7 +129,7 @@ def _prerelease(text: str) -> int | str:
 
 @lru_cache(maxsize=4096)
 def parse_version(text: str) -> Version:
-    """Return a semantic version. Raise CelRuntimeError with the words of kube-scheduler for other text."""
+    """Return the semantic version in a text. Raise CelRuntimeError, with kube-scheduler's message, if it is none."""
     if not text:
         raise CelRuntimeError("Version string empty")
     parts = text.split(".", 2)

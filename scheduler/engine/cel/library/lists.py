@@ -49,7 +49,7 @@ def _need_comparable(values: list[Value]) -> None:
 
 
 def _is_order(one: Value, two: Value, order: int) -> bool:
-    """Return whether two values have the given order; values of different types have none, which is no error."""
+    """Return whether `compare` gives `order` for the two values; False if they cannot be compared."""
     try:
         return compare(one, two) == order
     except CelRuntimeError:

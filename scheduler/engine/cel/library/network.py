@@ -29,7 +29,7 @@ class IpValue(OpaqueValue):
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
+        """The length of the address in bytes: 4 or 16."""
         return len(self.address.packed)
 
 
@@ -66,7 +66,10 @@ class _AddressError(Exception):
 
 
 def _parse_address(text: str) -> tuple[_Address, str]:
-    """Return the address and zone of a text, as Go's netip.ParseAddr. Raise _AddressError for other text."""
+    """Return the IP address in a text, and its zone or "", like Go's netip.ParseAddr.
+
+    Raise _AddressError if the text is no address.
+    """
     first = re.search("[.:%]", text)
     if first is None:
         raise _AddressError("unable to parse IP")
@@ -264,7 +267,10 @@ def _url_failure(text: str, reason: str) -> CelRuntimeError:
 
 
 def parse_url(text: str) -> UrlValue:
-    """Return an absolute URL or path, as Go's ParseRequestURI reads it."""
+    """Return the parts of an absolute URL or path, like Go's url.ParseRequestURI.
+
+    Raise CelRuntimeError if the text is neither.
+    """
     if _CONTROL.search(text):
         raise _url_failure(text, "net/url: invalid control character in URL")
     if not text:

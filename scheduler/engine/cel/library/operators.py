@@ -31,19 +31,19 @@ _RECEIVERS: Final = frozenset(
 
 
 def missing_method(function: str, first: Value) -> CelRuntimeError:
-    """Return the error of a function that does not exist for its first argument."""
+    """Return the error of a call whose first argument is of a type that the function does not accept."""
     return no_such_overload() if type(first) in _RECEIVERS else no_such_overload(function)
 
 
 def checked_int(number: int) -> int:
-    """Return an int that fits 64 bits. Raise CelRuntimeError for an overflow."""
+    """Return the number. Raise CelRuntimeError if it does not fit an int64."""
     if INT64_MIN <= number <= INT64_MAX:
         return number
     raise CelRuntimeError("integer overflow")
 
 
 def checked_uint(number: int) -> Uint:
-    """Return a uint that fits 64 bits. Raise CelRuntimeError for an overflow."""
+    """Return the number as a `Uint`. Raise CelRuntimeError if it does not fit 64 bits."""
     if 0 <= number <= UINT64_MAX:
         return Uint(number)
     raise CelRuntimeError("unsigned integer overflow")
@@ -153,7 +153,7 @@ def _size(value: Value) -> int:
 
 
 def contains(element: Value, container: Value) -> bool:
-    """Return whether a list has an element or a map a key."""
+    """Return whether a list contains an equal element, or a map the key `element`."""
     if type(container) is list:
         return any(is_equal(element, other) for other in container)
     if is_map(container):

@@ -80,7 +80,10 @@ def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
 
 
 def with_constant_pattern(function: str, text: Value, *more: Value) -> Value:
-    """Call a function whose pattern is a constant: the first of `more`."""
+    """Call a function on `text` with a pattern, the first of `more`, that was checked during compilation.
+
+    Raise CelRuntimeError if another argument has a wrong type.
+    """
     if type(text) is not str or (len(more) > 1 and type(more[1]) is not int):
         raise no_such_overload()
     return _BY_NAME[function](text, *more)

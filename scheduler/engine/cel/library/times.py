@@ -53,7 +53,7 @@ def parse_duration(text: str) -> DurationValue | None:
 
 
 def parse_timestamp(text: str) -> TimestampValue | None:
-    """Return the moment of an RFC 3339 text, or None for other text. Raise CelRuntimeError if it is out of range."""
+    """Return the timestamp in an RFC 3339 text, or None for other text. Raise CelRuntimeError if it is out of range."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -74,14 +74,14 @@ def parse_timestamp(text: str) -> TimestampValue | None:
 
 
 def checked_timestamp(nanos: int, offset_s: int = 0) -> TimestampValue:
-    """Return a timestamp between the years 1 and 9999. Raise CelRuntimeError for others."""
+    """Return a timestamp. Raise CelRuntimeError if it is not between the years 1 and 9999."""
     if MIN_UNIX_S <= nanos // NANOS_PER_S <= MAX_UNIX_S:
         return TimestampValue(nanos, offset_s)
     raise CelRuntimeError("timestamp overflow")
 
 
 def format_timestamp(moment: TimestampValue) -> str:
-    """Return a timestamp in RFC 3339 with as many digits as it needs."""
+    """Return a timestamp as RFC 3339 text, with only as many fractional digits as are needed."""
     local, nanos = divmod(moment.nanos + moment.offset_s * NANOS_PER_S, NANOS_PER_S)
     year, time = _local_time(local)
     stamp = f"{year:04d}-{time:%m-%dT%H:%M:%S}"
@@ -93,7 +93,7 @@ def format_timestamp(moment: TimestampValue) -> str:
 
 
 def format_duration(duration: DurationValue) -> str:
-    """Return a duration in seconds, such as `1.5s`."""
+    """Return a duration as text in seconds, such as `1.5s`."""
     text = f"{abs(duration.nanos) // NANOS_PER_S}.{abs(duration.nanos) % NANOS_PER_S:09d}".rstrip("0").rstrip(".")
     return f"{'-' if duration.nanos < 0 else ''}{text}s"
 
@@ -105,7 +105,10 @@ def _checked_duration(nanos: int) -> DurationValue:
 
 
 def add_times(one: Value, two: Value) -> Value:
-    """Add a duration to a duration or timestamp."""
+    """Return the sum of a duration and a duration or timestamp, in either order.
+
+    Raise CelRuntimeError for other values and overflows.
+    """
     if isinstance(one, TimestampValue):
         one, two = two, one
     if not isinstance(one, DurationValue):
@@ -118,7 +121,10 @@ def add_times(one: Value, two: Value) -> Value:
 
 
 def subtract_times(one: Value, two: Value) -> Value:
-    """Subtract a duration from a duration or timestamp, or a timestamp from a timestamp."""
+    """Return `one` minus `two`: a duration from a duration or timestamp, or a timestamp from a timestamp.
+
+    Raise CelRuntimeError for other values and overflows.
+    """
     if isinstance(one, DurationValue):
         if not isinstance(two, DurationValue):
             raise no_such_overload()
@@ -131,7 +137,10 @@ def subtract_times(one: Value, two: Value) -> Value:
 
 
 def _zone_offset_s(zone: str, unix_s: int) -> int:
-    """Return how far a zone is ahead of UTC at a moment: an IANA name, or an offset such as `-08:00`."""
+    """Return the seconds by which a zone is ahead of UTC at a time. Raise CelRuntimeError if the zone is unknown.
+
+    A zone is an IANA name, or an offset such as `-08:00`.
+    """
     hours, colon, minutes = zone.partition(":")
     if colon:
         hour, minute = require_atoi(hours), require_atoi(minutes)
@@ -150,9 +159,10 @@ def _zone_offset_s(zone: str, unix_s: int) -> int:
 
 
 def _local_time(unix_s: int) -> tuple[int, datetime]:
-    """Return the year, and the date and time in an equal year of the calendar's cycle of 400 years.
+    """Return the year of a local time, and the date and time as a datetime whose year may differ.
 
-    A local time may be before the year 1 or after 9999, which Python has no dates for.
+    The datetime's year differs by a multiple of 400, which has the same calendar, because Python has no dates before
+    the year 1 or after 9999.
     """
     cycles, rest = divmod(unix_s, _CYCLE_S)
     local = _EPOCH + timedelta(seconds=rest)
@@ -160,9 +170,9 @@ def _local_time(unix_s: int) -> tuple[int, datetime]:
 
 
 def _part(read: Callable[[int, datetime], int]) -> Callable[..., int]:
-    """Return a function that reads a part of a timestamp in UTC or in the given zone.
+    """Return a function that reads a part, such as the hour, of a timestamp in UTC or in the given zone.
 
-    `read` takes the year, and the date and time in an equal year.
+    `read` takes what `_local_time` returns.
     """
 
     def get(moment: TimestampValue, zone: str = "UTC") -> int:

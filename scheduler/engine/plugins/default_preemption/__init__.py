@@ -86,7 +86,7 @@ class DefaultPreemption(BasePlugin):
         yield ClusterEventWithHint(EventResource.POD, ActionType.DELETE, lambda pod, old, new: QUEUE_SKIP)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """Reject the pod until all eviction requests for its victims are sent; the victims would still block it.
+        """Reject the pod until all eviction requests for its victims are sent: they still occupy the node before.
 
         With WorkloadAwarePreemption, these are the victims of the pod's group.
         """
@@ -99,7 +99,7 @@ class DefaultPreemption(BasePlugin):
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Nominate a node on which evicting pods makes room for the pod, or return why preemption does not help.
+        """Nominate a node on which the pod fits once victims are evicted, or return why preemption does not help.
 
         Only nodes that were rejected with Unschedulable (in `codes`, by node slot) are tried.
         """
@@ -132,7 +132,7 @@ class DefaultPreemption(BasePlugin):
         return self._nominate(agreed) if agreed.kept else _reject(NO_CANDIDATE)
 
     def _refuse_member(self, key: PodGroupKey) -> Reason | None:
-        """Return why preemption for a single pod of the group is not allowed, or None if it is."""
+        """Return the reason why preemption must not run for a single pod of the group, or None if it may."""
         if self.rules.enabled(TOPOLOGY_AWARE):
             group = find_pod_group(self.handle.objects, key)
             if group is None:
@@ -183,7 +183,10 @@ class DefaultPreemption(BasePlugin):
 
 
 def _waits_for_victims(pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8]) -> bool:
-    """Return whether less important pods that preemption evicted still terminate on the pod's nominated node."""
+    """Return whether victims of an earlier preemption still terminate on the pod's nominated node.
+
+    Only pods of lower priority count. The result is False if the node was rejected with UnschedulableAndUnresolvable.
+    """
     slot = nodes.index.get(pod.pod.status.nominated_node_name or "")
     if slot is None or not nodes.live[slot] or codes[slot] == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return False

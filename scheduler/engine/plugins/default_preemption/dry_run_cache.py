@@ -61,7 +61,7 @@ class DryRunCache:
             yield from results
 
     def _get_node_results(self, pod: PodInfo, dependencies: Hashable, nodes: NodeColumns) -> _NodeResults:
-        """Return the cached results for pods with this pod's spec, without entries if nothing is cached yet.
+        """Return the cached results for pods with this pod's spec; they are empty if nothing is cached yet.
 
         `dependencies` is the cache key of the dry run.
         """
@@ -95,7 +95,7 @@ class _NodeResults:
         return valid
 
     def store(self, slots: NDArray[np.intp], results: Sequence[DryRunResult]) -> None:
-        """Store the results of these node slots, which are valid until the slots change."""
+        """Store the results of these node slots, one each; a result is valid until its node changes."""
         self._revisions[slots] = self.nodes.revised[slots]
         for slot, result in zip(slots.tolist(), results, strict=True):
             self._results[slot] = result

@@ -30,8 +30,8 @@ class PreemptionUnit:
     def importance_key(self) -> tuple[int, bool, int, str]:
         """A sort key that puts the more important unit first.
 
-        Higher priority, pods of groups before other pods, larger groups, earlier start; as upstream, the start is that
-        of the first pod found.
+        Higher priority comes first, then pods of groups before other pods, larger groups, and earlier start. As
+        upstream, the start of a unit is that of the first of its `pods`.
         """
         first = self.pods[0][0]
         in_group = first.pod_group is not None
@@ -39,7 +39,7 @@ class PreemptionUnit:
 
 
 def list_units(nodes: NodeColumns, objects: ClusterObjects) -> list[PreemptionUnit]:
-    """Return the units of all pods on nodes, in the order of the nodes."""
+    """Return the preemption units of all pods on nodes, in the order of the nodes."""
     units: list[PreemptionUnit] = []
     groups: dict[str, PreemptionUnit] = {}
     for slot in nodes.order.slots().tolist():
@@ -64,10 +64,11 @@ def select_group_victims(
     remove: Callable[[PreemptionUnit], None],
     fits: Callable[[], bool],
 ) -> list[PodInfo]:
-    """Return the pods to evict, the most important unit first: those that a group does not fit beside.
+    """Return the pods that must be evicted so that a pod group fits, those of the most important unit first.
 
-    All `units` must be removed already, and the group must fit then. Each is added again, and removed if the group no
-    longer fits; units whose eviction violates a disruption budget are tried before the others.
+    The caller has removed all `units`, so that the group fits (`fits()` is True). Each unit is added again (`add`), and
+    removed (`remove`) if the group then no longer fits. Units whose eviction violates a disruption budget are added
+    first.
     """
     ordered = sorted(units, key=lambda unit: unit.importance_key)
     violating = set(_find_violating_units(ordered, budgets))
@@ -81,15 +82,15 @@ def select_group_victims(
 
 
 def _find_evicted_together(pod: PodInfo, objects: ClusterObjects) -> PodGroup | None:
-    """Return the pod's group if that is evicted as a whole, else None."""
+    """Return the pod's PodGroup if its disruption mode is to evict the group as a whole, else None."""
     group = find_pod_group(objects, pod.pod_group)
     return group if group is not None and group.spec.disruption_mode == EVICTED_TOGETHER else None
 
 
 def _find_violating_units(units: Iterable[PreemptionUnit], budgets: Budgets) -> list[PreemptionUnit]:
-    """Return the units of which a disruption budget forbids to evict a pod, in the given order.
+    """Return the units with a pod whose eviction violates a disruption budget, in the given order.
 
-    The pods of a unit after that one do not count as evicted.
+    Evictions are counted in this order. In each unit, counting stops at the first pod that violates a budget.
     """
     use = BudgetUse(budgets)
     return [unit for unit in units if any(use.violates(pod) for pod, _ in unit.pods)]

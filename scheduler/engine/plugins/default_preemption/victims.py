@@ -79,7 +79,7 @@ class _Candidate:
     """
 
     def __init__(self, slot: int, pods: Sequence[PodInfo], budgets: Budgets) -> None:
-        """Take the node's less important `pods`, the most important first.
+        """Store the node's `pods` that are less important than the preemptor, the most important first.
 
         Pods whose eviction would violate a disruption budget are added back before the others.
         """
@@ -119,7 +119,7 @@ class BudgetUse:
         self._left: dict[int, int] = {}
 
     def violates(self, p: PodInfo) -> bool:
-        """Count the eviction of a pod, and return whether one of the budgets that select it had no disruption left."""
+        """Count the eviction of a pod, and return whether a budget that selects it allowed no more disruptions."""
         left, forbidden = self._left, False
         for budget in self._budgets.get(p.namespace, ()):
             if _selects(budget, p):
@@ -129,7 +129,7 @@ class BudgetUse:
 
 
 def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
-    """Return the pods whose eviction a disruption budget forbids, in the given order."""
+    """Return the pods whose eviction violates a disruption budget if all `pods` are evicted in the given order."""
     use = BudgetUse(budgets)
     return [p for p in pods if use.violates(p)]
 
@@ -137,8 +137,8 @@ def _find_violating(pods: Iterable[PodInfo], budgets: Budgets) -> list[PodInfo]:
 def _selects(budget: PodDisruptionBudget, p: PodInfo) -> bool:
     """Return whether a disruption budget of the pod's namespace applies to the pod.
 
-    An absent or empty selector selects nothing here. A budget does not apply to a pod without labels, nor to one that
-    its status lists as disrupted.
+    An absent or empty selector selects nothing, as in kube-scheduler. A budget does not apply to a pod without labels,
+    nor to one that the budget's status lists in `disruptedPods`.
     """
     selector = budget.spec.selector
     if not p.labels or selector is None:

@@ -161,12 +161,12 @@ class DynamicResources(BasePlugin):
 
     @cached_property
     def _features(self) -> AllocatorFeatures:
-        """The features of the allocator that the gates of the process enable."""
+        """The allocator's features by the feature gates of the profile."""
         return _select_features(self.rules)
 
     @property
-    def _of_groups(self) -> bool:
-        """Whether claims of pod groups are known."""
+    def _uses_group_claims(self) -> bool:
+        """Whether the feature gate for resource claims of pod groups is on."""
         return self.rules.enabled(GROUP_CLAIMS)
 
     def events_to_register(self) -> Iterator[ClusterEventWithHint]:
@@ -183,11 +183,11 @@ class DynamicResources(BasePlugin):
         return not pod.pod.spec.resource_claims and not any(may_be_backed(name) for name in pod.requests)
 
     def pre_enqueue(self, pod: PodInfo) -> Verdict:
-        """Keep a pod out of the active queue until its claims exist."""
+        """Reject a pod, so that it stays out of the active queue, until its claims exist."""
         if not pod.pod.spec.resource_claims:
             return SUCCESS
         try:
-            find_claims(pod, self.handle.objects, of_groups=self._of_groups)
+            find_claims(pod, self.handle.objects, of_groups=self._uses_group_claims)
         except UnusableDeviceClaimError as e:
             return unresolvable(e.reason)
         return SUCCESS
@@ -195,10 +195,13 @@ class DynamicResources(BasePlugin):
     # --- PreFilter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> PreFilterResult:
-        """Find the pod's claims and their device classes; skip the filter if the pod has none."""
+        """Write the pod's claims into `state`; return Skip if it has neither claims nor resources of device classes.
+
+        Rejects the pod if one of its claims cannot be used.
+        """
         state.write(_PreFilterRan())
         try:
-            claims = find_pod_claims(pod, self.handle.objects, of_groups=self._of_groups)
+            claims = find_pod_claims(pod, self.handle.objects, of_groups=self._uses_group_claims)
             attempt = self._start(pod, claims, state)
             if attempt is None:
                 return SKIPPED
@@ -209,7 +212,11 @@ class DynamicResources(BasePlugin):
         return PreFilterResult()
 
     def _start(self, pod: PodInfo, pod_claims: Sequence[PodClaim], state: CycleState) -> ClaimsOfAttempt | None:
-        """Return the attempt for the pod's claims and extended resources, or None if it has none."""
+        """Return the attempt's initial state, or None if the pod needs no devices.
+
+        It needs devices for claims (`pod_claims`) and for extended resources that device classes back. The state has an
+        `Allocator` if a claim has no allocation yet.
+        """
         claims = [each.claim for each in pod_claims]
         self._devices.update_classes()
         backed = self._devices.backed if self.rules.enabled(EXTENDED_RESOURCE) else {}
@@ -218,7 +225,7 @@ class DynamicResources(BasePlugin):
             return None
         self._devices.update()
         shared = self._share_pending(pod, claims) if state.is_pod_group_cycle else {}
-        attempt = ClaimsOfAttempt(claims, [each.consumer for each in pod_claims], self._of_groups, shared)
+        attempt = ClaimsOfAttempt(claims, [each.consumer for each in pod_claims], self._uses_group_claims, shared)
         if extended:
             claim = find_extended_claim(pod, self.handle.objects) or _build_extended_claim(pod)
             attempt = replace(attempt, claims=[*claims, claim], extended=len(claims), extended_requests=extended)
@@ -230,7 +237,10 @@ class DynamicResources(BasePlugin):
         return attempt
 
     def _share_pending(self, pod: PodInfo, claims: list[ResourceClaim]) -> dict[int, PendingAllocation]:
-        """Replace claims that earlier pods of the group get allocated by allocated ones; return these allocations."""
+        """Add, to unallocated `claims`, the allocations that earlier pods of the same group reserved in this cycle.
+
+        Each such claim is replaced in the list by a copy. Returns the allocations by index in `claims`.
+        """
         shared = {}
         for number, claim in enumerate(claims):
             pending = None if claim.status.allocation is not None else self._devices.find_pending(claim)
@@ -241,7 +251,11 @@ class DynamicResources(BasePlugin):
         return shared
 
     def _check_claims(self, attempt: ClaimsOfAttempt) -> None:
-        """Raise UnusableDeviceClaimError for a claim that is being allocated, or whose class does not exist."""
+        """Raise UnusableDeviceClaimError if an unallocated claim cannot be allocated now.
+
+        That is so if another attempt's allocation of the claim is pending, if a device class does not exist, or if a
+        request is of a kind that this scheduler, or its feature gates, do not support.
+        """
         for i in attempt.to_allocate():
             claim = attempt.claims[i]
             if self._devices.find_pending(claim) is not None:
@@ -265,16 +279,20 @@ class DynamicResources(BasePlugin):
     # --- Filter -----------------------------------------------------------------------------------------------------
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
-        """Search for devices on every node of the columns, which may be copies of some rows."""
+        """Search for devices on every node of `nodes`, which may be copies of some rows, and return the verdicts.
+
+        Unlike `filter_remaining`, it uses no results of earlier attempts.
+        """
         attempt, results = state.read(ClaimsOfAttempt), NodeResults()
         verdicts = results.refresh(nodes, nodes.live, None, lambda node: self._search(attempt, pod, node))
         attempt.nodes = {**attempt.nodes, **results.allocations}
         return verdicts
 
     def filter_remaining(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, remaining: Mask) -> Verdicts:
-        """Reject the nodes of the mask `remaining` that lack devices, or that an allocated claim does not reach.
+        """Return a verdict on each node of the mask `remaining`, and NOT_RUN for all other nodes.
 
-        An error on one node ends the attempt. Returns NOT_RUN for the other nodes.
+        A node is rejected if it lacks devices for a claim, or if it cannot use the devices of an allocated claim. The
+        allocations on accepted nodes are stored in the attempt's state.
         """
         attempt = state.read(ClaimsOfAttempt)
         results, devices = self._find_results(attempt, pod)
@@ -283,9 +301,9 @@ class DynamicResources(BasePlugin):
         return verdicts
 
     def _find_results(self, attempt: ClaimsOfAttempt, pod: PodInfo) -> tuple[NodeResults, ClusterDevices | None]:
-        """Return what is known of the nodes from earlier attempts with equal claims; new results if that may be wrong.
+        """Return the cached results of earlier attempts with equal claims, and the cluster's devices to update them by.
 
-        The second value is None for new results, which nothing is known of.
+        If results for these claims may not be cached, returns new, empty results and None.
         """
         claims = attempt.claims if attempt.extended is None else attempt.claims[: attempt.extended]
         is_new = attempt.extended is None or attempt.claims[attempt.extended].metadata.name == CLAIM_NAME
@@ -298,7 +316,10 @@ class DynamicResources(BasePlugin):
         return self._results.get(key), self._devices
 
     def _search(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> tuple[Verdict, NodeAllocation | None]:
-        """Return the verdict on a node, and what the pod's claims get there if it fits."""
+        """Return the verdict on a node, and the allocation of the pod's unallocated claims there.
+
+        The allocation is None if the node is rejected, or if there is nothing to allocate.
+        """
         try:
             extended = self._build_node_claim(attempt, pod, node)
             if extended is None and not attempt.has_user_claims:
@@ -322,7 +343,10 @@ class DynamicResources(BasePlugin):
         return SUCCESS, allocation
 
     def _allocate(self, attempt: ClaimsOfAttempt, node: Node, extended: NodeAllocation | None) -> NodeAllocation | None:
-        """Return what the claims get on the node, or None if it lacks the devices."""
+        """Return the allocation of the pod's unallocated claims on the node, or None if the node lacks the devices.
+
+        `extended` is the node's own claim for extended resources, if it has one.
+        """
         assert attempt.allocator is not None
         claims = self._claims_on(attempt, extended)
         timeout_s = self._filter_timeout_s if self.rules.enabled(FILTER_TIMEOUT) else 0.0
@@ -338,7 +362,7 @@ class DynamicResources(BasePlugin):
         return NodeAllocation(results, extended.extended_claim, extended.mappings, score)
 
     def _explain(self, attempt: ClaimsOfAttempt, node: Node, pod: PodInfo, extended: NodeAllocation | None) -> Verdict:
-        """Return the rejection of a node without the devices, with the request that lacks them."""
+        """Return the rejection of a node that lacks devices; its reason says which request lacks how many, and why."""
         assert attempt.allocator is not None
         numbers = list(attempt.to_allocate())
         shortage = find_shortage(attempt.allocator, node, self._claims_on(attempt, extended))
@@ -359,7 +383,7 @@ class DynamicResources(BasePlugin):
         return unresolvable(Reason("cannot-allocate", params | holders))
 
     def _claims_on(self, attempt: ClaimsOfAttempt, extended: NodeAllocation | None) -> list[ResourceClaim]:
-        """Return the claims to allocate on a node, with its own claim for extended resources."""
+        """Return the unallocated claims, the last one replaced by the claim of `extended` if that is not None."""
         claims = [attempt.claims[i] for i in attempt.to_allocate()]
         if extended is not None:
             assert extended.extended_claim is not None
@@ -367,11 +391,10 @@ class DynamicResources(BasePlugin):
         return claims
 
     def _build_node_claim(self, attempt: ClaimsOfAttempt, pod: PodInfo, node: Node) -> NodeAllocation | None:
-        """Return the claim for the extended resources that devices of this node serve, or None if there are none.
+        """Return the claim for the pod's extended resources that the node's devices provide; None if there are none.
 
-        A device plugin on the node serves a resource that is in the node's allocatable. Raises
-        UnusableDeviceClaimError if the node offers one of the resources in neither way, or if the claim was made in an
-        earlier attempt.
+        A resource in the node's allocatable is provided by a device plugin instead. Raises UnusableDeviceClaimError if
+        the node provides one of the resources in neither way, or if an earlier attempt created the claim.
         """
         if attempt.extended is None:
             return None
@@ -392,7 +415,11 @@ class DynamicResources(BasePlugin):
         return NodeAllocation((), msgspec.structs.replace(claim, spec=spec), mappings)
 
     def _find_unavailable(self, attempt: ClaimsOfAttempt, node: Node) -> set[int]:
-        """Return the indices of the allocated claims that cannot be used on the node."""
+        """Return the indices of the allocated claims that the pod cannot use on this node.
+
+        Those are claims whose node selector does not match the node, or whose devices' binding conditions failed or
+        timed out.
+        """
         unavailable = set()
         for i, claim in enumerate(attempt.claims):
             allocation = claim.status.allocation
@@ -419,7 +446,11 @@ class DynamicResources(BasePlugin):
     def post_filter(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, codes: NDArray[np.uint8], dry_run: DryRun
     ) -> PostFilterResult:
-        """Free an allocated claim that some node cannot use and no other pod uses, so that it is allocated anew."""
+        """Make one claim of the pod allocatable anew, and return Unschedulable with what was done as the reason.
+
+        The first that applies: deallocate a claim that some node cannot use and no other pod uses, delete the claim
+        that an earlier attempt made for extended resources, or remove the group's reservation from a claim.
+        """
         if not state.find(_PreFilterRan):
             return PostFilterResult(error("not found"))
         attempt = state.find(ClaimsOfAttempt)
@@ -445,12 +476,12 @@ class DynamicResources(BasePlugin):
         return PostFilterResult(unschedulable(Reason("still-unschedulable")))
 
     def _unreserve_group_claim(self, pod: PodInfo) -> ResourceClaim | None:
-        """Take back the reservation of an allocated claim for the pod's group, if no pod of the group is scheduled.
+        """Remove the group's reservation from its first allocated claim, unless a pod of the group is scheduled.
 
-        A later attempt may then free the claim. Return the claim, or None if there is none.
+        A later attempt may then deallocate the claim. Returns the claim, or None if no reservation is removed.
         """
         key = pod.pod_group
-        if not self._of_groups or key is None:
+        if not self._uses_group_claims or key is None:
             return None
         group = find_pod_group(self.handle.objects, key)
         scheduled = self.handle.pod_groups.count_scheduled(key) - len(self._provisional.get(key, ()))
@@ -465,7 +496,10 @@ class DynamicResources(BasePlugin):
         return None
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return a higher score where earlier subrequests of the claims' requests are chosen."""
+        """Return each node's raw score, which is higher for earlier subrequests of requests with `firstAvailable`.
+
+        The score is 0 without such requests.
+        """
         scores = np.zeros(nodes.slots, np.int64)
         attempt = state.find(ClaimsOfAttempt)
         if attempt is not None and attempt.has_alternatives and self._features.prioritized_list:
@@ -479,7 +513,7 @@ class DynamicResources(BasePlugin):
         return default_normalize(raw, feasible)
 
     def list_devices(self, state: CycleState, pod: PodInfo, node: str) -> tuple[AllocatedDevice, ...]:
-        """Return the devices of the pod's claims on a node, those of claims that were allocated before too."""
+        """Return the devices that the pod's claims have or would get on a node, including claims allocated before."""
         attempt = state.find(ClaimsOfAttempt)
         if attempt is None:
             return ()
@@ -489,7 +523,7 @@ class DynamicResources(BasePlugin):
     # --- Reserve and PreBind ----------------------------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Count the devices that the pod's claims get on `node` as allocated."""
+        """Count the devices that the pod's claims get on `node` as allocated; return an error if Filter found none."""
         if state.is_pod_group_cycle and pod.pod_group is not None:
             self._provisional.setdefault(pod.pod_group, set()).add(pod.uid)
         attempt = state.find(ClaimsOfAttempt)
@@ -502,19 +536,25 @@ class DynamicResources(BasePlugin):
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Free the reserved devices, and remove the reservations that were written."""
+        """Free the devices that `reserve` counted, and remove the pod's reservations from claims that were written."""
         self._end_provisional(pod)
         attempt, reserved = state.find(ClaimsOfAttempt), state.find(ReservedDevices)
         if attempt is not None and reserved is not None:
             binding.unreserve(self.handle.writes, self._devices, attempt, reserved, pod)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Return Skip if the pod has no claims."""
+        """Return Skip if the pod has neither claims nor devices for extended resources, else Success.
+
+        Also ends the pod's provisional placement in the cycle of its group.
+        """
         self._end_provisional(pod)
         return SKIP if state.find(ClaimsOfAttempt) is None else SUCCESS
 
     def _end_provisional(self, pod: PodInfo) -> None:
-        """Note that the pod is no longer placed provisionally: it will be bound, or its placement was undone."""
+        """Remove the pod from those that are placed provisionally in the cycle of their group.
+
+        It will be bound, or its placement was undone.
+        """
         key = pod.pod_group
         placed = None if key is None else self._provisional.get(key)
         if key is not None and placed is not None:
@@ -525,7 +565,8 @@ class DynamicResources(BasePlugin):
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
         """Write the claims to the API server, and return Pending until drivers report their binding conditions.
 
-        If the profile disables Reserve, this fails for a claim that was not allocated before.
+        Returns Success if no device has binding conditions. If the profile disables Reserve, returns an error for a
+        claim that was not allocated before.
         """
         attempt = state.find(ClaimsOfAttempt)
         if attempt is None:
@@ -552,7 +593,10 @@ class DynamicResources(BasePlugin):
     # --- queueing hints ---------------------------------------------------------------------------------------------
 
     def _is_schedulable_after_claim_change(self, pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim) -> bool:
-        """Return whether a claim of the pod was created or its status changed, or devices became free."""
+        """Return whether a claim of the pod was created or changed its status, or any claim lost its allocation.
+
+        The result is False while a claim of the pod does not exist.
+        """
         try:
             claims = find_claims(pod, self.handle.objects, check_owner=False)
         except UnusableDeviceClaimError:
@@ -564,18 +608,21 @@ class DynamicResources(BasePlugin):
         return old is None or old.status != new.status
 
     def _is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo, new: PodInfo) -> bool:
-        """Return whether the pod's own claims were generated and all of them exist."""
+        """Return whether `new` is the waiting pod itself and all of its claims exist now."""
         if new.uid != pod.uid:
             return False
         try:
-            find_claims(new, self.handle.objects, of_groups=self._of_groups)
+            find_claims(new, self.handle.objects, of_groups=self._uses_group_claims)
         except UnusableDeviceClaimError:
             return False
         return True
 
 
 def _select_features(rules: Rules) -> AllocatorFeatures:
-    """Return what the gates enable in the allocator. Binding conditions also need the devices' status in claims."""
+    """Return the allocator's features by the feature gates in `rules`.
+
+    Binding conditions also need the gate for the status of devices in claims.
+    """
     return AllocatorFeatures(
         prioritized_list=rules.enabled(PRIORITIZED_LIST),
         consumable_capacity=rules.enabled(CONSUMABLE_CAPACITY),
@@ -593,5 +640,5 @@ def _select_features(rules: Rules) -> AllocatorFeatures:
 
 
 def _build_extended_claim(pod: PodInfo) -> ResourceClaim:
-    """Return the claim for a pod's extended resources, without requests."""
+    """Return a new claim for a pod's extended resources; its requests are added for each node later."""
     return ResourceClaim(metadata=ClaimMetadata(name=CLAIM_NAME, namespace=pod.namespace))

@@ -58,16 +58,16 @@ class ClaimsOfAttempt:
     freed: ResourceClaim | None = None
 
     def find_consumer(self, number: int, pod: PodInfo) -> ConsumerReference:
-        """Return what the claim with this index is reserved for."""
+        """Return a reference to the pod, or to the pod group, for which the claim with this index is reserved."""
         return self.consumers[number] if number < len(self.consumers) else name_consumer(pod)
 
     def is_reserved(self, claim: ResourceClaim, pod: PodInfo) -> bool:
-        """Return whether a claim is reserved for the pod, or for its group where that suffices."""
+        """Return whether a claim is reserved for the pod or, with `of_groups`, for the pod's group."""
         return is_reserved_for_pod(pod, claim, of_groups=self.of_groups)
 
     @property
     def has_user_claims(self) -> bool:
-        """Whether the pod names a claim, besides its extended resources."""
+        """Whether the pod's spec names a claim; the claim for extended resources does not count."""
         return len(self.claims) > (0 if self.extended is None else 1)
 
     def to_allocate(self) -> Iterator[int]:
@@ -76,12 +76,15 @@ class ClaimsOfAttempt:
 
     @cached_property
     def has_alternatives(self) -> bool:
-        """Whether a claim has a request of which one of several subrequests is chosen."""
+        """Whether some claim has a request with subrequests (`firstAvailable`), of which one is chosen."""
         requests = (r for claim in self.claims for r in claim.spec.devices.requests or ())
         return any(request.first_available for request in requests)
 
     def compute_score(self, results: Sequence[AllocationResult]) -> int:
-        """Return the sum of 8 minus its index for each subrequest that is chosen; `results` are those of one node."""
+        """Return the raw score of a node with the allocations `results`, one for each claim that had none.
+
+        Each chosen subrequest adds 8 minus its index in the `firstAvailable` list of its request.
+        """
         if not self.has_alternatives:
             return 0
         remaining, score = iter(results), 0
@@ -95,5 +98,5 @@ class ClaimsOfAttempt:
         return score
 
     def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return None, as any node may have other devices free than in an earlier attempt."""
+        """Return None (any node may differ), because devices may have been allocated or freed on any node."""
         return None

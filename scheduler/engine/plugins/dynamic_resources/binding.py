@@ -52,10 +52,10 @@ class ReservedDevices:
 def reserve(
     devices: ClusterDevices, attempt: ClaimsOfAttempt, pod: PodInfo, node: str, *, in_pod_group_cycle: bool = False
 ) -> ReservedDevices:
-    """Count the devices that the claims get on the node as allocated, and return them.
+    """Count the devices that the claims get on the node as allocated, and return the reservation.
 
-    In the cycle of the pod's group, later pods of the group may share the new allocations. Raises ClaimBindingError if
-    the attempt found no devices for the node.
+    With `in_pod_group_cycle`, later pods of the group may share the new allocations. Raises ClaimBindingError if the
+    attempt found no devices for the node.
     """
     allocation = attempt.nodes.get(node, NodeAllocation(()))
     reserved = ReservedDevices(node, allocation, dict(attempt.shared))
@@ -77,9 +77,9 @@ def reserve(
 
 
 def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> list[ResourceClaim]:
-    """Return the claims of the pod as they are after its binding to the node, without writing them.
+    """Return the pod's claims as its binding to the node would leave them, without writing to the API server.
 
-    A claim for extended resources gets a name that follows from the pod's.
+    A claim for extended resources is named after the pod.
     """
     on_node, claims = attempt.nodes.get(node, NodeAllocation(())), []
     allocations = dict(zip(attempt.to_allocate(), map(_with_share_ids, on_node.results), strict=False))
@@ -107,9 +107,10 @@ def build_bound_claims(attempt: ClaimsOfAttempt, pod: PodInfo, node: str) -> lis
 def write_claims(
     writes: Writes, attempt: ClaimsOfAttempt, reserved: ReservedDevices, pod: PodInfo, *, with_timestamps: bool
 ) -> None:
-    """Write the allocation and the reservation of each claim. Raises ClaimBindingError, and errors of requests.
+    """Write the allocation and the reservation of each claim to the API server, and add them to `reserved.written`.
 
-    `with_timestamps` notes the time of each allocation, from which the wait for binding conditions counts.
+    The claim for extended resources is created. With `with_timestamps`, each allocation gets the present time, from
+    which the timeout for binding conditions counts. Raises ClaimBindingError, and errors of requests.
     """
     for number, claim in enumerate(attempt.claims):
         pending = reserved.pending.get(number)
@@ -134,7 +135,10 @@ def write_claims(
 def _write_shared(
     writes: Writes, pending: PendingAllocation, consumer: ConsumerReference, *, with_timestamps: bool
 ) -> ResourceClaim:
-    """Write an allocation that pods of a group may share, unless one of them has; add the reservation if it is new."""
+    """Write an allocation that the pods of a group share, unless another of them has written it, and return the claim.
+
+    In either case the claim is reserved for `consumer`.
+    """
     if pending.written is None:
         _write_claim(writes, pending.claim, pending, consumer, with_timestamps=with_timestamps)
     elif not pending.written.is_reserved_for(consumer.uid):
@@ -151,7 +155,11 @@ def _write_claim(
     *,
     with_timestamps: bool,
 ) -> ResourceClaim:
-    """Write one claim's finalizer, allocation and reservation, again if it has changed meanwhile; return the result."""
+    """Write one claim's finalizer, allocation and reservation for `consumer`; return the claim as written.
+
+    `pending` None writes no allocation. If the claim has changed since it was read, it is read and written again, at
+    most `MAX_TRIES` times. Raises ClaimBindingError if it was deleted, allocated or deallocated, or still changes.
+    """
     allocation = pending.allocation if pending is not None else None
     for tries_left in reversed(range(MAX_TRIES)):
         if claim.metadata.deletion_timestamp is not None:
@@ -179,9 +187,10 @@ def _write_claim(
 
 
 def is_ready(objects: ClusterObjects, reserved: ReservedDevices, timeout_s: float, now_s: float) -> bool:
-    """Return whether the binding conditions of all claims are true.
+    """Return whether the binding conditions of all written claims are true.
 
-    Raises ClaimBindingError if binding failed, or is not done in time. `now_s` is in seconds since 1970.
+    Raises ClaimBindingError if a claim does not exist, if its driver reports a failure, or if it takes longer than
+    `timeout_s` seconds. `now_s` is in seconds since 1970.
     """
     for written in reserved.written.values():
         claim = objects.get(ResourceClaim, written.metadata.name, written.metadata.namespace)
@@ -211,14 +220,15 @@ def unreserve(
     reserved: ReservedDevices,
     pod: PodInfo,
 ) -> None:
-    """Free the reserved devices. Remove written reservations in another thread, and the claim made for the pod.
+    """Free the reserved devices; in other threads, remove the pod's written reservations and delete its own claim.
 
-    An allocation that was written stays in the claim, for the pod's next attempt.
+    The claim that is deleted is the one for extended resources. Other claims keep an allocation that was written, for
+    the pod's next attempt.
     """
     for pending in reserved.pending.values():
         devices.release_pending(pending)
         if pending.is_sent and pending.written is None:
-            writes.submit(lambda api, pending=pending: _find_result(api, pending, pod), "read resourceclaim")  # type: ignore[misc]
+            writes.submit(lambda api, pending=pending: _settle_write(api, pending, pod), "read resourceclaim")  # type: ignore[misc]
     for number, claim in list(reserved.written.items()):
         if number == attempt.extended:
             writes.submit(lambda api, claim=claim: api.delete_claim(claim), "delete resourceclaim")  # type: ignore[misc]
@@ -226,10 +236,10 @@ def unreserve(
             writes.submit(lambda api, claim=claim: _remove_reservation(api, claim, pod), "unreserve")  # type: ignore[misc]
 
 
-def _find_result(writes: Writes, pending: PendingAllocation, pod: PodInfo) -> None:
-    """Read a claim whose write ended without an answer, and remove the pod's reservation.
+def _settle_write(writes: Writes, pending: PendingAllocation, pod: PodInfo) -> None:
+    """Read a claim whose write got no response, remove the pod's reservation, and set `pending.written`.
 
-    If it cannot be read, the allocation counts as not written. Raises the error of the request.
+    If the claim cannot be read, `pending.written` is its version before the write. Raises the error of the request.
     """
     claim = pending.claim
     try:
@@ -266,7 +276,11 @@ def deallocate(writes: Writes, claim: ResourceClaim) -> None:
 def _build_status(
     claim: ResourceClaim, allocation: AllocationResult | None, consumer: ConsumerReference, *, with_timestamps: bool
 ) -> dict[str, Any]:
-    """Return the change of a claim's status that reserves it, with its new allocation if it has one."""
+    """Return the merge patch of a claim's status that adds `consumer` to its reservations.
+
+    The patch has `allocation` unless that is None. With `with_timestamps`, it sets the allocation's timestamp if that
+    is missing.
+    """
     consumers = to_json(claim.status.reserved_for or [])
     status: dict[str, Any] = {
         "reservedFor": [*consumers, to_json(consumer)],

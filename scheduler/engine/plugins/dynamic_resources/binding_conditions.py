@@ -15,7 +15,7 @@ class DeviceBindingError(Exception):
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Return whether all binding conditions of the claim's devices are true.
+    """Return whether all binding conditions of the claim's devices are true; False if the claim is not allocated.
 
     Raises DeviceBindingError if a failure condition is true.
     """

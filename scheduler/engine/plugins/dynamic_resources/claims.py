@@ -36,18 +36,18 @@ class PodClaim:
 
 
 def name_consumer(pod: PodInfo) -> ConsumerReference:
-    """Return the reference under which a claim is reserved for a pod."""
+    """Return the reference to the pod for a claim's status.reservedFor."""
     return ConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
 
 
 def find_claims(
     pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = True, of_groups: bool = False
 ) -> list[ResourceClaim]:
-    """Return the claims of a pod in its order, without those that it does not need.
+    """Return the resource claims of a pod, in the order of its spec, without entries for which no claim is needed.
 
-    Raises UnusableDeviceClaimError if a claim does not exist, is being deleted or was created for another pod.
-    Without `check_owner`, which pod a claim was created for does not count. With `of_groups`, claims that were created
-    for the pod's group may be used too.
+    Raises UnusableDeviceClaimError if a claim does not exist, is being deleted or was created for another pod. Without
+    `check_owner`, a claim that was created for another pod is returned too. With `of_groups`, so are claims that were
+    created for the pod's group.
     """
     return [each.claim for each in find_pod_claims(pod, objects, check_owner=check_owner, of_groups=of_groups)]
 
@@ -55,9 +55,10 @@ def find_claims(
 def find_pod_claims(
     pod: PodInfo, objects: ClusterObjects, *, check_owner: bool = True, of_groups: bool = False
 ) -> list[PodClaim]:
-    """Return what `find_claims` does, with the consumer of each claim.
+    """Return the claims that `find_claims` returns, each with the pod or pod group that it is reserved for.
 
-    Raises UnusableDeviceClaimError. With `of_groups`, a claim that the pod's group names is reserved for the group.
+    With `of_groups`, a claim that the pod's group lists in its spec is reserved for the group. Raises
+    UnusableDeviceClaimError as `find_claims` does.
     """
     group = find_pod_group(objects, pod.pod_group) if of_groups else None
     own = consumer = name_consumer(pod)
@@ -87,7 +88,7 @@ def find_pod_claims(
 
 
 def is_reserved_for_pod(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> bool:
-    """Return whether a claim is reserved for the pod or, with `of_groups`, for a PodGroup of the pod's group's name."""
+    """Return whether a claim is reserved for the pod or, with `of_groups`, for a PodGroup named like its group."""
     if claim.is_reserved_for(pod.uid):
         return True
     return (
@@ -101,7 +102,7 @@ def is_reserved_for_pod(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) 
 
 
 def find_group_claims(group: PodGroup, objects: ClusterObjects) -> list[ResourceClaim]:
-    """Return the claims of a pod group that exist, without those that were created for something else."""
+    """Return the existing claims that a pod group's spec lists, except generated ones that it does not control."""
     created = {each.name: each.resource_claim_name for each in group.status.resource_claim_statuses or ()}
     claims = []
     for wanted in group.spec.resource_claims or ():
@@ -113,7 +114,10 @@ def find_group_claims(group: PodGroup, objects: ClusterObjects) -> list[Resource
 
 
 def _check_owner(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> None:
-    """Raise UnusableDeviceClaimError for a claim of a template that was not created for the pod or its group."""
+    """Raise UnusableDeviceClaimError unless a generated claim is controlled by the pod.
+
+    With `of_groups`, a PodGroup with the name of the pod's group may control it too.
+    """
     if claim.is_controlled_by(pod.uid):
         return
     names = {"claim": claim.full_name, "pod": pod.full_name}
@@ -127,7 +131,10 @@ def _check_owner(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> None
 
 
 def _find_name(pod: PodInfo, wanted: PodResourceClaim) -> str | None:
-    """Return the name of a claim of the pod, or None if no claim is needed."""
+    """Return the name of the claim for an entry of the pod's spec.resourceClaims, or None if no claim is needed.
+
+    Raises UnusableDeviceClaimError if the claim is not generated yet, or if the entry names no claim and no template.
+    """
     if wanted.resource_claim_name is not None:
         return wanted.resource_claim_name
     if wanted.resource_claim_template_name is None:
@@ -139,7 +146,7 @@ def _find_name(pod: PodInfo, wanted: PodResourceClaim) -> str | None:
 
 
 def find_extended_claim(pod: PodInfo, objects: ClusterObjects) -> ResourceClaim | None:
-    """Return the claim that an earlier attempt made for the pod's extended resources, if there is one."""
+    """Return the existing claim that an earlier attempt created for the pod's extended resources, or None."""
     for claim in objects.in_namespace(ResourceClaim, pod.namespace):
         if claim.is_for_extended_resources and any(
             owner.controller and owner.uid == pod.uid and owner.name == pod.name

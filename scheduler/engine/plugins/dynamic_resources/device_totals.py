@@ -49,15 +49,16 @@ class DeviceTotals:
             state.write(cls(devices, classes))
 
     def changed_slots(self, previous: Any, nodes: NodeColumns) -> NDArray[np.intp] | None:
-        """Return None, as devices may have been allocated on any node."""
+        """Return None (any node may differ), because devices may have been allocated on any node."""
         return None
 
     def fill(
         self, names: Sequence[str], nodes: NodeColumns, allocatable: Amounts, requested: Amounts
     ) -> tuple[Amounts, Amounts]:
-        """Return both matrices with the devices of each node where its allocatable of a resource is 0.
+        """Return copies of both matrices with the node's devices where its allocatable of a resource is 0.
 
-        The matrices have a row for each of the resources `names` and a column for each node slot.
+        There, `allocatable` gets the number of devices and `requested` that of allocated ones. The matrices have a row
+        for each of the resources `names` and a column for each node slot.
         """
         allocatable, requested = allocatable.copy(), requested.copy()
         for row, name in enumerate(names):
@@ -73,7 +74,10 @@ class DeviceTotals:
         return allocatable, requested
 
     def _count(self, node: Node, device_class: DeviceClass) -> tuple[int, int]:
-        """Return how many devices of the class a node has, and how many of them are allocated; 0 if that fails."""
+        """Return how many devices of the class a node has, and how many of them are allocated.
+
+        Both are 0 if a selector cannot be evaluated.
+        """
         selectors = [s.cel.expression for s in device_class.spec.selectors or () if s.cel is not None]
         total = used = 0
         try:

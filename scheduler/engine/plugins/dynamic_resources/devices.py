@@ -95,7 +95,7 @@ class ClusterDevices:
             self.remove_pending(pending)
 
     def _update_slices(self) -> None:
-        """Read the slices that changed or got other taints from rules, and note the nodes that they reach."""
+        """Read the slices that changed or to which other taint rules apply, and note their nodes as changed."""
         known, before = self._prepared, self.slices
         self._prepared = {}
         every = sorted(self._objects.all(DeviceTaintRule), key=lambda rule: rule.metadata.name)
@@ -115,18 +115,21 @@ class ClusterDevices:
 
     @property
     def revision(self) -> int:
-        """A number that increases when what a node offers may have changed."""
+        """A number that increases with each change that may affect which devices are available on a node."""
         return self._revision
 
     def list_changed_nodes(self, since: int) -> list[str] | None:
-        """Return the nodes whose devices or allocations changed since a revision, or None if every node may have."""
+        """Return the names of the nodes whose devices or allocations changed since the revision `since`.
+
+        A name may occur more than once. Returns None if every node may have changed.
+        """
         behind = self._revision - since
         if since < self._everything or behind > len(self._changed):
             return None
         return list(islice(self._changed, len(self._changed) - behind, None))
 
     def _note_changed(self, node: str | None) -> None:
-        """Note a change on one node, or on any node if it is None."""
+        """Record that the devices of a node changed, or of any node if `node` is None."""
         self._revision += 1
         self._changed.append(node or "")
         if node is None:
@@ -152,7 +155,10 @@ class ClusterDevices:
     def add_pending(
         self, claim: ResourceClaim, allocation: AllocationResult, group: PodGroupKey | None = None
     ) -> PendingAllocation:
-        """Count an allocation that is about to be written for the claim, by a pod of `group` in the group's cycle."""
+        """Count an allocation that will be written for the claim, and return it as a `PendingAllocation`.
+
+        `group` is the pod's group if the attempt is part of the group's cycle.
+        """
         pending = PendingAllocation(claim, allocation, claim.full_name, self._objects.revision_of(ResourceClaim), group)
         self._pending[pending] = None
         self._add(pending.name, allocation)
@@ -161,25 +167,28 @@ class ClusterDevices:
     def release_pending(self, pending: PendingAllocation) -> None:
         """Stop counting an allocation for a pod that will not be bound, unless other pods still share it.
 
-        One that was sent counts until the API server has shown what became of it.
+        An allocation that was already sent counts until the cluster's objects show its result.
         """
         pending.sharers -= 1
         if pending.sharers <= 0 and not pending.is_sent:
             self.remove_pending(pending)
 
     def remove_pending(self, pending: PendingAllocation) -> None:
-        """Stop counting an allocation that will not be written, or that the API server has shown."""
+        """Stop counting an allocation that will not be written, or that the cluster's objects already show."""
         if pending in self._pending:
             del self._pending[pending]
             self._remove(pending.name, pending.allocation)
 
     def find_pending(self, claim: ResourceClaim) -> PendingAllocation | None:
-        """Return the allocation of the claim that is being written, or None."""
+        """Return the pending allocation of the claim, or None if it has none."""
         uid = claim.metadata.uid
         return next((each for each in self._pending if uid and each.claim.metadata.uid == uid), None)
 
     def _is_shown(self, pending: PendingAllocation) -> bool:
-        """Return whether the API server has shown the allocation, even if it has been removed again since."""
+        """Return whether the cluster's objects reflect the result of writing the allocation.
+
+        They do if they have the claim with an allocation, or a newer version without one, or if the claim was deleted.
+        """
         written = pending.claim.metadata
         if not written.uid:
             return False
@@ -199,7 +208,10 @@ class ClusterDevices:
             self.backed = map_resources(classes)
 
     def _has_changed(self, kind: type[Object]) -> int | None:
-        """Return the revision of a kind at the last call, -1 before the first; None if it has not changed since."""
+        """Return None if objects of this kind are unchanged since the last call, else the revision at that call.
+
+        The result is -1 at the first call. The present revision is remembered for the next call.
+        """
         now, previous = self._objects.revision_of(kind), self._revisions.get(kind, -1)
         self._revisions[kind] = now
         return None if now == previous else previous
@@ -216,7 +228,7 @@ class ClusterDevices:
 
 
 def match_selector(expression: str, device: SlicedDevice) -> bool:
-    """Return whether a CEL expression selects a device; the device remembers the result.
+    """Return whether a CEL expression selects a device; the result is cached in the device.
 
     Raises SelectorError if the expression cannot be compiled or evaluated.
     """
@@ -242,7 +254,7 @@ def _evaluate(expression: str, device: SlicedDevice) -> bool | str:
 
 
 def _cel_device(device: SlicedDevice) -> CelDevice:
-    """Return the device as expressions read it; it is converted once."""
+    """Return the device as the value `device` of CEL expressions; it is converted at the first call only."""
     from scheduler.engine.cel import CelDevice
 
     converted: CelDevice | None = device.converted

@@ -48,10 +48,10 @@ class NodeResults:
         self._searched = 0  # nodes since the table was compacted
 
     def refresh(self, nodes: NodeColumns, remaining: Mask, devices: ClusterDevices | None, search: Search) -> Verdicts:
-        """Search the nodes of the mask `remaining` whose result is unknown; return the verdicts on all of them.
+        """Search for devices on the nodes of the mask `remaining` whose result is unknown or outdated.
 
-        The verdict on other nodes is NOT_RUN. `devices` knows what changed since the last call; with None, every node
-        is searched.
+        Returns the verdicts on all nodes of the mask, and NOT_RUN on others. `devices` determines which nodes changed
+        since the last call; with None, every node is searched.
         """
         self._forget_changed(nodes, devices)
         missing = np.flatnonzero(remaining & ~self._known).tolist()
@@ -74,7 +74,7 @@ class NodeResults:
         return Verdicts(self._table.verdicts, np.where(remaining, self._ids, 1).astype(np.uint16))
 
     def _forget_changed(self, nodes: NodeColumns, devices: ClusterDevices | None) -> None:
-        """Mark the results of changed nodes as unknown."""
+        """Mark the results of nodes that changed since the last call as unknown; of all nodes if `devices` is None."""
         if self._nodes != nodes.nodes:  # compares the identity of each element first
             before, self._nodes = self._nodes, list(nodes.nodes)
             unchanged = np.zeros(len(self._nodes), np.bool_)
@@ -94,7 +94,7 @@ class NodeResults:
                 self._known[changed_slot] = False
 
     def _compact(self) -> None:
-        """Drop the verdicts that no node has any more."""
+        """Remove from the table the verdicts that are no node's result any more."""
         table = _VerdictTable()
         for slot in np.flatnonzero(self._known).tolist():
             self._ids[slot] = table.add(self._table.verdicts[self._ids[slot]])
@@ -112,7 +112,10 @@ class _VerdictTable:
         return len(self._numbers)
 
     def add(self, verdict: Verdict) -> int:
-        """Return the number of a verdict. Beyond the limit, what stops the devices is left out."""
+        """Return the index of a verdict in `verdicts`, adding it if it is missing.
+
+        Once the table has `MAX_EXPLAINED` verdicts, a new rejection is added without the parameters of its reasons.
+        """
         if len(self) >= MAX_EXPLAINED and verdict not in self._numbers and verdict.code is not Code.ERROR:
             verdict = replace(verdict, reasons=tuple(Reason(reason.code, {}) for reason in verdict.reasons))
         number = self._numbers.get(verdict)
@@ -123,11 +126,11 @@ class _VerdictTable:
 
 
 class ResultsByClaims:
-    """The results of the latest sets of claims, by a key that tells sets apart whose results differ."""
+    """An LRU cache of `NodeResults` by key. Sets of claims whose results may differ have different keys."""
 
     def __init__(self) -> None:
         self._entries: Lru[Hashable, NodeResults] = Lru(MAX_ENTRIES)
 
     def get(self, key: Hashable) -> NodeResults:
-        """Return the results for the key, new ones if there are none."""
+        """Return the results for the key; if there are none, create and store empty ones."""
         return self._entries.get(key) or self._entries.put(key, NodeResults())

@@ -13,14 +13,17 @@ from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClai
 
 
 def name_in_pod(pod: PodInfo, claim: ResourceClaim) -> str:
-    """Return the name of a claim in the pod's spec, which pods of one template share; else the claim's own name."""
+    """Return the name that the pod's spec gives a claim (spec.resourceClaims), or else the claim's own name."""
     names = {each.resource_claim_name: each.name for each in pod.pod.status.resource_claim_statuses or ()}
     names |= {each.resource_claim_name: each.name for each in pod.pod.spec.resource_claims or ()}
     return names.get(claim.metadata.name, claim.metadata.name)
 
 
 def name_shared(pod: PodInfo, claim: ResourceClaim) -> str:
-    """Return the name of a claim that pods of one template share: its own if their spec names it, else its alias."""
+    """Return a name of the claim that is the same for all pods of one template.
+
+    That is the claim's own name if the pod's spec refers to it, else the name that the spec gives it (`name_in_pod`).
+    """
     named = {each.resource_claim_name for each in pod.pod.spec.resource_claims or ()}
     return claim.metadata.name if claim.metadata.name in named else name_in_pod(pod, claim)
 
@@ -28,7 +31,7 @@ def name_shared(pod: PodInfo, claim: ResourceClaim) -> str:
 def build_devices(
     pod: PodInfo, allocations: Iterable[tuple[ResourceClaim, AllocationResult | None]]
 ) -> tuple[AllocatedDevice, ...]:
-    """Return the devices of allocations of the pod's claims."""
+    """Return the allocated devices of a pod for the record, from pairs of a claim and its allocation or None."""
     return tuple(
         AllocatedDevice(
             claim=name_in_pod(pod, claim),
@@ -46,7 +49,7 @@ def build_devices(
 
 
 def list_present_devices(pod: PodInfo, objects: ClusterObjects) -> tuple[AllocatedDevice, ...]:
-    """Return the devices that the claims of a placed pod have now; none if a claim does not exist."""
+    """Return the devices that are now allocated to the claims of a placed pod; none if a claim is unusable."""
     try:
         claims = find_claims(pod, objects, of_groups=True)
     except UnusableDeviceClaimError:

@@ -109,9 +109,9 @@ class _PreFilterState:
         return self.matches_itself and not any(domains.counts.any() for domains in self.affinity.values())
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots of the nodes whose domain gained or lost its counted pods since `before`.
+        """Return the slots of the nodes in domains that gained their first, or lost their last, counted pod.
 
-        Return None if every node may be affected.
+        `before` is the state to compare with. Return None if every node may be affected.
         """
         if self.terms is not before.terms or self.anti.keys() != before.anti.keys():
             return None
@@ -133,7 +133,10 @@ class _PreFilterState:
         )
 
     def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
-        """Add `by` (1 or -1) to the counts of the node's domains, for each rule that counts the pod `changed`."""
+        """Add `by` (1 or -1) to the counts of the node's domains, for each term that selects `changed`.
+
+        Terms of `changed` that select `pod` count too.
+        """
         required = self.terms.required_together
         if required is not None and required.selects(changed):
             for domains in self.affinity.values():
@@ -202,7 +205,10 @@ class InterPodAffinity(BasePlugin):
                 pass
 
     def prepare_pod(self, pod: PodInfo, nodes: NodeColumns, has_time: Callable[[], bool]) -> bool:
-        """Count the running pods that the terms of a pod select until `has_time` is False; return whether all are."""
+        """Count in advance the running pods that the terms of `pod` select; return whether all terms are counted.
+
+        Counting stops when `has_time` returns False.
+        """
         try:
             terms = self._incoming_terms.get(pod, self.rules)
         except InvalidSelectorError:
@@ -263,9 +269,9 @@ class InterPodAffinity(BasePlugin):
     # --- preferred terms ------------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Verdict:
-        """Sum the weights of the terms between the pod and running pods, by topology domain.
+        """Sum up, by topology domain, the weights of the pod's preferred terms and of running pods' terms for it.
 
-        Skip Score if no term of either side selects a pod.
+        Running pods' terms count if they select the pod. Skip Score if no term of either side selects a pod.
         """
         preferred = self._incoming_terms.get(pod, self.rules).preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not preferred:
@@ -300,9 +306,10 @@ class InterPodAffinity(BasePlugin):
         return points
 
     def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason]:
-        """Return the pods in the node's domains that the pod's preferred terms select, and those with terms about it.
+        """Return how the preferred terms of the pod, and those of running pods that select it, add to the node's score.
 
-        The heaviest come first. Many terms of the pod with one key are only summed up.
+        A reason has the term, its weight, and the number of pods in the node's domain. If the pod has many terms with
+        one topology key, one reason has their sum. The reasons with the largest effect come first.
         """
         found: list[tuple[int, Reason]] = []
 
@@ -356,9 +363,9 @@ def _pods_by_key(terms: IncomingTerms, nodes: NodeColumns) -> dict[str, DomainCo
 def _find_closed_domains(
     key: str, nodes: NodeColumns, tally: Tally, counts: Callable[[PodInfo], bool]
 ) -> _ClosedDomains:
-    """Return the domains of topology key `key` that contain counted pods, with example pods if there are few.
+    """Return the domains of topology key `key` that contain counted pods, with one example pod each if there are few.
 
-    `counted` has the number of pods by node slot; `counts` decides whether a pod is one of them.
+    `tally` has the number of counted pods by node slot; `counts` decides whether a pod is one of them.
     """
     domains = DomainCounts.from_tally(key, nodes, tally)
     if not 0 < len(domains) <= _MAX_NAMED_DOMAINS:

@@ -30,15 +30,18 @@ class AffinityHints:
     def __init__(
         self, objects: ClusterObjects, rules: Rules, incoming: IncomingTermsCache, anti_affinity: MatchingTermsCache
     ) -> None:
-        """Take the plugin's caches of terms: a pod may have thousands, and every event asks for each waiting pod."""
+        """Store the cluster's objects, the rules, and the plugin's caches of terms.
+
+        The caches matter because a pod may have thousands of terms, and each event is checked for each waiting pod.
+        """
         self._objects, self._rules = objects, rules
         self._incoming, self._anti_affinity = incoming, anti_affinity
 
     def is_schedulable_after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether the addition, change or deletion of another pod may make `pod` schedulable.
 
-        That is so if the other pod newly matches the affinity of `pod`, or if an anti-affinity term between them no
-        longer applies. A change of the labels of `pod` always counts.
+        That is so if the other pod newly matches the affinity of `pod`, or if an anti-affinity term of one pod no
+        longer selects the other. A change of the labels of `pod` always counts.
         """
         if old is not None and new is not None and new.uid == pod.uid:
             return QUEUE  # its labels changed: other pods' anti-affinity may have selected the old ones
@@ -53,9 +56,10 @@ class AffinityHints:
         return old is not None and (any(group.selects(old) for group in anti) or self._was_excluded_by(old, pod))
 
     def is_schedulable_after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
-        """Return whether a node joined a domain of an affinity term, or left one of an anti-affinity term.
+        """Return whether a node joined a domain of a required affinity term, or left one of an anti-affinity term.
 
-        For a pod with anti-affinity terms, every new node counts.
+        A node joins a domain if it is new with the topology key, or if its value of the key changed. For a pod with
+        anti-affinity terms, every new node counts.
         """
         terms = self._incoming.get(pod, self._rules)
         required, anti = terms.required.keys(), terms.required_anti.keys()
@@ -75,7 +79,7 @@ class AffinityHints:
 
 
 def _selects(required: IncomingTerm | None, pod: PodInfo) -> bool:
-    """Return whether a pod matches all required terms; False if there are none."""
+    """Return whether a pod matches the combined required terms; False if `required` is None."""
     return required is not None and required.selects(pod)
 
 

@@ -58,7 +58,7 @@ class SelectedNamespaces:
         return f"namespaces with {selectors.format_label_selector(self._selector)}{named}{absent}"
 
     def _selects_any(self) -> bool:
-        """Return whether the selector matches a namespace; True if no namespace could be read."""
+        """Return whether the selector matches a namespace; True if there are no Namespace objects to compare."""
         known = [namespace.metadata.labels or {} for namespace in self._objects.all(Namespace)]
         return not known or any(label_selector_matches(self._selector, labels) for labels in known)
 
@@ -77,7 +77,10 @@ class CommonNamespaces:
         self._decided: dict[object, bool] = {}
 
     def decide(self, names: Iterable[str], has_time: Callable[[], bool]) -> bool:
-        """Decide these names until `has_time` returns False; return whether all of them are decided."""
+        """Determine in advance which of `names` are in all collections, until `has_time` returns False.
+
+        Returns whether all of them are determined.
+        """
         return all(name in self._decided or (has_time() and (name in self, True)[1]) for name in names)
 
     def __contains__(self, name: object) -> bool:
@@ -136,7 +139,10 @@ class TermGroup:
     """
 
     def __init__(self, terms: Sequence[IncomingTerm], query: Hashable) -> None:
-        """`query` identifies the terms among all groups: groups with equal queries must have equal terms."""
+        """Create a group of `terms`; `query` is the key of their cached counts.
+
+        Groups with equal queries must have equal terms.
+        """
         self.terms = terms
         self._query = query
         self._index = SelectorIndex([term.selector for term in terms])
@@ -153,7 +159,7 @@ class TermGroup:
         return any(True for _ in self.find_selecting(pod))
 
     def count_pods(self, nodes: NodeColumns) -> Tally:
-        """Return, for each node slot, the number of running pods that a term selects, once for each term."""
+        """Return, for each node slot, the number of pairs of a term and a running pod that it selects."""
         if len(self.terms) == 1:
             return self.terms[0].count_pods(nodes)
         return self._tally(nodes, is_weighted=False)
@@ -198,24 +204,27 @@ class MatchingTerms:
         self._cached_keys: tuple[Hashable, Hashable] | None = None
 
     def add(self, terms: PodTerms, weight: int) -> None:
-        """Add the terms of a running pod, of which some select the pod, with the sum of their weights."""
+        """Add the terms of a running pod; `weight` is the sum of the weights of those that select the pod."""
         self._weights[terms], self._cached_keys = weight, None
 
     def count_pods(self, nodes: NodeColumns) -> Tally:
-        """Return, for each node slot, the number of running pods that have one of these terms."""
+        """Return, for each node slot, the number of running pods that have one of the added lists of terms."""
         return nodes.pod_rows.tally_terms(self._tally_keys[0], dict.fromkeys(self._weights, 1), nodes.slots)
 
     def sum_weights(self, nodes: NodeColumns) -> Tally:
-        """Return, for each node slot, the total weight of these terms over its running pods."""
+        """Return, for each node slot, the sum of the weights of its running pods' lists of terms."""
         return nodes.pod_rows.tally_terms(self._tally_keys[1], self._weights, nodes.slots)
 
     def includes(self, pod: PodInfo) -> bool:
-        """Return whether a running pod has one of these terms."""
+        """Return whether the running pod has one of the added lists of terms."""
         return pod.terms in self._weights
 
     @property
     def _tally_keys(self) -> tuple[Hashable, Hashable]:
-        """The cache keys of the tallies by number of pods and by weight; equal if the same terms select."""
+        """The cache keys of the two tallies: by number of pods, and by weight.
+
+        Instances with the same lists of terms, and the same weights, have equal keys.
+        """
         if self._cached_keys is None:
             names = {(terms.namespace, terms.digest): weight for terms, weight in self._weights.items()}
             self._cached_keys = (frozenset(names), frozenset(names.items()))
@@ -229,16 +238,17 @@ class MatchingTermsCache:
     """
 
     def __init__(self, terms_of: Callable[[PodTerms], Iterator[Term]]) -> None:
-        """Take `terms_of`, which returns the relevant terms of a running pod, such as its required anti-affinity."""
+        """Create an empty cache; `terms_of` yields a running pod's relevant terms, such as required anti-affinity."""
         self._terms_of = terms_of
         self._entries: Lru[Hashable, _CacheEntry] = Lru(MAX_ENTRIES)
         self._known: list[PodTerms | None] = []
         self._indexes: dict[PodTerms, tuple[list[Term], SelectorIndex]] = {}  # of long lists of terms
 
     def find(self, pod: PodInfo, labels: Mapping[str, str], nodes: NodeColumns) -> Mapping[str, MatchingTerms]:
-        """Return, by topology key, the terms of running pods that select `pod`, for the keys that nodes have.
+        """Return, by topology key, the relevant terms of running pods that select `pod`.
 
-        `labels` are the labels of the pod's namespace. The result may include terms whose pods are no longer running.
+        Keys that no node has are absent. `labels` are the labels of the pod's namespace. The result may include terms
+        whose pods are no longer running.
         """
         values = nodes.pod_rows.terms.values
         if len(values) == 1:  # no running pod has affinity terms
@@ -269,7 +279,10 @@ class MatchingTermsCache:
             entry.by_key.setdefault(key, MatchingTerms(key)).add(terms, weight)
 
     def _find_candidates(self, terms: PodTerms, pod: PodInfo) -> Iterable[Term]:
-        """Return the relevant terms of running pods, without those of a long list whose selector does not match."""
+        """Return those of a running pod's terms that may select `pod`.
+
+        If the running pod has many terms, those with another label selector are excluded by an index.
+        """
         if terms.size < MANY_TERMS:
             return self._terms_of(terms)
         indexed = self._indexes.get(terms)
@@ -334,7 +347,7 @@ class IncomingTermsCache:
         self._known: Lru[PodTerms, IncomingTerms] = Lru(MAX_TERMS, size=lambda terms: max(terms.size, ENTRY_TERMS))
 
     def get(self, pod: PodInfo, rules: Rules) -> IncomingTerms:
-        """Return the pod's affinity terms; `rules` are the same in all calls.
+        """Return the pod's parsed affinity terms. All calls must pass equal `rules`.
 
         Raise InvalidSelectorError if a term does not parse.
         """
@@ -371,10 +384,10 @@ class IncomingTermsCache:
 
 
 def resolve_terms(terms: Terms, objects: ClusterObjects, rules: Rules) -> tuple[IncomingTerm, ...]:
-    """Return affinity terms of the incoming pod with their namespace selectors resolved to namespaces.
+    """Return affinity terms of the incoming pod with each namespace selector resolved to namespaces.
 
-    With the rule NAMESPACE_SELECTOR_KEPT, a selector that matches a namespace without labels matches every namespace:
-    kube-scheduler evaluates it again against no labels after it was resolved.
+    With the rule NAMESPACE_SELECTOR_KEPT, a selector that matches an empty set of labels matches every namespace,
+    because kube-scheduler then evaluates the selector again, without labels.
     """
     return tuple(IncomingTerm(t.topology_key, t.selector, _namespaces(t, objects, rules), t.weight) for t in terms)
 
@@ -386,7 +399,7 @@ def get_namespace_labels(namespace: str, objects: ClusterObjects) -> Mapping[str
 
 
 def read_valid_terms(terms: Callable[[], Terms]) -> Terms:
-    """Return what `terms` returns, terms of a running pod, or an empty tuple if they do not parse.
+    """Return the terms of a running pod that `terms()` parses, or an empty tuple if they do not parse.
 
     A running pod with an invalid selector must not affect other pods.
     """

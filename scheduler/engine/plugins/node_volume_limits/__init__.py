@@ -73,7 +73,7 @@ class NodeVolumeLimits(BasePlugin):
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> Verdicts:
         """Reject nodes on which the pod's new volumes would exceed a CSI driver's limit.
 
-        With the feature VolumeLimitScaling, also nodes without a CSI driver that no pod may be scheduled without.
+        With the feature VolumeLimitScaling, also reject nodes without a driver that `_find_required_drivers` returns.
         """
         if self._find_volumes(pod, ALL_MIGRATED) == self._find_volumes(pod, NONE_MIGRATED) == (set(), None):
             return PASS
@@ -101,9 +101,9 @@ class NodeVolumeLimits(BasePlugin):
             return set(), e.verdict
 
     def _find_required_drivers(self, volumes: set[CsiVolume]) -> list[str]:
-        """Return the volumes' CSI drivers without which a node is rejected, sorted: those whose CSIDriver asks for it.
+        """Return the sorted names of the volumes' CSI drivers without which a node must be rejected.
 
-        Of several drivers that a node lacks, upstream names the first in the order of a Go map.
+        Those are drivers whose CSIDriver sets `preventPodSchedulingIfMissing`. Upstream's order is that of a Go map.
         """
         if not self.rules.enabled(VOLUME_LIMIT_SCALING):
             return []

@@ -88,7 +88,10 @@ class AttachedVolumes:
         self._dependents: dict[ObjectDependency, set[int]] = {}
 
     def group_nodes(self) -> Iterator[tuple[MigratedPlugins, Mask]]:
-        """Yield masks of node slots by the in-tree plugins whose volumes count there: none without a CSINode."""
+        """Yield sets of migrated in-tree plugins, each with a mask of the node slots where exactly these are migrated.
+
+        Volumes of migrated plugins count as CSI volumes there. On a node without a CSINode, no plugin is migrated.
+        """
         yield ALL_MIGRATED, self._known & ~self._without_portworx
         if self._without_portworx.any():
             yield ALL_MIGRATED - {PORTWORX}, self._known & self._without_portworx
@@ -105,7 +108,10 @@ class AttachedVolumes:
         return self._column(self._limits, _build_limit_key(driver), _NO_LIMIT)
 
     def get_attached(self, driver: str) -> Amounts:
-        """Return, for each node slot, the number of distinct volumes of the driver, 0 for nodes without any limit."""
+        """Return, for each node slot, the number of distinct attached volumes of the driver.
+
+        It is 0 for a node without any driver's limit.
+        """
         return self._column(self._attached, driver, 0)
 
     def get_slots_using(self, volume: CsiVolume) -> list[int]:
@@ -177,7 +183,7 @@ class AttachedVolumes:
             self._dependents.setdefault(dependency, set()).add(slot)
 
     def _read_allocatable(self, nodes: NodeColumns, slot: int) -> dict[str, int]:
-        """Return the limits that the node's status.allocatable states."""
+        """Return the volume limits in the node's status.allocatable, by resource name."""
         node = nodes.nodes[slot]
         allocatable = (node.status.allocatable if node else None) or {}
         return {

@@ -65,8 +65,8 @@ class VolumeLookup:
     def find_volumes(self, pod: PodInfo, *, incoming: bool, migrated: MigratedPlugins) -> set[CsiVolume]:
         """Return the CSI volumes of a pod. Raise UncountableError if one cannot be determined.
 
-        `incoming` means that the pod is not on a node yet and that every claim must exist; otherwise, missing claims
-        are left out. In-tree volumes count if their plugin is in `migrated`.
+        If `incoming` is set, the pod is not on a node yet, and every claim must exist; otherwise, missing claims are
+        ignored. In-tree volumes count if their plugin is in `migrated`.
         """
         volumes: set[CsiVolume | None] = set()
         for volume in pod.pod.spec.volumes or ():

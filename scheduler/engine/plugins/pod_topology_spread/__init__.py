@@ -79,7 +79,8 @@ class _PreFilterState:
     def update_counts(self, pod: PodInfo, changed: PodInfo, nodes: NodeColumns, slot: int, by: int) -> None:
         """Add `by` (1 or -1) to the counts of the node's domains, for each constraint that selects the pod `changed`.
 
-        As in kube-scheduler, terminating pods and constraints with an empty selector count here.
+        As in kube-scheduler, these updates also count terminating pods, and pods for constraints with an empty
+        selector.
         """
         if changed.namespace != pod.namespace or not spread.find_nodes_with_keys(self.keys, nodes)[slot]:
             return
@@ -98,7 +99,7 @@ class _PreFilterState:
         return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots of the nodes whose verdict differs from that with `before`; None if every verdict may."""
+        """Return the slots of the nodes whose verdict may differ from that in the state `before`; None if all may."""
         if (self.constraints, self.matches_itself) != (before.constraints, before.matches_itself):
             return None
         return union_rows(self._changed_slots(i, before, nodes) for i in range(len(self.constraints)))
@@ -130,7 +131,10 @@ class _ScoreTerm:
         return self.points.per_slot(nodes)
 
     def explain(self, nodes: NodeColumns, slot: int) -> Reason:
-        """Return the number of matching pods in the domain of the node in `slot`."""
+        """Return a reason with the number of matching pods in the domain of the node in `slot`.
+
+        A node without the topology key gets a reason that says so.
+        """
         key, column = self.constraint.key, nodes.label(self.constraint.key)
         number = column.ids(nodes.slots)[slot]
         if column.values[number] is None:
@@ -160,7 +164,7 @@ class _PreScoreState:
     ignored: Mask  # follows from the constraints and the Node objects
 
     def changed_slots(self, before: _PreScoreState, nodes: NodeColumns) -> Slots | None:
-        """Return the slots of the nodes that have other points than in `before`, or None if every node may have."""
+        """Return the slots of the nodes whose points differ from those in the state `before`; None if all may."""
         if len(self.terms) != len(before.terms) or self.ignored is not before.ignored:
             return None
         return union_rows(now.changed_slots(then, nodes) for now, then in zip(self.terms, before.terms, strict=True))
@@ -246,7 +250,10 @@ class PodTopologySpread(BasePlugin):
         return rejections.verdicts()
 
     def explain_rejections(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, verdicts: Verdicts) -> Verdicts:
-        """Add which domains count and how many pods each has, the nodes of the emptiest, and whether the pod counts."""
+        """Return the verdicts with, in their reasons, the constraint's domains and whether the pod matches itself.
+
+        `_describe_domains` lists the parameters for the domains.
+        """
         note, known = state.read(_PreFilterState), dict[str, dict[str, str]]()
         for constraint, domains, matches in zip(note.constraints, note.domains, note.matches_itself, strict=True):
             known[constraint.key] = _describe_domains(constraint, domains, note.keys, pod, nodes)
@@ -344,9 +351,10 @@ def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
 def _describe_domains(
     constraint: Constraint, domains: DomainCounts, keys: Keys, pod: PodInfo, nodes: NodeColumns
 ) -> dict[str, str]:
-    """Return the parameters of a reason that say which domains a constraint counts, those with the fewest pods first.
+    """Return parameters for a reason: the constraint's domains with their pod counts, and the nodes of the emptiest.
 
-    Few domains and few nodes are named, so that the record stays small.
+    At most `_MAX_DOMAINS` domains, those with the fewest pods, and as many nodes are listed, so that the record stays
+    small.
     """
     present = domains.list_present()
     first = heapq.nsmallest(_MAX_DOMAINS, present, key=lambda domain: (domain[1], domain[0]))
@@ -407,7 +415,7 @@ def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeCol
 
 
 def _weight(domains: Mask) -> float:
-    """Return the points of one pod, which grow with the number of domains that the mask `domains` has."""
+    """Return the points that one matching pod adds: the logarithm of the number of domains in the mask plus 2."""
     return math.log(np.count_nonzero(domains) + 2)
 
 

@@ -46,7 +46,7 @@ class PodTopologySpreadArgs(Args, frozen=True):
     defaulting_type: str = SYSTEM
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the problems of the defaulting type, then those of each constraint, including duplicates."""
+        """Yield a problem for an invalid defaulting type, then for each invalid or duplicate default constraint."""
         constraints = self.default_constraints or ()
         if self.defaulting_type not in (SYSTEM, LIST):
             yield not_supported("defaultingType", self.defaulting_type, (SYSTEM, LIST))
@@ -99,7 +99,7 @@ def build_default_constraints(
 ) -> Constraints:
     """Return the profile's default constraints whose whenUnsatisfiable is `action`, with a selector for the pod.
 
-    Return none if no Service and no controller selects the pod.
+    `deduce_selector` gives the selector. If there is none, the result is empty.
     """
     applicable = [c for c in constraints if c.when_unsatisfiable == action]
     selector = deduce_selector(pod, objects) if applicable else None
@@ -107,7 +107,7 @@ def build_default_constraints(
 
 
 def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | None:
-    """Return the combined selector of the Services and the controller of a pod, or None if it has none."""
+    """Return one selector of all conditions of the Services and the controller that select a pod, or None."""
     labels: dict[str, str] = {}
     for service in objects.in_namespace(Service, pod.namespace):
         selector = service.spec.selector

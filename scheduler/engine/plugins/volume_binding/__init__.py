@@ -142,14 +142,14 @@ class VolumeBinding(BasePlugin):
         return SUCCESS if self.rules.enabled(STORAGE_CAPACITY_SCORING) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
-        """Return the score of the storage that the pod's delayed claims would use on each node; 0 without such."""
+        """Return each node's score for the storage that the pod's delayed claims would use; 0 without such claims."""
         choices = state.find(VolumeChoices)
         if choices is None:
             return np.zeros(nodes.slots, np.int64)
         return score_storage(choices.matches, choices.provisions, self._shape, nodes.slots)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Assume that the volumes chosen for `node` are bound; there are none if every claim was bound before."""
+        """Assume in memory the bindings that Filter chose for `node`, if the pod has delayed claims; return Success."""
         choices = state.find(VolumeChoices)
         if choices is not None and choices.delayed:
             state.write(binding.reserve(self.handle.objects, choices, node))
@@ -158,15 +158,16 @@ class VolumeBinding(BasePlugin):
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node: str) -> None:
-        """Drop the assumed bindings of volumes. What was written to the API server remains."""
+        """Drop the assumed bindings of volumes. Bindings that were already written to the API server remain."""
         reserved = state.find(ReservedVolumes)
         if reserved is not None:
             binding.unreserve(self.handle.objects, reserved)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
-        """Return Skip if every claim was bound before, so that PreBind has nothing to do.
+        """Return Skip if Reserve found no claim to bind, so that PreBind has nothing to do, else Success.
 
-        If the profile disables Reserve, PreBind fails, and a pod without claims fails here.
+        If the profile disables Reserve, returns an error for a pod without claims, and Success for others; PreBind then
+        fails.
         """
         reserved = state.find(ReservedVolumes)
         if reserved is None and state.find(VolumeChoices) is None:
@@ -174,7 +175,7 @@ class VolumeBinding(BasePlugin):
         return SUCCESS if reserved is None or reserved.claims else SKIP
 
     def pre_bind(self, state: CycleState, pod: PodInfo, node: str) -> Verdict | Pending:
-        """Write the bindings to the API server, and return Pending until every claim is bound."""
+        """Write the assumed bindings to the API server, and return Pending until every claim is bound."""
         reserved = state.find(ReservedVolumes)
         if reserved is None:
             return error(f'failed to get cached bindings for pod "{pod.full_name}"')
@@ -200,9 +201,9 @@ def _is_schedulable_after_csi_node_change(pod: PodInfo, old: CSINode | None, new
 
 
 def _is_schedulable_after_driver_change(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
-    """Return whether the CSI driver stopped tracking storage capacity.
+    """Return whether the CSI driver stopped tracking storage capacity, whether or not the pod uses it.
 
-    Upstream considers only inline volumes of the driver. Claims may profit too, so every such driver counts here.
+    Upstream returns False unless an inline volume of the pod uses the driver.
     """
     return bool(old.spec.storage_capacity) and not new.spec.storage_capacity
 

@@ -76,7 +76,7 @@ class ReservedVolumes:
 
 
 def reserve(objects: ClusterObjects, choices: VolumeChoices, node: str) -> ReservedVolumes:
-    """Assume in `objects` the volumes and claims that are chosen for a node, and return them."""
+    """Assume in `objects` the bindings of volumes and claims that are chosen for the node, and return the bindings."""
     static, to_provision = choices.on_node(node)
     reserved = ReservedVolumes(node)
     for volume, claim in static:
@@ -101,7 +101,7 @@ def unreserve(objects: ClusterObjects, reserved: ReservedVolumes) -> None:
 
 
 def write_bindings(writes: Writes, reserved: ReservedVolumes) -> None:
-    """Write the volume bindings and the claims' selected nodes to the API server; raise its errors."""
+    """Write the volume bindings and the claims' selected nodes to the API server; raise the error of a request."""
     for binding in reserved.static:
         binding.version = writes.bind_volume(binding.volume, binding.claim, by_controller=binding.bound_by_scheduler)
     for provision in reserved.provisions:
@@ -109,7 +109,10 @@ def write_bindings(writes: Writes, reserved: ReservedVolumes) -> None:
 
 
 def check_bound(handle: Handle, storage: StorageIndexes, reserved: ReservedVolumes) -> bool:
-    """Return whether every claim is bound; raise BindingError with kube-scheduler's message if one cannot be."""
+    """Return whether every claim is bound; raise BindingError, with kube-scheduler's message, if one cannot be bound.
+
+    `storage` must be up to date. Also raises BindingError if the node does not exist any more.
+    """
     node = handle.node(reserved.node)
     if node is None:
         raise BindingError(f'failed to get node "{reserved.node}": node "{reserved.node}" not found')
@@ -164,7 +167,10 @@ def _claim(objects: ClusterObjects, claim: PersistentVolumeClaim, what: str) -> 
 def _check_reachable(
     storage: StorageIndexes, single_node: NodeColumns, volume: PersistentVolume, claim: PersistentVolumeClaim
 ) -> None:
-    """Raise BindingError if the node cannot access the volume; its labels may have changed since Filter."""
+    """Raise BindingError if the node in `single_node` cannot access the volume.
+
+    The node's labels may have changed since Filter.
+    """
     spec = msgspec.structs.replace(claim.spec, volume_name=volume.metadata.name)
     bound = PodClaims((msgspec.structs.replace(claim, spec=spec),), ())
     if VolumeSearch(storage, single_node).compute_verdicts(bound).ids is not None:

@@ -64,7 +64,7 @@ class _ClassUse:
 
 
 def _existing(matches: Sequence[VolumeMatch], slots: int) -> Iterator[_ClassUse]:
-    """Yield the use of each class of existing volumes: the sums of the claims' requests and of the volumes' sizes."""
+    """Yield, by storage class, the requests of claims that get existing volumes, and the sizes of these volumes."""
     uses: dict[str, _ClassUse] = {}
     for match in matches:
         for number, volume in enumerate(match.volumes):
@@ -77,7 +77,10 @@ def _existing(matches: Sequence[VolumeMatch], slots: int) -> Iterator[_ClassUse]
 
 
 def _provisioned(provisions: Sequence[StorageOffer], where: Mask, slots: int) -> Iterator[_ClassUse]:
-    """Yield the use of each class with a known capacity: the sum of the claims' requests, of one pool of storage."""
+    """Yield, by storage class, the requests of claims to provision, and the reported capacity, where one is reported.
+
+    `where` masks the nodes that count.
+    """
     uses: dict[str, _ClassUse] = {}
     for provision in provisions:
         measured = where & provision.where & (provision.capacities != UNKNOWN_CAPACITY)

@@ -94,7 +94,7 @@ class VolumeSearch:
         )
 
     def compute_verdicts(self, claims: PodClaims) -> Verdicts:
-        """Return the verdict on each node: whether it can access or provide the volumes of all claims."""
+        """Return a verdict on each node, which rejects it if a claim's volume is missing or unavailable there."""
         self._check_bound(claims.bound)
         self._check_delayed(claims.delayed, ~self._error.has_reason)
         columns = (self._affinity, self._unbound, self._space, self._missing, self._error)
@@ -192,7 +192,10 @@ class VolumeSearch:
             mask = mask & ~self._provision(claim, mask & needed)
 
     def _provision(self, claim: PersistentVolumeClaim, mask: Mask) -> Mask:
-        """Record, and return as a mask, the nodes in `mask` on which no volume can be provisioned for the claim."""
+        """Find the nodes in `mask` on which no volume can be provisioned for the claim; record the reasons.
+
+        Returns these nodes as a mask.
+        """
         storage_class = self._storage.objects.get(StorageClass, claim.storage_class)
         if storage_class is None:  # deleted since PreFilter
             text = f'failed to find storage class "{claim.storage_class}"'
@@ -212,8 +215,9 @@ class VolumeSearch:
     def _find_space(self, claim: PersistentVolumeClaim, storage_class: StorageClass, mask: Mask) -> Mask:
         """Return a mask of the nodes for which the CSI driver of the storage class reports enough capacity.
 
-        The mask includes all nodes if the driver does not track capacity. Of several sufficient capacities of one node,
-        upstream scores by the first in the order of a Go map; this one scores by the first by name.
+        It has all nodes if the driver does not track capacity. A search that scores also stores the capacity that it
+        found. Of several sufficient ones for a node, upstream scores the first in the order of a Go map; here the first
+        by name counts.
         """
         driver = self._storage.objects.get(CSIDriver, storage_class.provisioner)
         if driver is None or not driver.spec.storage_capacity or STORAGE not in (claim.spec.resources.requests or {}):
