@@ -107,7 +107,11 @@ class HostedPlugin:
             return Explained(points, self._inputs(adapted, state, pod, nodes) if explain else ())
 
     def _run_filter(self, adapted: Filter, state: CycleState, pod: PodInfo, nodes: NodeObjectColumns) -> Verdicts:
-        """Run PreFilter, and Filter if PreFilter neither skips it nor rejects the pod."""
+        """Run PreFilter and Filter of the plugin and return the verdict on each node.
+
+        If PreFilter skips, every node passes. If it rejects the pod, its verdict is that on every node. If it names the
+        only possible nodes, all others are rejected.
+        """
         result = self._plugin.pre_filter(state, pod, nodes) if isinstance(self._plugin, PreFilter) else None
         if result is None:
             return adapted.filter(state, pod, nodes)
