@@ -49,9 +49,9 @@ class AttemptLookup:
         self._pods: dict[tuple[str, str, str], list[_PodAttempts]] = {}
 
     def find_latest(self, pod: PodIdentity) -> AttemptSeries:
-        """Return the attempts of a pod.
+        """Return the attempts of the pod's UID, or, if it has none, of the latest UID with its name.
 
-        Only the newest MAX_ROWS decisions of the name are read.
+        Only the newest MAX_ROWS decisions about pods of this name are read. The result is empty if none is stored.
         """
         return self._newest(pod.namespace, pod.name, pod.cluster).series(pod.uid)
 

@@ -73,7 +73,7 @@ class _NodeResults(NamedTuple):
     filters: tuple[NDArray[Any] | None, ...]
 
     def select_rows(self, rows: Ints) -> _NodeResults:
-        """Return the entries of some node slots."""
+        """Return the entries of the node slots `rows`, in this order."""
         filters = [np.zeros(len(rows), np.uint8) if ids is None else ids[rows] for ids in self.filters]
         return _NodeResults(self.evaluation[rows], self.feasible[rows], tuple(filters))
 
@@ -174,7 +174,10 @@ class _DecisionRun:
         return True
 
     def _keep_former(self, rows: Ints, feasible: Mask) -> None:
-        """Add the results and the sums of these node slots to `changes`; `feasible` is whether they fit from now on."""
+        """Append the present results and score sums of the node slots `rows` to `changes`.
+
+        `feasible` says, for each of these slots, whether its node is feasible from the next decision on.
+        """
         old = self.present.select_rows(rows)
         left = old.feasible.astype(np.int64) - feasible
         totals = self.totals.sum_rows(rows)
@@ -185,7 +188,10 @@ class _DecisionRun:
         self.changed_rows += len(rows)
 
     def _number(self, place: int, f: FilterColumn) -> NDArray[Any] | None:
-        """Return, per node slot, the number in `results` of what filter `f` at this place found; None if all passed."""
+        """Return, per node slot, the number in `results[place]` of the result of filter `f`.
+
+        Returns None if all nodes passed or the filter was skipped. A result without a number gets the next one.
+        """
         if f.skipped or not len(f.ids):
             return None
         numbers_by_result = self.results[place]
@@ -428,14 +434,14 @@ class DecisionCounts:
             reached = reached * ~rejected
 
     def _add(self, name: CounterName, rows: Ints | None, values: Ints) -> None:
-        """Add values to a counter of the node slots `rows`, in which a slot may occur repeatedly; None means all."""
+        """Add values to the counter `name` of the node slots `rows` (None: all), which may have a slot repeatedly."""
         if rows is None:
             self._column(name)[:] += values
         else:
             np.add.at(self._column(name), rows, values)
 
     def _add_at(self, name: CounterName, slots: list[int], values: list[int] | int = 1) -> None:
-        """Add a value, or one of several, to a counter of each of these node slots."""
+        """Add `values`, one number for all slots or one for each, to the counter `name` of the node slots `slots`."""
         if slots:
             np.add.at(self._column(name), np.array(slots), np.array(values))
 

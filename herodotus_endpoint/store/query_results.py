@@ -38,7 +38,10 @@ class AttemptSeries(Sequence[AttemptRecords]):
         return self._attempts[index]
 
     def failed_before(self, ordinal: int) -> int:
-        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful, with repeats."""
+        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful.
+
+        Attempts that are only counted, as repeats of another, are included.
+        """
         return self._failed[ordinal - 1]
 
 

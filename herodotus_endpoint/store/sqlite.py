@@ -372,7 +372,7 @@ class _CountedConnection(Connection):
         self.set_progress_handler(_is_over_budget, SQLITE_STEPS)
 
     def cursor(self, factory: Any = _CountedCursor) -> Any:
-        """Return a cursor, by default one that counts."""
+        """Return a cursor, by default one whose fetched rows count against the budget."""
         return super().cursor(factory)
 
 
