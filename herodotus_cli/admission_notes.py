@@ -26,7 +26,11 @@ class _NewPods(NamedTuple):
 
 
 def list_notes(spec: Json, status: Json, connection: ConnectionSettings, environ: Mapping[str, str]) -> list[str]:
-    """Return the notes for the question `spec` of a ClusterReview and the status of its answer."""
+    """Return notes on quotas and LimitRanges that would refuse pods which the question `spec` creates.
+
+    `spec` is that of a ClusterReview, and `status` is that of the answer. The result is [] if the answer is not about
+    the kubeconfig's cluster.
+    """
     groups = [pods for pods in _list_new_pods(spec, status) if pods.replicas > 0]
     if not groups or not connection.reaches_cluster:
         return []

@@ -80,10 +80,10 @@ class Environment(NamedTuple):
         namespace: str = "",
         selector: DecisionSelector | None = None,
     ) -> None:
-        """Call `print_once` with an environment; with --watch call it whenever a decision changes, and regularly.
+        """Call `print_once` with an environment; with --watch, also after each change of a decision and regularly.
 
-        Without that, the deletion of a pod would not show. A terminal shows the last answer only, in place. `namespace`
-        and `selector` choose the decisions to watch.
+        The regular calls show what changes no decision, such as the deletion of a pod. On a terminal each screen
+        replaces the one before. `namespace` and `selector` choose the decisions to watch.
         """
         if not output.watch:
             print_once(self)
@@ -142,8 +142,8 @@ class Environment(NamedTuple):
     def format_document(self, document: Mapping[str, Any], output: OutputOptions, *, of_stream: bool = False) -> str:
         """Return a document as text in the chosen format, which is not a screen's.
 
-        A document of a stream takes a line if it is JSON, has `---` above it if it is YAML, and has no header. A short
-        form always takes a line.
+        With `of_stream`, JSON takes one line, YAML has `---` above it, and custom columns have no header. The short
+        form always takes one line.
         """
         from herodotus_cli.output_formats import BRIEF, is_template
         from herodotus_cli.render import documents

@@ -57,12 +57,12 @@ def _string(description: str, pattern: str = "") -> Json:
 
 
 def _options(given: Mapping[str, Any], *names: str) -> list[str]:
-    """Return the options for the arguments of these names that were given."""
+    """Return an option NAME=VALUE for each of these names that has an argument which is not empty."""
     return [f"--{name.replace('_', '-')}={given[name]}" for name in names if given.get(name) not in (None, "")]
 
 
 def _namespaces(given: Mapping[str, Any]) -> list[str]:
-    """Return -n, or -A if no namespace was given."""
+    """Return the option --namespace, or --all-namespaces if no namespace was given."""
     return _options(given, "namespace") or ["--all-namespaces"]
 
 

@@ -108,7 +108,10 @@ def run(link: str, port: int, opens: bool, connection: ConnectionSettings, envir
 
 
 def _open(connection: ConnectionSettings, environment: Environment, stack: ExitStack) -> _Upstream:
-    """Find the decisions service and start a proxy to it; without one, serve local mode if that is installed."""
+    """Start a proxy to the decisions service, which `stack` ends, and return what serves the pages.
+
+    Without a service, that is local mode. Raises CliError if neither is available.
+    """
     from herodotus_cli.transport import local
     from herodotus_cli.transport.kubectl import KubectlTransport
     from herodotus_cli.transport.kubectl_proxy import KubectlProxy

@@ -114,9 +114,10 @@ def _grid(block: Table, headers: bool) -> Grid:
 
 
 def _least_width(block: Table, most: int) -> int:
-    """Return the width in columns below which the table is stacked, because its last column would be too narrow.
+    """Return the least width in columns at which the table is not stacked, because its last column has room.
 
-    The last column must hold a few words, none of them broken. Words longer than `most` columns may be broken.
+    The last column needs room for _MIN_LAST_COLUMN columns, or fewer if its cells are shorter, and for its longest
+    word, of which at most `most` columns count.
     """
     *widths, last = _widths(block)
     words = [_text(word).cell_len for row in block.rows for word in row[-1].text.split()]

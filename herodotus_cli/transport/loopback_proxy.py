@@ -137,9 +137,9 @@ class LoopbackProxy(ThreadingHTTPServer):
         return rest if ours and named and slash else None
 
     def find_target(self, method: str, path: str, host: str) -> tuple[bool, str] | None:
-        """Return whether a request is for the decisions service, and the path that it names there or on the socket.
+        """Return (True, PATH) for a request to the decisions service, (False, PATH) for one to the API server itself.
 
-        None if the token, Host, method or path is not accepted.
+        PATH is the path without the token. Returns None if the token, Host, method or path is not accepted.
         """
         rest = self.accepted_path(path, host)
         if rest is None:
