@@ -43,7 +43,10 @@ def list_notes(spec: Json, status: Json, connection: ConnectionSettings, environ
 
 
 def _list_new_pods(spec: Json, status: Json) -> Iterator[_NewPods]:
-    """Yield the pods that the question creates; those of a capacity question are as many as fit."""
+    """Yield the pods that the question creates. For a capacity question, these are as many pods as fit.
+
+    `status` is that of the answer, which has the number of pods that fit.
+    """
     changes = list(spec.get("changes") or ())
     if spec.get("capacity"):
         changes.append(spec["capacity"] | {"kind": "Capacity"})

@@ -104,7 +104,10 @@ class _Reader:
         self.notes: list[str] = []
 
     def find(self, path: str, what: str) -> Json | None:
-        """Return the object at a path, or None. `what` names it in the note on why it is missing."""
+        """Return the object at a path. If it cannot be read, add a note that says why, and return None.
+
+        `what` names the object in the note.
+        """
         try:
             return self._get(path)
         except ServerError as e:
@@ -115,7 +118,7 @@ class _Reader:
         return None
 
     def list(self, path: str, what: str) -> list[Json] | None:
-        """Return the items of the list at a path, or None if it cannot be read."""
+        """Return the items of the list at a path. If it cannot be read, add a note about `what`, and return None."""
         document = self.find(path, what)
         return None if document is None else [item for item in document.get("items") or () if isinstance(item, dict)]
 

@@ -215,7 +215,7 @@ def _import_renderers(*names: str) -> None:
 
 
 def build_blocks(screen: Screen, view: ViewOptions) -> Sequence[Block]:
-    """Return the blocks of a screen. Raises CliError if the document is not what this version can read."""
+    """Return the blocks of a screen. Raises CliError if the document lacks the form that this version reads."""
     try:
         blocks = screen(view)
         return blocks if view.headers else _keep_rows(blocks)

@@ -58,7 +58,7 @@ class Client:
         return cast(Answer, self.request(*_build(question, cluster)))
 
     def request(self, path: str, document: Mapping[str, Any] | None = None) -> Json:
-        """Return the document at a path, or the response to `document`, which is posted to it."""
+        """Return the document at a path. With `document`, post it to the path and return the response."""
         return _read(self._http.request("POST" if document else "GET", path, json=document))
 
     def watch(

@@ -164,7 +164,7 @@ class Route:
 
     @property
     def rejects_unknown_parameters(self) -> bool:
-        """Whether a misspelled parameter is an error. Routes that read no records ignore it, as a probe may add one."""
+        """Whether an unknown query parameter is an error. Routes without records ignore one that a probe may add."""
         return isinstance(self.right, RequiredRight)
 
     def choose_pool(self, arguments: Arguments) -> PoolKind:

@@ -103,9 +103,9 @@ class ClusterEvaluation:
     """
 
     def __init__(self, found: ClusterListing, config: Configuration, registry: Registry) -> None:
-        """Build the node columns of the cluster. Plugins in `found.disabled` are left out.
+        """Build the node columns of the cluster. The plugins in `found.disabled` do not run.
 
-        DynamicResources is left out for pods with resource claims only, because it decides nothing about others.
+        If DynamicResources is among them, it does run for pods without resource claims, for which it needs no objects.
         """
         cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
         cluster.nodes.count_pods_as(resolve_rules(config).pod_counting)  # before any snapshot of the nodes is taken
@@ -158,7 +158,7 @@ class ClusterEvaluation:
         return [pod] if key is None else [member.pod for member in self._list_waiting(key)]
 
     def read_amounts(self) -> dict[str, tuple[dict[str, int], dict[str, int]]]:
-        """Return what is allocatable on each node and what its pods request, by the node's name and the resource."""
+        """Return a pair by node name: the node's allocatable amounts and those that its pods request, by resource."""
         slots = sorted(self.nodes.index.values())
         _, allocatable, requested = self.nodes.amounts(slots)
         amounts: dict[str, tuple[dict[str, int], dict[str, int]]] = {self.nodes.names[slot]: ({}, {}) for slot in slots}
@@ -403,7 +403,10 @@ class ClusterEvaluation:
 
 
 def is_waiting(pod: Pod) -> bool:
-    """Return whether a scheduler tries the pod: it has no node, has not ended, and has no scheduling gates."""
+    """Return whether a scheduler tries the pod.
+
+    It does if the pod has no node and no scheduling gates, has not ended, and is not being deleted.
+    """
     ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
     return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
 

@@ -59,7 +59,7 @@ class DemoCluster:
         return self._send("POST", _path(obj), obj)
 
     def list_objects(self, kind: str, namespace: str = "") -> list[Json]:
-        """Return the objects of a kind in a namespace, or in all of them."""
+        """Return the objects of a kind in a namespace, or in all namespaces if it is empty."""
         path = _COLLECTIONS[kind].format(namespace) if namespace else _COLLECTIONS[kind].replace("namespaces/{}/", "")
         items: list[Json] = self._send("GET", path)["items"]
         return items

@@ -240,7 +240,7 @@ class Demo:
         print_lines("")
 
     def _link_programs(self) -> Path:
-        """Return a directory for PATH with the plugin and kubectl, as far as PATH lacks them."""
+        """Return a directory for PATH with links to those programs, of the plugin and kubectl, that PATH lacks."""
         directory = self.state / "bin"
         directory.mkdir(exist_ok=True)
         program_directory = Path(sys.executable).parent

@@ -376,9 +376,9 @@ def _read_live(
 def _read_state(
     pod: Json, answer: Json, now: datetime, objects: ClusterObjects, attempts: Callable[[], list[Json]] | None
 ) -> LiveState | None:
-    """Return the state that the pod is really in, or None if the decision that `answer` explains says as much.
+    """Return the pod's real state, or None if the explanation of its decision, `answer`, says the same.
 
-    With `attempts`, which returns the recorded attempts, return it always, with the timeline.
+    With `attempts`, which returns the recorded attempts, always return the state, with its timeline.
     """
     from herodotus_answers.pod_state import find_state, is_decision_enough  # here, because most pods run well
 
@@ -600,7 +600,7 @@ def _answer_undecided(request: not_found.PodRequest, output: OutputOptions, pod:
 
 
 def _is_recorded(scheduler: str, request: not_found.PodRequest, output: OutputOptions) -> bool:
-    """Return whether the decisions service has decisions of a scheduler, or whether that is not known."""
+    """Return whether the decisions service has decisions of a scheduler; True if that cannot be found out."""
     from herodotus_record.model import API_GROUP
 
     selector = api_paths.DecisionSelector(labels=f"{API_GROUP}/profile={scheduler}")
@@ -612,7 +612,7 @@ def _is_recorded(scheduler: str, request: not_found.PodRequest, output: OutputOp
 
 
 def _is_daemon(answer: Json) -> bool:
-    """Return whether the pod belongs to a DaemonSet, whose controller pins it to a node, so that no new one helps."""
+    """Return whether the pod belongs to a DaemonSet, which pins it to one node, so that a new node does not help."""
     return str((answer.get("pod") or {}).get("owner") or "").startswith("DaemonSet/")
 
 

@@ -173,7 +173,7 @@ def _ask(
 
 
 def _list_facts(question: str, document: Mapping[str, Any], view: ViewOptions) -> Iterator[tuple[str, str]]:
-    """Yield what the report says of its making: the question, the time, where the answer comes from, versions."""
+    """Yield (label, text) pairs on how the report was made: the question, time, answer's source and versions."""
     attempt = document.get("attempt") or {}
     yield "Question", question
     yield "Made", _format_time(view.now)

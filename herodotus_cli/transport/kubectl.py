@@ -134,7 +134,7 @@ class KubectlTransport:
         return reason == "Forbidden" or _is_service_missing(reason, words)
 
     def _answer_locally(self, failure: CliError, ask: Callable[[Transport], Json]) -> Json:
-        """Return the answer of local mode, because the cluster has no decisions service.
+        """Return what `ask` returns for the transport of local mode, because the cluster has no decisions service.
 
         Raises `failure` if local mode cannot start, with a hint if it is not installed.
         """

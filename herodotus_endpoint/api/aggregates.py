@@ -424,7 +424,7 @@ _ALIKE: Final = ("ReplicaSet", "ReplicationController", "Job")  # owners whose p
 
 
 def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
-    """Return whether the pod of a decision's row belongs to the workload, as far as the record shows."""
+    """Return whether the pod of a decision's row belongs to a workload, by the recorded owner, name and labels."""
     return belongs_to_workload(row.owner or "", row.pod, parse_labels(row.labels).get(_HASH), kind, name)
 
 

@@ -282,7 +282,7 @@ class ArchiveReader:
         return manifest
 
     def fragment(self, file: ArchivedFile) -> Any:
-        """Return a file's fragment of a dataset. Fragments are cached, because each keeps the footer that it read."""
+        """Return the file as a fragment of an Arrow dataset, from a cache: a fragment keeps the footer that it read."""
         with self._lock:
             fragment = self._fragments.get(file.path)
         if fragment is None:
@@ -342,7 +342,7 @@ class _Question:
         return [SimpleNamespace(**dict(zip(_LIGHT, row, strict=True))) for row in rows]
 
     def load(self, wanted: Sequence[tuple[_DayFile, Any]]) -> list[DecisionRecord]:
-        """Return the records of some rows, given with the file that holds each, in this order.
+        """Return the records of rows, in the order of `wanted`, which has pairs of a file and a row in it.
 
         Raises ArchiveTimeoutError and ArchiveUnavailableError.
         """

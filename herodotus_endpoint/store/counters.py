@@ -140,7 +140,8 @@ class _DecisionRun:
     def continue_with(self, decision: Decision, feasible: Mask, *, contest: bool) -> bool:
         """Take a decision into the run, or return False if it ran other plugins or most nodes have other results.
 
-        `feasible` is the decision's mask of feasible nodes, with an entry per node slot.
+        `feasible` is the decision's mask of feasible nodes, with an entry per node slot. `contest` says whether the
+        decision chose among several feasible nodes; all decisions of a run agree in that.
         """
         last, present = self.last, self.present
         if (
@@ -228,7 +229,7 @@ class ColumnSum:
         return self.before
 
     def sum_rows(self, rows: Ints) -> Ints:
-        """Return the sums over the decisions so far for some node slots."""
+        """Return, for each of the node slots `rows`, the sum over the decisions so far."""
         if not len(self.column):
             return np.zeros(len(rows), np.int64)
         more = as_numpy(self.column)[rows].astype(np.int64) * self.repeats

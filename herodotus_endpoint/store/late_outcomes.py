@@ -43,7 +43,7 @@ def add_repeats(connection: sa.Connection, repeats: Mapping[DecisionKey, int]) -
 
 
 def find_repeats(connection: sa.Connection, incarnation_id: int, sequence: int) -> int:
-    """Return the repeats of a decision by the outcomes that were stored before it."""
+    """Return how often a decision was repeated, by the outcomes that were stored before the decision itself."""
     o = OUTCOMES.c
     of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_(None))
     frames = connection.scalars(sa.select(o.frame).where(*of_it)).all()

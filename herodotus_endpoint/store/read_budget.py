@@ -145,7 +145,7 @@ def _counted(rows: Any) -> Any:
 
 
 def enforce_budget(engine: sa.Engine, interrupt: Callable[[Any], None] | None = None) -> None:
-    """Make an engine check the budget before each statement, and report an interrupted one as what it exceeded.
+    """Make an engine check the budget before each statement, and raise the budget's error for an interrupted statement.
 
     `interrupt` ends the statement that a connection of the driver executes; a thread calls it when the client has left
     or the time is up. Without it the driver checks the budget itself. A connection that was interrupted is closed,
