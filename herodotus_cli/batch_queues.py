@@ -226,7 +226,10 @@ def _find_position(own: Json, workloads: list[Json], queue: str, namespace: str,
 
 
 def _find_cluster_queue(own: Json, queue: str | None, root: str, namespace: str, reader: _Reader) -> str | None:
-    """Return the name of the ClusterQueue of a Workload, or None if it is not known."""
+    """Return the name of the ClusterQueue of the Workload `own`, or None if it is not known.
+
+    If the Workload's status does not have it, it is read from the LocalQueue `queue`, unless that is None.
+    """
     name: str | None = ((own.get("status") or {}).get("admission") or {}).get("clusterQueue")
     if not name and queue:
         local = reader.find(api_paths.namespaced(root, namespace, "localqueues", queue), f"LocalQueue {queue}")

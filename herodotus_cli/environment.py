@@ -234,7 +234,10 @@ def _keep_rows(blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def draw_blocks(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
-    """Return the text of a screen, for a terminal or piped as `view` says."""
+    """Return the text of a screen: plain for piped output, as `view` says, otherwise for a terminal.
+
+    `color` says whether the text for a terminal is coloured.
+    """
     if view.piped:
         from herodotus_cli.render import plain_text
 

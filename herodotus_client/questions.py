@@ -88,7 +88,7 @@ def compare_pods(namespace: str, name: str, other: str) -> Question[PodCompariso
 def compare_nodes(
     namespace: str, name: str, node: str, other: str, *, attempt: int | None = None
 ) -> Question[NodeComparison]:
-    """Ask for a comparison of two nodes for one pod."""
+    """Ask for a comparison of two nodes for one pod, in its attempt number `attempt`, by default the last."""
     return Question(api_paths.node_comparison(namespace, name, node, other, attempt=attempt))
 
 

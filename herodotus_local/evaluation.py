@@ -284,7 +284,7 @@ class ClusterEvaluation:
         return sorted({*self._index, *(pod.spec.scheduler_name for pod in self.pods.values())} - {""})
 
     def framework(self, scheduler: str, *, has_claims: bool) -> Framework:
-        """Return the framework that decides pods of a scheduler name, with or without resource claims.
+        """Return the framework that decides pods of a scheduler name with, or without, resource claims (`has_claims`).
 
         It is that of the first profile if no profile has the name. It decides pods with claims without DynamicResources
         if a kind of object that the plugin needs was not read.
@@ -296,7 +296,10 @@ class ClusterEvaluation:
         return self._frameworks[i, has_claims]
 
     def _rebuild(self, rules: Rules, *, has_claims: bool) -> Callable[[str], Framework]:
-        """Return a function that builds the framework of a scheduler name with `rules` instead of the configured."""
+        """Return a function that builds the framework of a scheduler name with `rules` instead of the configured.
+
+        `has_claims` says whether the framework is for pods with resource claims.
+        """
         return lambda scheduler: self._build(self._index.get(scheduler, 0), has_claims, rules)
 
     def _build(self, index: int, has_claims: bool, rules: Rules | None) -> Framework:

@@ -551,7 +551,7 @@ class _LocalReviews:
         return True
 
     def read_answer(self, id: str) -> ReviewAnswer | None:
-        """Return the answer to the last question."""
+        """Return the answer to the last question, or None before the first; `id` is ignored."""
         return self._answer
 
     def remove_question(self, id: str) -> None:

@@ -392,9 +392,9 @@ def _read_state(
 
 
 def _read_reports(pod: Json, objects: ClusterObjects) -> list[AutoscalerReport]:
-    """Return the autoscalers' events about a pod without a node, and about the NodeClaims that they name.
+    """Return the autoscalers' events about a pod without a node, and about the NodeClaims that these events name.
 
-    [] if the pod has a node, or if events cannot be read.
+    The result is [] if the pod has a node, or if events cannot be read.
     """
     if pod["spec"].get("nodeName"):
         return []

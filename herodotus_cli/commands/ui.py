@@ -74,7 +74,8 @@ def ui(ctx: click.Context, /, link: str, port: int, opens: bool, **_given: objec
 def run(link: str, port: int, opens: bool, connection: ConnectionSettings, environment: Environment) -> None:
     """Print the link to the web pages and serve them until interrupted. With --endpoint, only print the link.
 
-    `link` is a link to a page, of which the query counts, or "".
+    `link` is a link to a page, of which the query counts, or "". `opens` says whether a browser opens the printed link.
+    Raises UsageError if `link` has no query, and CliError with --cluster or if the port is taken.
     """
     if connection.cluster:
         raise CliError("error: the web pages show the service's own cluster only: leave out --cluster")

@@ -112,7 +112,10 @@ def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any,
 
 
 def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
-    """Return a table of the pods that block the drain of a node, and a line that counts the others on these nodes."""
+    """Return a table of pods that block the drain of a node, and a line that counts the other pods on these nodes.
+
+    The table has at most `most` rows; None means all.
+    """
     own = [pod for pod in pods if pod["cause"] != NOT_DRAINED]
     table = _table("BLOCKED", ("ON", "WHY"), own, lambda p: (p["node"], _explain_blocked(p)), most)
     others = len(pods) - len(own)

@@ -40,7 +40,10 @@ DISCLAIMER = "A group that fits is one whose new node would pass all filters. Wh
 
 
 def build_review(found: NodeGroupReview, view: ViewOptions, *, every_row: bool = False) -> list[list[Block]]:
-    """Return the sections of an answer about node groups: verdicts on pods first, then estimates and the groups."""
+    """Return the sections of an answer about node groups: verdicts on pods first, then estimates and the groups.
+
+    With `every_row`, no table is cut off. If the answer is about pods, the groups are only shown then, or with -o wide.
+    """
     groups, pods = found["groups"], found["pods"]
     if not groups:
         return [[TextLine(NO_NODE_GROUP)]]
@@ -54,7 +57,10 @@ def build_review(found: NodeGroupReview, view: ViewOptions, *, every_row: bool =
 def build_verdicts(
     pod: PodVerdicts, groups: Sequence[Json], view: ViewOptions, *, every_row: bool
 ) -> list[list[Block]]:
-    """Return the sections about one pod: a sentence, a row for each group, and what autoscalers report."""
+    """Return the sections about one pod: a sentence, a row for each group, and what autoscalers report.
+
+    With `every_row`, all groups have a row, otherwise at most ROWS.
+    """
     by_name = {group["name"]: group for group in groups}
     verdicts = sorted(pod["groups"], key=lambda v: (_ORDER.index(v["verdict"]), natural_sort_key(v["group"])))
     fits = any(verdict["verdict"] == "Fits" for verdict in verdicts)
@@ -156,7 +162,10 @@ def build_sections(found: Json | None, reports: Sequence[Json], view: ViewOption
 
 
 def build_scale_down(found: Json, *, every_row: bool = False) -> list[list[Block]]:
-    """Return two tables about the removal of nodes: nodes that nothing blocks, and what blocks each of the others."""
+    """Return two tables about the removal of nodes: nodes that nothing blocks, and what blocks each of the others.
+
+    With `every_row`, no table is cut off.
+    """
     nodes = found["nodes"]
     free = [node for node in nodes if not node["blockers"]]
     sections = list[list[Block]]()

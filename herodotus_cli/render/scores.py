@@ -39,7 +39,10 @@ class Column(NamedTuple):
 
 
 def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """Return the table of the feasible nodes' scores, with notes, or [] if nothing was scored."""
+    """Return the table of the feasible nodes' scores, with notes, or [] if nothing was scored.
+
+    `every_node` says whether the answer was requested with --all, so that no hint on that option is needed.
+    """
     ranking = answer["ranking"]
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     if not ranking or not plugins or ranking[0].get("total") is None:

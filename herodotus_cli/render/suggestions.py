@@ -39,7 +39,7 @@ def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
 
 
 def list_fixes(answer: Json, *, with_commands: bool = True) -> list[Fix]:
-    """Return the fixes that `build_blocks` shows for the same arguments."""
+    """Return the fixes that `build_blocks` shows for the same arguments; see there for `with_commands`."""
     suggestions = answer.get("suggestions") or []
     if not suggestions:
         steps = " and ".join(answer["possibleChanges"])

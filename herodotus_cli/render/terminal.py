@@ -60,7 +60,7 @@ def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
 
 
 def draw_on(console: Console, blocks: Sequence[Block], width: int, *, headers: bool = True) -> None:
-    """Print the blocks on a console of Rich, wrapped to `width` columns."""
+    """Print the blocks on a console of Rich, wrapped to `width` columns; `headers` false omits headers of tables."""
     for block in blocks:
         _draw(console, escape_block(block), width, headers)
 

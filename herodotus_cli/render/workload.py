@@ -100,7 +100,10 @@ def _pods(groups: list[Json]) -> Block:
 
 
 def _nodes(nodes: list[Json], left_out: int, view: ViewOptions, *, is_present: bool) -> list[Block]:
-    """Return a table of nodes with their pods, and a line about the `left_out` nodes that it does not have."""
+    """Return a table of nodes with their pods, and a line about the `left_out` nodes that it does not have.
+
+    `is_present` says whether the pods are those that exist now, instead of recorded placements.
+    """
     more: list[Block] = []
     if left_out:
         noun = "more node" if nodes else "node"

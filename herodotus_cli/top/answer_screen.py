@@ -273,5 +273,9 @@ def read_fix(result: CommandResult) -> BriefFix | None:
 
 
 def writer_for(width: int, now: Callable[[], datetime], *, blocks: bool, knows_requests: bool) -> RowWriter:
-    """Return a RowWriter for a screen of `width` columns, of which one is for the scroll bar."""
+    """Return a RowWriter for a screen of `width` columns, of which one is for the scroll bar.
+
+    `blocks` and `knows_requests` say whether the terminal shows block characters, and whether requests of nodes are
+    known.
+    """
     return RowWriter(max(40, width - 1), now(), blocks=blocks, knows_requests=knows_requests)

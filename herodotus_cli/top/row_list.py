@@ -123,7 +123,7 @@ class RowList(ScrollView, can_focus=True):
         self._move_to(self.cursor + pages * max(1, self.size.height - 1))
 
     def action_end(self, last: bool) -> None:
-        """Move the cursor to the first or the last row."""
+        """Move the cursor to the last row if `last` is true, otherwise to the first."""
         self._move_to(len(self._rows) if last else 0)
 
     def action_choose(self) -> None:
@@ -174,5 +174,5 @@ class AnswerText(ScrollView, can_focus=True):
         self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
 
     def action_end(self, last: bool) -> None:
-        """Scroll to the beginning or the end."""
+        """Scroll to the end if `last` is true, otherwise to the beginning."""
         self.scroll_to(y=self.max_scroll_y if last else 0, animate=False)

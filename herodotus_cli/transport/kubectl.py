@@ -188,7 +188,7 @@ class KubectlTransport:
     def find_pages_url(self) -> str:
         """Return the address of the web pages through the API server, by the route that works.
 
-        "" if the kubeconfig names no API server.
+        Returns "" if the kubeconfig names no API server.
         """
         view = self._kubectl.complete("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
         server = self._run_to_end(view).stdout.decode("utf-8", "replace").strip().rstrip("/")

@@ -130,7 +130,7 @@ class LoopbackProxy(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/{self.token}"
 
     def accepted_path(self, path: str, host: str) -> str | None:
-        """Return the path behind the token, without a slash before it, or None if token or Host is not accepted."""
+        """Return the path behind the token, without a slash before it; None for a wrong token or Host header."""
         token, slash, rest = path[1:].partition("/")
         ours = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         named = host in (f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}")

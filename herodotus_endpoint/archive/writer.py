@@ -53,7 +53,10 @@ class DayWriter:
     """Writes the records of one cluster's day. The manifest says after each file what is complete."""
 
     def __init__(self, location: ArchiveLocation, manifest: Manifest, *, scores: bool) -> None:
-        """Create a writer that continues after the files that `manifest` lists, if it lists any."""
+        """Create a writer that continues after the files that `manifest` lists, if it lists any.
+
+        `scores` says whether files with the scores of nodes are written, too.
+        """
         self._location = location
         self._scores = scores
         self.manifest = manifest

@@ -72,8 +72,8 @@ class StoredAttempt:
     ) -> StoredAttempt:
         """Return attempt number `ordinal`, counted from 1, of a pod from its records; two records are merged.
 
-        `same` holds all attempts of the pod. `records` are those of `same[ordinal - 1]`, in the order
-        of `AttemptRecords.ids_by_detail`.
+        `same` holds all attempts of the pod. `records` are those of `same[ordinal - 1]`, in the order of
+        `AttemptRecords.ids_by_detail`. `replaced` and `archived` are the fields of the result.
         """
         first, *beside = records
         failed_before = same.failed_before(ordinal)

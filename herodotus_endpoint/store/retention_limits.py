@@ -151,7 +151,7 @@ class RetentionQuota:
         self.left = 1 << 62 if self._unbounded else max(0, min(pass_limit, self._day_limit(held) - removed))
 
     def spend(self, connection: sa.Connection, decisions: int) -> int:
-        """Subtract decisions that this transaction removes from the quota, and return `decisions` unchanged."""
+        """Subtract the number of decisions that this transaction removes from the quota, and return this number."""
         if decisions:
             self.left -= decisions
             connection.execute(CLOCK.update().where(CLOCK.c.id == ROW).values(removed=CLOCK.c.removed + decisions))

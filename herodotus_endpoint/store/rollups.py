@@ -68,9 +68,9 @@ class Rollup:
     decided: dict[str, dict[str, dict[int, PlacementCount]]] = field(default_factory=dict)
 
     def add(self, counted: DecisionCounts, slots: Ints, node_ids: Ints) -> None:
-        """Add those of the counts in `counted` that are of the node slots `slots`.
+        """Add the counts in `counted` of the node slots `slots` to the counts of the nodes in these slots.
 
-        `node_ids` are the ids of the nodes in these slots, sorted and distinct.
+        `node_ids` are the ids of these nodes, sorted and distinct.
         """
         self._add_nodes(node_ids)
         columns, values = self._counter_columns(counted.columns), counted.block[slots]

@@ -183,7 +183,7 @@ class Sqlite:
             raise StoreError(f"cannot use {self.file}: there is no such file; --data says where the service keeps it")
 
     def writing_engine(self, *, bounded: bool = True) -> sa.Engine:
-        """Return an engine whose transactions take SQLite's write lock at their start."""
+        """Return an engine whose transactions take SQLite's write lock at their start; `bounded` has no effect."""
         return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
 
     def reading_engine(self) -> sa.Engine:
