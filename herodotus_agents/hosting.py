@@ -75,7 +75,10 @@ class HostedPlugin:
         self._lock = threading.Lock()
 
     def filter(self, pod: PodInfo, nodes: NodeObjectColumns, *, explain: bool = False) -> Explained[Verdicts]:
-        """Return the plugin's verdict on each node. Raises RuntimeError if a verdict is an error."""
+        """Return the plugin's verdict on each node, with its measurements if `explain` is true.
+
+        Raises RuntimeError if a verdict is an error.
+        """
         state, adapted = CycleState(), adapt_filter(self._plugin)
         with self._lock:
             verdicts = self._run_filter(adapted, state, pod, nodes) if nodes.slots else PASS
@@ -86,7 +89,11 @@ class HostedPlugin:
             return Explained(verdicts, inputs)
 
     def prioritize(self, pod: PodInfo, nodes: NodeObjectColumns, *, explain: bool = False) -> Explained[list[int]]:
-        """Return 0 to MAX_POINTS points for each node: a tenth of the plugin's normalized score, rounded half up."""
+        """Return 0 to MAX_POINTS points for each node: a tenth of the plugin's normalized score, rounded half up.
+
+        With `explain` the result has the plugin's measurements too. Raises RuntimeError for a score outside 0 to
+        MAX_NODE_SCORE.
+        """
         if not nodes.slots:
             return Explained([])
         state, adapted = CycleState(), adapt_score(self._plugin)
@@ -107,7 +114,11 @@ class HostedPlugin:
             return Explained(points, self._inputs(adapted, state, pod, nodes) if explain else ())
 
     def _run_filter(self, adapted: Filter, state: CycleState, pod: PodInfo, nodes: NodeObjectColumns) -> Verdicts:
-        """Run PreFilter, and Filter if PreFilter neither skips it nor rejects the pod."""
+        """Run PreFilter and Filter of the plugin and return the verdict on each node.
+
+        If PreFilter skips, every node passes. If it rejects the pod, its verdict is that on every node. If it names the
+        only possible nodes, all others are rejected.
+        """
         result = self._plugin.pre_filter(state, pod, nodes) if isinstance(self._plugin, PreFilter) else None
         if result is None:
             return adapted.filter(state, pod, nodes)

@@ -29,7 +29,11 @@ class PodOutcome:
 
 
 def classify(pod: PodView) -> PodOutcome | None:
-    """Return the newest outcome that the pod's status shows, or None if it shows none, as for a Pending pod."""
+    """Return the outcome that a pod's status shows, or None if it shows none, as for a Pending pod.
+
+    It is the phase if that is Failed or Unknown. For a Running pod it is the outcome of the last container that has
+    one.
+    """
     phase = pod.status.phase
     if phase in ("Failed", "Unknown"):
         return PodOutcome(phase, rewards.FAILED)

@@ -100,7 +100,7 @@ def known_agents() -> dict[str, str]:
 
 
 def _load(path: str, name: str, section: Mapping[str, Any], environment: Mapping[str, str]) -> LoadedAgent:
-    """Import the agent at `path` and create its plugins."""
+    """Import the agent at `path` and create its plugins. Raises TypeError if the attribute is no Agent."""
     module, _, attribute = path.partition(":")
     agent = getattr(importlib.import_module(module), attribute)
     if not isinstance(agent, Agent):
@@ -110,7 +110,11 @@ def _load(path: str, name: str, section: Mapping[str, Any], environment: Mapping
 
 
 def _host(name: str, section: Mapping[str, Any]) -> LoadedAgent:
-    """Create the framework's plugin of this name, with its arguments from the section of the configuration file."""
+    """Create the framework's plugin called `name`, with the section of the configuration file as its arguments.
+
+    Raises LookupError if there is no such plugin, UnsupportedPluginError if it cannot run here, and SettingsError if
+    the arguments are invalid.
+    """
     registry = Registry()
     if name not in registry:
         raise LookupError(f"there is no agent or plugin of that name; agents are {', '.join(known_agents())}")

@@ -26,7 +26,11 @@ class _NewPods(NamedTuple):
 
 
 def list_notes(spec: Json, status: Json, connection: ConnectionSettings, environ: Mapping[str, str]) -> list[str]:
-    """Return the notes for the question `spec` of a ClusterReview and the status of its answer."""
+    """Return notes on quotas and LimitRanges that would refuse pods which the question `spec` creates.
+
+    `spec` is that of a ClusterReview, and `status` is that of the answer. The result is [] if the answer is not about
+    the kubeconfig's cluster.
+    """
     groups = [pods for pods in _list_new_pods(spec, status) if pods.replicas > 0]
     if not groups or not connection.reaches_cluster:
         return []
@@ -39,7 +43,10 @@ def list_notes(spec: Json, status: Json, connection: ConnectionSettings, environ
 
 
 def _list_new_pods(spec: Json, status: Json) -> Iterator[_NewPods]:
-    """Yield the pods that the question creates; those of a capacity question are as many as fit."""
+    """Yield the pods that the question creates. For a capacity question, these are as many pods as fit.
+
+    `status` is that of the answer, which has the number of pods that fit.
+    """
     changes = list(spec.get("changes") or ())
     if spec.get("capacity"):
         changes.append(spec["capacity"] | {"kind": "Capacity"})

@@ -69,9 +69,10 @@ class GroupObjects(NamedTuple):
 
 
 def read_group(namespace: str, name: str, get: Get) -> GroupObjects | None:
-    """Return what the objects of a group say, of whatever system the group is; None if nothing of that name is found.
+    """Return a group's queue, pods and notes, or None if nothing of that name is found.
 
-    A group is known by its PodGroup, of Volcano or coscheduling, or by the pods that name it.
+    The group may be one of Kueue, Volcano, coscheduling or Kubernetes. It is known by its PodGroup, of Volcano or
+    coscheduling, or by the pods that name it.
     """
     reader = _Reader(get)
     path = api_paths.namespaced("/api/v1", namespace, "pods")
@@ -103,7 +104,10 @@ class _Reader:
         self.notes: list[str] = []
 
     def find(self, path: str, what: str) -> Json | None:
-        """Return the object at a path, or None. `what` names it in the note on why it is missing."""
+        """Return the object at a path. If it cannot be read, add a note that says why, and return None.
+
+        `what` names the object in the note.
+        """
         try:
             return self._get(path)
         except ServerError as e:
@@ -114,7 +118,7 @@ class _Reader:
         return None
 
     def list(self, path: str, what: str) -> list[Json] | None:
-        """Return the items of the list at a path, or None if it cannot be read."""
+        """Return the items of the list at a path. If it cannot be read, add a note about `what`, and return None."""
         document = self.find(path, what)
         return None if document is None else [item for item in document.get("items") or () if isinstance(item, dict)]
 
@@ -127,7 +131,10 @@ class _Reader:
 
 
 def _describe(by: Literal["Kueue", "Volcano", "Coscheduling"], name: str, reader: _Reader) -> BatchQueue:
-    """Return the answer about an object, of which nothing else is known yet. `name` is KIND/NAME, or "" if unknown."""
+    """Return a queue of the system `by` whose fields are empty, except its object and the reader's notes.
+
+    `name` is the object's KIND/NAME, or "" if unknown.
+    """
     return {
         "by": by,
         "object": name or None,
@@ -187,7 +194,7 @@ def _belongs(workload: Json, pod: Json) -> bool:
 
 
 def _summarize_workload(workload: Json) -> tuple[str, str | None]:
-    """Return the state of a Workload in words, and the message of the condition that says so."""
+    """Return the state of a Workload in words, and the message of its condition, or None if it has no message."""
     conditions = {each.get("type"): each for each in (workload.get("status") or {}).get("conditions") or ()}
     if (workload.get("spec") or {}).get("active") is False:
         return "deactivated", (conditions.get("Evicted") or {}).get("message")
@@ -201,7 +208,7 @@ def _summarize_workload(workload: Json) -> tuple[str, str | None]:
 def _find_position(own: Json, workloads: list[Json], queue: str, namespace: str, reader: _Reader) -> tuple[int, int]:
     """Return the position of a Workload in its LocalQueue, counted from 1, and how many wait there.
 
-    Kueue's visibility API tells it. Without it, the position is that by priority and age, as Kueue sorts a queue.
+    Both come from Kueue's visibility API, or without it from an order by priority and age, as Kueue sorts a queue.
     """
     shown = reader.probe(f"{api_paths.namespaced(_VISIBILITY_API, namespace, 'localqueues', queue)}/pendingworkloads")
     if shown is not None:
@@ -219,7 +226,10 @@ def _find_position(own: Json, workloads: list[Json], queue: str, namespace: str,
 
 
 def _find_cluster_queue(own: Json, queue: str | None, root: str, namespace: str, reader: _Reader) -> str | None:
-    """Return the name of the ClusterQueue of a Workload, or None if it is not known."""
+    """Return the name of the ClusterQueue of the Workload `own`, or None if it is not known.
+
+    If the Workload's status does not have it, it is read from the LocalQueue `queue`, unless that is None.
+    """
     name: str | None = ((own.get("status") or {}).get("admission") or {}).get("clusterQueue")
     if not name and queue:
         local = reader.find(api_paths.namespaced(root, namespace, "localqueues", queue), f"LocalQueue {queue}")
@@ -300,7 +310,7 @@ def _read_coscheduling(pod: Json, label: str, reader: _Reader) -> BatchQueue:
 
 
 def _count_members(pods: list[Json], minimum: int | None) -> str:
-    """Return how many pods of a group exist, of those that it needs, and how many have a node."""
+    """Return a clause on how many pods of a group exist, of the `minimum` that it needs, and how many have a node."""
     present = list(filter(is_active, pods))
     placed = sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in present)
     nodes = f"{placed} of them {'has' if placed == 1 else 'have'} a node"

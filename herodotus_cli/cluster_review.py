@@ -62,9 +62,10 @@ def run(
     output: OutputOptions,
     environment: Environment,
 ) -> bool:
-    """Ask the question, print the answer, and return whether it is good news.
+    """Ask the question, print the answer, and return whether the question's aim is met.
 
-    It is if every pod finds or keeps a node and none is blocked, or if there is a plan.
+    A question for a plan needs one. For other questions, every pod must find or keep a node, none may be blocked, and
+    no rule of another version may reject one that fits now.
     """
     if options.cluster_files:
         from herodotus_cli.transport.local import review_files
@@ -111,9 +112,9 @@ def ask(transport: Transport, spec: Json) -> Json:
 
 
 def post_question(transport: Transport, path: str, document: Json) -> Json:
-    """Return the response to a what-if, which is sent again while other questions are answered.
+    """Post a what-if and return the response. While the service answers TooManyRequests, post it again.
 
-    Raises CliError with hints if there is no answer.
+    Raises CliError, with hints, for any other error or after MAX_TRIES posts.
     """
     for left in range(MAX_TRIES, 0, -1):
         try:

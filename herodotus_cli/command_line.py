@@ -66,7 +66,7 @@ class OrderedGroup(click.Group):
 
 
 def _find_meant(word: str) -> list[str]:
-    """Return the commands that the user may have meant by a word that is none."""
+    """Return the commands that the user may have meant by `word`, which is not a command; [] if none is similar."""
     from difflib import get_close_matches  # here, because only this failure needs it
 
     known = {name: name for name in COMMANDS} | {name: f"whatif {name}" for name in ACTION_NAMES} | SEE_INSTEAD

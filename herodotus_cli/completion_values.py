@@ -32,7 +32,7 @@ _SHORT_KINDS = {"StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Jo
 def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the pods in the namespace that have the newest decisions.
 
-    After `NAMESPACE/` they are those of that namespace, with the namespace.
+    If `word` begins with `NAMESPACE/`, so do the completions, which are pods of that namespace.
     """
     if ctx.command.name == "compare" and not ctx.params.get("names") and "pod".startswith(word):
         return ["pod"]

@@ -48,7 +48,7 @@ class ReconnectBackoff:
         return min(RECONNECT_DELAY_S * 2.0 ** max(0, self._failures - 1), _MAX_DELAY_S)
 
     def mark_opened(self) -> None:
-        """Note that a stream is requested now. One that lasts long enough counts as working even without an event."""
+        """Note that a stream is requested now. If it lasts _STABLE_S seconds, it counts as working without an event."""
         self._opened_at = time.monotonic()
 
     def mark_working(self) -> None:
@@ -139,11 +139,10 @@ def _is_binding(decision: Json) -> bool:
 def repeat_on_decisions(
     transport: Transport, namespace: str, selector: api_paths.DecisionSelector, once: Callable[[], None]
 ) -> None:
-    """Call `once` now, after decisions change, at most once every REPEAT_INTERVAL_S, and every REFRESH_INTERVAL_S.
+    """Call `once` now, after decisions change, and at least every REFRESH_INTERVAL_S, without end.
 
-    It does so without end. The refresh shows what changes no decision, such as the deletion of a pod.
-
-    `namespace` and `selector` choose the decisions. Raises CliError if the watch fails.
+    Calls for changes are REPEAT_INTERVAL_S apart or more. The refresh shows what changes no decision, such as the
+    deletion of a pod. `namespace` and `selector` choose the decisions. Raises CliError if the watch fails.
     """
     changes: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 

@@ -80,10 +80,10 @@ class Environment(NamedTuple):
         namespace: str = "",
         selector: DecisionSelector | None = None,
     ) -> None:
-        """Call `print_once` with an environment; with --watch call it whenever a decision changes, and regularly.
+        """Call `print_once` with an environment; with --watch, also after each change of a decision and regularly.
 
-        Without that, the deletion of a pod would not show. A terminal shows the last answer only, in place. `namespace`
-        and `selector` choose the decisions to watch.
+        The regular calls show what changes no decision, such as the deletion of a pod. On a terminal each screen
+        replaces the one before. `namespace` and `selector` choose the decisions to watch.
         """
         if not output.watch:
             print_once(self)
@@ -142,8 +142,8 @@ class Environment(NamedTuple):
     def format_document(self, document: Mapping[str, Any], output: OutputOptions, *, of_stream: bool = False) -> str:
         """Return a document as text in the chosen format, which is not a screen's.
 
-        A document of a stream takes a line if it is JSON, has `---` above it if it is YAML, and has no header. A short
-        form always takes a line.
+        With `of_stream`, JSON takes one line, YAML has `---` above it, and custom columns have no header. The short
+        form always takes one line.
         """
         from herodotus_cli.output_formats import BRIEF, is_template
         from herodotus_cli.render import documents
@@ -215,7 +215,7 @@ def _import_renderers(*names: str) -> None:
 
 
 def build_blocks(screen: Screen, view: ViewOptions) -> Sequence[Block]:
-    """Return the blocks of a screen. Raises CliError if the document is not what this version can read."""
+    """Return the blocks of a screen. Raises CliError if the document lacks the form that this version reads."""
     try:
         blocks = screen(view)
         return blocks if view.headers else _keep_rows(blocks)
@@ -234,7 +234,10 @@ def _keep_rows(blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def draw_blocks(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
-    """Return the text of a screen, for a terminal or piped as `view` says."""
+    """Return the text of a screen: plain for piped output, as `view` says, otherwise for a terminal.
+
+    `color` says whether the text for a terminal is coloured.
+    """
     if view.piped:
         from herodotus_cli.render import plain_text
 

@@ -47,9 +47,10 @@ def node_group_options(command: Command) -> Command:
 
 
 def build_question(params: dict[str, Any], pods: Sequence[str] = (), **more: Any) -> Json:
-    """Return a question about node groups. `params` are those of the command line, `pods` are NAMESPACE/NAME.
+    """Return a question about node groups. `params` are the parsed options of the command line.
 
-    Raises CliError if the file of shapes cannot be read.
+    `pods` are names NAMESPACE/NAME, and `more` has further fields of the question. Raises CliError if the file of
+    shapes cannot be read.
     """
     shapes = read_shapes(params["shapes_file"]) if params["shapes_file"] else []
     return {"pods": list(pods), "labelKeys": list(params["label_keys"]), "shapes": shapes, **more}
@@ -69,9 +70,10 @@ def read_shapes(path: str) -> list[Json]:
 def ask_about_pod(
     question: Json, connection: ConnectionSettings, environment: Environment, *, local: bool
 ) -> PodNodeGroups:
-    """Return the answer's part about node groups. `local` asks local mode, which has read the cluster already.
+    """Ask a question about node groups, and return the part of the answer about them, with the answer's notes.
 
-    Raises CliError if there is no answer.
+    With `local`, the answer comes from local mode, which has read the cluster already. Raises CliError if there is no
+    answer.
     """
     from herodotus_cli import cluster_review
     from herodotus_cli.transport import connect, open_local

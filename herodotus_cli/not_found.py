@@ -81,9 +81,9 @@ def fetch_pod_answer(
     request: PodRequest,
     answer_undecided: Callable[[Json, CliError], Json] | None = None,
 ) -> Json:
-    """Return the document about the pod of `request` that `ask` requests.
+    """Call `ask`, which requests the document about the pod of `request`, and return that document.
 
-    For a pod just created, wait for its first decision.
+    If the pod was just created, wait for its first decision.
 
     `answer_undecided` builds the document about an existing pod without a decision, or about one that local mode cannot
     evaluate. Its arguments are the Pod object, and why there is no decision. Raises CliError, with hints, if the pod
@@ -115,7 +115,11 @@ def _answer_without_decision(
     request: PodRequest,
     answer_undecided: Callable[[Json, CliError], Json] | None,
 ) -> Json:
-    """Return the document about a pod without a decision. `error` says that it has none."""
+    """Return the document about a pod of which `error` says that it has no decision.
+
+    It is that of its first decision if the pod is new, otherwise what `answer_undecided` builds. Raises `error`, with
+    hints, if the pod does not exist or `answer_undecided` is None.
+    """
     absent = request._replace(name=str(error.details.get("name") or request.name))
     lookup = _look_up_pod(absent)
     if lookup.pod and _is_fresh(lookup.pod, request.environment.now()):
@@ -129,7 +133,7 @@ def _answer_without_decision(
 
 
 def _list_owner_hints(request: PodRequest) -> list[str]:
-    """Return the state of the workload that makes pods of the requested name, or [] if there is none."""
+    """Return hints with the state of the workload that creates pods of the requested name; [] if there is none."""
     from herodotus_answers.workload_objects import find_maker
     from herodotus_answers.workload_state import Situation, find_state
     from herodotus_cli.transport import open_objects
@@ -151,7 +155,10 @@ def _failed_to_evaluate(request: PodRequest) -> bool:
 
 
 def describe_missing_decision(error: CliError, pod: Json, request: PodRequest) -> list[str]:
-    """Return sentences on why an existing pod has no decision or evaluation. `error` is what the answer failed with."""
+    """Return sentences on why an existing pod has no decision or evaluation; [] if the pod's state says it.
+
+    `error` is the error of the request for the pod's explanation.
+    """
     from herodotus_answers.live_objects import has_ended, was_created_with_node
 
     if not isinstance(error, ServerError):

@@ -58,7 +58,10 @@ class OutputFormat(click.ParamType[str]):
 
 
 def is_document(format_: str) -> bool:
-    """Return whether a format prints the whole answer or what is in it, so that it may be about an empty list."""
+    """Return whether a format prints the document, its short form, or parts of it that a template selects.
+
+    Such a format also prints a list without items, where screens print a sentence.
+    """
     return format_ in (*DOCUMENTS, BRIEF) or is_template(format_)
 
 

@@ -53,7 +53,7 @@ class ProgressLine:
             self._write(f"deciding pods: {done:,} of {total:,}")
 
     def clear(self) -> None:
-        """Remove the progress line, and show none about reading any more."""
+        """Remove the progress line. Later reports on what was read show nothing."""
         with self._lock:
             self._is_over = True
         with errors.stderr_lock:

@@ -56,9 +56,10 @@ class SortField(click.ParamType[SortKey]):
 
 
 def sort_option(words: Mapping[str, SortKey], default: str, scope: str = "") -> Callable[[Command], Command]:
-    """Return the decorator that adds --sort-by. `default` says how rows are sorted without it.
+    """Return the decorator that adds --sort-by. `words` maps the option's words to keys.
 
-    `scope` begins the help text with when the option works.
+    `default` says in the help text how rows are sorted without the option. `scope` is a clause before the text that
+    says when the option works, such as `Without NODE: `.
     """
     verb = f"{scope}sort" if scope else "Sort"
     text = f"{verb} by {', '.join(words)}, or a JSONPath of a row as kubectl does [{default}]."
@@ -105,7 +106,7 @@ def _find_value(row: Any, path: Sequence[str]) -> Any:
 
 
 def _order(value: Any) -> tuple[int, float, list[tuple[int, float, str]]]:
-    """Return what to compare for a value: numbers come before texts."""
+    """Return the sort key of a value: numbers come before texts, and numbers within texts are compared as numbers."""
     if isinstance(value, (int, float)):
         return 0, float(value), []
     parts = _NUMBERS.split(str(value))

@@ -60,9 +60,10 @@ class WatchScreen:
         signal.signal(signal.SIGTERM, self._handler_before)
 
     def draw_next(self, ask: Callable[[Environment], None]) -> None:
-        """Call `ask`, which prints an answer in the environment that it gets, and draw that answer.
+        """Call `ask` with an environment that collects the answer instead of printing it, and draw that answer.
 
-        An object that does not exist any more is part of the answer, unless it is the first. Raises what `ask` raises.
+        If the object is not found, the error is drawn as part of the answer, unless this is the first call. Raises any
+        other error of `ask`.
         """
         screens: list[Screen] = []
         notes = StringIO()
@@ -95,7 +96,7 @@ class WatchScreen:
         self._environment.out.flush()
 
     def _describe(self, changed: int, gone: int) -> str:
-        """Return the last line: until when the answer is true, and how much of it is new."""
+        """Return the last line of the screen: the answer's time, and the numbers of changed and removed lines."""
         counts = [f"{changed} new or changed"] * bool(changed) + [f"{gone} gone"] * bool(gone)
         news = f"; lines: {', '.join(counts)}" if counts else ""
         return f"as of {self._environment.now():%H:%M:%S}{news}; Ctrl-C ends it"

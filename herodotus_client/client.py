@@ -58,7 +58,7 @@ class Client:
         return cast(Answer, self.request(*_build(question, cluster)))
 
     def request(self, path: str, document: Mapping[str, Any] | None = None) -> Json:
-        """Return the document at a path, or the response to `document`, which is posted to it."""
+        """Return the document at a path. With `document`, post it to the path and return the response."""
         return _read(self._http.request("POST" if document else "GET", path, json=document))
 
     def watch(
@@ -162,7 +162,10 @@ def _build(question: Question[Any], cluster: str) -> tuple[str, Json | None]:
 
 
 def _read(response: httpx.Response) -> Json:
-    """Return the document of a response. Raises ServiceError for any other response."""
+    """Return the document of a response.
+
+    Raises ServiceError for a Status, and UnknownResponseError for any other response, such as a redirect.
+    """
     if response.is_redirect:
         to = response.headers.get("location", "elsewhere")
         raise UnknownResponseError(response.status_code, f"redirects to {to}", b"")
@@ -171,7 +174,7 @@ def _read(response: httpx.Response) -> Json:
 
 
 def _watch_path(newest: DecisionList, namespace: str, labels: str, fields: str, cluster: str) -> str:
-    """Return the path of a watch that starts after the list `newest`."""
+    """Return the path of a watch of a cluster's decisions that starts after the list `newest`."""
     selector = api_paths.DecisionSelector(fields, labels)
     path = api_paths.decisions_watch(namespace, newest["metadata"]["resourceVersion"], selector=selector)
     return api_paths.select_cluster(path, cluster)

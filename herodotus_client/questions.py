@@ -47,7 +47,7 @@ def explain_pod(
     """Ask why a pod is on its node, or why it is Pending.
 
     `attempt` is the number of one of its attempts, by default the last. With `every_node` the answer has every filter
-    and score of every node, with `node` those of one.
+    and score of every node; with `node` it has them for this node.
     """
     return Question(api_paths.pod_explanation(namespace, name, attempt=attempt, every_node=every_node, node=node))
 
@@ -88,7 +88,7 @@ def compare_pods(namespace: str, name: str, other: str) -> Question[PodCompariso
 def compare_nodes(
     namespace: str, name: str, node: str, other: str, *, attempt: int | None = None
 ) -> Question[NodeComparison]:
-    """Ask for a comparison of two nodes for one pod."""
+    """Ask for a comparison of two nodes for one pod, in its attempt number `attempt`, by default the last."""
     return Question(api_paths.node_comparison(namespace, name, node, other, attempt=attempt))
 
 
@@ -131,12 +131,18 @@ def balance(
 def agreements(
     namespace: str = "", *, since_s: float = DAY_S, scheduler: str = "", labels: str = ""
 ) -> Question[Agreements]:
-    """Ask how often the observer's reconstruction agrees with the schedulers that it observes."""
+    """Ask how often the observer's reconstruction agrees with the schedulers that it observes.
+
+    An empty `namespace` or `scheduler` means all; `labels` is a label selector.
+    """
     return Question(api_paths.agreements(namespace, since_s=since_s, scheduler=scheduler, labels=labels))
 
 
 def list_preemptions(namespace: str = "", *, since_s: float = DAY_S, victim: str = "") -> Question[Preemptions]:
-    """Ask for the preemptions of the last `since_s` seconds; with `victim` those that evicted this pod."""
+    """Ask for the preemptions of the last `since_s` seconds that concern pods of a namespace ("": all).
+
+    With `victim`, only preemptions that evicted the pod of this name are listed.
+    """
     return Question(api_paths.preemptions(namespace, since_s=since_s, victim=victim))
 
 

@@ -148,7 +148,7 @@ def _respond_to_unavailable(error: StoreUnavailableError) -> Response:
 
 
 def _respond_to_exceeded_budget(error: BudgetExceededError) -> Response:
-    """Return what kube-apiserver answers to a request that takes too long; clients do not repeat it by themselves."""
+    """Return status 504, as kube-apiserver does for a request that takes too long, because clients do not retry it."""
     return _respond(StatusError(504, str(error)))
 
 

@@ -43,9 +43,9 @@ class FairQueue:
     """A queue of the work of all clients in this process. Safe for concurrent use."""
 
     def __init__(self, concurrent: int, per_client: int, waiting_per_client: int, wait_s: float) -> None:
-        """Create a queue that lets `concurrent` be in progress at a time, `per_client` of one client.
+        """Create a queue that lets `concurrent` pieces of work be in progress at a time, `per_client` of one client.
 
-        Of one client `waiting_per_client` may wait, each `wait_s` seconds.
+        Of one client, `waiting_per_client` pieces may wait, each for at most `wait_s` seconds.
         """
         self._concurrent, self._per_client = concurrent, per_client
         self._waiting_per_client, self._wait_s = waiting_per_client, wait_s

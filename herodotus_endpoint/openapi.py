@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def _identify(kind: str, schema: Json) -> Json:
-    """Return the schema of a kind with its group and version, if it is a resource of the API group."""
+    """Return the schema of a kind. A resource of the API group gets the extension with its group, version and kind."""
     if kind not in {resource.kind for resource in RESOURCES}:
         return schema
     return schema | {"x-kubernetes-group-version-kind": [{"group": GROUP, "kind": kind, "version": VERSION}]}

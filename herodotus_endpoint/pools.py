@@ -70,7 +70,7 @@ class Pools:
     def assign_by_route(self, app: Flask, serves_ingest: bool) -> Callable[[RequestHead], PoolAssignment]:
         """Return a function that returns the worker pool and body limit for a request, as its route declares them.
 
-        Requests that no route is for run in the pool of queries. So do those of senders, unless `serves_ingest`.
+        The pool of queries runs requests without a route, and those of senders unless `serves_ingest` is true.
         """
         others = PoolAssignment(self._by_kind[PoolKind.QUERIES], MAX_IGNORED_BODY)
 

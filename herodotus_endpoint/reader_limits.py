@@ -38,7 +38,10 @@ def _reader_name() -> str:
 
 
 def create_queue(concurrent: int, per_reader: int = 0) -> FairQueue:
-    """Return the queue of a pool that runs `concurrent` requests, by default SHARE of them of one reader."""
+    """Return the queue of a pool that runs `concurrent` requests at the same time, `per_reader` of them of one reader.
+
+    If `per_reader` is 0, it is the share SHARE of `concurrent`, and at least 1.
+    """
     return FairQueue(concurrent, per_reader or max(1, int(concurrent * SHARE)), WAITING_PER_READER, WAIT_S)
 
 

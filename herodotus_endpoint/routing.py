@@ -92,7 +92,7 @@ class RequiredRight:
         return self.instead[1] if self.instead and self.instead[0].is_set(arguments) else self
 
     def alternatives(self) -> Sequence[RequiredRight]:
-        """Return every right that some request to the route requires."""
+        """Return the rights that a request to the route may require: this one, and that of `instead` if it is set."""
         return (self, self.instead[1]) if self.instead else (self,)
 
 
@@ -164,11 +164,14 @@ class Route:
 
     @property
     def rejects_unknown_parameters(self) -> bool:
-        """Whether a misspelled parameter is an error. Routes that read no records ignore it, as a probe may add one."""
+        """Whether an unknown query parameter is an error. Routes without records ignore one that a probe may add."""
         return isinstance(self.right, RequiredRight)
 
     def choose_pool(self, arguments: Arguments) -> PoolKind:
-        """Return the kind of worker pool for a request with these query parameters; the right to it tells a watch."""
+        """Return the kind of worker pool for a request with these query parameters.
+
+        It is WATCHES if the right that the request requires is one to watch, otherwise `pool`.
+        """
         is_watch = isinstance(self.right, RequiredRight) and self.right.select(arguments).verb == "watch"
         return PoolKind.WATCHES if is_watch else self.pool
 
@@ -177,7 +180,7 @@ class Route:
         return replace(self, path=self.path.replace(_NAMESPACE, ""), operation_id=operation_id, summary=summary)
 
     def find_gaps(self) -> list[str]:
-        """Return what the declaration lacks or contradicts; a complete declaration has no gap."""
+        """Return a clause for each defect of the declaration; [] if it is complete and consistent."""
         required = self.right.alternatives() if isinstance(self.right, RequiredRight) else ()
         names = [parameter.name for parameter in self.parameters]
         gaps = {
@@ -259,7 +262,10 @@ def install_routes(app: Flask) -> Mapping[str, Route]:
 
 
 def find_route(app: Flask, environ: WSGIEnvironment) -> tuple[Route, Arguments] | None:
-    """Return the route of a request and its query parameters, as Flask finds both, or None if no route is for it."""
+    """Return the route and the query parameters of a request, or None if its path or method has no route.
+
+    Flask matches the path and parses the parameters. `environ` is the WSGI environment.
+    """
     sent = app.request_class(environ)
     try:
         adapter = app.create_url_adapter(sent)

@@ -115,7 +115,11 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
     """Reads the objects of one cluster, with a few requests at a time that begin at once."""
 
     def __init__(self, fetch: Fetch, report: Report) -> None:
-        """Start to read the nodes, the pods that have not ended, and what plugins look up except storage."""
+        """Start to read the nodes, the pods that have not ended, and the objects that plugins look up.
+
+        The kinds of storage are not read yet. `fetch` returns the body at a path of the API server, or raises
+        ReadError. `report` receives how many objects of a kind were read.
+        """
         self._fetch = fetch
         self._report = report
         self._unread: list[UnreadKind] = []
@@ -127,7 +131,7 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         self._others = [(kind, self._submit(kind)) for kind in ALL_KINDS if kind.name not in _STORAGE]
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
-        """Cancel what has not begun."""
+        """Cancel the requests that have not begun, without waiting for the others."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def read(self, namespace: str, needs_storage: Callable[[Sequence[Pod]], bool]) -> ClusterListing:
@@ -158,9 +162,9 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
         return listing
 
     def read_pods(self, namespace: str) -> list[Pod]:
-        """Return the pods that have not ended, of `namespace` alone where those of others may not be listed.
+        """Return the pods that have not ended, or only those of `namespace` if the user may not list all.
 
-        Raises ReadError if neither may be.
+        Raises ReadError if the user may list neither, or if a request fails.
         """
         try:
             return self._pods.result()
@@ -203,9 +207,9 @@ class ClusterReader(AbstractContextManager["ClusterReader"]):
             raise NodesForbiddenError(e.code, said + e.message) from None
 
     def _list_if_allowed(self, path: str, decode_as: type[Any]) -> list[Any] | None:
-        """Return the objects of a kind; if the user may not list it, add it to the unread kinds and return None.
+        """Return the objects of a kind. If the user may not list them, add it to the unread kinds and return None.
 
-        A kind that the server does not serve has no objects.
+        A kind that the server does not serve has no objects. Raises ReadError for any other refusal.
         """
         try:
             return self._list(path, decode_as)

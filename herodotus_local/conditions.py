@@ -20,7 +20,10 @@ _NOT_TRIED: Final = "no scheduler has tried it: it has no condition PodScheduled
 
 
 def build_from_conditions(pods: Sequence[Pod], namespace: str) -> PendingPods:
-    """Return the document about pods without a node; `namespace` is that of the question, or "" for all."""
+    """Return the PendingPods document about pods without a node, made from their conditions PodScheduled.
+
+    `namespace` is the namespace of the question, or "" for all.
+    """
     document = build_pending_pods([_read(pod) for pod in pods], now_us=time.time_ns() // 1000, namespace=namespace)
     document["source"] = "conditions"
     for listed in document["pods"]:
@@ -29,7 +32,10 @@ def build_from_conditions(pods: Sequence[Pod], namespace: str) -> PendingPods:
 
 
 def _read(pod: Pod) -> PendingPod:
-    """Return a pod as its condition describes it."""
+    """Return an entry of PendingPods with the reason and message of the pod's condition PodScheduled.
+
+    Without the condition, the state is `Untried`.
+    """
     meta = pod.metadata
     condition = next((each for each in pod.status.conditions or () if each.type == _SCHEDULED), None)
     created_us = parse_microseconds(meta.creation_timestamp)

@@ -101,7 +101,7 @@ def _with_rules(found: FoundConfiguration, version: FoundVersion) -> FoundConfig
 
 
 def _shorten(file: str) -> str:
-    """Return the end of a file's path, such that the header is one line of a terminal."""
+    """Return a file's path, or "…" and its end if it is longer than _MAX_ORIGIN, so that the header fits one line."""
     return file if len(file) <= _MAX_ORIGIN else f"…{file[1 - _MAX_ORIGIN :]}"
 
 
@@ -117,7 +117,10 @@ def _parse_version(text: str) -> KubernetesVersion | None:
 
 
 def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
-    """Return the configuration of a kube-scheduler's pod, or the default where it cannot be read."""
+    """Return the configuration in the file that the flag --config of a kube-scheduler's pod names.
+
+    Without the flag the result is the default. If the file cannot be read or used, it is the default with a note.
+    """
     path = next(iter(list_flag_values(pod, "--config")), "")
     if not path:
         return FoundConfiguration(_DEFAULT, "its default profile")

@@ -103,9 +103,9 @@ class ClusterEvaluation:
     """
 
     def __init__(self, found: ClusterListing, config: Configuration, registry: Registry) -> None:
-        """Build the node columns of the cluster. Plugins in `found.disabled` are left out.
+        """Build the node columns of the cluster. The plugins in `found.disabled` do not run.
 
-        DynamicResources is left out for pods with resource claims only, because it decides nothing about others.
+        If DynamicResources is among them, it does run for pods without resource claims, for which it needs no objects.
         """
         cluster = assemble_cluster([*found.nodes, *found.others, *found.pods])
         cluster.nodes.count_pods_as(resolve_rules(config).pod_counting)  # before any snapshot of the nodes is taken
@@ -126,9 +126,10 @@ class ClusterEvaluation:
         self._suggester = Suggester(time.monotonic, SUGGESTION_SHARE, SUGGESTION_BURST_S)
 
     def decide(self, pods: Sequence[Pod]) -> Iterator[Frame]:
-        """Decide each pod and yield the node rows, then a decision for each pod and the outcome of each placed pod.
+        """Decide pods and yield frames: changed node-table rows, a decision per pod, and an outcome per placed pod.
 
-        A pod without a node that belongs to a pod group is decided with all such pods of the group, at once.
+        If a pod without a node belongs to a pod group, all waiting pods of the group are decided together, including
+        those that are not in `pods`. Afterwards each pod is again where it was before.
         """
         alone = [pod for pod in pods if pod.spec.node_name or not pod.spec.scheduling_group]
         keys = dict.fromkeys(PodInfo(pod).pod_group for pod in pods if not pod.spec.node_name)
@@ -149,12 +150,15 @@ class ClusterEvaluation:
                     self.nodes.add_pod(PodInfo(pod, running=True), node)
 
     def list_members(self, pod: Pod) -> list[Pod]:
-        """Return the pods that are decided with a pod: itself, and if it waits, the waiting pods of its group."""
+        """Return the pods that `decide` decides for a pod.
+
+        These are the waiting pods of its group, or the pod alone if it has a node or no group.
+        """
         key = None if pod.spec.node_name else PodInfo(pod).pod_group
         return [pod] if key is None else [member.pod for member in self._list_waiting(key)]
 
     def read_amounts(self) -> dict[str, tuple[dict[str, int], dict[str, int]]]:
-        """Return what is allocatable on each node and what its pods request, by the node's name and the resource."""
+        """Return a pair by node name: the node's allocatable amounts and those that its pods request, by resource."""
         slots = sorted(self.nodes.index.values())
         _, allocatable, requested = self.nodes.amounts(slots)
         amounts: dict[str, tuple[dict[str, int], dict[str, int]]] = {self.nodes.names[slot]: ({}, {}) for slot in slots}
@@ -166,7 +170,10 @@ class ClusterEvaluation:
         return amounts
 
     def list_other_members(self, namespace: str, group: str) -> list[tuple[str, str]]:
-        """Return the pods of a group that have no node and that no scheduler tries, each with the reason."""
+        """Return (name, reason) pairs, sorted by name, for the pods of a group without a node that are not tried.
+
+        Such a pod waits for its scheduling gates or is being deleted.
+        """
         key, others = PodGroupKey(namespace, group), list[tuple[str, str]]()
         for pod in self.pods.values():
             if PodInfo(pod).pod_group != key or pod.spec.node_name or is_waiting(pod):
@@ -183,7 +190,11 @@ class ClusterEvaluation:
         return sort_members((pod for pod in waiting_pods if pod.pod_group == key), lambda pod: pod)
 
     def _decide_group(self, key: PodGroupKey, members: Sequence[PodInfo]) -> Iterator[Frame]:
-        """Decide the waiting pods of a group, each beside the earlier ones, and take them off their nodes again."""
+        """Decide the waiting pods of a group in order, each with the earlier ones on their nodes, and yield frames.
+
+        If too few pods fit for the group, every placement gets an outcome that undoes it. Afterwards no pod is on a
+        node.
+        """
         quorum = find_quorum(key, len(members), self.nodes, self._objects, resolve_rules(self._config))
         claims, assumed = SimulatedClaims(self._objects), list[tuple[Decision, PodInfo, str]]()
         frames: list[Frame] = []
@@ -222,9 +233,10 @@ class ClusterEvaluation:
                 )
 
     def review(self, question: ReviewedPods) -> Iterator[Frame]:
-        """Place hypothetical pods one after the other and yield the records.
+        """Place hypothetical pods one after the other and yield the frames of their decisions.
 
-        It changes the cluster, so nothing else can be decided afterwards. Raises ManifestError for an invalid pod.
+        The pods stay on their nodes, so this object cannot decide anything else afterwards. Raises ManifestError for an
+        invalid pod.
         """
         pods = build_pods(question.template, question.namespace, question.scheduler, question.replicas, self._classes())
         ensure(pods.controller, self._objects)
@@ -233,7 +245,10 @@ class ClusterEvaluation:
         return place(framework, copy, pods, Origin(CLUSTER, IDENTITY), SEED)
 
     def add_node_groups(self, read: AutoscalingObjects) -> None:
-        """Add what was read for a question about node groups."""
+        """Add the objects that describe node groups, and the note on those that could not be read.
+
+        Call it before a question about node groups.
+        """
         for obj in read.objects:
             self._objects.set(obj)
         self._unread = read.note
@@ -257,7 +272,10 @@ class ClusterEvaluation:
         return None if classes is None else {c.metadata.name: c for c in classes}
 
     def has_node_of(self, pod: Pod) -> bool:
-        """Return whether the pod has no node, or one that exists: pods of a node that is gone stay for minutes."""
+        """Return whether the pod has no node, or a node that exists.
+
+        Pods of a deleted node remain in the API server for minutes.
+        """
         return not pod.spec.node_name or pod.spec.node_name in self.node_names
 
     @property
@@ -266,7 +284,7 @@ class ClusterEvaluation:
         return sorted({*self._index, *(pod.spec.scheduler_name for pod in self.pods.values())} - {""})
 
     def framework(self, scheduler: str, *, has_claims: bool) -> Framework:
-        """Return the framework that decides pods of a scheduler name, with or without resource claims.
+        """Return the framework that decides pods of a scheduler name with, or without, resource claims (`has_claims`).
 
         It is that of the first profile if no profile has the name. It decides pods with claims without DynamicResources
         if a kind of object that the plugin needs was not read.
@@ -278,7 +296,10 @@ class ClusterEvaluation:
         return self._frameworks[i, has_claims]
 
     def _rebuild(self, rules: Rules, *, has_claims: bool) -> Callable[[str], Framework]:
-        """Return the function that builds the framework of a scheduler name with other rules."""
+        """Return a function that builds the framework of a scheduler name with `rules` instead of the configured.
+
+        `has_claims` says whether the framework is for pods with resource claims.
+        """
         return lambda scheduler: self._build(self._index.get(scheduler, 0), has_claims, rules)
 
     def _build(self, index: int, has_claims: bool, rules: Rules | None) -> Framework:
@@ -287,7 +308,10 @@ class ClusterEvaluation:
         return Framework(profile, time.monotonic, (), self._nominator)
 
     def _decide(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> Iterator[Frame]:
-        """Decide a pod, and yield its node rows, decision and outcome."""
+        """Decide a pod; yield changed node-table rows, its decision, and an outcome if it has a node or finds one.
+
+        `node` is the pod's present node or "". `devices` are those that its claims have there.
+        """
         rows, decision, result = self._evaluate(pod, node, devices)
         yield from rows
         yield fill_derived(decision)
@@ -297,7 +321,11 @@ class ClusterEvaluation:
             yield self._outcome(decision, EVALUATION, Code.PENDING, self.nodes.names[result.chosen])
 
     def _evaluate(self, pod: PodInfo, node: str, devices: tuple[AllocatedDevice, ...]) -> _Evaluated:
-        """Decide a pod. If it is on a node, the record has the devices that its claims have there."""
+        """Decide a pod as if it had no node; return the decision, the cycle's result, and changed node-table rows.
+
+        `node` is the pod's present node or "". With a node, the decision says whether the evaluation agrees with it,
+        and has `devices`, those that the pod's claims have there.
+        """
         slots: Iterable[int] = self.nodes.take_changed_slots()
         if self._base < 0:
             slots = range(self.nodes.slots)
@@ -337,7 +365,7 @@ class ClusterEvaluation:
         return _Evaluated(changed, decision, result)
 
     def _suggest(self, framework: Framework, pod: PodInfo, result: CycleResult) -> tuple[Suggestion, ...]:
-        """Return the suggestions for a pod; they are not checked if a part of the pod or cluster is not known."""
+        """Return the suggestions for a pod, as unchecked if a part of the pod or the cluster could not be evaluated."""
         waiting = map(PodInfo, filter(is_waiting, self.pods.values()))
         suggestions = self._suggester.suggest(framework, pod, self.nodes, result, waiting)
         if self._is_partial or self._find_unknown(pod.pod):
@@ -345,7 +373,7 @@ class ClusterEvaluation:
         return suggestions
 
     def _describe_fit(self, pod: Pod, scheduler: str) -> str:
-        """Return that a pod fits now, or may fit, with what is not known."""
+        """Return a clause on a pod that finds a node: `fits now`, or `may fit` with what is not known."""
         unknown = self._find_unknown(pod)
         limits = f" (whether {unknown} is unknown)" if unknown else ""
         if self._is_partial:
@@ -355,7 +383,7 @@ class ClusterEvaluation:
         return f"may fit{limits}" if unknown else "fits now"
 
     def _find_unknown(self, pod: Pod) -> str:
-        """Return what could not be evaluated for the pod, as a clause, or "" if everything was."""
+        """Return what could not be evaluated for the pod, as a clause such as `its volumes fit`; "" if nothing."""
         if has_volumes(pod) and self._disabled - {ALLOCATES}:
             return "its volumes fit"
         return "its devices can be allocated" if _has_claims(pod) and ALLOCATES in self._disabled else ""
@@ -378,7 +406,10 @@ class ClusterEvaluation:
 
 
 def is_waiting(pod: Pod) -> bool:
-    """Return whether a scheduler tries the pod: it has no node, has not ended, and has no scheduling gates."""
+    """Return whether a scheduler tries the pod.
+
+    It does if the pod has no node and no scheduling gates, has not ended, and is not being deleted.
+    """
     ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
     return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
 
@@ -394,7 +425,7 @@ def has_volumes(pod: Pod) -> bool:
 
 
 def _compare(result: CycleResult, slot: int | None) -> Reconstruction:
-    """Return whether the pod would be placed on its present node, in the row `slot`, again."""
+    """Return whether `result` agrees with the pod's present node, in the slot `slot`, and the cause if it does not."""
     if result.path is DecisionPath.ERROR:
         return Reconstruction(Agreement.UNKNOWN, Cause.NOT_EVALUATED)
     if follows(result, slot):
@@ -407,7 +438,10 @@ def _without_node(pod: Pod) -> Pod:
 
 
 def _without_plugins(config: Configuration, disabled: frozenset[str]) -> Configuration:
-    """Return the configuration without some plugins and without extenders, and such that every node is evaluated."""
+    """Return a copy of the configuration without the `disabled` plugins and without extenders.
+
+    The copy evaluates every node, because percentageOfNodesToScore is 100.
+    """
 
     def kept(plugins: Plugins) -> Plugins:
         names = [field.name for field in msgspec.structs.fields(Plugins)]

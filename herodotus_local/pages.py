@@ -58,7 +58,10 @@ class LocalPages:
         return PageAnswer(answer.code, {"Content-Type": "application/json"}, msgspec.json.encode(answer.document))
 
     def while_fresh(self, ask: Callable[[], Any]) -> Any:
-        """Return what `ask` returns, after a reading that has become old was dropped. No other request runs then."""
+        """Call `ask` under a lock and return its result.
+
+        If the service read the cluster too long ago, it is closed before, so that `ask` opens one that reads again.
+        """
         with self._lock:
             began_s = time.monotonic()
             is_old = began_s >= self._expires_s

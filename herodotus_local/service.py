@@ -203,7 +203,10 @@ class LocalService(AbstractContextManager["LocalService"]):
             document["headline"] = f"Pending with its pod group. {result} It alone would fit {node}."
 
     def _qualify(self, answer: LocalAnswer) -> LocalAnswer:
-        """Add to the headline of an answer that other namespaces may make it wrong, unless it says so."""
+        """Add to the answer's headline that pods of other namespaces are unknown, unless it says so; return the answer.
+
+        The answer is changed only if these pods could not be read.
+        """
         document = answer.document if "headline" in answer.document else answer.document.get("status")
         if self._is_partial and isinstance(document, dict) and UNREAD_PODS not in document.get("headline", UNREAD_PODS):
             document["headline"] += f" But {UNREAD_PODS}, so nodes may have less free."
@@ -317,7 +320,11 @@ class LocalService(AbstractContextManager["LocalService"]):
         return {"apiVersion": API_VERSION, "kind": "NodeHistoryList", "metadata": {}, "items": items}
 
     def _decide(self, question: _Question) -> None:
-        """Decide the pods that the question is about, unless they are decided already."""
+        """Decide the pods that the question is about and that are not decided yet, and store their records.
+
+        Of more than MAX_PODS pods, only the first are decided. Raises NoObjectError if the question names a pod or node
+        that does not exist.
+        """
         if not question.needs_cluster:
             return
         if self._evaluation is None:
@@ -341,7 +348,7 @@ class LocalService(AbstractContextManager["LocalService"]):
         self._store.writer.store(frames)
 
     def _keep_messages(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """Yield the frames, and keep the messages of the decisions among them."""
+        """Yield the frames unchanged, and store the message of each decision among them in `_messages`, by pod UID."""
         for frame in frames:
             if isinstance(frame, Decision):
                 self._messages[frame.pod.uid] = frame.message
@@ -385,10 +392,11 @@ class LocalService(AbstractContextManager["LocalService"]):
             raise UnusableInputError(str(e)) from e
 
     def _note_unread(self, found: ClusterListing, pods: Sequence[Pod] | None = None) -> None:
-        """Pass to `note`, in at most two lines, what the answer lacks that concerns the pods in question.
+        """Pass to `note`, in at most two lines, what the answer lacks because kinds of objects could not be read.
 
-        Without `pods` the question is about pods that do not exist or about the whole cluster, which everything
-        concerns. That pods of other namespaces are unknown is in the headline.
+        Kinds that do not matter to `pods` are not mentioned. If `pods` is None, the question is about pods that do not
+        exist or about the whole cluster, to which every kind matters. That pods of other namespaces are unknown is in
+        the headline.
         """
         kinds = {kind.plural for kind in found.unread} - {"pods"}
         if pods is not None:
@@ -400,7 +408,7 @@ class LocalService(AbstractContextManager["LocalService"]):
 
 
 def _is_undone(explanation: Json) -> bool:
-    """Return whether a node was found for the pod and the placement undone with the pod's group."""
+    """Return whether the pod found a node, but the placement of its pod group was undone."""
     outcome = explanation["outcome"]
     return outcome["node"] is not None and any(phase["phase"] == POD_GROUP_PHASE for phase in outcome["phases"][-1:])
 
@@ -418,18 +426,18 @@ def _has_claims(pods: Sequence[Pod], _all: Sequence[Pod]) -> bool:
 
 
 def _can_preempt(pods: Sequence[Pod], others: Sequence[Pod]) -> bool:
-    """Return whether any of the pods waits and has a higher priority than a pod on a node."""
+    """Return whether one of `pods` has no node and a higher priority than one of `others` that has a node."""
     lowest = min((pod.spec.priority or 0 for pod in others if pod.spec.node_name), default=0)
     return any((pod.spec.priority or 0) > lowest for pod in pods if not pod.spec.node_name)
 
 
 def _are_scored(pods: Sequence[Pod], _all: Sequence[Pod]) -> bool:
-    """Return whether a score decides about any of the pods, which is on a node already."""
+    """Return whether one of `pods` is on a node, so that scores matter for the answer."""
     return any(pod.spec.node_name for pod in pods)
 
 
 def _select_namespaces(pods: Sequence[Pod], others: Sequence[Pod]) -> bool:
-    """Return whether an affinity term of the pods, or of those on nodes, selects namespaces by their labels."""
+    """Return whether an affinity term of any of these pods selects namespaces by labels (`namespaceSelector`)."""
     return any(b'"namespaceSelector":{' in msgspec.json.encode(pod.spec.affinity) for pod in (*pods, *others))
 
 
@@ -486,7 +494,7 @@ class _Question:
             raise HistoryNeededError(path)
 
     def choose(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return the pods of the cluster that the engine must evaluate for this request."""
+        """Return those of `pods`, the pods of the cluster, that must be decided before the request can be answered."""
         if self.is_of_nodes or self.is_of_workloads:
             return []
         if self.pods:
@@ -543,7 +551,7 @@ class _LocalReviews:
         return True
 
     def read_answer(self, id: str) -> ReviewAnswer | None:
-        """Return the answer to the last question."""
+        """Return the answer to the last question, or None before the first; `id` is ignored."""
         return self._answer
 
     def remove_question(self, id: str) -> None:

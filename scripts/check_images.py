@@ -67,7 +67,7 @@ def say(text: str) -> None:
 
 
 def expect(what: str, condition: object) -> None:
-    """Exit with an error unless the condition is true."""
+    """Print `what`, which describes a check, if the condition is true; otherwise exit with an error."""
     if not condition:
         raise SystemExit(f"error: check failed: {what}")
     say(f"  {what}")
@@ -105,7 +105,10 @@ def run(step: DockerfileStep, root: Path) -> None:
 
 
 def copy(step: DockerfileStep, root: Path, source: Path) -> None:
-    """Copy what a COPY step names from `source` into the root, without what .dockerignore excludes."""
+    """Copy the sources of a COPY step from the directory `source` into the root.
+
+    `__pycache__` folders of the working tree are not copied.
+    """
     *names, target = step.words
     for name in names:
         origin = source / name.lstrip("/")
@@ -233,7 +236,10 @@ def check_cluster(found: dict[str, BuildStage], roots: dict[str, Path], work: Pa
 
 
 def wait_for_line(process: subprocess.Popen[str], pattern: str) -> str:
-    """Return the first match in a line of the process' output, then discard further output."""
+    """Return the first group of the first match of `pattern` in a line of the process' output.
+
+    Exits with an error, which has the output, if the process ends before.
+    """
     assert process.stdout is not None
     seen: list[str] = []
     for line in process.stdout:

@@ -84,7 +84,10 @@ def _substitute(text: str, values: Mapping[str, str]) -> str:
 
 
 def _apply(stage: BuildStage, instruction: str, rest: str, variables: Mapping[str, str]) -> None:
-    """Apply one instruction to its stage."""
+    """Apply one instruction to its stage, which is changed. `rest` is the text after the instruction's name.
+
+    `variables` are the build arguments that the stage has declared. Raises ValueError for an unknown instruction.
+    """
     if instruction in ("ENV", "LABEL"):
         pairs = dict(word.split("=", 1) for word in shlex.split(_substitute(rest, variables)))
         (stage.environment if instruction == "ENV" else stage.labels).update(pairs)

@@ -38,7 +38,10 @@ def apply_patch(patch: Path, tree: Path, *options: str) -> None:
 
 
 def refresh(patch: Path) -> None:
-    """Write a patch again for the present tree, as long as one line around each change is still the same."""
+    """Rewrite a patch file so that it matches the present tree exactly.
+
+    Raises ValueError if the patch does not apply with one line of context around each change.
+    """
     with tempfile.TemporaryDirectory() as folder:
         tree = copy_tree(Path(folder) / "tree")
         files = changed_files(patch.read_text())
@@ -50,7 +53,7 @@ def refresh(patch: Path) -> None:
 
 
 def _git(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run git in a copy of the tree, which is not part of a repository around it."""
+    """Run git in a copy of the tree and return its result. Repositories in directories above the copy are ignored."""
     command = ["git", "-C", str(tree), *arguments]
     environ = {"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(tree.parent), "HOME": str(tree)}
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)

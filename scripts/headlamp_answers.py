@@ -42,7 +42,10 @@ FAILURES: Final = {
 
 
 def record(server: str) -> dict[str, Json]:
-    """Return the documents by name that an API server returns. Raises ValueError if a request ends unexpectedly."""
+    """Return an API server's responses by their names in ANSWERS and FAILURES.
+
+    Raises ValueError if a request in ANSWERS fails, or one in FAILURES succeeds.
+    """
     found: dict[str, Json] = {}
     for name, path in {**ANSWERS, **FAILURES}.items():
         code, document = _get(f"{server}{path}")

@@ -39,7 +39,10 @@ def format_module() -> str:
 
 
 def _type_of(schema: Json, indent: str) -> str:
-    """Return the type for a schema. Raises KeyError for one that this module cannot convert."""
+    """Return the TypeScript type for a JSON schema. Raises KeyError for a schema that this module cannot convert.
+
+    `indent` is the indentation of the line in which the type begins.
+    """
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     options = schema.get("anyOf") or schema.get("allOf")

@@ -24,7 +24,7 @@ _SERVERS: Final = (*_OLDEST, "pyproject.toml", "packages/servers/pyproject.toml"
 
 
 def _image(name: str) -> tuple[str, ...]:
-    """Return the servers' arguments without the packages that no program of an image imports."""
+    """Return uv's arguments for the image `name`: the servers', with the lists of packages that the image excludes."""
     return (*_SERVERS, *(f"--excludes=packages/images/{list_name}.txt" for list_name in ("common", name)))
 
 
@@ -56,9 +56,10 @@ _HEAD: Final = """\
 
 
 def resolve(installation: str, folder: Path, options: list[str]) -> list[str]:
-    """Return the entries of one installation: a requirement with its hashes each. Raises CalledProcessError.
+    """Return the lock entries of one installation; each is the text of a requirement with its hashes.
 
-    Versions that the present lock has are preferred.
+    `installation` is a key of INSTALLATIONS, `folder` receives the output of uv, and `options` are further options of
+    `uv pip compile`. Versions in the present lock are preferred. Raises CalledProcessError.
     """
     file = folder / f"{installation}.txt"
     present = subprocess.run([ROOT / "packages/locked.sh", installation], capture_output=True, text=True, check=False)
@@ -71,7 +72,10 @@ def resolve(installation: str, folder: Path, options: list[str]) -> list[str]:
 
 
 def format_lock(entries: dict[str, list[str]]) -> str:
-    """Return the lock's text. `entries`: those of each installation."""
+    """Return the lock's text: each distinct entry once, below a comment that names its installations.
+
+    `entries` maps each installation to its entries.
+    """
     users: dict[str, list[str]] = defaultdict(list)
     for installation, needed in entries.items():
         for entry in needed:

@@ -51,9 +51,9 @@ def load_values(name: str) -> dict[str, Any]:
 
 
 def build_service_values(other_sender: str) -> dict[str, Any]:
-    """Return the values of a service that also accepts records from a component of another file.
+    """Return the values of a service that also accepts records from `other_sender`, a component of another file.
 
-    So both files can be applied, in either order.
+    With these values the two files can be applied in either order.
     """
     arguments = [f"--ingest-sender={ACCOUNT.format(other_sender)}"]
     return {"endpoint": {"persistence": {"keep": False}, "extraArgs": arguments}}

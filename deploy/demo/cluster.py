@@ -59,7 +59,7 @@ class DemoCluster:
         return self._send("POST", _path(obj), obj)
 
     def list_objects(self, kind: str, namespace: str = "") -> list[Json]:
-        """Return the objects of a kind in a namespace, or in all of them."""
+        """Return the objects of a kind in a namespace, or in all namespaces if it is empty."""
         path = _COLLECTIONS[kind].format(namespace) if namespace else _COLLECTIONS[kind].replace("namespaces/{}/", "")
         items: list[Json] = self._send("GET", path)["items"]
         return items
@@ -98,9 +98,10 @@ class DemoCluster:
 
 
 def create_all(cluster: DemoCluster, file: Path) -> list[Json]:
-    """Create the file's objects; return its pods and those of its workloads, as stored.
+    """Create the objects in a YAML file, and return its pods and the pods of its workloads, as stored.
 
-    It waits for each workload's pods, so that pods are created in the order of the file.
+    After each workload the function waits for its pods, so that pods are created in the order of the file. Raises
+    ClusterError.
     """
     pods: list[Json] = []
     for obj in yaml.safe_load_all(file.read_text(encoding="utf-8")):
@@ -113,9 +114,9 @@ def create_all(cluster: DemoCluster, file: Path) -> list[Json]:
 
 
 def _wait_for_pods(cluster: DemoCluster, workload: Json) -> list[Json]:
-    """Wait until the controllers have created the pods of a workload, and return them.
+    """Wait until the controllers have created the pods of a workload, and return these pods.
 
-    A quota may refuse some of them. Raises ClusterError after a timeout.
+    If a quota refuses some of them, the others are returned. Raises ClusterError after _TIMEOUT_S seconds.
     """
     selector, namespace = workload["spec"]["selector"]["matchLabels"], workload["metadata"]["namespace"]
     deadline = time.monotonic() + _TIMEOUT_S
@@ -137,7 +138,7 @@ def _count_wanted(cluster: DemoCluster, workload: Json) -> int | None:
 
 
 def _is_refused(cluster: DemoCluster, namespace: str, selector: Json) -> bool:
-    """Return whether a pod of the workload's ReplicaSet could not be created."""
+    """Return whether a ReplicaSet that has the labels in `selector` reports that it could not create a pod."""
     sets = [s for s in cluster.list_objects("ReplicaSet", namespace) if _selects(selector, s)]
     conditions = [c for s in sets for c in s.get("status", {}).get("conditions") or ()]
     return any(c["type"] == "ReplicaFailure" and c["status"] == "True" for c in conditions)

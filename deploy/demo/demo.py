@@ -55,7 +55,11 @@ class Demo:
         self.scheduler, self.observer, self.packing, self.endpoint, self.cluster = (Process(state, n) for n in NAMES)
 
     def start(self, timeout_s: float) -> None:
-        """Stop and delete an earlier demo, start all processes, create the pods and show both views."""
+        """Stop and delete an earlier demo, start all processes, create the pods, and print two screens of the plugin.
+
+        The screens are those of `pending` and of `pod` for a pending pod. `timeout_s` limits each wait for decisions.
+        If anything fails, all processes are stopped.
+        """
         self.stop()
         self._clear()
         try:
@@ -103,7 +107,11 @@ class Demo:
         print_lines(f"The {name} is killed. Again: {self._install} --demo-restart {name}")
 
     def restart(self, name: str) -> None:
-        """Restart a process with the same port and data. Raises DemoError."""
+        """Restart `scheduler` or `endpoint` with the same port and data.
+
+        If all processes run then, wait until every pod has a decision. Raises DemoError if the simulated cluster does
+        not run, or if the process does not become ready.
+        """
         if self.cluster.pid is None:
             raise DemoError(f"the simulated cluster does not run; start the demo: {self._install} --demo")
         process = self._process_by_name(name)
@@ -166,7 +174,7 @@ class Demo:
         print_lines("The scheduler runs")
 
     def _launch_second_scheduler(self) -> None:
-        """Start a scheduler whose records go nowhere, and an observer of it that knows only the default profile."""
+        """Start a scheduler that delivers no records, and an observer of it that knows only the default profile."""
         config = ("--config", str(HERE / "packing-scheduler.yaml"))
         self.packing.launch([*self._build_command("run", "packing-spool", delivers=False), *config])
         names = ("--schedulers", "packing-scheduler")
@@ -188,7 +196,11 @@ class Demo:
     def _wait(
         self, api: DemoCluster, pods: Sequence[Json], timeout_s: float, states: Sequence[str] | None = FINAL
     ) -> dict[str, Json]:
-        """Wait until every pod has a decision in one of the states; return the latest decision by UID."""
+        """Wait until every pod has a decision in one of `states`; return the latest of these decisions by pod UID.
+
+        If `states` is None, a decision in any state counts. Raises DemoError if a process ends or after `timeout_s`
+        seconds.
+        """
         wanted = {pod["metadata"]["uid"] for pod in pods}
         deadline, shown = time.monotonic() + timeout_s, -1
         while True:
@@ -213,7 +225,7 @@ class Demo:
             time.sleep(_POLL_S)
 
     def _show(self, *arguments: str) -> None:
-        """Print a view with kubectl and the plugin, as the user would."""
+        """Run `kubectl herodotus` with these arguments, below a line with the command. Raises DemoError if it fails."""
         command = ["kubectl", "herodotus", *arguments]
         print_lines(f"$ {shlex.join(command)}")
         path = f"{self._link_programs()}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -228,7 +240,7 @@ class Demo:
         print_lines("")
 
     def _link_programs(self) -> Path:
-        """Return a directory for PATH with the plugin and kubectl, as far as PATH lacks them."""
+        """Return a directory for PATH with links to those programs, of the plugin and kubectl, that PATH lacks."""
         directory = self.state / "bin"
         directory.mkdir(exist_ok=True)
         program_directory = Path(sys.executable).parent

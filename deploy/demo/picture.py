@@ -75,7 +75,10 @@ class _Terminal(StringIO):
 
 
 def record(url: str) -> Json:
-    """Return the answers of the decisions service at `url` to the screens' requests, with the time."""
+    """Return the service's answers to the requests of the screens, by path, and the present time.
+
+    The result has the keys `answers` and `at`. `url` is the base URL of the decisions service.
+    """
     answers: dict[str, Json] = {}
 
     def get(path: str) -> Json:
@@ -104,7 +107,11 @@ def draw(recorded: Json) -> str:
 
 
 def _render_screens(get: Callable[[str], Json], now: datetime) -> str:
-    """Return the screens as a terminal shows them, each under its command."""
+    """Return the output of each command in SCREENS as a terminal shows it, below its command line.
+
+    `get` returns the document at a path of the decisions service. Ages are relative to `now`. Raises SystemExit if a
+    command fails.
+    """
     out = _Terminal()
     with _serve_answers(get) as url:
         for screen in SCREENS:
@@ -117,7 +124,7 @@ def _render_screens(get: Callable[[str], Json], now: datetime) -> str:
 
 @contextmanager
 def _serve_answers(get: Callable[[str], Json]) -> Iterator[str]:
-    """Run a decisions service on loopback that responds with `ask(path)`; yield its URL."""
+    """Run an HTTP server on loopback that responds to GET with `get(path)` as JSON; yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -136,7 +143,10 @@ def _serve_answers(get: Callable[[str], Json]) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command and return the exit code."""
+    """Record the answers of a service, or draw the picture from recorded answers; return the exit code.
+
+    `arguments` are `record URL` or `draw`. For any others the exit code is 2.
+    """
     match arguments:
         case ["record", url]:
             ANSWERS.write_text(json.dumps(record(url.rstrip("/")), indent=1) + "\n")

@@ -31,7 +31,10 @@ class Process:
     """One named process of the demo."""
 
     def __init__(self, state: Path, name: str) -> None:
-        """Create a process; its command line must contain `state`, the demo's directory."""
+        """Prepare the process `name` without starting it. `state` is the demo's directory.
+
+        The command line must contain `state`: it distinguishes the process from a later one with the same process ID.
+        """
         self.name = name
         self.log = state / "log" / f"{name}.log"
         self._state = state
@@ -82,21 +85,24 @@ class Process:
         raise DemoError(f"the {self.name} was not ready within {READY_S:g} s\n{self.tail()}")
 
     def stop(self) -> None:
-        """Send SIGTERM, and SIGKILL if the process does not exit in time."""
+        """Send SIGTERM, and SIGKILL if the process does not exit within GRACE_S.
+
+        Raises DemoError if it does not end then either.
+        """
         self._signal(signal.SIGTERM)
         if not self._exits_within(GRACE_S):
             self.kill()
         self._pid_file.unlink(missing_ok=True)
 
     def kill(self) -> bool:
-        """Send SIGKILL; return whether the process was running."""
+        """Send SIGKILL; return whether the process was running. Raises DemoError if it does not end."""
         was_running = self._signal(signal.SIGKILL)
         if not self._exits_within(GRACE_S):
             raise DemoError(f"the {self.name} (process {self.pid}) does not end")
         return was_running
 
     def tail(self) -> str:
-        """Return the log's last lines with the log's name."""
+        """Return the last TAIL_LINES lines of the log, below a line with the log's path."""
         lines = self._read_log(0).splitlines()[-TAIL_LINES:]
         return "\n".join([f"the end of {self.log}:", *(f"  {line}" for line in lines)])
 

@@ -95,7 +95,7 @@ class _Pigeon(Pigeon):
             _save(self._file, self._learned)
 
     def read_usage(self, state: CycleState, nodes: NodeColumns, feasible: Mask) -> Floats:
-        """Return what pods request on the feasible nodes, by resource, according to the allocation annotations."""
+        """Return the amounts requested by pods, from annotations: a row per resource, a column per feasible node."""
         reading = self._reader.read(state, nodes)
         requested = [np.nan_to_num(reading.get(measurements.REQUESTED[resource])) for resource in self.resources]
         whole_amounts = [np.clip(amounts[feasible], 0, _MAX_AMOUNT).astype(np.int64) for amounts in requested]

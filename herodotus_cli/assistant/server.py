@@ -58,7 +58,10 @@ class Assistant:
         self._one_at_a_time = threading.Lock()  # the standard streams of the process are redirected meanwhile
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Return the result of a tool. What the user can cause is an error result, never an exception."""
+        """Return the result of the tool `name`.
+
+        A wrong name, wrong arguments and a failed command give an error result and no exception.
+        """
         tool = tools.BY_NAME.get(name)
         if tool is None:
             return _error(f"unknown tool {name!r}: use one of {', '.join(tools.BY_NAME)}")

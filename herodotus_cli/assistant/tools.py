@@ -38,7 +38,7 @@ class Tool(NamedTuple):
     action: str = ""
 
     def command_line(self, given: Mapping[str, Any], options: Sequence[str]) -> list[str]:
-        """Return the command line that answers the tool with the given arguments and more options."""
+        """Return the command line that answers the tool for its arguments `given`, with further `options`."""
         return [self.command, *([self.action] if self.action else []), *options, *self.words(given)]
 
     @property
@@ -57,17 +57,20 @@ def _string(description: str, pattern: str = "") -> Json:
 
 
 def _options(given: Mapping[str, Any], *names: str) -> list[str]:
-    """Return the options for the arguments of these names that were given."""
+    """Return an option NAME=VALUE for each of these names that has an argument which is not empty."""
     return [f"--{name.replace('_', '-')}={given[name]}" for name in names if given.get(name) not in (None, "")]
 
 
 def _namespaces(given: Mapping[str, Any]) -> list[str]:
-    """Return -n, or -A if no namespace was given."""
+    """Return the option --namespace, or --all-namespaces if no namespace was given."""
     return _options(given, "namespace") or ["--all-namespaces"]
 
 
 def _pod_or_workload(given: Mapping[str, Any]) -> list[str]:
-    """Return `-f FILE`, or the object's kind and name. Raises ValueError unless one of both was given."""
+    """Return the command-line arguments for a manifest, or for an object's kind and name.
+
+    Raises ValueError unless exactly one of `manifest` and `object` was given.
+    """
     if ("manifest" in given) == ("object" in given):
         raise ValueError("give either object or manifest")
     if "manifest" in given:

@@ -108,7 +108,7 @@ def run(
 def _add_spec_values(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
     """Return the comparison of two pods with the fields that differ, as the API server has them now.
 
-    A record holds a digest of most fields. Without both pods, the answer stays as it is.
+    A record holds only a digest of most fields. If one of the pods no longer exists, the answer is returned unchanged.
     """
     if answer["sameQuestion"]:
         return answer

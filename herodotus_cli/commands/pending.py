@@ -188,7 +188,10 @@ def _read_live(
 
 
 def _look_up_fates(absent: list[GonePod], connection: ConnectionSettings, environment: Environment) -> None:
-    """Set what became of pods that are no longer pending, of the first _MAX_LOOKED_UP at the same time."""
+    """Set `fate`, what became of a pod that is no longer pending, for the first _MAX_LOOKED_UP pods.
+
+    The API server is asked about all of them at the same time. A fate that cannot be found out is None.
+    """
     from herodotus_answers.live_objects import find_fate
     from herodotus_cli.transport.kubectl import KubectlTransport
 

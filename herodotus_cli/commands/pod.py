@@ -376,9 +376,9 @@ def _read_live(
 def _read_state(
     pod: Json, answer: Json, now: datetime, objects: ClusterObjects, attempts: Callable[[], list[Json]] | None
 ) -> LiveState | None:
-    """Return the state that the pod is really in, or None if the decision that `answer` explains says as much.
+    """Return the pod's real state, or None if the explanation of its decision, `answer`, says the same.
 
-    With `attempts`, which returns the recorded attempts, return it always, with the timeline.
+    With `attempts`, which returns the recorded attempts, always return the state, with its timeline.
     """
     from herodotus_answers.pod_state import find_state, is_decision_enough  # here, because most pods run well
 
@@ -392,9 +392,9 @@ def _read_state(
 
 
 def _read_reports(pod: Json, objects: ClusterObjects) -> list[AutoscalerReport]:
-    """Return the autoscalers' events about a pod without a node, and about the NodeClaims that they name.
+    """Return the autoscalers' events about a pod without a node, and about the NodeClaims that these events name.
 
-    [] if the pod has a node, or if events cannot be read.
+    The result is [] if the pod has a node, or if events cannot be read.
     """
     if pod["spec"].get("nodeName"):
         return []
@@ -448,9 +448,9 @@ def _ask_about_groups(
 ) -> PodNodeGroups | None:
     """Return the verdicts of the node groups on a pod without a node, or None if they are not asked for.
 
-    The command asks for them with --node-groups, and for the screen of local mode, which has read the cluster already,
-    or if an autoscaler reported about the pod (`is_reported`): what stops its groups no record of the pod has.
-    Otherwise the screen shows those that the record has. Raises CliError if --node-groups has no answer.
+    They are asked for with --node-groups, by the screen of local mode, which has read the cluster already, and if an
+    autoscaler reported about the pod (`is_reported`), because no record says what stops its groups. Otherwise the
+    screen shows those that the record has. Raises CliError if --node-groups has no answer.
     """
     has_screen = output.format in SCREEN_FORMATS and not (arguments.attempt or arguments.node or arguments.history)
     has_screen = has_screen and not _is_daemon(answer)
@@ -500,9 +500,9 @@ def _read_live_facts(
     connection: ConnectionSettings,
     environment: Environment,
 ) -> list[list[Block]]:
-    """Return the sections on what no record holds; [] if kubectl is not used or an attempt is named.
+    """Return the sections of `read_live_sections` for a pod without a node, otherwise [].
 
-    They are only about pods without a node, and take more requests after the answer.
+    They are also [] if the cluster's API server is not reached, or if an attempt is named.
     """
     if not connection.reaches_cluster or arguments.attempt is not None:
         return []
@@ -514,10 +514,11 @@ def _read_live_facts(
 
 
 def read_live_sections(answer: Json, transport: KubectlTransport) -> list[list[Block]]:
-    """Return the sections about a pending pod that the API server's answers to requests, all at once, are for.
+    """Return the sections about a pending pod that come from the API server: missing rights, and holders.
 
-    They are the rights for suggestions that the user lacks, and the pods that hold what the pod lacks. Everything is
-    read with the user's rights. A request that fails leaves its lines out; if the user may not make it, a line says so.
+    Missing rights are those that the commands of suggestions need and the user lacks. Holders are the pods that hold
+    what the pod lacks. Everything is read at the same time, with the user's rights. A request that fails leaves its
+    lines out; if the user may not make it, a line says so.
     """
     from contextlib import ExitStack  # here and below, because most pods are placed
 
@@ -583,7 +584,7 @@ def _show(
 
 
 def _answer_undecided(request: not_found.PodRequest, output: OutputOptions, pod: Json, error: CliError) -> Json:
-    """Return the document about a pod without a decision. `error` is what the request for an answer failed with."""
+    """Return the document about a pod without a decision. `error` is the error of the request for its explanation."""
     from herodotus_answers.live_objects import read_scheduler
     from herodotus_answers.unrecorded import OBSERVE, build_undecided  # here, because few pods have no decision
 
@@ -599,7 +600,7 @@ def _answer_undecided(request: not_found.PodRequest, output: OutputOptions, pod:
 
 
 def _is_recorded(scheduler: str, request: not_found.PodRequest, output: OutputOptions) -> bool:
-    """Return whether the decisions service has decisions of a scheduler, or whether that is not known."""
+    """Return whether the decisions service has decisions of a scheduler; True if that cannot be found out."""
     from herodotus_record.model import API_GROUP
 
     selector = api_paths.DecisionSelector(labels=f"{API_GROUP}/profile={scheduler}")
@@ -611,7 +612,7 @@ def _is_recorded(scheduler: str, request: not_found.PodRequest, output: OutputOp
 
 
 def _is_daemon(answer: Json) -> bool:
-    """Return whether the pod belongs to a DaemonSet, whose controller pins it to a node, so that no new one helps."""
+    """Return whether the pod belongs to a DaemonSet, which pins it to one node, so that a new node does not help."""
     return str((answer.get("pod") or {}).get("owner") or "").startswith("DaemonSet/")
 
 

@@ -78,7 +78,7 @@ def _once(
 def _list_other_members(
     answer: PodGroupPlacement, connection: ConnectionSettings, environment: Environment
 ) -> list[OtherMember]:
-    """Return the pods of the group without a node and without a record, as far as the user may list pods."""
+    """Return the members of the group that have no node and no record; [] if the user may not list pods."""
     from herodotus_answers.undecided_group import list_other_members  # here and below: most groups are placed
     from herodotus_cli import batch_queues
     from herodotus_cli.transport.kubectl import KubectlTransport
@@ -91,9 +91,9 @@ def _list_other_members(
 def _answer_undecided(
     name: str, namespace: str, connection: ConnectionSettings, environment: Environment, error: ServerError
 ) -> UndecidedPodGroup | None:
-    """Return the document about a group that exists and has no decision or evaluation; None if there is none.
+    """Return the document about an existing group that has no decision or evaluation, or None if it cannot be built.
 
-    `error` says why there is none.
+    `error` is the error of the request for the group's placement. Only groups in the kubeconfig's cluster can be read.
     """
     is_refused = isinstance(error, NotEvaluatedError) and error.reason == "Forbidden"
     if not connection.reaches_cluster or not (error.reason == "NotFound" or is_refused):

@@ -95,7 +95,7 @@ def report(
 
 
 def build_report(subject: str, arguments: Sequence[str], environment: Environment) -> AnswerReport:
-    """Ask the question and return the report on its answer. Raises CliError if it has none."""
+    """Run the command for a subject, and return the report on its answer. Raises CliError if it prints no screen."""
     given = {argument.partition("=")[0] for argument in arguments}
     is_whole_pod = subject == "pod" and not given & set(_NARROWED)
     asked = (*SUBJECTS[subject], *arguments, *(_WHOLE_POD if is_whole_pod else ()))
@@ -117,7 +117,10 @@ def build_report(subject: str, arguments: Sequence[str], environment: Environmen
 def _read_cluster(
     connection: ConnectionSettings, view: ViewOptions, sections: Sequence[Section], environment: Environment
 ) -> Section:
-    """Return the section on the cluster as the reader may see it now."""
+    """Return the section on the cluster's present nodes, or one that says why they cannot be read.
+
+    Nodes that `sections` name are listed first.
+    """
     from herodotus_cli.commands import node
     from herodotus_cli.render.reports import cluster
     from herodotus_cli.transport.kubectl import KubectlTransport
@@ -170,7 +173,7 @@ def _ask(
 
 
 def _list_facts(question: str, document: Mapping[str, Any], view: ViewOptions) -> Iterator[tuple[str, str]]:
-    """Yield what the report says of its making: the question, the time, where the answer comes from, versions."""
+    """Yield (label, text) pairs on how the report was made: the question, time, answer's source and versions."""
     attempt = document.get("attempt") or {}
     yield "Question", question
     yield "Made", _format_time(view.now)
@@ -201,5 +204,5 @@ def _format_time(time: datetime) -> str:
 
 
 def _find_format(file: Path | None) -> str:
-    """Return the format of a file by the end of its name; HTML if that tells none."""
+    """Return the format for the suffix of a file's name; `html` for another suffix or without a file."""
     return next((name for name, end in FORMATS.items() if file is not None and file.suffix == end), "html")

@@ -74,7 +74,8 @@ def ui(ctx: click.Context, /, link: str, port: int, opens: bool, **_given: objec
 def run(link: str, port: int, opens: bool, connection: ConnectionSettings, environment: Environment) -> None:
     """Print the link to the web pages and serve them until interrupted. With --endpoint, only print the link.
 
-    `link` is a link to a page, of which the query counts, or "".
+    `link` is a link to a page, of which the query counts, or "". `opens` says whether a browser opens the printed link.
+    Raises UsageError if `link` has no query, and CliError with --cluster or if the port is taken.
     """
     if connection.cluster:
         raise CliError("error: the web pages show the service's own cluster only: leave out --cluster")
@@ -108,7 +109,10 @@ def run(link: str, port: int, opens: bool, connection: ConnectionSettings, envir
 
 
 def _open(connection: ConnectionSettings, environment: Environment, stack: ExitStack) -> _Upstream:
-    """Find the decisions service and start a proxy to it; without one, serve local mode if that is installed."""
+    """Start a proxy to the decisions service, which `stack` ends, and return what serves the pages.
+
+    Without a service, that is local mode. Raises CliError if neither is available.
+    """
     from herodotus_cli.transport import local
     from herodotus_cli.transport.kubectl import KubectlTransport
     from herodotus_cli.transport.kubectl_proxy import KubectlProxy

@@ -143,7 +143,11 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
 
 
 def _create(ctx: click.Context, objects: Sequence[Json]) -> None:
-    """Answer where the pods of several objects would go, one object after the other."""
+    """Ask where the pods of several objects would go, one object after the other, and print the answer.
+
+    Raises UsageError for options that go with one object only. Exits with code 1 if --exit-code is given and not all
+    pods fit.
+    """
     from herodotus_cli.commands.whatif_actions import build_creations
 
     for name in ("node", "every_node", "scheduler"):

@@ -67,7 +67,7 @@ class Action(options.PluginCommand):
 
 
 def _action(name: str, parameters: Sequence[Callable[..., Any]], build: Builder) -> Action:
-    """Return the click command of an action. `build` has its help text."""
+    """Return the click command `whatif NAME`. Its help text is the docstring of `build`, which returns the changes."""
 
     def callback(**_given: object) -> None:
         _run(click.get_current_context())
@@ -178,7 +178,10 @@ def _add_nodes(ctx: click.Context, _environment: Environment) -> list[Json]:
 
 
 def _split(words: Sequence[str], marks: str) -> tuple[list[str], list[str]]:
-    """Return the nodes among the words and the changes, which contain one of the marks or end with `-`."""
+    """Return the nodes among the words, and the changes: words that contain one of `marks` or end with `-`.
+
+    Raises UsageError if nodes or changes are missing.
+    """
     changes = [word for word in words if any(mark in word for mark in marks) or word.endswith("-")]
     nodes = [word for word in words if word not in changes]
     if not changes or not nodes:
@@ -241,7 +244,7 @@ def _create(ctx: click.Context, environment: Environment) -> list[Json]:
 
 
 def build_creations(objects: Sequence[Json], namespace: str, replicas: int | None) -> list[Json]:
-    """Return the changes that create these pods and workloads."""
+    """Return changes that create these pods and workloads, with `replicas` pods each (None: as the objects say)."""
     more = {} if replicas is None else {"replicas": replicas}
     return [{"kind": "Create", "object": obj, "namespace": namespace, **more} for obj in objects]
 

@@ -78,7 +78,10 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
 
 
 def _group_unchanged(attempts: list[Json], *, every: bool) -> list[list[Json]]:
-    """Return the attempts in groups: consecutive ones that changed nothing are one group, unless `every` is set."""
+    """Return the attempts in groups: consecutive attempts without a change are one group.
+
+    With `every`, each attempt is a group of its own.
+    """
     groups: list[list[Json]] = []
     may_join = False
     for i, attempt in enumerate(attempts):
@@ -93,12 +96,12 @@ def _group_unchanged(attempts: list[Json], *, every: bool) -> list[list[Json]]:
 
 
 def _find_last_start(attempt: Json) -> str:
-    """Return the start of an attempt, or of the last of those that repeat it."""
+    """Return the start of the last attempt that only repeated this one, or of this one without repeats."""
     return str(attempt["repeats"]["lastAt"] if attempt.get("repeats") else attempt["startedAt"])
 
 
 def _describe_repeats(attempt: Json, view: ViewOptions) -> list[str]:
-    """Return a text on how often the attempt was repeated by attempts without a record, or no text."""
+    """Return, as a list, a text on how often an attempt was repeated and when last; [] if it was not."""
     repeats = attempt.get("repeats")
     if not repeats:
         return []

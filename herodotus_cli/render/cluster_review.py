@@ -65,7 +65,7 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
 
 
 def _changes(status: Json, most: int | None) -> list[list[Block]]:
-    """Return the sections on what changes do, with at most `most` rows in a table; None means all."""
+    """Return the sections on the effects of changes to the cluster, with at most `most` rows in a table (None: all)."""
     placed = [pod for pod in status["placements"] if pod["node"]]
     pending = [pod for pod in status["placements"] if not pod["node"]]
     own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
@@ -102,14 +102,20 @@ def _groups(groups: Sequence[Json]) -> list[Block]:
 
 
 def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any, most: int | None) -> list[Block]:
-    """Return a table of pods, whose first column is the title of the section."""
+    """Return a table of at most `most` pods (None: all), whose first column has the title of the section.
+
+    `columns` are the titles of the other columns, and `cells` returns their texts for a pod.
+    """
     shown = _cut(pods, most)
     rows = [(f"{pod['namespace']}/{pod['name']}", *cells(pod)) for pod in shown]
     return [build_table((title, *columns), rows), *_more(len(pods) - len(shown), "pod")] if rows else []
 
 
 def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
-    """Return a table of the pods that keep a node from being drained, and a line about the others on such nodes."""
+    """Return a table of pods that block the drain of a node, and a line that counts the other pods on these nodes.
+
+    The table has at most `most` rows; None means all.
+    """
     own = [pod for pod in pods if pod["cause"] != NOT_DRAINED]
     table = _table("BLOCKED", ("ON", "WHY"), own, lambda p: (p["node"], _explain_blocked(p)), most)
     others = len(pods) - len(own)
@@ -121,7 +127,7 @@ def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
 
 
 def _explain_blocked(pod: Json) -> str:
-    """Return kubectl's message, or what the API server says about the budget, without the words that all have."""
+    """Return why a pod cannot be evicted: kubectl's message, or only its part on the budget if it is about one."""
     message = str(pod["message"])
     _, end, about = message.partition("would violate the pod's disruption budget. ")
     return about.removeprefix("The disruption ") if end else message
@@ -155,7 +161,8 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
 def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:
     """Return a table of the nodes that changed, with their pods and requests before and after.
 
-    If it is cut off, it has those that come, leave or take no pods, and then those whose number of pods changes most.
+    With more than `most` nodes, those that are new, removed or unschedulable are kept first, then those whose number of
+    pods changes most.
     """
     shown = _cut(sorted(nodes, key=_rank_change), most)
     shown = sorted(shown, key=lambda node: natural_sort_key(node["name"]))
@@ -243,6 +250,6 @@ def _targets(targets: dict[str, int]) -> str:
 
 
 def _describe_keeping(pods: Sequence[Json]) -> tuple[str, str]:
-    """Return the first of the pods that keep a node, with the number of the others, and why it does."""
+    """Return two texts: the first of the pods that keep a node, with the number of the others, and its reason."""
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
     return f"{pods[0]['pod']}{more}", shorten_fit_error(pods[0]["reason"])

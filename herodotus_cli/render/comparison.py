@@ -82,7 +82,7 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
 
 
 def _name(side: Json, sides: Sequence[Json]) -> str:
-    """Return the name of a pod, with its namespace if the pods are in two."""
+    """Return the name of a pod, with its namespace if the two pods are in different namespaces."""
     return str(side["name"]) if len({s["namespace"] for s in sides}) == 1 else f"{side['namespace']}/{side['name']}"
 
 

@@ -60,9 +60,9 @@ def short_plugin_names(plugins: Sequence[str]) -> dict[str, str]:
 
 
 def attempt_label(of: dict[str, Any]) -> str:
-    """Return `attempt 3 of 11`, or `attempt N` with the scheduler's number if the position is not known.
+    """Return `attempt 3 of 11` for an attempt of an answer, or `attempt N` if its position is not known.
 
-    The scheduler's number restarts when another scheduler takes over, so it is no position among the attempts.
+    N is the scheduler's number, which restarts when another scheduler takes over, so it is no position.
     """
     place, attempts = of.get("ordinal"), of.get("attempts") or 0
     if place is None:

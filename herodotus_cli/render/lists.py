@@ -31,7 +31,7 @@ _ROOMY = 100  # columns of a terminal that hold the attempt and the number of fe
 def build_clusters(answer: Json, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen of `clusters`: a row for each cluster.
 
-    A wide one names the schedulers and counts their runs. AGE is that of the cluster's latest record.
+    SCHEDULERS counts the cluster's schedulers; with -o wide it names them. AGE is that of the cluster's latest record.
     """
     header = (
         "ID",
@@ -59,7 +59,7 @@ def _cluster_row(cluster: Json, view: ViewOptions) -> list[str]:
 def build_pods(answer: Json, view: ViewOptions, namespace: str) -> list[Block]:
     """Return the blocks of the screen of `pod` without a name: a row for each pod.
 
-    If `namespace` is empty, the rows name it.
+    If `namespace` is empty, each row has the pod's namespace.
     """
     from herodotus_answers.pending import find_dominant_reason  # here, because no other list needs it
 

@@ -61,12 +61,12 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _is_whole(view: ViewOptions) -> bool:
-    """Return whether the screen leaves nothing out."""
+    """Return whether the screen shows every row and filter: when piped or with -o wide."""
     return view.piped or view.wide
 
 
 def _present(answer: Json) -> list[Block]:
-    """Return what the node is like now, and how to open a node that is cordoned; [] if that was not read."""
+    """Return the node's present state and requests, and how to uncordon it if it is cordoned; [] if it was not read."""
     node = answer.get("present")
     if not node:
         return []
@@ -86,7 +86,7 @@ def _present(answer: Json) -> list[Block]:
 def _window(answer: Json) -> str:
     """Return the answer's time window as text: its length, in whole hours if it has any, and its start.
 
-    An answer from an evaluation has no window.
+    For an evaluation of the present, the text says which pods were evaluated.
     """
     if _is_evaluated(answer):
         return "evaluated now, for its pods and the pending ones"
@@ -183,7 +183,7 @@ def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
 
 
 def _won(won: Json, named: int) -> str:
-    """Return how often the node won, and the `named` plugins to which it owed that most often."""
+    """Return how often the node won, and the `named` plugins that most often decided for it."""
     parts = [format_count(won["count"], "time")]
     if won.get("meanMargin") is not None:
         parts.append(f"by {_format_points(won['meanMargin'])} on average")

@@ -40,7 +40,10 @@ DISCLAIMER = "A group that fits is one whose new node would pass all filters. Wh
 
 
 def build_review(found: NodeGroupReview, view: ViewOptions, *, every_row: bool = False) -> list[list[Block]]:
-    """Return the sections of an answer about node groups: verdicts on pods first, then estimates and the groups."""
+    """Return the sections of an answer about node groups: verdicts on pods first, then estimates and the groups.
+
+    With `every_row`, no table is cut off. If the answer is about pods, the groups are only shown then, or with -o wide.
+    """
     groups, pods = found["groups"], found["pods"]
     if not groups:
         return [[TextLine(NO_NODE_GROUP)]]
@@ -54,7 +57,10 @@ def build_review(found: NodeGroupReview, view: ViewOptions, *, every_row: bool =
 def build_verdicts(
     pod: PodVerdicts, groups: Sequence[Json], view: ViewOptions, *, every_row: bool
 ) -> list[list[Block]]:
-    """Return the sections about one pod: a sentence, a row for each group, and what autoscalers report."""
+    """Return the sections about one pod: a sentence, a row for each group, and what autoscalers report.
+
+    With `every_row`, all groups have a row, otherwise at most ROWS.
+    """
     by_name = {group["name"]: group for group in groups}
     verdicts = sorted(pod["groups"], key=lambda v: (_ORDER.index(v["verdict"]), natural_sort_key(v["group"])))
     fits = any(verdict["verdict"] == "Fits" for verdict in verdicts)
@@ -75,10 +81,10 @@ def build_verdicts(
 
 
 def build_summary(found: Json | None, reports: Sequence[Json], view: ViewOptions) -> list[Block]:
-    """Return a labelled line with the verdict of each group on the only pod of an answer, and one of an autoscaler.
+    """Return a table of labelled lines about the only pod of an answer: the groups' verdicts, and autoscalers' reports.
 
     `found` is None if no verdict is known, and `reports` are the autoscalers' present events about the pod. The line
-    says when verdicts of a record were made.
+    says when verdicts of a record were made. If nothing is known, the result is [].
     """
     if found is None or not found["pods"]:
         return [labelled_rows([("AUTOSCALER", text) for text in _summarize_reports(reports, view)])] if reports else []
@@ -113,9 +119,10 @@ def _summarize_reports(reports: Sequence[Json], view: ViewOptions) -> list[str]:
 
 
 def _summarize_problems(found: Json, view: ViewOptions) -> list[str]:
-    """Return what keeps groups from getting nodes: failed launches, nodes that do not join, backoff.
+    """Return what keeps groups from getting nodes, such as failed launches or backoff, as texts.
 
-    Of each group the first counts. Groups that reject the pod come last.
+    Only the first problem of each group is included, those of groups that reject the pod after others, then problems of
+    no single group. The last text counts the problems that are left out.
     """
     rejecting = {v["group"] for v in found["pods"][0]["groups"] if v["verdict"] == "DoesNotFit"}
     by_group = [
@@ -155,7 +162,10 @@ def build_sections(found: Json | None, reports: Sequence[Json], view: ViewOption
 
 
 def build_scale_down(found: Json, *, every_row: bool = False) -> list[list[Block]]:
-    """Return the sections about what keeps nodes in the cluster."""
+    """Return two tables about the removal of nodes: nodes that nothing blocks, and what blocks each of the others.
+
+    With `every_row`, no table is cut off.
+    """
     nodes = found["nodes"]
     free = [node for node in nodes if not node["blockers"]]
     sections = list[list[Block]]()
@@ -203,7 +213,10 @@ def _where(rejection: Json) -> str:
 
 
 def _brief(verdict: Json, group: Json | None) -> str:
-    """Return in parentheses what matters most of a verdict: why not, or the group's size, weight and problem."""
+    """Return a note on a verdict, in parentheses and after a space; "" if there is nothing to note.
+
+    It has the rejections of the pod, or that the group is at its limit, or the group's size, weight and problems.
+    """
     if verdict["verdict"] == "DoesNotFit":
         return f" ({', '.join(_name_rejection(r, group) for r in verdict['rejections'])})"
     if verdict["atLimit"]:
@@ -223,7 +236,7 @@ def _name_rejection(rejection: Json, group: Json | None) -> str:
 
 
 def _size(group: Json | None) -> str:
-    """Return the size of a group, with its maximum where it is known."""
+    """Return a group's number of nodes, with its maximum if that is known, such as `3 of 10`; `–` without a group."""
     if group is None:
         return "–"
     return f"{group['size']} of {group['maxSize']}" if group["maxSize"] is not None else str(group["size"])
@@ -274,7 +287,10 @@ def _zones(group: Json) -> list[str]:
 
 
 def _shape(group: Json) -> str:
-    """Return the main amounts of a new node; several if the group has nodes of several shapes."""
+    """Return the main amounts of a new node of the group, or `unknown`.
+
+    If its nodes have several shapes, the first is returned, with the number of the others.
+    """
     if not group["templates"]:
         return "partly known" if group["shape"] == "PartlyKnown" else "unknown"
     shapes: dict[str, None] = dict.fromkeys(_amounts(template["allocatable"]) for template in group["templates"])
@@ -343,7 +359,7 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
 
 
 def _explain_limit(estimate: Json) -> str:
-    """Return the LIMITED BY cell: what kept the group from adding nodes, or that they do not fit the pods left."""
+    """Return the text of LIMITED BY: what limited the group, that the pods left fit none of its nodes, or `–`."""
     return estimate["limitedBy"] or ("the others fit no node of the group" if estimate["left"] else "–")
 
 

@@ -22,7 +22,7 @@ def build_groups(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
     """Return a table of the rejected nodes with one row per filter and reason, most nodes first.
 
     A node counts for the first filter that rejects it. `title` heads the column of counts; with `name_nodes` the nodes
-    are named.
+    are named. If no node was rejected, the result is [].
     """
     groups = answer["rejections"]
     if not groups:
@@ -88,9 +88,10 @@ def _verdict(node: Json, plugin: str, view: ViewOptions) -> str:
 
 
 def _group_reason(group: Json, *, name_nodes: bool, rest: str) -> str:
-    """Return the text for a group of rejected nodes: their common reason, then their names by free amount.
+    """Return the text for a group of rejected nodes: their common reason, then their names.
 
-    `rest` is the hint on how to see nodes that are not named. With `name_nodes` False, only the reason is returned.
+    Names are grouped by the free amount of the resource that the node lacks, if any. `rest` is the hint on how to see
+    nodes that are not named. With `name_nodes` False, only the reason is returned.
     """
     common = "; ".join(reason["text"] for reason in group["reasons"]) or NO_REASON
     if not name_nodes:

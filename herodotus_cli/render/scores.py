@@ -39,7 +39,10 @@ class Column(NamedTuple):
 
 
 def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[Block]:
-    """Return the table of the feasible nodes' scores, with notes, or [] if nothing was scored."""
+    """Return the table of the feasible nodes' scores, with notes, or [] if nothing was scored.
+
+    `every_node` says whether the answer was requested with --all, so that no hint on that option is needed.
+    """
     ranking = answer["ranking"]
     plugins = [s for s in answer["scorePlugins"] if not s["skipped"]]
     if not ranking or not plugins or ranking[0].get("total") is None:
@@ -71,9 +74,9 @@ def build_blocks(answer: Json, view: ViewOptions, *, every_node: bool = False) -
 
 
 def build_reasons(answer: Json, view: ViewOptions, node: str = "") -> list[Block]:
-    """Return a table of what made up the scores by which the best node was ahead of the next one; [] if nothing known.
+    """Return a table of what made up the lead of the best node over the next one; [] if that is not known.
 
-    With `node`, return it only if that is one of the two. Plugins with equal texts share a row.
+    With `node`, the result is [] unless that is one of the two. Plugins with equal texts share a row.
     """
     margin = answer["margin"]
     if not margin or not margin.get("reasons") or (node and node not in (margin["best"], margin["runnerUp"])):
@@ -98,7 +101,10 @@ def _is_nonzero(score: Json) -> bool:
 
 
 def _leading(ranking: Sequence[Json], view: ViewOptions) -> list[list[str]]:
-    """Return the columns for rank, node and total as lists of texts, each starting with its header."""
+    """Return the first columns of the score table as lists of texts, each of which starts with its header.
+
+    On a terminal rank and node share a column; piped, they have one each. The total comes last.
+    """
     totals = ["TOTAL", *(str(row["total"]) for row in ranking)]
     ranks = [str(row["rank"]) for row in ranking]
     if view.piped:

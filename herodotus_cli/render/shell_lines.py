@@ -62,7 +62,10 @@ def _is_quoted(word: str) -> bool:
 
 
 def _break_quoted(line: str, content: str, room: int) -> list[str]:
-    """Return the lines of `line` and, after a blank, of a word in single quotes. `content` is without the quotes."""
+    """Return `line`, continued by a word in single quotes, as lines of at most `room` columns.
+
+    `content` is the word without its quotes.
+    """
     lines, line = [], f"{line} '"
     parts = _split_parts(content)
     for i, part in enumerate(parts):
@@ -74,7 +77,7 @@ def _break_quoted(line: str, content: str, room: int) -> list[str]:
 
 
 def _split_parts(content: str) -> list[str]:
-    """Return the text in pieces that end with a character after which it may be broken."""
+    """Return the text in pieces. Each but the last ends with one of _PARTS, after which a line may be broken."""
     parts = [""]
     for c in content:
         if parts[-1] and parts[-1][-1] in _PARTS and c not in _PARTS:

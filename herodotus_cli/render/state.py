@@ -57,7 +57,10 @@ def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
 
 
 def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
-    """Return the rows of a cause. Only the source and the object are left of what the headline says already."""
+    """Return (label, text) rows for a cause: its text, its source, its object, and the command to inspect it.
+
+    The text is left out if `headline` contains it.
+    """
     of = cause["object"] or ""
     is_named = not of or of.partition("/")[2] in cause["text"]
     source = cause["source"] + ("" if is_named else f", about {of}")
@@ -67,9 +70,10 @@ def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
 
 
 def _merge_fixes(remedies: Sequence[Json], proposed: Json) -> list[suggestions.Fix]:
-    """Return the remedies of causes between the suggestions that end the wait by themselves and all others.
+    """Return the suggestions that end the wait by themselves, then the remedies of causes, then the other suggestions.
 
-    The unchecked changes of a decision without suggestions are left out if a cause has a remedy.
+    A suggestion ends the wait by itself if it is checked and needs no new capacity. If `proposed` has no suggestions,
+    its unchecked changes are returned only if there are no remedies.
     """
     of_causes = [
         suggestions.Fix(

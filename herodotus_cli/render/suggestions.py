@@ -30,17 +30,16 @@ class Fix(NamedTuple):
 
 
 def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
-    """Return the suggestions, the smallest first, each with its command, which can be copied into a shell.
+    """Return the suggestions of an answer, the smallest change first, each with its shell command.
 
-    Without `with_commands`, neither the commands nor what they delete are named: the pod does not exist.
-
-    Without any, return what the record says of the nearest node; [] if that is nothing too.
+    `with_commands` is false for a pod that does not exist: its commands, and the objects that they delete, are left
+    out. An answer without suggestions gives its unchecked `possibleChanges`, or [] if there are none either.
     """
     return build_fixes(list_fixes(answer, with_commands=with_commands))
 
 
 def list_fixes(answer: Json, *, with_commands: bool = True) -> list[Fix]:
-    """Return the suggestions of an answer as `build_blocks` shows them."""
+    """Return the fixes that `build_blocks` shows for the same arguments; see there for `with_commands`."""
     suggestions = answer.get("suggestions") or []
     if not suggestions:
         steps = " and ".join(answer["possibleChanges"])
@@ -52,7 +51,7 @@ def list_fixes(answer: Json, *, with_commands: bool = True) -> list[Fix]:
 
 
 def build_fixes(fixes: Sequence[Fix]) -> list[Block]:
-    """Return the one list of fixes of a screen, of which the first is the best."""
+    """Return the fixes as lines with their commands: the best, which is the first, under FIX, the others under `or`."""
     blocks: list[Block] = []
     for number, fix in enumerate(fixes):
         blocks.append(build_table((), [(Cell("or" if number else "FIX", "strong"), Cell(fix.text, "strong"))]))
@@ -71,7 +70,11 @@ def build_missing_rights(missing: Sequence[Json]) -> list[Block]:
 
 
 def _describe(suggestion: Json, *, with_commands: bool) -> str:
-    """Return the changes as a sentence, the node on which the pod then fits, and what the reader must know of them."""
+    """Return a suggestion as a sentence, with notes in parentheses.
+
+    The sentence has the changes and the node on which the pod then fits; the notes have the costs and side effects, and
+    that the suggestion is unchecked.
+    """
     from herodotus_answers.suggestions import describe_effect  # here, because most pods are placed
 
     is_of_node = suggestion["object"].partition("/")[0] == "Node"
@@ -88,7 +91,10 @@ def _describe(suggestion: Json, *, with_commands: bool) -> str:
 
 
 def build_holders(holders: Holders) -> list[Block]:
-    """Return the table of the holders, largest first, and a line on which of them would be enough and their state."""
+    """Return a table of the pods that hold what a pending pod lacks, largest first, and a line that sums them up.
+
+    The line says which of the pods would be enough, and their state. Without such pods the result is [].
+    """
     from herodotus_answers.holders import MAX_NAMED, describe_holders  # here, because most pods are placed
 
     held = holders.held

@@ -60,7 +60,7 @@ def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
 
 
 def draw_on(console: Console, blocks: Sequence[Block], width: int, *, headers: bool = True) -> None:
-    """Print the blocks on a console of Rich, wrapped to `width` columns."""
+    """Print the blocks on a console of Rich, wrapped to `width` columns; `headers` false omits headers of tables."""
     for block in blocks:
         _draw(console, escape_block(block), width, headers)
 
@@ -114,9 +114,10 @@ def _grid(block: Table, headers: bool) -> Grid:
 
 
 def _least_width(block: Table, most: int) -> int:
-    """Return the width in columns below which the table is stacked, because its last column would be too narrow.
+    """Return the least width in columns at which the table is not stacked, because its last column has room.
 
-    The last column must hold a few words, none of them broken. Words longer than `most` columns may be broken.
+    The last column needs room for _MIN_LAST_COLUMN columns, or fewer if its cells are shorter, and for its longest
+    word, of which at most `most` columns count.
     """
     *widths, last = _widths(block)
     words = [_text(word).cell_len for row in block.rows for word in row[-1].text.split()]

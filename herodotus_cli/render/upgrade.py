@@ -62,7 +62,7 @@ def _change(each: Json) -> Cell:
 
 
 def _nodes(each: Json) -> str:
-    """Return some of the best nodes before and after."""
+    """Return the two best nodes before and after the upgrade, such as `a, b → c, d`, or once if they are the same."""
     before = ", ".join(each["bestBefore"][:2]) or "none"
     after = ", ".join(each["bestAfter"][:2]) or "none"
     return f"{before} → {after}" if before != after else before

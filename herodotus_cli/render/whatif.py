@@ -76,7 +76,10 @@ def _about(answer: Json, shown_pod: Json) -> str:
 
 
 def _nodes(nodes: list[Json], *, every_node: bool) -> list[Block]:
-    """Return a table of the number of pods that each node would get."""
+    """Return a table of the number of pods that each node would get.
+
+    Unless `every_node` is true, only the first _NODES nodes have a row, and a line counts the others.
+    """
     if not nodes:
         return []
     shown = nodes if every_node else nodes[:_NODES]
@@ -97,7 +100,10 @@ def _pods(pods: list[Json]) -> list[Block]:
 
 
 def _hints(view: ViewOptions, *, every_node: bool, one_node: bool, several: bool) -> list[Block]:
-    """Return a line that names the options that show more; [] for piped output."""
+    """Return a line that names the options that show more than the present ones; [] for piped output or if none does.
+
+    The options in use are --all (`every_node`), --node (`one_node`) and --replicas (`several`).
+    """
     if view.piped:
         return []
     hints = [] if every_node else [_ALL[one_node, several]]

@@ -33,7 +33,7 @@ _NAMES = 3  # in a row
 def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen on a workload: its state, its pods per node with what decided, pending pods.
 
-    On a terminal without -o wide, the last pods are left out, and of a workload with a problem also the nodes.
+    On a terminal without -o wide, recent placements are left out, as are the nodes if the workload has a problem.
     """
     meta, live = answer["metadata"], answer.get("live") or {}
     whole = view.piped or view.wide
@@ -66,7 +66,7 @@ def _is_empty(block: Block) -> bool:
 
 
 def _present_rows(live: Json) -> list[tuple[str, str]]:
-    """Return the rows on how many pods the workload has now, and what else concerns their number."""
+    """Return labelled rows on the workload's present pods, nodes that lack one, and its HorizontalPodAutoscaler."""
     rows = []
     counts, autoscaler = live.get("counts"), live.get("autoscaler")
     if counts:
@@ -100,7 +100,10 @@ def _pods(groups: list[Json]) -> Block:
 
 
 def _nodes(nodes: list[Json], left_out: int, view: ViewOptions, *, is_present: bool) -> list[Block]:
-    """Return a table of nodes with their pods, and a line about the nodes that it leaves out."""
+    """Return a table of nodes with their pods, and a line about the `left_out` nodes that it does not have.
+
+    `is_present` says whether the pods are those that exist now, instead of recorded placements.
+    """
     more: list[Block] = []
     if left_out:
         noun = "more node" if nodes else "node"

@@ -72,7 +72,7 @@ class _Layer(Screen[None]):
 
     @property
     def top(self) -> TopApp:
-        """The program."""
+        """The program that shows this screen."""
         from herodotus_cli.top.app import TopApp
 
         assert isinstance(self.app, TopApp)
@@ -122,11 +122,11 @@ class AnswerScreen(_Layer):
             )
 
     def action_copy(self) -> None:
-        """Copy the best fix of the pod."""
+        """Copy the best fix of the pod to the clipboard."""
         self.top.copy_fix(self.pod)
 
     def action_why_not(self) -> None:
-        """Ask for a node, and show why the pod is not there."""
+        """Ask for a node, and show why the pod is or is not on it."""
         self.top.ask_why_not(self.pod)
 
 
@@ -164,7 +164,7 @@ class NodeScreen(_Layer):
         self.show_state()
 
     def show_state(self) -> None:
-        """Show the pods as they were read last."""
+        """Draw the pods of the node that were read last, or as the simulation leaves them."""
         pods = self.top.pods_on(self.node)
         writer = self.top.writer()
         self.query_one("#node-title", Static).update(escape(f" {self.node}: {len(pods)} pods{self.top.filters()}"))
@@ -185,7 +185,10 @@ class QuestionScreen(ModalScreen[str | None]):
     ]
 
     def __init__(self, label: str, value: str, words: Sequence[str]) -> None:
-        """`words` are completed with Tab or the right arrow."""
+        """Create a question with the title `label` and the proposed text `value`.
+
+        Tab or the right arrow completes the typed text to one of `words`.
+        """
         super().__init__()
         self._label, self._value, self._words = label, value, words
         self._typed, self._completed = "", ""
@@ -222,7 +225,7 @@ class QuestionScreen(ModalScreen[str | None]):
         self.query_one("#completions", Static).update(escape(f" {listed}")[: max(0, self.size.width - 1)])
 
     def action_complete(self) -> None:
-        """Take the first of the words that fit what was typed, or the next one."""
+        """Complete the typed text to the first of the matching words, or to the next one when called again."""
         if self._fitting:
             following = self._fitting.index(self._completed) + 1 if self._completed in self._fitting else 0
             self._completed = self._fitting[following % len(self._fitting)]
@@ -232,7 +235,7 @@ class QuestionScreen(ModalScreen[str | None]):
 
 
 def find_completions(text: str, words: Sequence[str]) -> list[str]:
-    """Return the words that begin with a text, then those that contain it."""
+    """Return the words that begin with `text`, then those that contain it elsewhere. Case does not matter."""
     low = text.lower()
     return [w for w in words if w.lower().startswith(low)] + [
         w for w in words if low in w.lower() and not w.lower().startswith(low)
@@ -261,7 +264,7 @@ class BriefFix(NamedTuple):
 
 
 def read_fix(result: CommandResult) -> BriefFix | None:
-    """Return the fix in what `pod NAME -o brief` printed, or None if it knows none."""
+    """Return the fix in the output of `pod NAME -o brief`, or None if the output has none."""
     try:
         fix: dict[str, Any] | None = json.loads(result.out)["fix"]
     except (ValueError, KeyError, TypeError):
@@ -270,5 +273,9 @@ def read_fix(result: CommandResult) -> BriefFix | None:
 
 
 def writer_for(width: int, now: Callable[[], datetime], *, blocks: bool, knows_requests: bool) -> RowWriter:
-    """Return what writes rows beside a scroll bar."""
+    """Return a RowWriter for a screen of `width` columns, of which one is for the scroll bar.
+
+    `blocks` and `knows_requests` say whether the terminal shows block characters, and whether requests of nodes are
+    known.
+    """
     return RowWriter(max(40, width - 1), now(), blocks=blocks, knows_requests=knows_requests)

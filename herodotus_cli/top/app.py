@@ -141,7 +141,10 @@ class TopApp(App[None]):
         return self.return_code or 0
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key may do something: not while it is text, or where the screen has its own."""
+        """Return whether the key of an action has an effect now: False while text is typed.
+
+        It is also False for `why_not` on an AnswerScreen, which has that key itself.
+        """
         if isinstance(self.screen, QuestionScreen) or (action == "why_not" and isinstance(self.screen, AnswerScreen)):
             return False
         return super().check_action(action, parameters)
@@ -184,7 +187,7 @@ class TopApp(App[None]):
         threading.Thread(target=work, daemon=True).start()
 
     def _on_screen(self, show: Callable[..., None], *arguments: Any) -> None:
-        """Call a function in the thread of the screen, unless the program is ending."""
+        """Call `show` with the arguments in the screen's thread, unless the program is ending."""
         with suppress(RuntimeError):
             if not self._is_ending.is_set():
                 self.call_from_thread(show, *arguments)
@@ -243,24 +246,24 @@ class TopApp(App[None]):
         self._show_status()
 
     def run_command(self, words: Sequence[str], show: Callable[[CommandResult], None], width: int = 80) -> None:
-        """Run a command of the plugin in a thread, and call `show` with what it printed in the thread of the screen."""
+        """Run a command of the plugin in a thread, and call `show` with its result in the screen's thread."""
         self._start(lambda: self._on_screen(show, self._runner.run(words, width)))
 
     # Drawing.
 
     def writer(self) -> RowWriter:
-        """Return what writes rows for the present width and time."""
+        """Return a RowWriter for the terminal's present width and the present time."""
         return writer_for(
             self.size.width, self._environment.now, blocks=self._has_blocks, knows_requests=self._state.has_all_pods
         )
 
     def filters(self) -> str:
-        """Return the search and the namespace that rows are restricted to, for a title."""
+        """Return the namespace and the search that restrict the rows, as text for a title; "" if none does."""
         texts = [f"namespace {self._namespace}" if self._namespace else "", f"/{self._search}" if self._search else ""]
         return "".join(f"  {text}" for text in texts if text)
 
     def pods_on(self, node: str) -> list[PodRow]:
-        """Return the pods of a node that the filters leave, in the simulation if one is shown."""
+        """Return the pods of a node that match the search and the namespace, in the simulation if one is shown."""
         on_node = (pod for pod in self._build_shown_state().pods if pod.node == node)
         return select_pods(on_node, namespace=self._namespace, search=self._search)
 
@@ -399,7 +402,7 @@ class TopApp(App[None]):
         return next((pod for pod in self._state.pods if (pod.namespace, pod.name) == name), None)
 
     def _chosen_pod(self) -> PodName | None:
-        """Return the pod under the cursor of the list that has the focus."""
+        """Return the pod under the cursor of the list that has the focus, or None if that is no list of pods."""
         focused = self.focused
         row = focused.row if isinstance(focused, RowList) else None
         if isinstance(row, PodRow | PodMove):
@@ -407,7 +410,10 @@ class TopApp(App[None]):
         return self._waiting_pod() if isinstance(focused, RowList) and focused.id == "waiting" else None
 
     def _chosen_node(self) -> NodeRow | None:
-        """Return the node of the node's screen, or under the cursor of the nodes. A zone or group is none."""
+        """Return the node of an open NodeScreen, otherwise the node under the cursor of the list of nodes.
+
+        Returns None if there is no node, or if the cursor is on the row of a zone or group.
+        """
         if isinstance(self.screen, NodeScreen):
             name = self.screen.node
             return next((row for row in self._state.nodes if row.name == name), None)
@@ -436,7 +442,7 @@ class TopApp(App[None]):
             self.push_screen(HelpScreen())
 
     def action_clear(self) -> None:
-        """Undo the last simulated action, or else clear the search."""
+        """Cancel a simulation that has no answer yet, or else undo the last simulated action, or clear the search."""
         if self._asked:
             self._asked = ()
             self._show_status()
@@ -448,7 +454,7 @@ class TopApp(App[None]):
             self._set_search("")
 
     def action_sort(self) -> None:
-        """Sort the nodes by the next property."""
+        """Sort the nodes by the next one of SORTS; after the last comes the first."""
         self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
         self.show_state()
 
@@ -467,12 +473,12 @@ class TopApp(App[None]):
         self._ask("group nodes by zone, group or a label (empty: none):", "", list_groupings(self._state.nodes), group)
 
     def action_read_now(self) -> None:
-        """Update now."""
+        """Read everything now, without waiting for the end of the interval."""
         for wake in self._wake.values():
             wake.set()
 
     def action_copy(self) -> None:
-        """Copy the fix of the pod under the cursor, else of the waiting pod."""
+        """Copy the fix of the chosen pod, or without one that of the pod under the cursor of the waiting pods."""
         self.copy_fix(self._chosen_pod() or self._waiting_pod())
 
     def action_ask_search(self) -> None:
@@ -486,12 +492,16 @@ class TopApp(App[None]):
         self._ask("namespace (empty: all):", self._namespace, sorted(names), self._set_namespace)
 
     def action_node_history(self) -> None:
-        """Show how often the node was considered, rejected and chosen."""
+        """Show how often the chosen node was considered, rejected and selected."""
         if (node := self._chosen_node()) is not None:
             self.push_screen(AnswerScreen(["node", node.name]))
 
     def action_simulate(self, what: str) -> None:
-        """Show what draining or cordoning the node would do, or one pod more of a pod's workload."""
+        """Simulate an action on the chosen node or pod, and show what it would do.
+
+        `what` is `drain`, `cordon` (`uncordon` if the node is cordoned), or `replica` for one pod more of the pod's
+        workload.
+        """
         if what == "replica":
             self._simulate_replica()
             return
@@ -538,7 +548,10 @@ class TopApp(App[None]):
         self.run_command([*build_words(asked), "-o", "json"], show)
 
     def _move_pods(self, simulation: ClusterSimulation) -> None:
-        """PodMove some more pods of a simulation, until it is left or all have moved."""
+        """Show some more moves of a simulation, and call this again after _FRAME_S until all are shown.
+
+        It stops if the simulation is no longer the latest one.
+        """
         if not self._simulations or self._simulations[-1] is not simulation:
             return
         total = len(simulation.moves)

@@ -149,7 +149,10 @@ def read_node(node: Json) -> NodeRow:
 
 
 def build_state(nodes: Iterable[NodeRow], pods: Sequence[PodRow], *, has_all_pods: bool) -> NodesAndPods:
-    """Return nodes, by name, with the requests of the pods on them."""
+    """Return the nodes, sorted by name, with the sums of the requests of the pods on them, and the pods.
+
+    `has_all_pods` says whether `pods` has those of all namespaces.
+    """
     on_node: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for pod in pods:
         if pod.node:
@@ -172,7 +175,10 @@ def build_state(nodes: Iterable[NodeRow], pods: Sequence[PodRow], *, has_all_pod
 
 
 def _list_marks(node: Json) -> Iterable[str]:
-    """Yield what keeps pods away from a node: cordoned, not ready, and its taints."""
+    """Yield what keeps pods away from a node: cordoned, not ready, and its taints.
+
+    Taints of Kubernetes itself, which only repeat the first two, are left out.
+    """
     spec = node.get("spec") or {}
     if spec.get("unschedulable"):
         yield "cordoned"
@@ -195,10 +201,11 @@ _SORT_KEYS: Mapping[str, Callable[[NodeRow], float]] = {
 def arrange_nodes(
     nodes: Sequence[NodeRow], *, sort: str, grouping: str, search: str, reverse: bool = False
 ) -> list[NodeRow]:
-    """Return the nodes that contain the searched text, sorted, below a row with the sum of each group.
+    """Return the nodes that match `search`, sorted, each group below a row with its sums.
 
-    `nodes` are sorted by name. `grouping` is one of GROUPINGS or a label. Amounts are sorted from the largest;
-    `reverse` turns the order around. Nodes that a simulation changes come first, below their own sum.
+    `nodes` are sorted by name. `sort` is one of SORTS; amounts are sorted from the largest, and `reverse` reverses the
+    order. `grouping` is one of GROUPINGS or the key of a label. If a simulation changes nodes, there are no groups:
+    these nodes come first, below a row with their sums.
     """
     shown = [row for row in nodes if _matches(search, row)]
     if sort == "name":
@@ -226,14 +233,20 @@ def _read_group(row: NodeRow, grouping: str) -> str:
 
 
 def _matches(search: str, row: NodeRow) -> bool:
-    """Return whether a node contains the searched text. One with `=` is also searched in its labels."""
+    """Return whether a node's name, zone, group or a mark contains `search` in any case.
+
+    If `search` has a `=`, it may also be in a label, written KEY=VALUE.
+    """
     if _contains(search, row.name, row.zone, row.group, *row.marks):
         return True
     return "=" in search and _contains(search, *(f"{key}={value}" for key, value in row.labels.items()))
 
 
 def list_groupings(nodes: Iterable[NodeRow]) -> list[str]:
-    """Return what nodes can be grouped by: GROUPINGS, then the labels that several nodes share."""
+    """Return what nodes can be grouped by: GROUPINGS, then the sorted keys of labels with few distinct values.
+
+    The number of values may be at most the share _MAX_LABEL_VALUES of the nodes that have the label.
+    """
     values: dict[str, set[str]] = defaultdict(set)
     counts: Counter[str] = Counter()
     for row in nodes:
@@ -276,13 +289,13 @@ def select_pods(pods: Iterable[PodRow], *, namespace: str, search: str) -> list[
 
 
 def list_placements(pods: Iterable[PodRow], limit: int) -> list[PodRow]:
-    """Return the pods that got their node last, the newest first."""
+    """Return the `limit` pods that got their node last, the newest first."""
     placed = sorted((pod for pod in pods if pod.placed_at), key=lambda pod: pod.placed_at, reverse=True)
     return placed[:limit]
 
 
 def select_waiting(pods: Iterable[Mapping[str, Any]], *, namespace: str, search: str) -> list[Mapping[str, Any]]:
-    """Return the listed pending pods of a namespace, or of all if it is "", that contain the searched text."""
+    """Return the pending pods of a namespace ("": all) whose NAMESPACE/NAME or reason contains `search` in any case."""
     return [
         pod
         for pod in pods

@@ -41,8 +41,8 @@ class NodeReader:
     def read(self, namespace: str, show: Callable[[NodesAndPods], None] | None = None) -> NodesAndPods:
         """Return nodes and pods. `show` is called with the nodes as soon as the first of them are known.
 
-        The pods of all namespaces are read, because all count on a node. A user who may read those of one alone gets
-        them if it is the `namespace`. Raises CliError if the API server did not answer.
+        The pods of all namespaces are read, because all count on a node. If the user may not read these, only those of
+        `namespace` are. Raises CliError if the API server did not answer.
         """
         try:
             nodes: list[NodeRow] = []

@@ -53,7 +53,10 @@ class RowList(ScrollView, can_focus=True):
             self.rows = rows
 
     def __init__(self, key: Callable[[Any], object], **options: Any) -> None:
-        """`key` returns what identifies a row from one update to the next."""
+        """Create an empty list. `key` returns the identity of a row.
+
+        By that the cursor stays on its row after an update. `options` are those of Textual's ScrollView.
+        """
         super().__init__(**options)
         self._key = key
         self._rows: Sequence[Any] = ()
@@ -72,7 +75,7 @@ class RowList(ScrollView, can_focus=True):
         return self._rows
 
     def show_rows(self, rows: Sequence[Any], write: Callable[[Any], list[Part]]) -> None:
-        """Replace the rows. `write` returns the parts of one."""
+        """Replace the rows, and keep the cursor on its row if that still exists. `write` returns the parts of a row."""
         present = self.row
         self._rows, self._write = rows, write
         if present is not None:
@@ -96,7 +99,10 @@ class RowList(ScrollView, can_focus=True):
         return strip.apply_style(cursor) if cursor else strip
 
     def _build_line(self, y: int) -> Line:
-        """Return the parts of the row on a line of the widget, and the style of the cursor if it is on it."""
+        """Return the parts of the row on line `y` of the widget, and the cursor's style if the cursor is on the row.
+
+        Below the last row there are no parts. Without the cursor the style is None.
+        """
         index = self.scroll_offset.y + y
         if index >= len(self._rows):
             return (), None
@@ -117,11 +123,11 @@ class RowList(ScrollView, can_focus=True):
         self._move_to(self.cursor + pages * max(1, self.size.height - 1))
 
     def action_end(self, last: bool) -> None:
-        """Move the cursor to the first or the last row."""
+        """Move the cursor to the last row if `last` is true, otherwise to the first."""
         self._move_to(len(self._rows) if last else 0)
 
     def action_choose(self) -> None:
-        """Tell that Enter was pressed on the row."""
+        """Post the message `Chosen` for the row under the cursor, if there is one."""
         if self.row is not None:
             self.post_message(self.Chosen(self, self.row))
 
@@ -168,5 +174,5 @@ class AnswerText(ScrollView, can_focus=True):
         self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
 
     def action_end(self, last: bool) -> None:
-        """Scroll to the beginning or the end."""
+        """Scroll to the end if `last` is true, otherwise to the beginning."""
         self.scroll_to(y=self.max_scroll_y if last else 0, animate=False)

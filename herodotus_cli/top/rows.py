@@ -35,7 +35,10 @@ class RowWriter:
         self._full, self._empty = ("█", "░") if blocks else ("#", ".")
 
     def _node_widths(self) -> tuple[int, int, int]:
-        """Return the widths of the name, of a bar, and of a bar's amounts, which narrow terminals leave out."""
+        """Return the widths of a node's name, of a bar, and of the amounts beside a bar.
+
+        The last is 0 if the terminal is too narrow for amounts.
+        """
         if self._width >= _WIDEST:
             return 32, 20, 20
         if self._width >= _WIDE:
@@ -43,7 +46,7 @@ class RowWriter:
         return 20, 10, 0
 
     def node_header(self) -> str:
-        """Return the titles above the nodes."""
+        """Return the column titles of the list of nodes."""
         name, bar, amounts = self._node_widths()
         wide = bar + _PERCENT + amounts
         return f"{'NODE':<{name}} {'CPU':<{wide}} {'MEMORY':<{wide}} {'PODS':<7} STATE"[: self._width]
@@ -84,7 +87,7 @@ class RowWriter:
         return [*texts, (" ", "")]
 
     def waiting_header(self) -> str:
-        """Return the titles above the pods that wait."""
+        """Return the column titles of the list of pods that wait."""
         return f"{'WAITING POD':<{self._name_width()}} {'AGE':<7} REASON"
 
     def waiting(self, pod: Mapping[str, Any]) -> list[Part]:
@@ -97,7 +100,7 @@ class RowWriter:
         ]
 
     def placement_header(self) -> str:
-        """Return the titles above the pods that got a node."""
+        """Return the column titles of the list of pods that got a node."""
         return f"{'PLACED POD':<{self._name_width()}} {'AGE':<7} NODE"
 
     def placement(self, pod: PodRow) -> list[Part]:
@@ -108,7 +111,7 @@ class RowWriter:
         return [(text, "")]
 
     def move_header(self) -> str:
-        """Return the titles above the pods that a simulation moves."""
+        """Return the column titles of the list of pods that a simulation moves."""
         return f"{'MOVED POD':<{self._name_width()}} FROM → TO"
 
     def move(self, move: PodMove) -> list[Part]:
@@ -123,7 +126,7 @@ class RowWriter:
         ]
 
     def pod_header(self) -> str:
-        """Return the titles above the pods of a node."""
+        """Return the column titles of the list of pods on a node."""
         return f"{'POD':<{self._name_width()}} {'CPU':>8} {'MEMORY':>9} {'AGE':<7} OWNER"
 
     def pod(self, pod: PodRow) -> list[Part]:
@@ -143,7 +146,10 @@ def _count_cells(share: float, width: int) -> int:
 
 
 def _describe_change(row: NodeRow) -> str:
-    """Return how many pods a simulation adds to a node, with a space after it: `+2 pods `."""
+    """Return the change of a node's number of pods by a simulation, such as `+2 pods ` with a space after it.
+
+    Returns "" if the number does not change.
+    """
     more = row.pods.requested - (row.pods.before or 0)
     return f"{more:+} pod{'s' if abs(more) != 1 else ''} " if more else ""
 

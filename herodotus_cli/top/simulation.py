@@ -56,13 +56,13 @@ class ClusterSimulation(NamedTuple):
 
 
 def build_words(actions: Sequence[Sequence[str]]) -> list[str]:
-    """Return the arguments of the plugin that simulate some actions, one after the other."""
+    """Return the plugin's arguments that simulate actions in order: `whatif ACTION --then ACTION …`, as words."""
     first, *others = actions
     return ["whatif", *first, *(word for action in others for word in ("--then", shlex.join(action)))]
 
 
 def read_simulation(actions: Iterable[tuple[str, ...]], answer: Json) -> ClusterSimulation:
-    """Return the simulation in a ClusterReview document. Raises KeyError if it is none."""
+    """Return the simulation of the actions in a ClusterReview document. Raises KeyError if its status lacks a field."""
     status = answer["status"]
     moves = [
         PodMove(
@@ -98,9 +98,10 @@ def _subtract(after: Json | None, before: Json | None) -> Amounts:
 
 
 def simulate(state: NodesAndPods, simulation: ClusterSimulation, shown: int) -> NodesAndPods:
-    """Return the state after the first moves of a simulation, `shown` of them.
+    """Return a copy of `state` after the first `shown` moves of a simulation.
 
-    Nodes that the simulation changes have their present requests as `before`, from the first move on.
+    Each node that the whole simulation changes has its requests in `state` as `before`, even if no shown move is about
+    it.
     """
     pods = {(pod.namespace, pod.name): pod for pod in state.pods}
     templates = {(pod.namespace, pod.workload): pod for pod in state.pods if pod.workload}
@@ -144,7 +145,10 @@ def _add(amount: Amount, difference: int) -> Amount:
 def select_still_waiting(
     waiting: Iterable[Mapping[str, Any]], simulation: ClusterSimulation
 ) -> list[Mapping[str, Any]]:
-    """Return the pods that wait after a simulation: those without a node first, then the present ones that get none."""
+    """Return the pods that wait after a simulation: pods of its moves that find no node, then the others in `waiting`.
+
+    Pods in `waiting` that get a node or are deleted are not returned.
+    """
     placed = {(move.namespace, move.name) for move in simulation.moves if move.node or move.is_deleted}
     new = [
         {"namespace": m.namespace, "pod": m.name, "reason": m.reason, "overdue": False, "createdAt": ""}
@@ -156,7 +160,7 @@ def select_still_waiting(
 
 
 def build_replica_action(pod: PodRow, pods: Iterable[PodRow]) -> tuple[str, ...] | None:
-    """Return the action that adds one pod to the workload of a pod, or None if nothing scales it."""
+    """Return the action that adds one pod to a pod's workload, or None if workloads of its kind cannot be scaled."""
     kind, _, name = pod.workload.partition("/")
     if kind not in _SCALABLE:
         return None

@@ -52,9 +52,10 @@ class HttpTransport:
 
     @contextmanager
     def _open(self, watches: bool = False) -> Iterator[Client]:
-        """Yield a client, and raise CliError for the failures of its requests.
+        """Context manager that yields a client, and raises CliError for the failures of its requests.
 
-        A request that `watches` may be silent for another time than the others.
+        `watches` is true for a watch, which has another time limit than `timeout_s`, so that the error does not name
+        one.
         """
         try:
             with Client(self.endpoint, timeout_s=self.timeout_s or None) as client:

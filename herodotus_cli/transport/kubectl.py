@@ -117,10 +117,10 @@ class KubectlTransport:
         return _parse(run.stdout, "the decisions service")
 
     def has_no_service(self, failure: CliError) -> bool:
-        """Return whether the cluster has no decisions service for this user.
+        """Return whether `failure`, the error of a request, shows that this user's cluster has no decisions service.
 
         A user without the right to the service's proxy is refused whether or not the Service exists. If the user may
-        not see the Service either, it counts as missing.
+        not see the Service either, it counts as missing. With --cluster or --service the result is False.
         """
         if self._kubectl.has_custom_service or self._connection.cluster:  # local mode reads another cluster
             return False
@@ -134,7 +134,7 @@ class KubectlTransport:
         return reason == "Forbidden" or _is_service_missing(reason, words)
 
     def _answer_locally(self, failure: CliError, ask: Callable[[Transport], Json]) -> Json:
-        """Return the answer of local mode, because the cluster has no decisions service.
+        """Return what `ask` returns for the transport of local mode, because the cluster has no decisions service.
 
         Raises `failure` if local mode cannot start, with a hint if it is not installed.
         """
@@ -188,7 +188,7 @@ class KubectlTransport:
     def find_pages_url(self) -> str:
         """Return the address of the web pages through the API server, by the route that works.
 
-        "" if the kubeconfig names no API server.
+        Returns "" if the kubeconfig names no API server.
         """
         view = self._kubectl.complete("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
         server = self._run_to_end(view).stdout.decode("utf-8", "replace").strip().rstrip("/")
@@ -381,9 +381,9 @@ class KubectlTransport:
         )
 
     def _find_demo(self) -> str | None:
-        """Return the command line of install.sh if the demo's cluster is asked, and None otherwise.
+        """Return the command line of install.sh if the connection is to the demo's cluster, otherwise None.
 
-        No pod runs the demo's service. Its kubeconfig is in the folder `demo` of an installation.
+        No pod runs the demo's service. The demo's kubeconfig is in the folder `demo` of an installation.
         """
         from pathlib import Path  # here, because only failures need them
 

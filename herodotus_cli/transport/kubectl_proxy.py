@@ -52,7 +52,7 @@ class KubectlProxy(AbstractContextManager["KubectlProxy"]):
     """
 
     def __init__(self, command: Callable[[str], list[str]]) -> None:
-        """Start the process without waiting for it. `command` returns the command line for a socket."""
+        """Start the process without waiting for it. `command` returns the command line for the path of a socket."""
         _treat_sigterm_as_interrupt()
         self._stack = ExitStack()
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_socket_folder()))

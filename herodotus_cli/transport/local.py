@@ -95,9 +95,9 @@ class LocalTransport:
         self._opened = None
 
     def open_pages(self) -> LocalPages:
-        """Return what answers the web pages' requests. It closes this transport when the cluster is to be read again.
+        """Return an object that answers the web pages' requests with this transport, which no longer shows progress.
 
-        From then on no progress is shown.
+        The object closes this transport when its reading is too old, so that the next request reads the cluster again.
         """
         from herodotus_local.pages import LocalPages
 

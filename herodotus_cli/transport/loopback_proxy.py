@@ -130,16 +130,16 @@ class LoopbackProxy(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/{self.token}"
 
     def accepted_path(self, path: str, host: str) -> str | None:
-        """Return the path behind the token, without a slash before it, or None if token or Host is not accepted."""
+        """Return the path behind the token, without a slash before it; None for a wrong token or Host header."""
         token, slash, rest = path[1:].partition("/")
         ours = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         named = host in (f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}")
         return rest if ours and named and slash else None
 
     def find_target(self, method: str, path: str, host: str) -> tuple[bool, str] | None:
-        """Return whether a request is for the decisions service, and the path that it names there or on the socket.
+        """Return (True, PATH) for a request to the decisions service, (False, PATH) for one to the API server itself.
 
-        None if the token, Host, method or path is not accepted.
+        PATH is the path without the token. Returns None if the token, Host, method or path is not accepted.
         """
         rest = self.accepted_path(path, host)
         if rest is None:

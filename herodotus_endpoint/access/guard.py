@@ -139,8 +139,8 @@ def install_guard(app: Flask, access: ReaderAuthenticator | None, clusters: Know
 def _refuse_other_sites() -> None:
     """Raise StatusError if a page of another site may have made a browser send this POST request.
 
-    Browsers name the site of each request in a header, and other clients do not send it. Browsers before 2023 do not
-    either; those let such a page send only the media types of a form, which no route takes.
+    Browsers state the origin in the header Sec-Fetch-Site, which other clients do not send. Browsers before 2023 lack
+    the header, but let such a page send only the media types of a form, which are refused too.
     """
     if request.method != "POST":
         return
@@ -169,7 +169,8 @@ def named_cluster() -> str:
 def keep_readable(clusters: Sequence[str]) -> list[str]:
     """Return those of `clusters`, by ID, whose records the reader of this request may read at least in part.
 
-    Of the API server's own cluster, that depends on the namespace. Raises StatusError 503 if a right cannot be checked.
+    The API server's own cluster is always included: the right to its records depends on the namespace. Raises
+    StatusError 503 if a right cannot be checked.
     """
     access: ReaderAuthenticator | None = g.access
     if access is None:
@@ -185,10 +186,10 @@ def keep_readable(clusters: Sequence[str]) -> list[str]:
 
 
 def switch_cluster(name: str) -> str:
-    """Make the rest of this request read the cluster that its body names, with all of its namespaces; return its ID.
+    """Make the rest of this request read the cluster that its body names, and return the cluster's ID.
 
-    Nothing changes if the name is "" or that of the API server's own cluster. Raises StatusError 403 if the reader may
-    not read that cluster.
+    All namespaces of that cluster become visible. Nothing changes if the name is "", which is then returned, or that of
+    the API server's own cluster. Raises StatusError 403 if the reader may not read the cluster.
     """
     clusters: KnownClusters = g.clusters
     other = clusters.resolve(name)

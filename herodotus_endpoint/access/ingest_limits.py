@@ -54,10 +54,10 @@ class IngestQuota:
         self._left: dict[str, tuple[float, float]] = {}  # by cluster: bytes left at a time
 
     def take(self, cluster: str, size: int) -> float:
-        """Count a batch of `size` bytes and return 0; if the cluster's quota is used up, count nothing.
+        """Count a batch of `size` bytes and return 0, or return after how many seconds to send it again.
 
-        Then return the seconds after which the cluster has a quota again. A batch that is larger than what is left is
-        accepted, and the cluster waits longer for its next one. Otherwise a batch above the burst would never be
+        It is refused, and not counted, only if the cluster's quota is used up. A batch that is larger than the rest of
+        the quota is accepted, and delays the cluster's next one. Otherwise a batch above the burst would never be
         accepted.
         """
         if not self._rate:
@@ -184,10 +184,10 @@ class FairIngestQueue:
         )
 
     def _refuse(self, batch: _Waiting) -> None:
-        """Refuse a batch that waits no longer, and keep its cluster's place.
+        """Refuse a waiting batch, and set `refused_s`: after how many seconds its sender should send it again.
 
-        It should come back when half of the batches before it are stored that may not wait yet, those of other refused
-        clusters among them. The other half is stored while it waits.
+        By then at most half of `_capacity` batches should be before it, those of other refused clusters included. The
+        cluster keeps its place in the order for KEEP_S seconds.
         """
         self._finish[batch.cluster] -= batch.cost
         now_s = self._clock()

@@ -119,7 +119,7 @@ def _mask_outcome(outcome: Outcome, decision: Decision, visible: VisibleNamespac
 
 
 def _mask_node_groups(text: str, visible: VisibleNamespaces) -> str:
-    """Return the verdicts of a record, as JSON, without what the reader may not see; "" if they cannot be read."""
+    """Return recorded verdicts of node groups, as JSON, without what the reader may not see; "" if they are invalid."""
     try:
         recorded = decode_json(text, RecordedNodeGroups)
     except msgspec.DecodeError:

@@ -159,7 +159,7 @@ class AggregateViews:
         waits = self._reader.find_pod_waits([row.id for _, row in waiting[:MAX_DECISIONS_READ]])
         given = self._find_reasons([row for _, row in waiting[:MAX_PENDING_PODS]])
         pods = [
-            _build_pending_pod(uid, row, waits.get(row.id), given.get(_sign(row)))
+            _build_pending_pod(uid, row, waits.get(row.id), given.get(_build_reason_key(row)))
             for uid, row in waiting[:MAX_PENDING_PODS]
         ]
         now_us = int(self._clock() * 1e6)
@@ -352,19 +352,20 @@ class AggregateViews:
         return json_response(document)
 
     def _find_reasons(self, rows: Sequence[Row]) -> dict[tuple[str, ...], ShortReason | None]:
-        """Return what stops the pods of rows, by what pods with the same decision have in common.
+        """Return short reasons why the pods in `rows` have no node, by the key that `_build_reason_key` returns.
 
-        At most MAX_DECISIONS_READ decisions are read, those of the newest rows.
+        The first row with a key stands for all of them: `rows` are newest first. Only MAX_DECISIONS_READ keys are
+        included. A reason is None if the decision is no longer stored.
         """
         firsts: dict[tuple[str, ...], Row] = {}
         for row in rows:
             if row.node is None and row.message:
-                firsts.setdefault(_sign(row), row)
+                firsts.setdefault(_build_reason_key(row), row)
         newest = dict(list(firsts.items())[:MAX_DECISIONS_READ])
         read = self._reader.decisions_by_row(list(newest.values()))
         return {
-            sign: find_short_reason(stored.decision, stored.table) if stored else None
-            for sign, stored in zip(newest, read, strict=True)
+            key: find_short_reason(stored.decision, stored.table) if stored else None
+            for key, stored in zip(newest, read, strict=True)
         }
 
     def _rows(self, conditions: Sequence[RowCondition], limit: int = MAX_ROWS) -> list[Row]:
@@ -388,7 +389,10 @@ class AggregateViews:
         return int(self._clock() * 1e6) if until_us is None else until_us
 
     def _ended(self) -> list[StartCondition]:
-        """Return the condition that a decision started before the query parameter `until`, if that is given."""
+        """Return, as a list, the condition that a decision started before the query parameter `until`.
+
+        Without the parameter the list is empty.
+        """
         until_us = UNTIL.parse(self._clock)
         return [] if until_us is None else [StartCondition(until_us=until_us)]
 
@@ -402,9 +406,10 @@ class AggregateViews:
 
 
 def _concerns(entry: PreemptionEntry, row: Row, namespace: str, victim: str) -> bool:
-    """Return whether a preemption is by a pod of `namespace` or of one; with `victim`, of the pod with that name.
+    """Return whether the preemptor or a victim of a preemption is in `namespace`; "" means any namespace.
 
-    If `namespace` is "", every namespace counts. `row` is the row of the preemptor's decision.
+    With `victim`, return whether the pod of this name in `namespace` is a victim. `row` is the row of the preemptor's
+    decision.
     """
     if victim:
         return any(v["pod"] == victim and namespace in ("", v["namespace"]) for v in entry["victims"])
@@ -419,7 +424,7 @@ _ALIKE: Final = ("ReplicaSet", "ReplicationController", "Job")  # owners whose p
 
 
 def _belongs_to_workload(row: Row, kind: str, name: str) -> bool:
-    """Return whether the pod of a decision's row belongs to the workload, as far as the record shows."""
+    """Return whether the pod of a decision's row belongs to a workload, by the recorded owner, name and labels."""
     return belongs_to_workload(row.owner or "", row.pod, parse_labels(row.labels).get(_HASH), kind, name)
 
 
@@ -444,10 +449,11 @@ def _same_pod_names(rows: Sequence[Row]) -> list[ColumnCondition]:
     return [ColumnCondition("pod", tuple({row.pod for row in rows}))]
 
 
-def _sign(row: Row) -> tuple[str, ...]:
-    """Return what pods have in common that a decision says the same of: a template, and the message of the attempt.
+def _build_reason_key(row: Row) -> tuple[str, ...]:
+    """Return a key that is equal for pods whose decisions have the same reason: namespace, owner and message.
 
-    Pods of a StatefulSet have volumes of their own, and those of a DaemonSet nodes.
+    The pod's name replaces an owner whose pods differ: those of a StatefulSet have their own volumes, those of a
+    DaemonSet their own nodes.
     """
     is_alike = (row.owner or "").partition("/")[0] in _ALIKE
     return row.namespace, str(row.owner) if is_alike else row.pod, row.message
@@ -488,7 +494,7 @@ def _build_compared_outcome(row: Row) -> ComparedOutcome:
 
 
 def _add_headline(row: Row, stored: StoredAttempt | None) -> ComparedOutcome:
-    """Return the compared outcome of a row with the headline of its decision, if that is still stored."""
+    """Return the compared outcome of a row, with the headline of `stored`, or without one if `stored` is None."""
     headline = None if stored is None else format_headline(stored.decision, stored.table)
     return replace(_build_compared_outcome(row), headline=headline)
 

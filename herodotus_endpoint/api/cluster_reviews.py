@@ -109,7 +109,10 @@ class ClusterReviewViews:
         )
     )
     def create(self) -> Response:
-        """Queue the request's ClusterReview, or continue one, and return the answer or how far it is."""
+        """Queue the request's ClusterReview, or continue to wait for one that is queued.
+
+        Return the ClusterReview with the answer, or with the progress and the value of `continue` for the next request.
+        """
         request_spec = _parse_request()
         spec = msgspec.structs.replace(request_spec, cluster=guard.switch_cluster(request_spec.cluster))
         _check_namespaces(spec)
@@ -160,9 +163,10 @@ class ClusterReviewViews:
         return _QueuedReview(spec.continue_, reviewer, max(0.0, self._clock() - began_s))
 
     def _wait(self, queued: _QueuedReview) -> ReviewAnswer | None:
-        """Wait up to WAIT_S seconds for the answer; return it, or how far it is, or None if nothing is known.
+        """Wait up to WAIT_S seconds for the answer; return it, or else the latest progress, or None without any.
 
-        Raises StatusError if no scheduler has taken the review or if the one that has taken it must have ended.
+        Raises StatusError 503 if no scheduler takes the review within PICKUP_S seconds, and 504 if the one that has
+        taken it does not answer within ENDED_S seconds.
         """
         began = time.monotonic()
         answer = self._reviews.read_answer(queued.id)
@@ -218,7 +222,10 @@ def _parse_answer(answer: ReviewAnswer) -> ClusterReviewStatus:
 
 
 def _strip(value: Any) -> Any:
-    """Return a question without what scheduling does not read of its manifests, since the question is stored."""
+    """Return a copy of a question that lacks the fields of its manifests which scheduling does not read.
+
+    These are annotations, managed fields, and most fields of containers. The copy is stored until a scheduler takes it.
+    """
     if isinstance(value, list):
         return [_strip(item) for item in value]
     if not isinstance(value, dict):

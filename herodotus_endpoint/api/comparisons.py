@@ -130,5 +130,5 @@ class ComparisonViews:
 
 
 def _add_position(attempt: ComparedAttempt, stored: StoredAttempt) -> None:
-    """Add the position of the attempt among those that the service has of the pod."""
+    """Set `ordinal`, the attempt's position among the stored attempts of the pod, and `attempts`, their number."""
     attempt["ordinal"], attempt["attempts"] = stored.ordinal, stored.attempts

@@ -60,7 +60,7 @@ def build_explanation(
 
 
 def _is_valid(groups: PodNodeGroups) -> bool:
-    """Return whether recorded verdicts have the form of an answer; the service stores them as it gets them."""
+    """Return whether verdicts of node groups, which the service stores unchecked, match the schema of an answer."""
     try:
         convert(groups, PodNodeGroups)
     except msgspec.ValidationError:

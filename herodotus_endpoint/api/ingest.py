@@ -182,11 +182,11 @@ def _read_batch() -> bytes:
 
 @contextmanager
 def _unpacked(sent: bytes, gate: MemoryGate) -> Iterator[bytes]:
-    """Yield the frames of this request's body; memory for a large batch or a large frame is held meanwhile.
+    """Yield the frames of this request's body, and reserve memory at `gate` for a large batch or frame until the end.
 
-    It is held before anything is stored, so that no batch waits for memory while another one waits for its locks.
-    Raises StatusError 413 if the batch is too large, 400 if it is damaged or a frame would take too much memory, and
-    503 if the memory does not become free.
+    The memory is reserved before anything is stored, so that no batch waits for memory while another one waits for its
+    locks. Raises StatusError 413 if the batch is too large, 400 if it is damaged or a frame would take too much memory,
+    and 503 if the memory does not become free.
     """
     compressed = request.headers.get("Content-Encoding", "identity") != "identity"
     small = batches.is_small(sent, compressed=compressed)

@@ -64,11 +64,10 @@ class MaskedListing:
         return self._listing.id_range()
 
     def nodes(self, after: str, limit: int, from_bucket: int, last_bucket: int) -> list[NodeCounts]:
-        """Return at most `limit` nodes whose names sort above `after`, with their counts of some hours.
+        """Return at most `limit` nodes whose names sort after `after`, with their counts.
 
-        These are the hours from `from_bucket` to `last_bucket`.
-
-        Nothing is masked, because node counts name no pod.
+        The counts cover the hours from `from_bucket` to `last_bucket`, in hours since the epoch. Nothing is masked,
+        because node counts name no pod.
         """
         return self._listing.nodes(after, limit, from_bucket, last_bucket, self._cluster)
 
@@ -79,8 +78,8 @@ class MaskedListing:
 def group_rows_by_attempt(rows: Iterable[VisibleRow]) -> list[AttemptRecords]:
     """Group rows of the table of decisions by scheduling attempt and return the attempts, ordered by start.
 
-    Several rows may record one attempt: two sources of one attempt have the same message. Messages are compared before
-    masking, because masking may make equal messages differ.
+    Rows from two sources, such as an observer and a log, record one attempt if their messages are equal, among other
+    things. Messages are compared before masking, because masking may make equal messages differ.
     """
     visible = {row.id: row for row in rows}
     attempts = group_by_attempt(row.row for row in visible.values())
@@ -121,7 +120,7 @@ class MaskedReader:
         return MaskedListing(self._listing, self._find_visible(frozenset()), self._cluster())
 
     def watched_listing(self) -> MaskedListing:
-        """Return a listing as `listing` does for a watch, which shares its reads with other watches.
+        """Return a listing for a watch, masked as that of `listing`, which shares its reads with other watches.
 
         It never reads from a replica of the database: a watch continues where a list ended, which a replica may not
         have reached. It stays usable after the request's view has returned.
@@ -136,7 +135,10 @@ class MaskedReader:
     def decisions_of_pod(
         self, namespace: str, pod: str, *, uid: str = "", attempt: int | None = None, last: int = 1
     ) -> list[StoredAttempt]:
-        """Return the `last` attempts of a pod that end with number `attempt`, by default the latest, by start."""
+        """Return the `last` stored attempts of a pod that end with number `attempt`, ordered by start.
+
+        Without `attempt`, the last one returned is the newest. The list is empty if that attempt is not stored.
+        """
         attempts = self._reader.decisions_of_pod(
             PodIdentity(namespace, pod, self._cluster(), uid), attempt=attempt, last=last
         )
@@ -234,7 +236,10 @@ class MaskedReader:
         return self._reader.similar_pod_groups(namespace, name, cluster=self._cluster())
 
     def other_namespaces(self, namespace: str, pod: str) -> list[str]:
-        """Return further namespaces that have decisions for a pod of this name and that the user may see."""
+        """Return namespaces other than `namespace` that have decisions for a pod of this name.
+
+        Only namespaces that the user may see are returned.
+        """
         namespaces = self._reader.other_namespaces(namespace, pod, cluster=self._cluster())
         visible = self._find_visible(frozenset(namespaces))
         return [name for name in namespaces if visible.sees(name)]
@@ -274,7 +279,10 @@ class MaskedReader:
         return self._reader.incarnations(self._cluster())
 
     def _archived_cluster(self) -> str:
-        """Return the cluster of the request, or the only archived one if no stored record names a cluster."""
+        """Return the ID of the cluster to read from the archive: that of the request, if it has one.
+
+        Otherwise it is the archive's only cluster, or "" if the archive has none or several.
+        """
         cluster = self._cluster()
         clusters = self._archive.list_clusters() if self._archive and not cluster else []
         return clusters[0] if len(clusters) == 1 else cluster
@@ -285,7 +293,7 @@ class MaskedReader:
 
 
 def _note_archive(stored: StoredAttempt | None) -> StoredAttempt | None:
-    """Return `stored` unchanged, and note that the response to this request has an archived decision."""
+    """Return `stored` unchanged. Unless it is None, the response to this request gets a header about the archive."""
     if stored is not None:
         g.archived = True
     return stored

@@ -24,7 +24,10 @@ from herodotus_record.notes import format_outcome_message
 
 
 def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequence[VisibleRow]) -> GroupRecords:
-    """Return the records of a group. `rows` are its newest decisions, at least one."""
+    """Return a pod group's records: its members, its last cycle, and a decision for each reason of blocked members.
+
+    `rows` are the newest decisions about pods of the group, at least one.
+    """
     attempts = group_rows_by_attempt(rows)[::-1]
     latest: dict[str, VisibleRow] = {}
     for attempt in _leave_out_unfinished(reader, namespace, [attempt.record for attempt in attempts]):
@@ -55,7 +58,10 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
 
 
 def _leave_out_unfinished(reader: MaskedReader, namespace: str, rows: Sequence[VisibleRow]) -> Sequence[VisibleRow]:
-    """Return attempts, newest first, without those of the newest cycle if it still goes on and an earlier one ended."""
+    """Return `rows` without those of the group's newest cycle, if it is incomplete and there is an earlier cycle.
+
+    `rows` has one row for each attempt, newest first. A cycle is incomplete if it has fewer rows than it has pods.
+    """
     newest = next((row for row in rows if row.group_cycle is not None), None)
     if newest is None:
         return rows
@@ -67,12 +73,15 @@ def _leave_out_unfinished(reader: MaskedReader, namespace: str, rows: Sequence[V
 
 
 def _cycle_of(row: VisibleRow) -> tuple[int, int | None]:
-    """Return what identifies the group's cycle in which the pod of a row was decided."""
+    """Return the key of the group's cycle in which a row was decided: incarnation ID and cycle number, or None."""
     return row.incarnation_id, row.group_cycle
 
 
 def _build_member(row: VisibleRow, newest: VisibleRow) -> GroupMember:
-    """Return the member that a row of `decisions` describes. `newest` is a row of the group's last cycle."""
+    """Return the group member that a row of `decisions` describes.
+
+    `newest` is a row of the group's last cycle. A member of an earlier cycle has no position.
+    """
     is_evaluated = row.source == Source.EVALUATED.value and row.state == "Failed"
     return GroupMember(
         namespace=row.namespace,
@@ -89,7 +98,7 @@ def _build_member(row: VisibleRow, newest: VisibleRow) -> GroupMember:
 
 
 def _find_group_message(reader: MaskedReader, members: Sequence[GroupMember]) -> str:
-    """Return why the placement of a member was undone, or "" if none was undone."""
+    """Return why the group's placement was undone, from the first such member's outcomes; "" if no member has one."""
     undone = next((member for member in members if member.is_provisional), None)
     stored = reader.decision_by_id(undone.namespace, undone.decision_id) if undone else None
     outcomes = stored.outcomes if stored else ()

@@ -21,7 +21,8 @@ MAX_EVICTION_ROWS: Final = 30  # ten attempts to evict one pod, with up to three
 def build_visible_preemption(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntry | None:
     """Return the entry of a preemption for the user of the request, or None if the decision evicted no pod.
 
-    `stored` is an attempt that `reader` has returned, so that its victims are masked.
+    `stored` is an attempt that `reader` has returned, so that its victims are masked. The preemptor is not named if the
+    user may not see its namespace.
     """
     sees = reader.sees(stored.decision.pod.namespace)
     return build_preemption(stored.decision, stored.outcomes, shows_preemptor=sees)
@@ -30,9 +31,9 @@ def build_visible_preemption(reader: MaskedReader, stored: StoredAttempt) -> Pre
 def find_eviction(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntry | None:
     """Return the entry of the first preemption that evicted the pod of `stored` after its decision, or None.
 
-    A preemption whose request to evict the pod failed does not count. Attempts in the archive have none. On SQLite the
-    query reads an index with an entry for each decision that evicted pods: 6 ms for 15,000 of 300,000 decisions, and
-    2 ms if all are older.
+    A preemption whose request to evict the pod failed does not count. For an attempt from the archive the result is
+    None. On SQLite the query reads an index with an entry for each decision that evicted pods: 6 ms for 15,000 of
+    300,000 decisions, and 2 ms if all are older.
     """
     decision = stored.decision
     if stored.archived or (decision.chosen is None and stored.ordinal == stored.attempts):

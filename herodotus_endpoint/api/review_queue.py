@@ -158,12 +158,16 @@ def decompress_document(body: bytes) -> bytes:
 
 
 def queue_name(kind: str, scheduler: str) -> str:
-    """Return the name under which the store keeps the reviews of a kind for a scheduler."""
+    """Return the name of the store's queue for the reviews of a kind that a scheduler answers."""
     return scheduler if kind == _PLACEMENT else f"{kind}/{scheduler}"
 
 
 def list_schedulers(queues: Iterable[ReviewingScheduler], kind: str) -> list[ReviewingScheduler]:
-    """Return those that answer reviews of a kind, by the name of the scheduler. `queues` has names of queues."""
+    """Return the schedulers that answer reviews of `kind`.
+
+    The entries of `queues` have a name from `queue_name` in place of the scheduler's; the returned entries have the
+    scheduler's.
+    """
     prefix = queue_name(kind, "")
     of_kind = (r for r in queues if r.scheduler.startswith(prefix))
     named = [ReviewingScheduler(r.cluster, r.scheduler.removeprefix(prefix)) for r in of_kind]

@@ -187,9 +187,10 @@ class ReviewViews:
         raise StatusError(504, message, reason="Timeout")
 
     def _not_taken(self, question: ReviewQuestion) -> StatusError:
-        """Return the error for a review that no scheduler took in time.
+        """Return the error for a review that no scheduler took within PICKUP_S seconds.
 
-        It is 503 if the review was the first in the queue, so that the scheduler does not respond, and 429 otherwise.
+        Its code is 503 if no earlier review is queued for the scheduler, which then does not respond, and 429
+        otherwise.
         """
         if self._reviews.is_first(question):
             return retry_later(
@@ -269,7 +270,7 @@ def strip_containers(value: Any) -> Any:
 
 
 def build_no_scheduler_error(reviews: ReviewStore) -> StatusError:
-    """Return the error for a question that no scheduler can answer."""
+    """Return a 503 error for a question that no scheduler can answer; it says when a scheduler was last seen."""
     seen_s = reviews.last_seen_s()
     when = "none was seen in the last hour" if seen_s is None else f"last seen {seen_s:.0f} s ago"
     return retry_later(503, f"no scheduler answers what-ifs ({when})")

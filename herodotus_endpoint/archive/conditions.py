@@ -66,7 +66,10 @@ def _build_label(condition: LabelCondition) -> Clause:
 
 
 def _is_one_of(column: str, values: list[Any]) -> Clause:
-    """Return the condition that a column has one of some values. One value is compared with =, which files support."""
+    """Return the SQL condition that a column has one of some values, with its parameters; false without values.
+
+    A single value is compared with =, by which the reader of the files can select rows.
+    """
     if not values:
         return "false", []
     if len(values) == 1:

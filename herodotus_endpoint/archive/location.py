@@ -62,7 +62,10 @@ class ArchiveLocation:
                 file.write(content)
 
     def list_files(self, folder: str, *, recursive: bool = False) -> list[str]:
-        """Return the paths of all objects in a folder, sorted. Raises ArchiveUnavailableError."""
+        """Return the paths of all objects in a folder, sorted; with `recursive` also of those in its subfolders.
+
+        Without the folder the list is empty. Raises ArchiveUnavailableError.
+        """
         wanted = fs.FileSelector(self.full_path(folder), allow_not_found=True, recursive=recursive)
         with translate_errors(f"cannot list {folder}"):
             infos = self.filesystem.get_file_info(wanted)

@@ -117,7 +117,10 @@ def list_days(location: ArchiveLocation, cluster: str) -> list[str]:
 
 
 def mark_finished(location: ArchiveLocation, store: str, day: str) -> None:
-    """Write the mark that a day of every cluster of a database is archived. Raises ArchiveUnavailableError."""
+    """Record in the archive that a day of the database `store` is archived for all of its clusters.
+
+    Raises ArchiveUnavailableError.
+    """
     location.write(_finished_path(store, day), b"{}")
 
 

@@ -198,7 +198,8 @@ class ArchiveReader:
     ) -> ArchivePage:
         """Return a page of the archived decisions that meet all conditions, newest first.
 
-        Raises ArchiveUnavailableError and ArchiveBusyError.
+        `before` is the position at which the page begins, as the previous page has it, or None for the first page. If
+        the time is up, a page has fewer than `limit` rows. Raises ArchiveUnavailableError and ArchiveBusyError.
         """
         rows: list[Any] = []
         with self._question() as question:
@@ -231,7 +232,11 @@ class ArchiveReader:
             raise ArchiveBusyError(f"questions about the archive take turns: {e}") from e
 
     def _find_attempts(self, question: _Question, pod: PodIdentity) -> list[AttemptRecords]:
-        """Return the attempts of a pod's name, ordered by start. Only those of the pod's UID are complete."""
+        """Return the attempts of pods with the name of `pod`, ordered by start.
+
+        Only days since the creation of the pod are read, so that attempts of earlier pods may be missing. Without a
+        UID, it is the latest pod of the name.
+        """
         conditions = [ColumnCondition("namespace", (pod.namespace,)), ColumnCondition("pod", (pod.name,))]
         rows: list[Any] = []
         for group in _groups(self._list_files(pod.cluster)):
@@ -241,7 +246,7 @@ class ArchiveReader:
         return group_by_attempt(rows)
 
     def _load(self, question: _Question, same: AttemptSeries, positions: Collection[int]) -> list[StoredAttempt]:
-        """Return the attempts of one pod at some positions. `same` holds all of its attempts, ordered by start."""
+        """Return the attempts at the indexes `positions` of `same`, which holds all attempts of one pod by start."""
         wanted = [(i, _by_detail(same[i])) for i in positions]
         rows = [row for _, rows in wanted for row in rows]
         files = self._list_files(rows[0].cluster)
@@ -254,7 +259,7 @@ class ArchiveReader:
         ]
 
     def _list_files(self, cluster: str) -> list[_DayFile]:
-        """Return the files of a cluster, newest first."""
+        """Return the files of a cluster's archived days, newest first. The list is cached for REFRESH_S seconds."""
         with self._lock:
             listing = self._listings.get(cluster)
         if listing is not None and self._clock() - listing.listed_s < REFRESH_S:
@@ -277,7 +282,7 @@ class ArchiveReader:
         return manifest
 
     def fragment(self, file: ArchivedFile) -> Any:
-        """Return a file's fragment of a dataset. Fragments are cached, because each keeps the footer that it read."""
+        """Return the file as a fragment of an Arrow dataset, from a cache: a fragment keeps the footer that it read."""
         with self._lock:
             fragment = self._fragments.get(file.path)
         if fragment is None:
@@ -288,7 +293,7 @@ class ArchiveReader:
         return fragment
 
     def dataset(self, files: Sequence[_DayFile]) -> Any:
-        """Return a dataset of some files, after reading those of their footers that are not cached."""
+        """Return a dataset of some files. Footers of files that are not cached yet are read in parallel."""
         fragments = [self.fragment(each.file) for each in files]
         list(self._pool.map(lambda fragment: fragment.ensure_complete_metadata(), fragments))
         return ds.FileSystemDataset(fragments, ARCHIVED, self._format, self._location.filesystem)
@@ -337,7 +342,7 @@ class _Question:
         return [SimpleNamespace(**dict(zip(_LIGHT, row, strict=True))) for row in rows]
 
     def load(self, wanted: Sequence[tuple[_DayFile, Any]]) -> list[DecisionRecord]:
-        """Return the records of some rows, given with the file that holds each, in this order.
+        """Return the records of rows, in the order of `wanted`, which has pairs of a file and a row in it.
 
         Raises ArchiveTimeoutError and ArchiveUnavailableError.
         """
@@ -357,7 +362,10 @@ class _Question:
         return [records[_key(row)] for _, row in wanted]
 
     def _read_records(self, file: _DayFile, rows: Sequence[Any]) -> dict[int, bytes]:
-        """Return the encoded records of rows of one file, by row."""
+        """Return the encoded records of `rows`, which are all in one file, by row ID.
+
+        Raises ArchiveTimeoutError and ArchiveUnavailableError.
+        """
         condition = (
             pc.field("namespace").isin({row.namespace for row in rows})
             & pc.field("pod").isin({row.pod for row in rows})
@@ -397,9 +405,10 @@ def _groups(files: Sequence[_DayFile]) -> Iterator[Sequence[_DayFile]]:
 
 
 def _is_older_than_pod(day: str, rows: Sequence[Any], uid: str) -> bool:
-    """Return whether a day is over a day before the creation of the pod whose records were found.
+    """Return whether a day ended before the pod was created, so that it has no records of the pod.
 
-    Without `uid`, it is the pod of the latest record.
+    `rows` are records of pods with the same name. Without `uid`, the pod is that of the latest one. The result is False
+    if the time of its creation is not known.
     """
     uid = uid or max(rows, key=lambda row: row.started_us).pod_uid
     created = [row.created_us for row in rows if row.pod_uid == uid]

@@ -53,13 +53,16 @@ class DayWriter:
     """Writes the records of one cluster's day. The manifest says after each file what is complete."""
 
     def __init__(self, location: ArchiveLocation, manifest: Manifest, *, scores: bool) -> None:
-        """Create a writer that continues after the files of `manifest`, which may be none."""
+        """Create a writer that continues after the files that `manifest` lists, if it lists any.
+
+        `scores` says whether files with the scores of nodes are written, too.
+        """
         self._location = location
         self._scores = scores
         self.manifest = manifest
 
     def write(self, records: Iterator[DayRecord]) -> None:
-        """Write records, which begin after the row `manifest.after`, and complete the manifest."""
+        """Write the records, all of which follow row `manifest.after`, to files, and mark the manifest as complete."""
         buffer, after = TableBuffer(), self.manifest.after
         first = None
         # the end of the day, whenever it is archived: a repeated run writes the same bytes

@@ -42,9 +42,9 @@ class TableColumn:
 
 
 def negotiate(*forms: str) -> str:
-    """Return the first of `forms` that the Accept header asks for, or "" if it asks for plain JSON first.
+    """Return the first form in the Accept header that is served: one of `forms`, or "" for plain JSON.
 
-    Raises StatusError 406 if the client accepts neither.
+    Raises StatusError 406 if the header has neither.
     """
     for clause in request.headers.get("Accept", "*/*").split(","):
         media, _, rest = clause.strip().partition(";")

@@ -176,8 +176,7 @@ class ObjectViews:
         """Return a page of the nodes that have a history, sorted by name, with their counts.
 
         The counts begin with the hour of the query parameter `since`, by default a day ago, and end with that of
-        `until`. With `resources`, each node
-        has the amounts that the newest decision saw.
+        `until`. With `resources`, each node has the resource amounts in the node table of the newest decision.
         """
         if _WATCH.parse():
             raise StatusError(405, "nodehistories cannot be watched")
@@ -197,7 +196,7 @@ class ObjectViews:
         return json_response(self._list("NodeHistoryList", objects.HISTORY_COLUMNS, items, more, form))
 
     def _read_resources(self) -> dict[str, NodeResources]:
-        """Return the amounts of the nodes that the newest decision saw, by name; {} without a decision."""
+        """Return the resource amounts of the nodes in the newest decision, by node name; {} without a decision."""
         newest = self._reader.newest_decision()
         return list_node_resources(newest.table, newest.decision.times.started_us) if newest else {}
 
@@ -282,10 +281,10 @@ class ObjectViews:
         return response
 
     def _encode_events(self, events: Sequence[watches.Event], form: str, include: str) -> bytes:
-        """Return the lines of some events, when no other watch is encoding.
+        """Return events as encoded lines. A lock makes watches encode one after the other.
 
-        Of watches that encode at the same time, each delays every other thread by 5 ms whenever that needs the
-        interpreter: lists took a second beside 32 watches.
+        Otherwise each encoding thread would delay all other threads by 5 ms at each switch between threads: a list took
+        a second beside 32 watches.
         """
         with self._encoding:
             return b"".join(self._encode_event(*event, form, include) for event in events)

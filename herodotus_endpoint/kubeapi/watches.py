@@ -94,10 +94,10 @@ class Watch:
     is_behind: bool = False
 
     def begin(self) -> Iterator[Change]:
-        """Yield changes by results that were stored shortly before the watch began.
+        """Yield the changes that are due to results which were stored shortly before the watch began.
 
-        The client's preceding list may lack these results. Decisions before the start that still have no result are
-        remembered for `poll`.
+        The client's preceding list may lack these results. Earlier decisions that still have no result are remembered
+        for `poll`.
         """
         rows = self.listing.list_unsettled(self.version - LOOK_BACK_DECISIONS, self.version, RESEND_WITHIN_S)
         yield from (change for row in rows if row.state != UNSETTLED for change in self._settled(row))
@@ -113,7 +113,10 @@ class Watch:
         yield from self.add(rows)
 
     def add(self, rows: Iterable[Any]) -> Iterator[Change]:
-        """Yield those decisions that the watch selects, and continue after the last; `rows` are the oldest first."""
+        """Set `version` to the ID of each row in turn, and yield an ADDED change for the rows that the watch selects.
+
+        `rows` are rows of decisions, oldest first. Decisions without a result are remembered for `poll`.
+        """
         for row in rows:
             self.version = row.id
             self._remember([row])
@@ -158,7 +161,7 @@ def parse_start_version(listing: MaskedListing, version: str) -> int:
 
 
 def add_version(watch: Watch, changes: Iterator[Change]) -> list[Event]:
-    """Return the changes that a watch finds as events, from which a client can continue after each of them."""
+    """Return the changes as events: each with the watch's `version` after it, at which a client can continue."""
     return [(kind, row, watch.version) for kind, row in changes]
 
 

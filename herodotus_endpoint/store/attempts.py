@@ -49,17 +49,17 @@ class AttemptLookup:
         self._pods: dict[tuple[str, str, str], list[_PodAttempts]] = {}
 
     def find_latest(self, pod: PodIdentity) -> AttemptSeries:
-        """Return the attempts of a pod.
+        """Return the attempts of the pod's UID, or, if it has none, of the latest UID with its name.
 
-        Only the newest MAX_ROWS decisions of the name are read.
+        Only the newest MAX_ROWS decisions about pods of this name are read. The result is empty if none is stored.
         """
         return self._newest(pod.namespace, pod.name, pod.cluster).series(pod.uid)
 
     def find_including(self, row: Any) -> tuple[AttemptSeries, int]:
-        """Return the attempts of the pod of `row`, a row of `decisions`, and the ordinal of the one that contains it.
+        """Return the attempts of the pod of `row`, a row of `decisions`, and the ordinal of the attempt with this row.
 
-        They are read from the name's newest MAX_ROWS rows, or, if `row` is older than these, from the rows up to its
-        start.
+        The attempts are those in the newest MAX_ROWS rows with the pod's name, or, if `row` is older than these, in the
+        rows up to its start.
         """
         newest = self._newest(row.namespace, row.pod, row.cluster)
         rows = self._pods[row.cluster, row.namespace, row.pod]

@@ -76,7 +76,7 @@ def read_day(store: Store, cluster: str, start_us: int, after: int = 0) -> Itera
 
 
 def _rows_of_day(connection: sa.Connection, start_us: int) -> sa.ColumnElement[bool]:
-    """Return the condition that selects the rows of a day."""
+    """Return the condition that selects the decisions stored on the day that begins at `start_us`."""
     d = DECISIONS.c
     first, last = (_find_row(connection, at_us) for at_us in (start_us, start_us + DAY_US))
     return sa.and_(
@@ -88,7 +88,11 @@ def _rows_of_day(connection: sa.Connection, start_us: int) -> sa.ColumnElement[b
 
 
 def _find_row(connection: sa.Connection, at_us: int) -> int:
-    """Return about the lowest row id of a decision stored at `at_us` or later, by bisection."""
+    """Return, by bisection, the lowest row id of a decision stored at `at_us` or later.
+
+    It may be wrong by a few rows, as ids do not strictly follow the time. It is above all ids if no decision is that
+    late.
+    """
     d = DECISIONS.c
     least, most = connection.execute(sa.select(sa.func.min(d.id), sa.func.max(d.id))).one()
     low, high = int(least or 0), int(most or 0) + 1

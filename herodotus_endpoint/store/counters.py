@@ -73,7 +73,7 @@ class _NodeResults(NamedTuple):
     filters: tuple[NDArray[Any] | None, ...]
 
     def select_rows(self, rows: Ints) -> _NodeResults:
-        """Return the entries of some node slots."""
+        """Return the entries of the node slots `rows`, in this order."""
         filters = [np.zeros(len(rows), np.uint8) if ids is None else ids[rows] for ids in self.filters]
         return _NodeResults(self.evaluation[rows], self.feasible[rows], tuple(filters))
 
@@ -140,7 +140,8 @@ class _DecisionRun:
     def continue_with(self, decision: Decision, feasible: Mask, *, contest: bool) -> bool:
         """Take a decision into the run, or return False if it ran other plugins or most nodes have other results.
 
-        `feasible` is the decision's mask of feasible nodes, with an entry per node slot.
+        `feasible` is the decision's mask of feasible nodes, with an entry per node slot. `contest` says whether the
+        decision chose among several feasible nodes; all decisions of a run agree in that.
         """
         last, present = self.last, self.present
         if (
@@ -174,7 +175,10 @@ class _DecisionRun:
         return True
 
     def _keep_former(self, rows: Ints, feasible: Mask) -> None:
-        """Add the results and the sums of these node slots to `changes`; `feasible` is whether they fit from now on."""
+        """Append the present results and score sums of the node slots `rows` to `changes`.
+
+        `feasible` says, for each of these slots, whether its node is feasible from the next decision on.
+        """
         old = self.present.select_rows(rows)
         left = old.feasible.astype(np.int64) - feasible
         totals = self.totals.sum_rows(rows)
@@ -185,7 +189,10 @@ class _DecisionRun:
         self.changed_rows += len(rows)
 
     def _number(self, place: int, f: FilterColumn) -> NDArray[Any] | None:
-        """Return, per node slot, the number in `results` of what filter `f` at this place found; None if all passed."""
+        """Return, per node slot, the number in `results[place]` of the result of filter `f`.
+
+        Returns None if all nodes passed or the filter was skipped. A result without a number gets the next one.
+        """
         if f.skipped or not len(f.ids):
             return None
         numbers_by_result = self.results[place]
@@ -222,7 +229,7 @@ class ColumnSum:
         return self.before
 
     def sum_rows(self, rows: Ints) -> Ints:
-        """Return the sums over the decisions so far for some node slots."""
+        """Return, for each of the node slots `rows`, the sum over the decisions so far."""
         if not len(self.column):
             return np.zeros(len(rows), np.int64)
         more = as_numpy(self.column)[rows].astype(np.int64) * self.repeats
@@ -428,14 +435,14 @@ class DecisionCounts:
             reached = reached * ~rejected
 
     def _add(self, name: CounterName, rows: Ints | None, values: Ints) -> None:
-        """Add values to a counter of the node slots `rows`, in which a slot may occur repeatedly; None means all."""
+        """Add values to the counter `name` of the node slots `rows` (None: all), which may have a slot repeatedly."""
         if rows is None:
             self._column(name)[:] += values
         else:
             np.add.at(self._column(name), rows, values)
 
     def _add_at(self, name: CounterName, slots: list[int], values: list[int] | int = 1) -> None:
-        """Add a value, or one of several, to a counter of each of these node slots."""
+        """Add `values`, one number for all slots or one for each, to the counter `name` of the node slots `slots`."""
         if slots:
             np.add.at(self._column(name), np.array(slots), np.array(values))
 

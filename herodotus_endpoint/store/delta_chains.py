@@ -104,9 +104,10 @@ class OpenChains:
     ) -> tuple[int, bytes]:
         """Return the sequence number of the key frame for a decision, and the blob to store for the decision.
 
-        The blob is a delta if a chain is open for decisions of this kind. Otherwise the decision becomes the key frame
-        of a new chain. `feasible` is the decision's mask of feasible nodes, with an entry per node slot. `raw` is its
-        frame as it was sent; `now_us` is the ingest time in microseconds.
+        The blob is a delta if a chain is open for the same pod template, profile, source and number of node slots.
+        Otherwise the decision becomes the key frame of a new chain. `feasible` is the decision's mask of feasible
+        nodes, with an entry per node slot. `raw` is its frame as it was sent; `now_us` is the ingest time in
+        microseconds.
         """
         content = _strip_derived(raw, decision, feasible)
         pod = decision.pod

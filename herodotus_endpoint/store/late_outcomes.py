@@ -27,10 +27,7 @@ DecisionKey = tuple[int, int]  # incarnation id and sequence of a decision
 
 
 def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) -> None:
-    """Set the states of stored decisions, except those whose stored state is no longer `Binding`.
-
-    `Binding` means that no result of the decision was stored yet.
-    """
+    """Set the states of stored decisions, by decision, if they have no result yet (their stored state is `Binding`)."""
     if states:
         rows = [
             {"incarnation": incarnation, "of": sequence, "to": to} for (incarnation, sequence), to in states.items()
@@ -39,14 +36,14 @@ def update_states(connection: sa.Connection, states: Mapping[DecisionKey, str]) 
 
 
 def add_repeats(connection: sa.Connection, repeats: Mapping[DecisionKey, int]) -> None:
-    """Add to the repeats of stored decisions those that new outcomes state."""
+    """Increase the stored numbers of repeats of decisions by the numbers in `repeats`."""
     if repeats:
         rows = [{"incarnation": incarnation, "of": of, "more": more} for (incarnation, of), more in repeats.items()]
         connection.execute(_ADD_REPEATS, rows)
 
 
 def find_repeats(connection: sa.Connection, incarnation_id: int, sequence: int) -> int:
-    """Return the repeats of a decision by the outcomes that were stored before it."""
+    """Return how often a decision was repeated, by the outcomes that were stored before the decision itself."""
     o = OUTCOMES.c
     of_it = (o.incarnation_id == incarnation_id, o.decision_sequence == sequence, o.state.is_(None))
     frames = connection.scalars(sa.select(o.frame).where(*of_it)).all()

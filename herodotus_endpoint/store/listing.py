@@ -110,7 +110,10 @@ class PreemptionCondition:
     victim: str = ""
 
     def clause(self) -> sa.ColumnElement[bool]:
-        """Return the condition as an SQL expression over `decisions`, for which the partial index serves."""
+        """Return the condition as an SQL expression over `decisions`, for which the database uses a partial index.
+
+        The index `decisions_preempting` has only decisions that evicted pods.
+        """
         victims = DECISIONS.c.victims
         names = f",{self.namespace}/" if self.namespace else "/"
         evicted = victims.is_not(None) & (DECISIONS.c.started_us >= self.since_us)
@@ -135,7 +138,10 @@ class EvictionCondition:
     since_us: int
 
     def clause(self) -> sa.ColumnElement[bool]:
-        """Return the condition as an SQL expression over `decisions`, for which the partial index serves."""
+        """Return the condition as an SQL expression over `decisions`, for which the database uses a partial index.
+
+        The index `decisions_preempting` has only decisions that evicted pods.
+        """
         d, later = DECISIONS.c, DECISIONS.alias().c
         successor = sa.select(sa.func.min(later.started_us)).where(
             later.pod == self.pod,
@@ -225,11 +231,10 @@ class Listing:
             return (1, 0) if first is None else (int(first), int(connection.scalar(sa.select(most)) or 0))
 
     def nodes(self, after: str, limit: int, from_bucket: int, last_bucket: int, cluster: str = "") -> list[NodeCounts]:
-        """Return at most `limit` nodes that decisions considered, by name, with their counts of some hours.
+        """Return at most `limit` nodes that decisions considered, sorted by name, with their counts.
 
-        The page begins with the first name above `after`. The hours, from `from_bucket` to `last_bucket`, are counted
-        since the epoch. If `cluster` is
-        given, only nodes of this cluster are returned.
+        The page begins with the first name after `after`. The counts cover the hours from `from_bucket` to
+        `last_bucket`, in hours since the epoch. If `cluster` is given, only nodes of this cluster are returned.
         """
         of_it = (NODES.c.cluster == cluster,) if cluster else ()
         names = sa.select(NODES.c.name).where(NODES.c.considered, NODES.c.name > after, *of_it).distinct()

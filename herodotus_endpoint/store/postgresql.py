@@ -150,7 +150,11 @@ class Postgresql:
         return self._reading_engine(address, STANDBY, REPLICA_TIMEOUT_S)
 
     def _reading_engine(self, address: ConnectionString, role: str, limit_s: float | None = None) -> sa.Engine:
-        """Return an engine whose statements are cancelled when the budget of their question is exceeded."""
+        """Return an engine whose statements are cancelled when the budget of their question is exceeded.
+
+        `role` is the kind of server to connect to (target_session_attrs). A connection is closed when it is in use for
+        more than `limit_s` seconds, unless that is None.
+        """
         sessions = _Sessions(role, _reading_options(), READERS, limit_s, _CountedCursor)
         engine = self._engine(address, sessions)
         enforce_budget(engine, _cancel)

@@ -38,7 +38,10 @@ class AttemptSeries(Sequence[AttemptRecords]):
         return self._attempts[index]
 
     def failed_before(self, ordinal: int) -> int:
-        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful, with repeats."""
+        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful.
+
+        Attempts that are only counted, as repeats of another, are included.
+        """
         return self._failed[ordinal - 1]
 
 
@@ -69,8 +72,8 @@ class StoredAttempt:
     ) -> StoredAttempt:
         """Return attempt number `ordinal`, counted from 1, of a pod from its records; two records are merged.
 
-        `same` holds all attempts of the pod. `records` are those of `same[ordinal - 1]`, in the order
-        of `AttemptRecords.ids_by_detail`.
+        `same` holds all attempts of the pod. `records` are those of `same[ordinal - 1]`, in the order of
+        `AttemptRecords.ids_by_detail`. `replaced` and `archived` are the fields of the result.
         """
         first, *beside = records
         failed_before = same.failed_before(ordinal)

@@ -80,7 +80,7 @@ class ReadBudget:
             raise _exceeded(f"it took {limits.time_s:g} s")
 
     def count(self, rows: int) -> None:
-        """Add fetched rows, and check the budget once in CHECKED_ROWS rows."""
+        """Add a number of fetched rows, and call `check` whenever the sum passes a multiple of CHECKED_ROWS."""
         before = self._rows
         self._rows += rows
         if before // CHECKED_ROWS != self._rows // CHECKED_ROWS:
@@ -101,7 +101,7 @@ _current: ContextVar[ReadBudget | None] = ContextVar("budget", default=None)
 
 
 def set_budget(budget: ReadBudget | None) -> None:
-    """Make all reads of the current thread count against a budget, or against none."""
+    """Make all later reads of the current thread count against this budget; None means that they do not count."""
     _current.set(budget)
 
 
@@ -111,7 +111,7 @@ def current_budget() -> ReadBudget | None:
 
 
 def check_budget() -> None:
-    """Check the budget of the current thread's question, if there is one."""
+    """Call `check` of the current thread's budget, if it has one. Raises the errors of `ReadBudget.check`."""
     budget = _current.get()
     if budget is not None:
         budget.check()
@@ -129,7 +129,7 @@ class CountedFetches:
         return row
 
     def fetchmany(self, *size: Any, **sized: Any) -> Any:
-        """Return some rows, and count them."""
+        """Return the next rows, as many as the driver's `fetchmany` returns for the same arguments, and count them."""
         return _counted(super().fetchmany(*size, **sized))  # type: ignore[misc]
 
     def fetchall(self) -> Any:
@@ -145,7 +145,7 @@ def _counted(rows: Any) -> Any:
 
 
 def enforce_budget(engine: sa.Engine, interrupt: Callable[[Any], None] | None = None) -> None:
-    """Make an engine check the budget before each statement, and report an interrupted one as what it exceeded.
+    """Make an engine check the budget before each statement, and raise the budget's error for an interrupted statement.
 
     `interrupt` ends the statement that a connection of the driver executes; a thread calls it when the client has left
     or the time is up. Without it the driver checks the budget itself. A connection that was interrupted is closed,
@@ -176,7 +176,10 @@ def enforce_budget(engine: sa.Engine, interrupt: Callable[[Any], None] | None = 
 
 @contextmanager
 def interrupting(budget: ReadBudget | None, interrupt: Callable[[], None]) -> Iterator[None]:
-    """Context manager during which a thread calls `interrupt` once the client has left or the time is up."""
+    """Context manager during which another thread calls `interrupt`, repeatedly, if `budget` says so.
+
+    It does so once the client has left or the time is up, and never if `budget` is None.
+    """
     running = _watch.add(budget, interrupt) if budget is not None else None
     try:
         yield
@@ -196,14 +199,14 @@ class _Running:
         self._is_interrupted = False
 
     def look(self) -> None:
-        """Interrupt the work if its budget says so, again at each look until it ends."""
+        """Call `interrupt` if the client has left or the time is up, again at each call until the work ends."""
         with self._lock:
             if self._budget.should_interrupt and self in self._watch.running:
                 self._is_interrupted = True
                 self._interrupt()
 
     def remove(self) -> bool:
-        """Note the end of the work; return whether it was interrupted."""
+        """End the checks of this work, and return whether it was interrupted."""
         with self._lock:
             self._watch.running.discard(self)
             return self._is_interrupted
@@ -219,7 +222,10 @@ class _Watch:
         self._has_work = threading.Event()
 
     def add(self, budget: ReadBudget, interrupt: Callable[[], None]) -> _Running:
-        """Begin to look at work."""
+        """Start to check `budget` every POLL_S, and return the work, whose `remove` ends the checks.
+
+        `interrupt` is called when the client has left or the time is up.
+        """
         running = _Running(self, budget, interrupt)
         with self._lock:
             self.running.add(running)

@@ -384,7 +384,7 @@ class Reader:
     def _load_records(
         self, connection: sa.Connection, attempt: AttemptRecords
     ) -> tuple[sa.Row[Any], list[DecisionRecord]]:
-        """Load the one or two records of an attempt, the most detailed first; return the row of that one, and both."""
+        """Return the row of an attempt's most detailed record, and the attempt's one or two records, that one first."""
         statement = sa.select(DECISIONS).where(DECISIONS.c.id.in_(attempt.ids_by_detail))
         rows = {row.id: row for row in connection.execute(statement)}
         by_detail = [rows[id_] for id_ in attempt.ids_by_detail]

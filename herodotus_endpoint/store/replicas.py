@@ -53,7 +53,11 @@ class Heartbeats:
         self._beats: deque[tuple[int, float]] = deque(maxlen=KEPT_BEATS)  # number, when it began; oldest first
 
     def add(self, beat: int, began_s: float) -> None:
-        """Add a committed heartbeat that began at `began_s` of the monotonic clock."""
+        """Add a committed heartbeat that began at `began_s` of the monotonic clock.
+
+        If its number is not higher than the last one's, a failover has lost commits, and earlier heartbeats are
+        forgotten.
+        """
         if self._beats and beat <= self._beats[-1][0]:  # a failover has lost commits
             self._beats.clear()
         self._beats.append((beat, began_s))
@@ -159,9 +163,10 @@ class Replicas:
                 _log.info("replica %s is %s", replica.name, "used" if usable else "not used: not current enough")
 
     def _open(self, reads: RequestReads, opened: ExitStack) -> sa.Connection | None:
-        """Open a snapshot of a usable replica, verify and note its staleness; return None if there is none.
+        """Open a snapshot of a usable replica and return its connection, or None if no replica can be used.
 
-        `opened` closes it.
+        A replica that is too stale, or behind what this request has read before, is not used. `reads` gets the
+        snapshot's heartbeat and staleness. Closing `opened` closes the connection.
         """
         usable = [replica for replica in self._replicas if replica.usable]
         first = next(self._turns) % len(usable) if usable else 0
@@ -196,7 +201,7 @@ class Replicas:
                     _log.warning("cannot measure the replicas: %s", e)
 
     def _connected(self, *_: object) -> None:
-        """Note that this process has connected to the primary, which may be another server than before."""
+        """Forget the heartbeats and call `on_new_primary`, because a new connection may lead to another primary."""
         self._connections += 1
         self._beats.clear()
         self._on_new_primary()

@@ -80,7 +80,10 @@ class RetentionClock:
         return now_us
 
     def follow_wall(self, connection: sa.Connection) -> None:
-        """Advance to the wall clock at once, because an operator has confirmed that it is right."""
+        """Advance to the wall clock's time at once, if that is later, and store the time.
+
+        Call it when an operator has confirmed that the wall clock is right.
+        """
         with self._lock:
             self._now_s = max(self._advance(), self._wall())
         self.sync(connection)
@@ -94,9 +97,10 @@ class RetentionClock:
 
 
 def _first_us(connection: sa.Connection, wall_us: int) -> int:
-    """Return the clock's first time in a database that contains none: that of the newest record, at most `wall_us`.
+    """Return the time at which the clock starts in a database that has not stored its time yet.
 
-    Either time may be wrong; the earlier one causes no deletion.
+    It is the earlier one of `wall_us` and the newest record's time. Either may be wrong; the earlier one causes no
+    deletion.
     """
     newest = connection.scalar(sa.select(DECISIONS.c.ingested_us).order_by(DECISIONS.c.id.desc()).limit(1))
     if newest is None:

@@ -133,9 +133,9 @@ class RetentionQuota:
         self.left = 0
 
     def begin(self, connection: sa.Connection, now_us: int) -> None:
-        """Start a pass at the retention clock's time `now_us`, and set `left` by what was already removed today.
+        """Start a pass at the retention clock's time `now_us`: set `left` to what the pass and the day still allow.
 
-        If the last day is over, a new one starts.
+        The database has how much was removed on the day. If that day is over, a new one starts.
         """
         row = connection.execute(sa.select(CLOCK).where(CLOCK.c.id == ROW)).one()
         day_us, held, removed = row.day_us, row.held, row.removed
@@ -151,7 +151,7 @@ class RetentionQuota:
         self.left = 1 << 62 if self._unbounded else max(0, min(pass_limit, self._day_limit(held) - removed))
 
     def spend(self, connection: sa.Connection, decisions: int) -> int:
-        """Subtract decisions that this transaction removes from the quota, and return `decisions` unchanged."""
+        """Subtract the number of decisions that this transaction removes from the quota, and return this number."""
         if decisions:
             self.left -= decisions
             connection.execute(CLOCK.update().where(CLOCK.c.id == ROW).values(removed=CLOCK.c.removed + decisions))

@@ -73,10 +73,11 @@ class ReviewStore:
         self._clock = clock
 
     def register(self, cluster: str, schedulers: Sequence[str]) -> int:
-        """Store that these schedulers answer reviews, and drop those that have been silent for REVIEWER_KEPT_S.
+        """Store that these schedulers of a cluster answer reviews, and return the time of that in microseconds.
 
-        Return the time in microseconds, with which `unregister` takes it back. Raises TooManyReviewersError if the
-        cluster would then have more than MAX_REVIEWERS, and StoreUnavailableError if the database cannot be written.
+        The time is the argument `registered_us` of `unregister`. Schedulers that have been silent for REVIEWER_KEPT_S
+        are deleted. Raises TooManyReviewersError if the cluster would then have more than MAX_REVIEWERS, and
+        StoreUnavailableError if the database cannot be written.
         """
         row, now_us = REVIEWERS.c, self._now_us()
         silent = sa.func.abs(row.seen_us) < now_us - int(REVIEWER_KEPT_S * 1e6)
@@ -91,7 +92,7 @@ class ReviewStore:
         return now_us
 
     def unregister(self, cluster: str, schedulers: Sequence[str], registered_us: int) -> None:
-        """Store that these schedulers are gone, except those that have registered again since `registered_us`."""
+        """Store that these schedulers no longer answer reviews, except those registered again since `registered_us`."""
         row = REVIEWERS.c
         gone = (row.cluster == cluster, row.scheduler.in_(schedulers), row.seen_us == registered_us)
         with self._writer.transaction() as connection:
@@ -156,7 +157,7 @@ class ReviewStore:
             return connection.execute(REVIEWS.update().where(*taken).values(values)).rowcount == 1
 
     def store_progress(self, id: str, cluster: str, progress: bytes) -> bool:
-        """Store how far the answer to `id` is, and return whether a client still waits for it.
+        """Store the progress of the answer to the question `id` and return True, or return False if no client waits.
 
         A client waits if it has called `keep` within the last SILENT_S seconds.
         """
@@ -166,7 +167,10 @@ class ReviewStore:
         return waits and self.store_answer(id, cluster, ReviewAnswer(progress, PROGRESS))
 
     def keep(self, id: str) -> ReviewingScheduler | None:
-        """Note that the client of the question `id` still waits, and return who answers it; None if it was removed."""
+        """Note that the client of the question `id` still waits, and return the scheduler that answers the question.
+
+        Returns None if the question was removed.
+        """
         row = REVIEWS.c
         with self._writer.transaction() as connection:
             connection.execute(REVIEWS.update().where(row.id == id).values(asked_us=self._now_us()))
@@ -187,7 +191,7 @@ class ReviewStore:
             return connection.execute(waiting).first() is None
 
     def is_first(self, question: ReviewQuestion) -> bool:
-        """Return whether the same scheduler has no earlier question that is still stored, waiting or claimed."""
+        """Return whether no earlier question for the same scheduler is stored, waiting or claimed."""
         row, reviewer = REVIEWS.c, question.reviewer
         earlier = sa.select(row.id).where(
             row.cluster == reviewer.cluster, row.scheduler == reviewer.scheduler, row.id < question.id

@@ -68,7 +68,10 @@ class Rollup:
     decided: dict[str, dict[str, dict[int, PlacementCount]]] = field(default_factory=dict)
 
     def add(self, counted: DecisionCounts, slots: Ints, node_ids: Ints) -> None:
-        """Add the counts of the nodes in some slots. `node_ids` are the ids of these nodes, sorted and distinct."""
+        """Add the counts in `counted` of the node slots `slots` to the counts of the nodes in these slots.
+
+        `node_ids` are the ids of these nodes, sorted and distinct.
+        """
         self._add_nodes(node_ids)
         columns, values = self._counter_columns(counted.columns), counted.block[slots]
         if columns != list(range(len(self.names))):

@@ -62,7 +62,7 @@ class Sequences:
         return True
 
     def explain(self, first: int, last: int) -> None:
-        """Mark those sequence numbers from `first` to `last` that did not arrive as lost.
+        """Mark the missing sequence numbers from `first` to `last` as lost, as a Gap frame states them.
 
         They are still received if they arrive later.
         """
@@ -128,7 +128,10 @@ class Sequences:
         self.highest = sequence
 
     def _replace(self, position: int, holes: list[Hole]) -> None:
-        """Replace the hole at index `position` by `holes`, or append them after the last. Empty holes are left out."""
+        """Replace the hole at index `position` by those of `holes` that are not empty, or append these at the end.
+
+        Raises TooManyHolesError if there are more than MAX_HOLES holes then.
+        """
         self.holes[position : position + 1] = [hole for hole in holes if hole.first <= hole.last]
         if len(self.holes) > MAX_HOLES:
             raise TooManyHolesError(f"sequences have more than {MAX_HOLES} holes")

@@ -183,7 +183,7 @@ class Sqlite:
             raise StoreError(f"cannot use {self.file}: there is no such file; --data says where the service keeps it")
 
     def writing_engine(self, *, bounded: bool = True) -> sa.Engine:
-        """Return an engine whose transactions take SQLite's write lock at their start."""
+        """Return an engine whose transactions take SQLite's write lock at their start; `bounded` has no effect."""
         return self._engine((*_WRITING, WAL_LIMIT), begin="BEGIN IMMEDIATE", connections=1)
 
     def reading_engine(self) -> sa.Engine:
@@ -372,7 +372,7 @@ class _CountedConnection(Connection):
         self.set_progress_handler(_is_over_budget, SQLITE_STEPS)
 
     def cursor(self, factory: Any = _CountedCursor) -> Any:
-        """Return a cursor, by default one that counts."""
+        """Return a cursor, by default one whose fetched rows count against the budget."""
         return super().cursor(factory)
 
 

@@ -56,7 +56,7 @@ class DecisionRecord:
 
 
 def summarise_record(record: DecisionRecord, now_us: int) -> DecisionRecord:
-    """Return the summary of a record: the columns of a few nodes, and counts over all nodes.
+    """Return the summary of a record: the columns of the nodes that `_select_slots` chooses, and counts over all nodes.
 
     A record that is a summary is returned unchanged. `now_us` is recorded as the time of summarising.
     """
@@ -130,7 +130,8 @@ def record_from_frames(frames: Sequence[bytes]) -> DecisionRecord:
 def _select_slots(record: DecisionRecord) -> list[int]:
     """Return the slots of the nodes that the summary of a record keeps, in ascending order.
 
-    These are the best nodes and the chosen node, or the nodes closest to fitting if none was chosen.
+    These are the RUNNERS_UP + 1 best nodes and the chosen node, or if none was chosen the rejected nodes that
+    `select_nearest_rejected` returns.
     """
     d = record.decision
     rank = as_numpy(d.rank).astype(np.int64)
@@ -157,7 +158,8 @@ def _build_summary(d: Decision, now_us: int) -> Summary:
 def _first_rejections(d: Decision, evaluated: NDArray[np.bool_], columns: Sequence[Ints]) -> tuple[FirstRejection, ...]:
     """Return, for each filter and verdict, how many nodes it was the first to reject.
 
-    `evaluated` has an entry per node slot. `columns` has an array per filter, with each slot's index into its verdicts.
+    Each entry also says how many of these nodes later filters reject. `evaluated` has an entry per node slot. `columns`
+    has an array per filter, with each slot's index into its verdicts.
     """
     rejections = [
         np.array([v.rejects_node for v in f.verdicts])[ids] for f, ids in zip(d.filters, columns, strict=True)

@@ -51,7 +51,7 @@ class WatchedListing(Listing):
         self._failure: tuple[float, StoreUnavailableError] | None = None  # of the last read: its end, and the error
 
     def forget_rows(self) -> None:
-        """Read every row again, since another server may use their ids for other decisions."""
+        """Make the next read discard all cached rows, because another server may use their ids for other decisions."""
         self._is_outdated = True
 
     def list_after(self, after: int, limit: int) -> list[sa.Row[Any]]:
@@ -75,9 +75,10 @@ class WatchedListing(Listing):
             return [self._settled[i][1] for i in sorted(self._settled.keys() & set(ids))]
 
     def _read(self, asked_at: float) -> None:
-        """Read what is new, unless a read began later than SHARED_S before `asked_at`.
+        """Read new rows and new results, unless the latest read began at most SHARED_S before `asked_at`.
 
-        Those who waited for a read share its error, too. Raises StoreUnavailableError.
+        If a read failed after `asked_at`, while the caller waited for the lock, its error is raised again. Raises
+        StoreUnavailableError.
         """
         if self._failure is not None and asked_at <= self._failure[0]:
             raise self._failure[1]
@@ -115,7 +116,7 @@ class WatchedListing(Listing):
             del self._followed[next(iter(self._followed))]
 
     def _settle(self, ids: Collection[int]) -> None:
-        """Read which of these decisions have a result by now."""
+        """Read the rows of those decisions in `ids` that have a result, and cache the rows."""
         for row in super().list_settled(ids) if ids else []:
             self._followed.pop(row.id, None)
             self._settled[row.id] = self._monotonic(), row

@@ -246,7 +246,7 @@ class Writer:
         return bool(new)
 
     def _chosen_node(self, batch: _Batch, frame: Decision | Outcome) -> str | None:
-        """Return the name of the node that a new decision of the batch chose, or None."""
+        """Return the name of the node that a new decision of the batch chose; None for no node or an outcome."""
         if isinstance(frame, Outcome) or frame.chosen is None:
             return None
         incarnation = batch.touched[frame.key.incarnation]
@@ -504,8 +504,8 @@ class _FrameKey(NamedTuple):
 def _find_feasible(batch: _Batch, decision: Decision) -> Mask:
     """Return the mask of a decision's feasible nodes, with an entry per node slot.
 
-    If the decision has the same evaluation and filter results, as the same objects, as the one before of its pod
-    template, it is that decision's mask, also as the same object.
+    Two consecutive decisions for one pod template get the same object if they share the objects with their evaluation
+    and filter results, unless their frames have ranks.
     """
     if decision.rank is not DERIVED:
         return as_numpy(decision.rank) > 0

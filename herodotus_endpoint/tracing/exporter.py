@@ -42,7 +42,7 @@ class TraceExporter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Export what waits, for at most FLUSH_S seconds, and end the thread."""
+        """Export the waiting records, for at most FLUSH_S seconds, and end the thread."""
         self.queue.close()
         self._thread.join(FLUSH_S)
         self._exporter.shutdown()  # type: ignore[no-untyped-call]  # also ends a retry that is waiting

@@ -37,7 +37,10 @@ class SpanQueue:
         self._closed = False
 
     def put(self, records: Sequence[TracedRecord]) -> None:
-        """Add the records of one stored batch, as many as find room, and count the spans of the others as dropped."""
+        """Add the records of one stored batch until the queue is full, and count the spans of the others as dropped.
+
+        After `close`, all of them are dropped.
+        """
         with self._changed:
             room = 0 if self._closed else max(0, self._capacity - len(self._waiting))
             self._waiting.extend(islice(records, room))
@@ -58,7 +61,7 @@ class SpanQueue:
             return [self._waiting.popleft() for _ in range(min(MAX_TAKEN, len(self._waiting)))]
 
     def close(self) -> None:
-        """Let `take` return the rest without waiting, and drop every later record."""
+        """Make `take` return the waiting records without blocking, and `put` drop all further records."""
         with self._changed:
             self._closed = True
             self._changed.notify()

@@ -136,7 +136,7 @@ def derive_span_id(decision_id: str, phase: str) -> int:
 
 
 def _describe_attempt(attempt: TracedAttempt) -> Attributes:
-    """Return the attributes of an attempt's span, without those that the record does not know."""
+    """Return the attributes of an attempt's span. A value that the record does not have gives no attribute."""
     key = attempt.key
     texts = {
         "k8s.pod.uid": key.pod_uid,
@@ -157,7 +157,10 @@ def _describe_attempt(attempt: TracedAttempt) -> Attributes:
 
 
 def _span(place: _Place, name: str, times_ns: tuple[int, int], attributes: Attributes, status: Status) -> ReadableSpan:
-    """Return a span with its start and end. All spans of an attempt are children of the one named ATTEMPT."""
+    """Return a span. Unless its name is ATTEMPT, its parent is the span ATTEMPT of the same place.
+
+    `times_ns` are the start and the end in nanoseconds since the epoch.
+    """
     return ReadableSpan(
         name,
         place.context(name),

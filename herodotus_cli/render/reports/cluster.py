@@ -26,7 +26,8 @@ _ALWAYS: Final = ("cpu", "memory")
 def build_section(nodes: NodeSummaryList, server: str, named: Collection[str], view: ViewOptions) -> Section:
     """Return the section about all nodes. `server` is the API server's version, "" if that is not known.
 
-    `named` holds texts of the report: of more than _NODES nodes, those that it names are shown.
+    At most _NODES nodes have a row: first those in `named`, the words of the report, then those with the largest share
+    of requests.
     """
     every = nodes["items"]
     shown = sorted(every, key=lambda node: (node["metadata"]["name"] not in named, -node.get("share", 0)))[:_NODES]
