@@ -38,8 +38,14 @@ from scheduler.engine.suggestions.changes import (
     label_node,
     list_required_terms,
 )
-from scheduler.engine.suggestions.check import change_spec, find_rejections, fits_without
-from scheduler.engine.suggestions.departures import draft_departures, list_leaving_pods, list_places
+from scheduler.engine.suggestions.check import change_spec, find_rejections, find_victims, fits_without
+from scheduler.engine.suggestions.departures import (
+    draft_departures,
+    has_preemption,
+    list_leaving_pods,
+    list_places,
+    name_victims,
+)
 from scheduler.engine.suggestions.helped import count_helped, find_template, list_unschedulable
 from scheduler.engine.suggestions.new_nodes import draft_new_nodes
 
@@ -218,17 +224,26 @@ def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, remembere
         if not hit.node:  # a node that does not exist yet
             continue
         slot = nodes.index.get(hit.node)
-        if slot is None or not nodes.live[slot] or not _fits(framework, Place(pod, nodes, slot), hit.draft):
+        if slot is None or not nodes.live[slot]:
+            return False
+        checked = _check(framework, Place(pod, nodes, slot), hit.draft)
+        if checked is None or checked.changes != hit.draft.changes:
             return False
     return any(hit.node for hit in remembered)
 
 
-def _fits(framework: Framework, place: Place, draft: Draft) -> bool:
-    """Return whether the pod with the changes of the draft fits on the node, or will when other pods have left it."""
+def _check(framework: Framework, place: Place, draft: Draft) -> Draft | None:
+    """Return the draft if the pod with its changes fits on the node, or will when other pods have left it, else None.
+
+    A draft that lets the pod evict others is returned with their names.
+    """
     changed, leaving = change_spec(place.pod, draft.spec), list_leaving_pods(place, draft)
+    if has_preemption(draft):
+        victims = find_victims(framework, changed, place.nodes, place.slot)
+        return name_victims(draft, victims) if victims else None
     if leaving:
-        return fits_without(framework, changed, place.nodes, place.slot, leaving)
-    return find_rejections(framework, changed, place.nodes, place.slot) is None
+        return draft if fits_without(framework, changed, place.nodes, place.slot, leaving) else None
+    return draft if find_rejections(framework, changed, place.nodes, place.slot) is None else None
 
 
 def _search(
@@ -260,7 +275,8 @@ def _search(
     for place in list_places(pod, nodes, result.trace):
         if not has_time():
             break
-        add(place, [draft for draft in draft_departures(place, result.trace) if _fits(framework, place, draft)])
+        checked = (_check(framework, place, draft) for draft in draft_departures(place, result.trace))
+        add(place, [draft for draft in checked if draft is not None])
     found = [hit for kinds, hit in hits.items() if not any(other < kinds for other in hits)]
     found += [_Found("", draft) for draft in draft_new_nodes(pod, nodes, result.trace)]
     return sorted(found, key=_rank)[:MAX_SUGGESTIONS]

@@ -347,6 +347,14 @@ def test_a_daemon_sets_pod_gets_a_higher_priority_only_if_its_node_has_pods_belo
     assert [s.patch for s in found] == ['{"priorityClassName":"system-node-critical"}'] * len(codes)
 
 
+def test_a_higher_priority_names_the_pods_that_preemption_would_evict() -> None:
+    pod = make_pod().owner("DaemonSet", "agent").required_terms(term(fields=[expression("metadata.name", "In", "a")]))
+    pods = [running(name, "a").priority(priority).request(cpu="1") for name, priority in (("low", 1), ("high", 5))]
+    found = find(pod.request(cpu="3").info(), columns_of([host("a")], pods))
+    leaving = [params["leaving"] for s in found for code, params in changes(s) if code == "set-priority-class"]
+    assert leaving == ["default/low"], "high can stay"
+
+
 @pytest.mark.parametrize(("hash_", "codes"), [("1", {"set-rollout-strategy"}), ("2", set())])
 def test_a_rollout_whose_old_pods_hold_the_place_of_new_ones_deletes_old_ones_first(
     hash_: str, codes: set[str]
