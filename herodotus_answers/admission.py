@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from herodotus_answers.quantities import read_quantity
-from herodotus_record.units import format_quantity
+from herodotus_answers.quantities import format_amount, read_quantity
 
 Json = Mapping[str, Any]
 
@@ -127,7 +126,7 @@ def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json],
             continue
         free = max(Fraction(0), read_quantity(limit) - read_quantity(used.get(counted, 0)))
         amounts = f"{counted} {used.get(counted, 0)} of {limit} used"
-        asks = "" if resource == "pods" else f", each pod has {_format(resource, each)}"
+        asks = "" if resource == "pods" else f", each pod has {format_amount(resource, each)}"
         rooms.append((int(free / each), amounts + asks))
     room, why = min(rooms, default=(count, ""))
     return [f"ResourceQuota {name} allows {room} of {count} new pods: {why}"] if room < count else []
@@ -155,7 +154,3 @@ def _sum_amounts(containers: Sequence[Json], inits: Sequence[Json], kind: str, r
         most = max(most, sidecars if init["isSidecar"] else sidecars + amount)
     running = sum((read_quantity(container[kind].get(resource, 0)) for container in containers), sidecars)
     return max(running, most)
-
-
-def _format(resource: str, amount: Fraction) -> str:
-    return format_quantity(resource, int(amount * 1000) if resource == "cpu" else int(amount))

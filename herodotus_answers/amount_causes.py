@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch
-from herodotus_answers.quantities import parse_quantity
+from herodotus_answers.quantities import format_amount, parse_quantity
 from herodotus_answers.template_changes import Refusal, change_template
-from herodotus_record.units import format_quantity, is_in_bytes
+from herodotus_record.units import is_in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,17 +36,14 @@ _EXAMPLES: Final = {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "1Gi"
 _SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 
 
-def format_amount(name: str, amount: Fraction) -> str:
+def format_limit(name: str, amount: Fraction) -> str:
     """Return an amount of a resource, rounded up. `name` may be a quota's, such as requests.cpu."""
     resource = _strip(name)
-    if resource == "cpu":
-        return format_quantity("cpu", ceil(amount * 1000))
-    is_bytes = resource == "storage" or is_in_bytes(resource)
-    if is_bytes:
+    if is_in_bytes(resource):
         for power, unit in ((3, "G"), (2, "M")):  # an amount such as 4G, which has no short binary form
             if amount and not amount % 1000**power and amount % 1024**power:
                 return f"{amount / 1000**power}{unit}"
-    return format_quantity("memory" if is_bytes else resource, ceil(amount), up=True)
+    return format_amount(resource, amount, up=True)
 
 
 def _strip(name: str) -> str:
@@ -103,7 +99,7 @@ def _explain_exceeded(name: str, amounts: list[dict[str, str]], refusal: Refusal
         ask, in_use, hard = (number for number in numbers if number is not None)
         has_room = has_room and in_use + ask <= hard
         rows.append((key, ask, in_use, hard))
-        shown = [format_amount(key, each) for each in (ask, in_use, hard)]
+        shown = [format_limit(key, each) for each in (ask, in_use, hard)]
         facts.append(f"{key}: {_of_each(workload, key)} asks {shown[0]}, used {shown[1]} of {shown[2]}")
     scope = _describe_scope(quota)
     text = f"ResourceQuota {name}{scope} has too little left. {'; '.join(facts)}"
@@ -142,7 +138,7 @@ def _relax(
     short = [row for row in rows if row[2] + row[1] * missing > row[3]]
     if not short:
         return []
-    hard = {key: format_amount(key, used + ask * missing) for key, ask, used, _ in short}
+    hard = {key: format_limit(key, used + ask * missing) for key, ask, used, _ in short}
     raised = ", ".join(f"{key} to {amount}" for key, amount in hard.items())
     patch = quote_patch({"spec": {"hard": hard}})
     command = workload.kubectl(f"patch resourcequota {name}", "-p", patch) if quota else None
@@ -151,9 +147,8 @@ def _relax(
     for key, ask, used, limit in short if len(short) == 1 else ():
         per_pod = (limit - (used - ask * created)) / (created + missing)
         if _strip(key) in _EXAMPLES and 0 < per_pod < ask:
-            amount = format_quantity(_strip(key), int(per_pod * (1000 if _strip(key) == "cpu" else 1)))
-            what = f"let each pod ask for at most {amount} {key}, so that all {created + missing} fit"
-            remedies.append(make_remedy(what))
+            most = f"{format_amount(_strip(key), per_pod)} {key}"
+            remedies.append(make_remedy(f"let each pod ask for at most {most}, so that all {created + missing} fit"))
     if workload.kind in _SCALED and created:
         command = workload.kubectl(f"scale {workload.kind.lower()} {workload.name}", f"--replicas={created}")
         remedies.append(make_remedy(f"ask for no more pods than exist: {created}", command))

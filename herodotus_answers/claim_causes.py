@@ -17,7 +17,7 @@ from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term
 from herodotus_answers.pod_facts import describe_similar, list_claims, make_cause, make_remedy
-from herodotus_answers.quantities import read_quantity
+from herodotus_answers.quantities import format_amount, read_quantity
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -303,7 +303,8 @@ class _ClaimFinder:
         if any(read_quantity(c.get("capacity") or 0) >= read_quantity(wanted) for c in capacities):
             return None
         capacities.sort(key=lambda c: -read_quantity(c.get("capacity") or 0))
-        rooms = [f"{_name_topology(c)} {_format_bytes(c.get('capacity'))}" for c in capacities[:_NAMED]]
+        sizes = [format_amount("storage", read_quantity(c.get("capacity") or 0)) for c in capacities[:_NAMED]]
+        rooms = [f"{_name_topology(c)} {size}" for c, size in zip(capacities, sizes, strict=False)]
         more = f", … {len(capacities) - _NAMED} more" if len(capacities) > _NAMED else ""
         text = (
             f"claim {name} wants {wanted} of class {class_name}, and its driver publishes less free capacity everywhere"
@@ -378,9 +379,3 @@ def _expressions(terms: Iterable[Json]) -> Iterator[Json]:
 def _name_topology(capacity: Json) -> str:
     labels = (capacity.get("nodeTopology") or {}).get("matchLabels") or {}
     return ",".join(str(value) for value in labels.values()) or "everywhere"
-
-
-def _format_bytes(quantity: object) -> str:
-    from herodotus_record.units import format_quantity  # here, because few claims lack room
-
-    return format_quantity("memory", int(read_quantity(quantity or 0)))

@@ -163,7 +163,8 @@ class Won(TypedDict):
     contested: Annotated[int, "Number of these in which another node was feasible."]
     uncontested: Annotated[int, "Number of these in which no other evaluated node was feasible."]
     ties: Annotated[int, "Number of these that were drawn among equals."]
-    meanMargin: Annotated[float | None, "Mean lead over the next node in points; null if none was contested."]
+    outscored: Annotated[int, "Number of these in which another node scores higher, so that this one has no lead."]
+    meanMargin: Annotated[float | None, "Mean lead over the next node in points; null if it never had one."]
     carriedBy: Annotated[dict[str, int], "Number of these by the plugin that decided, the most frequent first."]
 
 
@@ -461,7 +462,8 @@ def _won(c: Counter[CounterName]) -> Won:
         "contested": contested,
         "uncontested": c[CounterName("chosen")] - contested,
         "ties": c[CounterName("tied")],
-        "meanMargin": _share(c[CounterName("lead")], contested),
+        "outscored": c[CounterName("outscored")],
+        "meanMargin": _share(c[CounterName("lead")], contested - c[CounterName("outscored")]),
         "carriedBy": {
             p: n
             for n, p in sorted(((c[CounterName("carried", p)], p) for p in _plugins(c, "carried")), reverse=True)

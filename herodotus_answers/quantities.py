@@ -1,10 +1,16 @@
-"""Read quantities of the Kubernetes API, such as `500m` and `1.5Gi`, as exact numbers. Pure."""
+"""Read quantities of the Kubernetes API, such as `500m` and `1.5Gi`, as exact numbers, and format such numbers. Pure.
+
+Owns: exact numbers in the API's units. Does not own: the form of amounts (`herodotus_record.units`).
+"""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import ceil
 from typing import Final
+
+from herodotus_record.units import format_quantity
 
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -25,3 +31,9 @@ def parse_quantity(text: object) -> Fraction | None:
 def read_quantity(text: object) -> Fraction:
     """Return the amount that a quantity stands for; 0 if the text is no quantity."""
     return parse_quantity(text) or Fraction(0)
+
+
+def format_amount(resource: str, amount: Fraction, *, up: bool = False) -> str:
+    """Return an amount of a resource, in the API's units, in the form that all screens share; with `up` rounded up."""
+    base_units = amount * 1000 if resource == "cpu" else amount
+    return format_quantity(resource, ceil(base_units) if up else int(base_units), up=up)

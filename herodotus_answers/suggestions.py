@@ -171,6 +171,8 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
         declared = find_node_taint(params.get("key", ""))
         params["action"] = declared.action.format_map(params) if declared else f"repair {suggestion.node}"
     params.setdefault("difference", f"{params.get('from')} becomes {params.get('to')}")  # of earlier records
+    if not params.get("leaving"):  # an earlier record, or hidden from the reader
+        params["leaving"] = "of lower priority"
     if params.get("to") == "":
         params["to"] = '""'
     container = change.params.get("container")

@@ -129,7 +129,7 @@ def shorten_lists(wants: str) -> str:
     """Return a node affinity as text whose long lists of values end after the first few, so that lines can wrap."""
 
     def shorten(match: re.Match[str]) -> str:
-        values = match[1].split(",")
+        values = [value.strip() for value in match[1].split(",")]
         shown = values[:_MAX_VALUES] if len(values) > _MAX_VALUES + 1 else values
         more = f", … {len(values) - len(shown)} more" if len(shown) < len(values) else ""
         return f"({', '.join(shown)}{more})" if more else match[0]

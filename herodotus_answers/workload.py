@@ -28,12 +28,13 @@ TIE: Final = "tie"
 ONLY: Final = "the only node that fits"
 NOMINATED: Final = "nominated by preemption"
 UNSCORED: Final = "nothing was scored"
+OUTSCORED: Final = "another node scored higher"  # where the scheduler was not the one that scored
 MAX_RECENT: Final = 10  # placements listed one by one
 
 
 @dataclass(frozen=True)
 class DecidingFactor:
-    """What decided on which node a pod was placed: a plugin's name, or one of TIE, ONLY, NOMINATED, UNSCORED.
+    """What decided on which node a pod was placed: a plugin's name, or one of the factors above.
 
     `points` is the chosen node's lead over the next node, or None if scores did not decide.
     """
@@ -173,6 +174,8 @@ def find_deciding_factor(decision: Decision) -> DecidingFactor:
     ahead = compute_margin(decision)
     if ahead is None:
         return DecidingFactor(UNSCORED, None)
+    if decision.chosen is not None and decision.totals[decision.chosen] < decision.totals[ahead.best]:
+        return DecidingFactor(OUTSCORED, None)
     tied = decision.ties or not ahead.shares or ahead.shares[0][1] <= 0
     return DecidingFactor(TIE if tied else ahead.shares[0][0], ahead.points)
 
@@ -364,9 +367,13 @@ def _present_headline(placed: Sequence[Placement], waiting: int, nodes_total: in
 
 def _decided(by: str, _count: int) -> str:
     """Return the beginning of a sentence, "FACTOR decided", with the factor in words."""
-    return {TIE: "A draw among equals", ONLY: "That only one node fitted", NOMINATED: "Preemption"}.get(
-        by, by
-    ) + " decided"
+    words = {
+        TIE: "A draw among equals",
+        ONLY: "That only one node fitted",
+        NOMINATED: "Preemption",
+        OUTSCORED: "Scores other than those recorded",
+    }
+    return f"{words.get(by, by)} decided"
 
 
 def _node(node: str, members: Sequence[Placement], placed: int) -> NodeOfWorkload:

@@ -168,7 +168,7 @@ CHANGES: Final[dict[str, str]] = {
     "remove-pod-affinity": "remove the required pod affinity for {key}",
     "remove-pod-anti-affinity": "remove the required pod anti-affinity for {key}",
     "set-priority-class": "raise the priority from {from} with the priority class {to}: the scheduler then evicts"
-    " pods of lower priority on {node}",
+    " pods from {node} ({leaving})",
     "set-rollout-strategy": "let the rollout delete an old pod before it creates a new one (maxSurge 0,"
     " maxUnavailable 1): old pods hold its place",
     "add-node": "add a node that can hold {to}: the largest can hold {from}",

@@ -26,7 +26,15 @@ def format_quantity(resource: str, amount: int, *, up: bool = False) -> str:
 
 def is_in_bytes(resource: str) -> bool:
     """Return whether amounts of a resource are bytes."""
-    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
+
+
+def format_exact_quantity(resource: str, amount: int) -> str:
+    """Return an amount of a resource, given in base units, as the shortest quantity that is exactly it, for a spec."""
+    unit = 0
+    while is_in_bytes(resource) and amount and amount % 1024 == 0 and unit + 1 < len(_BINARY):
+        amount, unit = amount // 1024, unit + 1
+    return f"{amount}{_BINARY[unit]}" if unit else format_quantity("cpu" if resource == "cpu" else "", amount)
 
 
 @lru_cache(maxsize=1 << 15)  # called repeatedly with the same node names; some clusters have 5,000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, shorten_fit_error
@@ -22,6 +23,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
+from herodotus_record.units import format_quantity
 
 Json = dict[str, Any]
 
@@ -171,8 +173,7 @@ def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:
             node["name"],
             _state(node),
             _both(node, lambda amounts: str(amounts["pods"])),
-            _both(node, lambda amounts: _cores(amounts["cpu"])),
-            _both(node, lambda amounts: _gibibytes(amounts["memory"])),
+            *(_both(node, partial(_format_amount, resource)) for resource in ("cpu", "memory")),
         )
         for node in shown
     ]
@@ -203,12 +204,8 @@ def _both(node: Json, text: Any) -> str:
     return before if before == after else f"{before} → {after}"
 
 
-def _cores(milli: int) -> str:
-    return f"{milli / 1000:g}"
-
-
-def _gibibytes(amount: int) -> str:
-    return f"{amount / (1 << 30):.1f}Gi" if amount >= 1 << 30 else f"{amount / (1 << 20):.0f}Mi"
+def _format_amount(resource: str, amounts: Json) -> str:
+    return format_quantity(resource, amounts[resource])
 
 
 def _capacity(found: Json, most: int | None) -> list[list[Block]]:

@@ -191,6 +191,8 @@ def _won(won: Json, named: int) -> str:
         parts.append(f"{won['uncontested']} as the only feasible node")
     if won.get("ties"):
         parts.append(f"{format_count(won['ties'], 'tie')}")
+    if won.get("outscored"):  # a service of an earlier version does not say
+        parts.append(f"{won['outscored']} although another node scores higher")
     carried = [f"{plugin} {n}" for plugin, n in won.get("carriedBy", {}).items()]
     return ", ".join(parts) + (f"; mostly on {', '.join(carried[:named])}" if carried else "")
 

@@ -15,6 +15,7 @@ from herodotus_answers.cluster_headlines import (
     format_node_group_count,
     format_verdicts,
 )
+from herodotus_answers.quantities import format_amount, parse_quantity
 from herodotus_cli.render.formatting import format_age_or_time, format_ago, format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
 
@@ -302,16 +303,13 @@ def _amounts(allocatable: Json) -> str:
     extended = [
         f"{amount} {name}" for name, amount in allocatable.items() if "/" in name and "kubernetes.io" not in name
     ]
-    main = [f"{_cores(allocatable.get('cpu', '?'))} CPU", _bytes(str(allocatable.get("memory", "?")))]
-    return ", ".join([*main, *extended])
+    cpu, memory = (_format_amount(resource, allocatable.get(resource)) for resource in ("cpu", "memory"))
+    return ", ".join([f"{cpu} CPU", memory, *extended])
 
 
-def _cores(text: str) -> str:
-    return f"{int(text[:-1]) / 1000:g}" if text.endswith("m") and text[:-1].isdecimal() else text
-
-
-def _bytes(text: str) -> str:
-    return f"{int(text) / (1 << 30):.4g}Gi" if text.isdecimal() and int(text) >= 1 << 30 else text
+def _format_amount(resource: str, quantity: object) -> str:
+    amount = parse_quantity(quantity)
+    return "?" if amount is None else format_amount(resource, amount)
 
 
 def _number(value: int | None) -> str:

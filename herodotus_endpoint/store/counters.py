@@ -13,6 +13,7 @@ Counters of a node (`Name.plugin.detail`):
     filter_reached.F, filter_blocked.F          the same if evaluation stopped at the first rejection
     reason.F.CODE[/RESOURCE]                    reasons why F rejected the node
     won, lead, tied, carried.PLUGIN             chosen among several nodes: points ahead of the next, deciding plugin
+    outscored                                   chosen although another node scores higher: no lead, no such plugin
     lost, behind, cost.PLUGIN                   feasible but not chosen: points behind, weighted points lost by plugin
 
 Invariant: the columns of one `DecisionCounts` belong to one assignment of nodes to slots.
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from herodotus_answers.node import CounterName
-from herodotus_answers.workload import NOMINATED, ONLY, TIE, UNSCORED, PlacementCount
+from herodotus_answers.workload import NOMINATED, ONLY, OUTSCORED, TIE, UNSCORED, PlacementCount
 from herodotus_record.codec import DERIVED, as_numpy
 from herodotus_record.model import (
     NOT_RUN,
@@ -51,6 +52,7 @@ OTHER: Final = "other"
 NO_PLACEMENTS: Final = PlacementCount(0, None)
 MIN_SHARE_OF_ROWS: Final = 4  # if more than a quarter of the nodes change, counting all nodes is as fast
 _INFEASIBLE: Final = np.int64(-1 << 62)  # below all totals and negated ranks
+_COUNTED_APART: Final = {TIE: CounterName("tied"), OUTSCORED: CounterName("outscored")}  # no plugin decided
 _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED: NOMINATED}
 
 
@@ -252,7 +254,7 @@ class DecisionCounts:
         default_factory=dict
     )  # by slot, then by workload and deciding factor
     _chosen: list[int] = field(default_factory=list)  # slots
-    _contests: list[tuple[str, int, int]] = field(default_factory=list)  # deciding factor, lead in points, chosen slot
+    _contests: list[tuple[str, int | None, int]] = field(default_factory=list)  # deciding factor, lead in points, chosen slot
     _runs: dict[tuple[str, str], _DecisionRun] = field(
         default_factory=dict
     )  # the current run of each namespace and template
@@ -296,11 +298,10 @@ class DecisionCounts:
             decided_by.setdefault(factor, []).append(chosen)
         slots = [chosen for _, _, chosen in self._contests]
         self._add_at(CounterName("won"), slots)
-        self._add_at(CounterName("lead"), slots, [points for _, points, _ in self._contests])
+        self._add_at(CounterName("lead"), slots, [points or 0 for _, points, _ in self._contests])
         self._add_at(CounterName("lost"), slots, -1)  # runs count each feasible node as lost, also the chosen one
         for factor, chosen_slots in decided_by.items():
-            name = CounterName("tied") if factor == TIE else CounterName("carried", factor)
-            self._add_at(name, chosen_slots)
+            self._add_at(_COUNTED_APART.get(factor, CounterName("carried", factor)), chosen_slots)
         self._chosen, self._contests = [], []
 
     @cached_property
@@ -308,7 +309,7 @@ class DecisionCounts:
         """All counters as one array, with a row per node slot and a column per counter. Read it only after `finish`."""
         return np.stack(list(self.columns.values()), axis=1)
 
-    def _add_scores(self, run: _DecisionRun, decision: Decision) -> tuple[str, int] | None:
+    def _add_scores(self, run: _DecisionRun, decision: Decision) -> tuple[str, int | None] | None:
         """Add a decision's scores to its run; return the deciding plugin and the chosen node's lead in points.
 
         Returns None if the node was not chosen among several feasible nodes. See `_count_contest`.
@@ -326,11 +327,12 @@ class DecisionCounts:
 
     def _count_contest(
         self, run: _DecisionRun, decision: Decision, chosen: int, scores: list[ScoreColumn]
-    ) -> tuple[str, int]:
+    ) -> tuple[str, int | None]:
         """Compare the chosen node with the next best node; return the deciding plugin and the lead in points.
 
         The plugin is that with the largest part in the lead, or TIE if nodes share the best total or no plugin prefers
-        the chosen node. `chosen` is the slot of the chosen node.
+        the chosen node. If another node scores higher, as an evaluation of a pod that runs may find, the result is
+        OUTSCORED and no lead. `chosen` is the slot of the chosen node.
         """
         best, next_best = _find_best_two(decision, run.present.feasible, chosen)
         points = decision.totals[chosen] - decision.totals[next_best]
@@ -338,6 +340,9 @@ class DecisionCounts:
         for s in scores:
             run.chosen_points[s.plugin] = run.chosen_points.get(s.plugin, 0) + s.normalized[chosen] * s.weight
         by = TIE
+        if points < 0:
+            self._contests.append((OUTSCORED, None, chosen))
+            return OUTSCORED, None
         if best == 1 and scores:
             share, plugin = min(((s.normalized[next_best] - s.normalized[chosen]) * s.weight, s.plugin) for s in scores)
             by = plugin if share < 0 else TIE

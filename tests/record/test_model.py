@@ -83,6 +83,14 @@ def test_the_format_of_amounts(resource: str, amount: int, text: str) -> None:
     assert units.format_quantity(resource, amount) == text
 
 
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [("cpu", 1500, "1500m"), ("memory", 3 << 29, "1536Mi"), ("memory", 1 << 30, "1Gi"), ("pods", 2048, "2048")],
+)
+def test_an_exact_amount_loses_nothing(resource: str, amount: int, text: str) -> None:
+    assert units.format_exact_quantity(resource, amount) == text
+
+
 @given(st.integers(0, 1 << 62))
 def test_formatted_bytes_are_never_overstated(amount: int) -> None:
     text = units.format_quantity("memory", amount)

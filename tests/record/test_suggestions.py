@@ -199,6 +199,19 @@ def test_every_change_has_a_sentence_and_a_field() -> None:
         assert "{" not in found["text"]
 
 
+@pytest.mark.parametrize(
+    ("leaving", "named"),
+    [
+        ("a/b, a/c", "(a/b, a/c)"),
+        (", ".join(f"a/{i}" for i in range(9)), "(a/0, a/1, a/2, a/3, … 5 more)"),
+        ("", "(of lower priority)"),
+    ],
+)
+def test_a_fix_that_evicts_names_the_first_of_its_victims(leaving: str, named: str) -> None:
+    change = Reason("set-priority-class", {"from": "0", "to": "c", "leaving": leaving})
+    assert build(Suggestion("n", (change,), "{}"))["text"].endswith(f"then evicts pods from n {named}")
+
+
 def test_a_reader_who_may_not_see_the_pod_gets_no_command_with_its_spec() -> None:
     masked = mask_decision(decided(LOWER, Owner("StatefulSet", "web")), OneNamespace("other"))
     assert masked.suggestions[0].patch == HIDDEN

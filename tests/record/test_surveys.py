@@ -15,6 +15,7 @@ from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload import (
     NOMINATED,
     ONLY,
+    OUTSCORED,
     TIE,
     DecidingFactor,
     Placement,
@@ -129,8 +130,9 @@ POINTS = {"worker-1": {"NodeResourcesFit": 90}, "worker-2": {"NodeResourcesFit":
             a_decision(rejected={n: {"NodeResourcesFit": INSUFFICIENT_CPU} for n in NODES[1:]}),
             DecidingFactor(ONLY, None),
         ),
+        (replace(a_decision(points=POINTS), chosen=NODES.index("worker-2")), DecidingFactor(OUTSCORED, None)),
     ],
-    ids=["plugin", "tie", "only"],
+    ids=["plugin", "tie", "only", "outscored"],
 )
 def test_the_deciding_factor_of_a_placement(decision: Decision, reason: DecidingFactor) -> None:
     assert find_deciding_factor(decision) == reason

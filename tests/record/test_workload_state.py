@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from herodotus_answers.amount_causes import format_amount
+from herodotus_answers.amount_causes import format_limit
 from herodotus_answers.brief import shorten
 from herodotus_answers.cluster_objects import ClusterObjects
 from herodotus_answers.cron_schedule import parse_schedule
@@ -549,7 +549,7 @@ def test_name_without_kind_means_no_object_that_another_one_of_that_name_owns() 
 def test_amounts_are_shown_as_people_write_them(name: str, text: str, shown: str) -> None:
     amount = parse_quantity(text)
     assert amount is not None
-    assert format_amount(name, amount) == shown
+    assert format_limit(name, amount) == shown
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_record.units import is_in_bytes
+from herodotus_record.units import format_exact_quantity
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.requests import CPU, MEMORY, STORAGE
 from scheduler.engine.objects.types import Container, ResourceRequirements
@@ -63,7 +63,7 @@ def _lower(world: World, pods: Sequence[PodInfo], resource: str, has_time: Calla
         else:
             high = middle
     changed = _change(pods, name, resource, low * step)
-    return LowerRequest(name, resource, _format(resource, low * step), low * step / present, changed)
+    return LowerRequest(name, resource, format_exact_quantity(resource, low * step), low * step / present, changed)
 
 
 def _find_largest(pod: PodInfo, resource: str) -> tuple[str, int] | None:
@@ -83,7 +83,7 @@ def _change(pods: Sequence[PodInfo], name: str, resource: str, amount: int) -> l
         if container.name != name:
             return container
         resources = container.resources or ResourceRequirements()
-        requests = {**(resources.requests or {}), resource: _format(resource, amount)}
+        requests = {**(resources.requests or {}), resource: format_exact_quantity(resource, amount)}
         return msgspec.structs.replace(container, resources=msgspec.structs.replace(resources, requests=requests))
 
     def change_pod(pod: PodInfo) -> PodInfo:
@@ -92,12 +92,6 @@ def _change(pods: Sequence[PodInfo], name: str, resource: str, amount: int) -> l
         return PodInfo(msgspec.structs.replace(pod.pod, spec=spec))
 
     return [change_pod(pod) for pod in pods]
-
-
-def _format(resource: str, amount: int) -> str:
-    if resource == CPU:
-        return f"{amount}m"
-    return f"{amount >> 20}Mi" if is_in_bytes(resource) else str(amount)
 
 
 def _fit(world: World, pods: Sequence[PodInfo]) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from herodotus_record.model import Reason
 from herodotus_record.node_taints import TaintKind, find_node_taint
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_exact_quantity, format_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
 from scheduler.engine.objects.pod import PodInfo
@@ -310,7 +310,7 @@ def _lower_largest(draft: Draft, resource: str, target: int) -> Draft | None:
 
 
 def _set_request(draft: Draft, container: Container, resource: str, old: int, new: int) -> Draft:
-    text = _format_exactly(resource, new)
+    text = format_exact_quantity(resource, new)
     resources = container.resources or ResourceRequirements()
     amounts: Json = {"requests": {resource: text}}
     if resource in (resources.limits or {}) and requests.is_scalar(resource):
@@ -344,7 +344,7 @@ def _lower_pod_level(draft: Draft, resource: str, target: int) -> Draft | None:
     containers = msgspec.structs.replace(draft.spec, resources=None, overhead=None)
     if new < max(1, old * MIN_SHARE, _total_of(containers, resource)):  # the containers' requests must fit in it
         return None
-    text = _format_exactly(resource, new)
+    text = format_exact_quantity(resource, new)
     amounts: Json = {"requests": {resource: text}}
     if resource in (resources.limits or {}) and requests.is_scalar(resource):
         amounts["limits"] = {resource: text}
@@ -378,15 +378,6 @@ def _round_down(resource: str, amount: int) -> int:
     else:
         step = 1
     return amount - amount % step
-
-
-def _format_exactly(resource: str, amount: int) -> str:
-    if resource == requests.CPU:
-        return format_quantity(resource, amount)
-    for suffix, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-        if not requests.is_extended(resource) and amount and amount % size == 0:
-            return f"{amount // size}{suffix}"
-    return str(amount)
 
 
 # --- ports --------------------------------------------------------------------------------------------------------

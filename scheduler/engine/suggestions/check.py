@@ -27,6 +27,8 @@ from scheduler.engine.framework.trace import Trace
 from scheduler.engine.framework.verdicts import error
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import PodSpec
+from scheduler.engine.plugins.default_preemption import DefaultPreemption
+from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt
 
 
 def change_spec(pod: PodInfo, spec: PodSpec) -> PodInfo:
@@ -61,20 +63,39 @@ def find_rejections(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot
 
 def fits_without(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int, removed: Sequence[PodInfo]) -> bool:
     """Return whether the pod passes all filters on the node in this slot after these pods have left it."""
-    state, trace, outcome = CycleState(), Trace.start(nodes), PreFilterOutcome()
     try:
-        for plugin in framework.profile.pre_filter:
-            if not outcome.add(plugin.name, run_plugin_pre_filter(plugin, state, pod, nodes), trace):
-                break
-        if outcome.rejection is not None or (outcome.names is not None and nodes.names[slot] not in outcome.names):
+        attempt = _pre_filter(framework, pod, nodes, slot)
+        if attempt is None:
             return False
-        dry_run = FilterDryRun(framework.profile, outcome.skip, framework.extenders, framework.nominator, trace.notes)
-        copy = RowCopy(nodes, [slot])
+        state, dry_run, copy = attempt.state, attempt.dry_run, RowCopy(nodes, [slot])
         row = copy.index[nodes.names[slot]]
         dry_run.remove_pods(state, pod, [(row, other) for other in removed], copy)
         return dry_run.find_first_failures(state, pod, copy).verdict_at(row).code is Code.SUCCESS
     except (Exception, SystemExit):  # a plugin failed: nothing is known about this node
         return False
+
+
+def find_victims(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int) -> Sequence[PodInfo]:
+    """Return the pods that preemption would evict from the node in this slot; () if it does not make the pod fit."""
+    plugins = (plugin for plugin in framework.profile.post_filter if isinstance(plugin, DefaultPreemption))
+    preemption = next(plugins, None)
+    try:
+        attempt = None if preemption is None else _pre_filter(framework, pod, nodes, slot)
+        return () if preemption is None or attempt is None else preemption.find_victims(attempt, slot)
+    except (Exception, SystemExit):  # a plugin failed: nothing is known about this node
+        return ()
+
+
+def _pre_filter(framework: Framework, pod: PodInfo, nodes: NodeColumns, slot: int) -> PreemptionAttempt | None:
+    """Run PreFilter, and return what a dry run of the filters needs; None if the pod may not use the node."""
+    state, trace, outcome = CycleState(), Trace.start(nodes), PreFilterOutcome()
+    for plugin in framework.profile.pre_filter:
+        if not outcome.add(plugin.name, run_plugin_pre_filter(plugin, state, pod, nodes), trace):
+            break
+    if outcome.rejection is not None or (outcome.names is not None and nodes.names[slot] not in outcome.names):
+        return None
+    dry_run = FilterDryRun(framework.profile, outcome.skip, framework.extenders, framework.nominator, trace.notes)
+    return PreemptionAttempt(state, pod, nodes, dry_run)
 
 
 def check_slots(

@@ -8,13 +8,15 @@ Owns: for which pods the changes are considered, and which pods then leave. Does
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 import numpy as np
 
 from herodotus_answers.suggestions import find_deployment
+from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
@@ -22,6 +24,7 @@ from scheduler.engine.suggestions.changes import Draft, Place, find_controller, 
 
 MAX_SCANNED: Final = 500  # rejected nodes whose pods are read
 MAX_PLACES: Final = 4  # each is checked with a dry run
+_PREEMPTS: Final = "set-priority-class"
 _CRITICAL_CLASS: Final = "system-node-critical"  # every cluster has it
 _CRITICAL_PRIORITY: Final = 2_000_001_000
 
@@ -41,7 +44,7 @@ def draft_departures(place: Place, trace: Trace) -> list[Draft]:
     drafts = list(_list_drafts(place))
     if _lacks_amounts(place, trace):
         return drafts
-    return [draft for draft in drafts if all(change.code != "set-priority-class" for change in draft.changes)]
+    return [draft for draft in drafts if not has_preemption(draft)]
 
 
 def _lacks_amounts(place: Place, trace: Trace) -> bool:
@@ -51,13 +54,23 @@ def _lacks_amounts(place: Place, trace: Trace) -> bool:
 
 
 def list_leaving_pods(place: Place, draft: Draft) -> Sequence[PodInfo]:
-    """Return the pods that leave the node because of a draft's changes; () if none do."""
+    """Return the pods that leave the node because of a draft's changes; () if none do, or if preemption finds them."""
     codes = {change.code for change in draft.changes}
     if "await-end" in codes:
         return _list_terminating_pods(place)
-    if "set-priority-class" in codes:
-        return _list_lower_pods(place)
     return _list_earlier_pods(place)[:1] if "set-rollout-strategy" in codes else ()  # maxUnavailable is 1
+
+
+def has_preemption(draft: Draft) -> bool:
+    """Return whether pods leave the node because the draft lets the pod evict them."""
+    return any(change.code == _PREEMPTS for change in draft.changes)
+
+
+def name_victims(draft: Draft, victims: Iterable[PodInfo]) -> Draft:
+    """Return a draft that lets the pod evict others, with the names of these pods."""
+    names = {"leaving": ", ".join(victim.full_name for victim in victims)}
+    changes = (Reason(c.code, {**c.params, **names}) if c.code == _PREEMPTS else c for c in draft.changes)
+    return replace(draft, changes=tuple(changes))
 
 
 def _list_drafts(place: Place) -> Iterator[Draft]:
@@ -69,7 +82,7 @@ def _list_drafts(place: Place) -> Iterator[Draft]:
         changed = msgspec.structs.replace(spec, priority=_CRITICAL_PRIORITY)
         params = {"from": str(pod.priority), "to": _CRITICAL_CLASS}
         patch = {"priorityClassName": _CRITICAL_CLASS}
-        yield Draft(spec, {}).with_change("set-priority-class", params, changed, patch)
+        yield Draft(spec, {}).with_change(_PREEMPTS, params, changed, patch)
     if _find_deployment(pod) and _list_earlier_pods(place):
         yield Draft(spec, {}).with_change("set-rollout-strategy", {}, spec)
 

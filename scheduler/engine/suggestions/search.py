@@ -38,8 +38,14 @@ from scheduler.engine.suggestions.changes import (
     label_node,
     list_required_terms,
 )
-from scheduler.engine.suggestions.check import change_spec, find_rejections, fits_without
-from scheduler.engine.suggestions.departures import draft_departures, list_leaving_pods, list_places
+from scheduler.engine.suggestions.check import change_spec, find_rejections, find_victims, fits_without
+from scheduler.engine.suggestions.departures import (
+    draft_departures,
+    has_preemption,
+    list_leaving_pods,
+    list_places,
+    name_victims,
+)
 from scheduler.engine.suggestions.helped import count_helped, find_template, list_unschedulable
 from scheduler.engine.suggestions.new_nodes import draft_new_nodes
 
@@ -50,6 +56,7 @@ MAX_ROUNDS: Final = 3  # a filter states one reason at a time; the next one show
 SHARE: Final = 0.02  # of the time, so that rejected pods do not slow down those that fit
 BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searches or more at 5,000 nodes
 MAX_TEMPLATES: Final = 256
+_SCARCE: Final = 0.5  # of the burst: the rest is for templates of which nothing is known
 
 # What a change costs whoever makes it, the cheapest first: none, changes of a node that somebody owes it anyway,
 # changes of the application that keep what it needs, those that take something from it, and new capacity.
@@ -114,6 +121,14 @@ class _Found:
     draft: Draft
 
 
+@dataclass(frozen=True)
+class _Remembered:
+    """What a search found for a template, and the generation of the nodes it searched; None if time cut it short."""
+
+    found: Sequence[_Found]
+    generation: int | None
+
+
 def suggest(framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult) -> tuple[Suggestion, ...]:
     """Return the suggestions for a rejected pod, the smallest first; () for a pod that was placed."""
     return tuple(_build(framework, hit) for hit in _search(framework, pod, nodes, result, lambda: True))
@@ -122,14 +137,15 @@ def suggest(framework: Framework, pod: PodInfo, nodes: NodeColumns, result: Cycl
 class Suggester:
     """Finds the changes after which a rejected pod would fit, in at most a share of the scheduler's time.
 
-    Pods of one template that were rejected with the same message share what was found.
+    Pods of one template that were rejected with the same message share what was found on the same nodes. After a change
+    of the nodes it is searched anew, so that equal facts have equal suggestions, unless the time left is scarce.
     """
 
     def __init__(self, clock: Callable[[], float], share: float = SHARE, burst_s: float = BURST_S) -> None:
         """Start with the whole burst unspent. `clock` returns monotonic seconds."""
         self._clock, self._share, self._burst_s = clock, share, burst_s
         self._credit_s, self._credited_at = burst_s, clock()
-        self._found: Lru[Hashable, list[_Found]] = Lru(MAX_TEMPLATES)
+        self._remembered: Lru[Hashable, _Remembered] = Lru(MAX_TEMPLATES)
 
     def suggest(
         self,
@@ -150,23 +166,31 @@ class Suggester:
         self._credit_s = min(self._burst_s, self._credit_s + self._share * (started - self._credited_at))
         self._credited_at, end = started, started + self._credit_s
         key = (framework.profile.scheduler_name, find_template(pod), result.message)
-        remembered = self._found.get(key)
+        remembered = self._remembered.get(key)
         if self._credit_s <= 0:
-            return tuple(_build(framework, hit, is_checked=False) for hit in remembered or ())
-        if remembered is None or not _still_fit(framework, pod, nodes, remembered):
-            remembered = _search(framework, pod, nodes, result, self._has_time(end))
-            self._found.put(key, remembered)
-        others = list_unschedulable(waiting, pod) if remembered else []
+            return tuple(_build(framework, hit, is_checked=False) for hit in (remembered.found if remembered else ()))
+        if remembered is None or not self._is_valid(remembered, framework, pod, nodes):
+            has_time = self._has_time(end)
+            found = _search(framework, pod, nodes, result, has_time)
+            remembered = _Remembered(found, nodes.generation if has_time() else None)
+            self._remembered.put(key, remembered)
+        others = list_unschedulable(waiting, pod) if remembered.found else []
         helped = [
             count_helped(framework, Place(pod, nodes, nodes.index[hit.node]), hit.draft, others, self._has_time(end))
             if hit.node
             else 0
-            for hit in remembered
+            for hit in remembered.found
         ]
         self._credit_s -= self._clock() - started
         return tuple(
-            replace(_build(framework, hit), helps=count) for hit, count in zip(remembered, helped, strict=True)
+            replace(_build(framework, hit), helps=count) for hit, count in zip(remembered.found, helped, strict=True)
         )
+
+    def _is_valid(self, remembered: _Remembered, framework: Framework, pod: PodInfo, nodes: NodeColumns) -> bool:
+        """Return whether what was found still fits, and is what a search would find now or there is little time."""
+        is_scarce = self._credit_s < self._burst_s * _SCARCE
+        is_of_now = remembered.generation == nodes.generation
+        return (is_of_now or is_scarce) and _still_fit(framework, pod, nodes, remembered.found)
 
     def _has_time(self, end: float) -> Callable[[], bool]:
         return lambda: self._clock() < end
@@ -200,17 +224,26 @@ def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, remembere
         if not hit.node:  # a node that does not exist yet
             continue
         slot = nodes.index.get(hit.node)
-        if slot is None or not nodes.live[slot] or not _fits(framework, Place(pod, nodes, slot), hit.draft):
+        if slot is None or not nodes.live[slot]:
+            return False
+        checked = _check(framework, Place(pod, nodes, slot), hit.draft)
+        if checked is None or checked.changes != hit.draft.changes:
             return False
     return any(hit.node for hit in remembered)
 
 
-def _fits(framework: Framework, place: Place, draft: Draft) -> bool:
-    """Return whether the pod with the changes of the draft fits on the node, or will when other pods have left it."""
+def _check(framework: Framework, place: Place, draft: Draft) -> Draft | None:
+    """Return the draft if the pod with its changes fits on the node, or will when other pods have left it, else None.
+
+    A draft that lets the pod evict others is returned with their names.
+    """
     changed, leaving = change_spec(place.pod, draft.spec), list_leaving_pods(place, draft)
+    if has_preemption(draft):
+        victims = find_victims(framework, changed, place.nodes, place.slot)
+        return name_victims(draft, victims) if victims else None
     if leaving:
-        return fits_without(framework, changed, place.nodes, place.slot, leaving)
-    return find_rejections(framework, changed, place.nodes, place.slot) is None
+        return draft if fits_without(framework, changed, place.nodes, place.slot, leaving) else None
+    return draft if find_rejections(framework, changed, place.nodes, place.slot) is None else None
 
 
 def _search(
@@ -242,7 +275,8 @@ def _search(
     for place in list_places(pod, nodes, result.trace):
         if not has_time():
             break
-        add(place, [draft for draft in draft_departures(place, result.trace) if _fits(framework, place, draft)])
+        checked = (_check(framework, place, draft) for draft in draft_departures(place, result.trace))
+        add(place, [draft for draft in checked if draft is not None])
     found = [hit for kinds, hit in hits.items() if not any(other < kinds for other in hits)]
     found += [_Found("", draft) for draft in draft_new_nodes(pod, nodes, result.trace)]
     return sorted(found, key=_rank)[:MAX_SUGGESTIONS]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from herodotus_answers.node import CounterName
+from herodotus_answers.workload import OUTSCORED, PlacementCount
 from herodotus_endpoint.store.counters import DecisionCounts
 from herodotus_record.codec import find_feasible
 from herodotus_record.model import Decision
@@ -53,6 +56,19 @@ def summed(decisions: Sequence[Decision], *, together: bool) -> dict[Any, Any]:
 def test_changed_nodes_are_counted_with_the_results_that_they_had(seed: int, most_changed: int) -> None:
     decisions = decisions_of_one_template(40, random.Random(seed), most_changed)
     assert summed(decisions, together=True) == summed(decisions, together=False)
+
+
+def test_a_pod_that_runs_where_another_node_scores_higher_is_no_lead_of_its_node() -> None:
+    points = {"worker-1": {"ImageLocality": 9}, "worker-2": {"ImageLocality": 3}}
+    best = a_decision(nodes=("worker-1", "worker-2"), points=points)
+    counted = DecisionCounts(2)
+    for decision in (best, replace(best, chosen=1)):
+        counted.count(decision, find_feasible(decision))
+    counted.finish()
+    names = ("won", "lead", "outscored")
+    of_each = {name: counted.columns[CounterName(name)].tolist() for name in names}
+    assert of_each == {"won": [1, 1], "lead": [6, 0], "outscored": [0, 1]}
+    assert counted.decided[1] == {("default/Pod/p", OUTSCORED): PlacementCount(1, None)}
 
 
 def test_decisions_of_which_few_nodes_change_are_counted_in_one_run() -> None:

@@ -33,8 +33,9 @@ from scheduler.engine.framework.verdicts import PostFilterResult, error, unresol
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.objects.problems import Problem, invalid
+from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plugins.default_preemption.dry_run_cache import DryRunCache
-from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt
+from scheduler.engine.plugins.default_preemption.victims import PreemptionAttempt, group_by_namespace, select_victims
 from scheduler.engine.rules.feature_gates import TOPOLOGY_AWARE, WORKLOAD_PREEMPTION
 from scheduler.engine.rules.version_rules import PREEMPTION_NODE_NAMED
 
@@ -130,6 +131,17 @@ class DefaultPreemption(BasePlugin):
             )
         agreed = dry_run.run_extenders(pod, nodes, candidates)
         return self._nominate(agreed) if agreed.kept else _reject(NO_CANDIDATE)
+
+    def find_victims(self, attempt: PreemptionAttempt, slot: int) -> Sequence[PodInfo]:
+        """Return the pods that preemption would evict from the node in this slot for the pod; () if that is no help.
+
+        Nothing is stored, so that an attempt with a changed pod displaces no result about a real one.
+        """
+        if not self.handle.preempts:
+            return ()
+        budgets = group_by_namespace(self.handle.objects.all(PodDisruptionBudget))
+        (found,) = select_victims(attempt, np.array([slot]), budgets)
+        return found.pods if isinstance(found, PreemptionCandidate) else ()
 
     def _refuse_member(self, key: PodGroupKey) -> Reason | None:
         """Return the reason why preemption must not run for a single pod of the group, or None if it may."""

@@ -347,6 +347,14 @@ def test_a_daemon_sets_pod_gets_a_higher_priority_only_if_its_node_has_pods_belo
     assert [s.patch for s in found] == ['{"priorityClassName":"system-node-critical"}'] * len(codes)
 
 
+def test_a_higher_priority_names_the_pods_that_preemption_would_evict() -> None:
+    pod = make_pod().owner("DaemonSet", "agent").required_terms(term(fields=[expression("metadata.name", "In", "a")]))
+    pods = [running(name, "a").priority(priority).request(cpu="1") for name, priority in (("low", 1), ("high", 5))]
+    found = find(pod.request(cpu="3").info(), columns_of([host("a")], pods))
+    leaving = [params["leaving"] for s in found for code, params in changes(s) if code == "set-priority-class"]
+    assert leaving == ["default/low"], "high can stay"
+
+
 @pytest.mark.parametrize(("hash_", "codes"), [("1", {"set-rollout-strategy"}), ("2", set())])
 def test_a_rollout_whose_old_pods_hold_the_place_of_new_ones_deletes_old_ones_first(
     hash_: str, codes: set[str]
@@ -456,4 +464,40 @@ def test_a_suggestion_for_a_template_is_found_anew_when_it_no_longer_fits() -> N
 
     assert ask() == ["a"]
     nodes.add_pod(running("w", "a").request(cpu="2").info(), "a")
+    assert ask() == ["b"]
+
+
+def test_equal_nodes_have_equal_suggestions_whatever_was_found_before() -> None:
+    framework, suggester = default_framework(), Suggester(lambda: 0.0)
+    nodes, small = columns_of([host("a"), host("b")]), running("w", "a").request(cpu="1").info()
+    nodes.add_pod(small, "a")
+
+    def ask(suggester: Suggester) -> list[tuple[str, str]]:
+        pod = make_pod().request(cpu="9").info()
+        result = schedule(framework, pod, Snapshot.from_columns(nodes), 1)
+        found = suggester.suggest(framework, pod, nodes, result)
+        return [(s.node, change.params.get("to", "")) for s in found for change in s.changes]
+
+    first = ask(suggester)
+    nodes.add_pod(running("v", "b").request(cpu="2").info(), "b")
+    nodes.remove_pod(small.uid, "a")
+    assert ask(suggester) == ask(Suggester(lambda: 0.0)) != first
+
+
+def test_what_was_found_for_a_template_is_reused_while_time_is_scarce() -> None:
+    clock, framework = Clock(0.0), default_framework()
+    suggester = Suggester(clock, share=0.0, burst_s=1.0)
+    nodes = columns_of([host("a"), host("b").allocatable(cpu="2")])
+
+    def ask() -> list[str]:
+        pod = make_pod().request(cpu="9").info()
+        result = schedule(framework, pod, Snapshot.from_columns(nodes), 1)
+        return [s.node for s in suggester.suggest(framework, pod, nodes, result) if s.node]
+
+    clock.step_s = 0.3
+    assert ask() == ["a"]
+    clock.step_s = 0.001
+    nodes.set_node(host("b").allocatable(cpu="8").obj())
+    assert ask() == ["a"], "b has more free, but the search takes more time than a check"
+    clock.step_s, suggester = 0.0, Suggester(clock)
     assert ask() == ["b"]
