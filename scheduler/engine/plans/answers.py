@@ -24,8 +24,6 @@ from herodotus_answers.plans import (
     DrainPlan,
     PlanReview,
 )
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plans.drains import DrainPlanner, list_workers, plan_consolidation, plan_drains
 from scheduler.engine.plans.fitting import PlanError, Planner, Targets, find_targets
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
@@ -33,7 +31,6 @@ from scheduler.engine.plans.search import Change
 from scheduler.engine.plans.spreading import SpreadGoal
 from scheduler.engine.plans.verification import MOVE
 from scheduler.engine.plans.world import World
-from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass
@@ -84,21 +81,13 @@ def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, clock: Callabl
     began = clock()
     until = began + question.time_limit_seconds
     world = World(state)
-    waiting = [
-        PodInfo(pod)
-        for pod in state.pending
-        if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates and not pod.spec.scheduling_group
-    ]
-    budgets = Budgets(
-        state.objects.all(PodDisruptionBudget),
-        [*(pod for pods in state.nodes.pods for pod in pods.values()), *map(PodInfo, state.pending)],
-    )
+    waiting = [pod for pod in state.list_waiting() if pod.pod_group is None]
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
 
     def has_time() -> bool:
         return clock() < until
 
-    planner = DrainPlanner(world, budgets, waiting, flags, has_time)
+    planner = DrainPlanner(world, state.build_budgets(), waiting, flags, has_time)
     if question.drain:
         nodes = list(dict.fromkeys(question.drain))
         for name in nodes:

@@ -168,15 +168,18 @@ class DrainPlanner:
         result = self._world.find_draws(stuck).result
         return {"node": node, "pod": stuck.full_name, "reason": result.message if result else "no profile decides it"}
 
-    def holds(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun | None]:
-        """Return in how many random runs the order held, and the first run in which it did not, or None."""
+    def repeat(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun]:
+        """Return in how many random runs the order held, and the run in which it did not, else the first one."""
+        first: DrainRun | None = None
         for number in range(RUNS):
             run = self.run(order, random.Random(number), cordon_first=True, rolling=rolling)
+            first = first or run
             if run.obstacle is not None:
                 return number, run
             if not self._has_time():
-                return number + 1, None
-        return RUNS, None
+                return number + 1, first
+        assert first is not None
+        return RUNS, first
 
 
 def plan_drains(
@@ -184,32 +187,36 @@ def plan_drains(
 ) -> DrainPlan:
     """Return an order of drains that held in all runs; without one, `nodes` is empty and the obstacles are named."""
     given = planner.run(nodes, random.Random(0), cordon_first=False, rolling=rolling)
-    plan: DrainPlan = {
+    plan = _start_plan(rolling=rolling)
+    plan["given"] = "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction"
+    best = DrainRun()
+    for order in _list_orders(nodes):
+        if plan["orders"] and not has_time():
+            break
+        plan["orders"] += 1
+        runs, run = planner.repeat(order, rolling=rolling)
+        if run.obstacle is None:
+            plan["nodes"], plan["runs"] = run.drained, runs
+            plan["cordon"] = "" if rolling or len(order) == 1 else f"kubectl cordon {' '.join(order)}"
+            return plan
+        if len(run.drained) >= len(best.drained):
+            best = run
+    plan["obstacles"] = [best.obstacle] if best.obstacle else []
+    return plan
+
+
+def _start_plan(*, rolling: bool = False, bound: int | None = None) -> DrainPlan:
+    return {
         "nodes": [],
         "cordon": "",
         "rolling": rolling,
         "obstacles": [],
         "orders": 0,
         "runs": 0,
-        "given": "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction",
+        "given": "",
         "greedy": None,
-        "bound": None,
+        "bound": bound,
     }
-    best = DrainRun()
-    for order in _list_orders(nodes):
-        if plan["orders"] and not has_time():
-            break
-        plan["orders"] += 1
-        runs, failed = planner.holds(order, rolling=rolling)
-        if failed is None and runs:
-            plan["nodes"] = planner.run(order, random.Random(0), cordon_first=True, rolling=rolling).drained
-            plan["cordon"] = "" if rolling or len(order) == 1 else f"kubectl cordon {' '.join(order)}"
-            plan["runs"] = runs
-            return plan
-        if failed is not None and len(failed.drained) >= len(best.drained):
-            best = failed
-    plan["obstacles"] = [best.obstacle] if best.obstacle else []
-    return plan
 
 
 def _list_orders(nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -236,17 +243,8 @@ def plan_consolidation(
     bound = _bound_empty_nodes(world, movable)
     candidates, obstacles = _list_candidates(planner, names, may_list)
     wanted = min(bound, most or bound)
-    plan: DrainPlan = {
-        "nodes": [],
-        "cordon": "",
-        "rolling": False,
-        "obstacles": obstacles,
-        "orders": 0,
-        "runs": 0,
-        "given": "",
-        "greedy": None,
-        "bound": bound,
-    }
+    plan = _start_plan(bound=bound)
+    plan["obstacles"] = obstacles
     rng, seen = random.Random(0), set[frozenset[str]]()
     order = _sort_by_use(world, candidates)
     while wanted and has_time():
@@ -260,10 +258,10 @@ def plan_consolidation(
                 chosen.append(name)
         if len(chosen) > len(plan["nodes"]) and frozenset(chosen) not in seen:
             seen.add(frozenset(chosen))
-            runs, failed = planner.holds(chosen, rolling=False)
-            if failed is None and runs:
-                plan["nodes"] = planner.run(chosen, random.Random(0), cordon_first=True, rolling=False).drained
-                plan["cordon"], plan["runs"] = f"kubectl cordon {' '.join(chosen)}", runs
+            runs, run = planner.repeat(chosen, rolling=False)
+            if run.obstacle is None:
+                plan["nodes"], plan["runs"] = run.drained, runs
+                plan["cordon"] = f"kubectl cordon {' '.join(chosen)}"
         if len(plan["nodes"]) == wanted or plan["orders"] >= MAX_ORDERS:
             break
         order = _vary(order, chosen, rng)

@@ -33,7 +33,6 @@ from herodotus_answers.plans import (
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
-from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plans.lower_requests import find_lower_requests
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
@@ -51,7 +50,6 @@ from scheduler.engine.plans.verification import (
     Verification,
 )
 from scheduler.engine.plans.world import World
-from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.owners import DEPLOYMENT, REPLICA_SET, find_controller, find_workload
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
@@ -103,7 +101,7 @@ def find_targets(
         ensure(built.controller, state.objects)
         pods = [_rename(pod, number) for number, pod in enumerate(built.pods)]
         return Targets(pods, False)
-    waiting = [pod for pod in state.pending if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates]
+    waiting = state.list_waiting()
     namespace = question.namespace or "default"
     min_count = 0
     if question.pod_group:
@@ -113,7 +111,7 @@ def find_targets(
             raise PlanError(f'podgroups "{question.pod_group}" not found in namespace {namespace}')
         if group.topology_key is not None:
             raise PlanError(f"podgroups {key}: a group with a topology constraint is not planned")
-        found = [pod for pod in waiting if PodInfo(pod).pod_group == key]
+        found = [pod for pod in waiting if pod.pod_group == key]
         scheduled = sum(pod.pod_group == key for pods in state.nodes.pods for pod in pods.values())
         min_count, what = max(0, group.min_count - scheduled), f"podgroup {key}"
         if found and len(found) < min_count:
@@ -123,10 +121,10 @@ def find_targets(
         found = [
             pod
             for pod in waiting
-            if pod.metadata.namespace == namespace and str(find_workload(pod, state.objects)) == question.workload
+            if pod.namespace == namespace and str(find_workload(pod.pod, state.objects)) == question.workload
         ]
     else:
-        by_name = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in waiting}
+        by_name = {pod.full_name: pod for pod in waiting}
         missing = [name for name in question.pods if name not in by_name]
         if missing:
             raise PlanError(f"pod {missing[0]} does not wait for a node")
@@ -135,11 +133,10 @@ def find_targets(
         raise PlanError(f"{what}: no pod waits for a node")
     if len(found) > MAX_TARGETS:
         raise PlanError(f"{what}: {len(found)} pods wait for a node; a plan is made for {MAX_TARGETS} at most")
-    pods = [PodInfo(pod) for pod in found]
-    grouped = {pod.pod_group for pod in pods if pod.pod_group is not None}
+    grouped = {pod.pod_group for pod in found if pod.pod_group is not None}
     if grouped and not question.pod_group:
         raise PlanError(f"the pods belong to podgroup {min(grouped)}: ask about the group")
-    return Targets(pods, True, min_count)
+    return Targets(found, True, min_count)
 
 
 def _rename(pod: PodInfo, number: int) -> PodInfo:
@@ -165,13 +162,8 @@ class Planner:
         self._until = self._began + question.time_limit_seconds
         self.world = World(state)
         own = {pod.uid for pod in targets.pods}
-        self._others = [
-            PodInfo(pod)
-            for pod in state.pending
-            if pod.metadata.uid not in own and not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates
-        ]
-        every = [*(pod for pods in state.nodes.pods for pod in pods.values()), *targets.pods, *self._others]
-        self._budgets = Budgets(state.objects.all(PodDisruptionBudget), every)
+        self._others = [pod for pod in state.list_waiting() if pod.uid not in own]
+        self._budgets = state.build_budgets()
         self._verification = Verification(
             self.world, targets.pods, self._others, self._has_time, min_targets=targets.min_count, goal=goal
         )
