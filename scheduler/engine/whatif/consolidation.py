@@ -8,7 +8,6 @@ a trial that fails is undone. The order is a heuristic: another one may empty mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,18 +21,14 @@ from scheduler.engine.whatif.owners import build_replacement, find_controller
 from scheduler.engine.whatif.simulation import Simulation, format_no_profile
 
 
-def consolidate(
-    simulation: Simulation, question: ConsolidationQuestion, has_time: Callable[[], bool] = lambda: True
-) -> Consolidation:
+def consolidate(simulation: Simulation, question: ConsolidationQuestion) -> Consolidation:
     """Return the nodes that could be emptied, in order, and what keeps the others.
 
-    Nodes of the question that do not exist are left out, and those for which there is no time.
+    Nodes of the question that do not exist are left out.
     """
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
     result: Consolidation = {"emptied": [], "kept": []}
     for node in _list_candidates(simulation, question.nodes):
-        if not has_time():
-            break
         trial = _Trial(simulation, node)
         trial.run(flags)
         if trial.blockers:

@@ -212,9 +212,7 @@ def _choose_pods(state: WhatIfState, per_workload: int) -> tuple[list[_Subject],
 
 def _list_pods(state: WhatIfState) -> Iterator[tuple[Pod, str]]:
     """Yield the pods without a node, then those on nodes by node, each with its node or "". Ended pods are left out."""
-    for pod in state.pending:
-        if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates:
-            yield pod, ""
+    yield from ((pod.pod, "") for pod in state.list_waiting())
     nodes = state.nodes
     for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
         for info in list(nodes.pods[slot].values()):
