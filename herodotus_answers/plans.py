@@ -17,6 +17,7 @@ DONE, PLANNED, NO_PLAN, PREEMPTING = "NothingToDo", "Planned", "NoPlan", "Preemp
 KINDS: Final = ("move", "scale-down", "nodes", "request")
 MIXED: Final = "mixed"
 NOT_PROVEN: Final = "NotProven"
+TIME_OVER, INTERRUPTED = "TimeOver", "Interrupted"
 MAX_CHANGES: Final = 10
 
 
@@ -175,6 +176,11 @@ class PlanReview(TypedDict):
     decided: Annotated[int, "Number of decisions of the engine.", Discloses.NOTHING]
     seconds: Annotated[float, "Time that the search took.", Discloses.NOTHING]
     timeLimitSeconds: Annotated[float, "Time that it had.", Discloses.NOTHING]
+    endedBy: Annotated[
+        str,
+        "What ended the search before everything was tried: TimeOver, Interrupted (by the user), or empty.",
+        Discloses.NOTHING,
+    ]
 
 
 def format_plan_headline(review: PlanReview) -> str:
@@ -210,7 +216,10 @@ def format_plan_headline(review: PlanReview) -> str:
 def _describe_drain(review: PlanReview, drain: DrainPlan) -> str:
     nodes = pluralize(len(drain["nodes"]), "node")
     if review["verdict"] == NO_PLAN:
-        return f"No order in which all nodes can be drained was found: {pluralize(drain['orders'], 'order')} tried."
+        early = {TIME_OVER: " in the time", INTERRUPTED: " until the search was interrupted"}.get(review["endedBy"], "")
+        return (
+            f"No order in which all nodes can be drained was found{early}: {pluralize(drain['orders'], 'order')} tried."
+        )
     held = f"budgets held and no pod stayed Pending in {pluralize(drain['runs'], 'random simulation')}"
     return f"{nodes[:1].upper()}{nodes[1:]} can be drained in this order: {held}."
 
@@ -219,8 +228,9 @@ def _describe_consolidation(review: PlanReview, drain: DrainPlan) -> str:
     nodes = pluralize(len(drain["nodes"]), "node")
     greedy, bound = drain["greedy"], drain["bound"]
     if not drain["nodes"]:
-        if review["seconds"] >= review["timeLimitSeconds"]:
-            return f"No node that can be emptied was found in the time; no more than {bound} could be."
+        if review["endedBy"]:
+            when = "in the time" if review["endedBy"] == TIME_OVER else "until the search was interrupted"
+            return f"No node that can be emptied was found {when}; no more than {bound} could be."
         return f"No node can be emptied; no more than {bound} could be."
     alone = "" if greedy is None else f" (`consolidate` alone empties {greedy})"
     proof = "no larger set exists" if len(drain["nodes"]) == bound else f"no set of more than {bound} exists"

@@ -99,6 +99,7 @@ def ask(transport: Transport, spec: Json) -> Json:
     Raises CliError if there is none. Where there is no service, the transport answers locally.
     """
     document, progress = _build_document(spec), ProgressLine()
+    progress.expect(spec)
     try:
         with note_after_delay(WAITING):
             answer = post_question(transport, api_paths.cluster_reviews(), document)

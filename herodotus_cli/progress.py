@@ -6,17 +6,21 @@ Invariant: one line at most is shown in a process, and `errors.print_to_stderr` 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 
 from herodotus_cli import errors
 
 NOTE_DELAY_S = 1.0  # most answers take a tenth of that
 _AFTER_S = 0.5
 _EVERY_S = 0.1
+_DECIDING = "deciding pods: {done:,} of {total:,}"
+_PLANNING = "searching for plans: {done} of at most {total} s"
 
 
 class ProgressLine:
@@ -32,6 +36,8 @@ class ProgressLine:
         self._is_over = False  # threads may read on after the answer
         self._lock = threading.Lock()
         self._written = 0.0
+        self._decided = _DECIDING
+        self._has_decided = self._is_interrupted = False
 
     def report(self, plural: str, count: int) -> None:
         with self._lock:
@@ -48,9 +54,41 @@ class ProgressLine:
         self._written = time.monotonic()
 
     def report_decided(self, done: int, total: int) -> None:
+        """Show how far the answer is: pods that were decided, or seconds of a plan's search.
+
+        Raises KeyboardInterrupt if Ctrl-C was pressed within `interruptible`.
+        """
+        self._has_decided = True
+        if self._is_interrupted:
+            raise KeyboardInterrupt
         now = time.monotonic()
         if self._is_shown and _can_erase() and now - self._began > _AFTER_S and now - self._written > _EVERY_S:
-            self._write(f"deciding pods: {done:,} of {total:,}")
+            self._write(self._decided.format(done=done, total=total))
+
+    def expect(self, spec: Mapping[str, object]) -> None:
+        """Take the question whose progress is reported."""
+        self._decided = _PLANNING if "plan" in spec else _DECIDING
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let Ctrl-C end the evaluation in the block at its next report, so that it answers with what it has.
+
+        A second Ctrl-C, or one before the first report, raises KeyboardInterrupt at once.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(_signal: int, _frame: FrameType | None) -> None:
+            if self._is_interrupted or not self._has_decided:
+                raise KeyboardInterrupt
+            self._is_interrupted = True
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def clear(self) -> None:
         """Remove the progress line. Later reports on what was read show nothing."""

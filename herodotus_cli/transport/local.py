@@ -110,7 +110,9 @@ class LocalTransport:
         return self._answer(lambda service: service.get(path))
 
     def post(self, path: str, document: Json) -> Json:
-        return self._answer(lambda service: service.post(path, document))
+        self._progress.expect(document.get("spec") or {})
+        with self._progress.interruptible():
+            return self._answer(lambda service: service.post(path, document))
 
     def stream(self, path: str) -> Generator[Json, None, None]:
         raise self._explain_missing_history()
@@ -188,9 +190,11 @@ def review_files(paths: Sequence[str], connection: ConnectionSettings, document:
     from herodotus_local.service import LocalService
 
     progress = ProgressLine()
+    progress.expect(document["spec"])
     try:
         config = read_configuration(connection.scheduler_config, connection.kubernetes_version)
-        with LocalService(FileReader(paths, _note), config, _note, progress.report_decided) as local:
+        local = LocalService(FileReader(paths, _note), config, _note, progress.report_decided)
+        with local, progress.interruptible():
             return local.post(api_paths.cluster_reviews(), document).document
     except (ReadError, UnusableInputError) as e:
         raise CliError(f"error: {e}") from None

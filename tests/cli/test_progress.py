@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 
 import pytest
@@ -42,3 +43,26 @@ def test_a_terminal_that_cannot_erase_shows_no_progress(monkeypatch: pytest.Monk
     monkeypatch.setenv("TERM", "dumb")
     progress.ProgressLine().report("nodes", 12)
     assert terminal.getvalue() == ""
+
+
+def test_the_time_of_a_search_for_plans_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    line = progress.ProgressLine()
+    line.expect({"plan": {}})
+    line.report_decided(3, 20)
+    assert terminal.getvalue() == "\r\x1b[Ksearching for plans: 3 of at most 20 s"
+
+
+def test_the_first_interrupt_waits_for_a_report_and_the_second_does_not() -> None:
+    line = progress.ProgressLine(is_shown=False)
+    before = signal.getsignal(signal.SIGINT)
+    with line.interruptible():
+        with pytest.raises(KeyboardInterrupt):  # nothing was decided that could be answered
+            signal.raise_signal(signal.SIGINT)
+        line.report_decided(1, 20)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            line.report_decided(2, 20)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before

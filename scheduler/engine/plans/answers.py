@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from herodotus_answers.cluster_questions import ConsolidationQuestion, Drain, PlanQuestion
 from herodotus_answers.plans import (
@@ -24,16 +25,14 @@ from herodotus_answers.plans import (
     DrainPlan,
     PlanReview,
 )
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plans.drains import DrainPlanner, list_workers, plan_consolidation, plan_drains
 from scheduler.engine.plans.fitting import PlanError, Planner, Targets, find_targets
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.search import Change
 from scheduler.engine.plans.spreading import SpreadGoal
+from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
 from scheduler.engine.plans.verification import MOVE
 from scheduler.engine.plans.world import World
-from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass
@@ -56,12 +55,12 @@ def answer_plan(
     object.
     """
     _check(question)
+    limit = TimeLimit(question.time_limit_seconds, clock, report)
     if question.drain or question.consolidate:
-        return _plan_empty_nodes(state, question, clock), []
+        return _plan_empty_nodes(state, question, limit), []
     if question.spread:
-        return _plan_spread(state, question, report, clock)
-    targets = find_targets(state, question, classes, scheduler)
-    return Planner(state, question, report, targets, clock).answer()
+        return _plan_spread(state, question, limit)
+    return Planner(state, question, find_targets(state, question, classes, scheduler), limit).answer()
 
 
 def _check(question: PlanQuestion) -> None:
@@ -79,48 +78,34 @@ def _check(question: PlanQuestion) -> None:
         raise PlanError("expected exactly one of pods, workload, podGroup, object, drain, consolidate and spread")
 
 
-def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, clock: Callable[[], float]) -> PlanReview:
+def _plan_empty_nodes(state: WhatIfState, question: PlanQuestion, limit: TimeLimit) -> PlanReview:
     """Return the review of a drain or a consolidation."""
-    began = clock()
-    until = began + question.time_limit_seconds
-    world = World(state)
-    waiting = [
-        PodInfo(pod)
-        for pod in state.pending
-        if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates and not pod.spec.scheduling_group
-    ]
-    budgets = Budgets(
-        state.objects.all(PodDisruptionBudget),
-        [*(pod for pods in state.nodes.pods for pod in pods.values()), *map(PodInfo, state.pending)],
-    )
+    world = World(state, limit)
+    waiting = [pod for pod in state.list_waiting() if pod.pod_group is None]
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
-
-    def has_time() -> bool:
-        return clock() < until
-
-    planner = DrainPlanner(world, budgets, waiting, flags, has_time)
+    planner = DrainPlanner(world, state.build_budgets(), waiting, flags)
     if question.drain:
         nodes = list(dict.fromkeys(question.drain))
         for name in nodes:
             if name not in state.nodes.index or state.nodes.nodes[state.nodes.index[name]] is None:
                 raise PlanError(f'nodes "{name}" not found')
-        drain = plan_drains(planner, nodes, has_time, rolling=question.rolling)
+        drain = plan_drains(planner, nodes, rolling=question.rolling)
     else:
-        early = began + question.time_limit_seconds / 3
-        drain = plan_consolidation(planner, world, question.nodes, lambda: clock() < early, has_time)
+        drain = plan_consolidation(planner, world, question.nodes)
         asked = ConsolidationQuestion(
             nodes=list_workers(world), force=question.force, delete_empty_dir_data=question.delete_empty_dir_data
         )
-        simulation = Simulation(state, lambda _done, _total: None, 0)  # last: it changes the copy
-        emptied = consolidate(simulation, asked, has_time)["emptied"]
-        drain["greedy"] = len(emptied) if has_time() else None
-    review = _build_review(question, DRAIN if question.drain else CONSOLIDATE, world, clock() - began)
+        with suppress(TimeOverError):  # last, as it changes the copy
+            limit.check()
+            emptied = consolidate(Simulation(state, lambda _done, _total: limit.check(), 0), asked)["emptied"]
+            drain["greedy"] = len(emptied)
+    review = _build_review(question, DRAIN if question.drain else CONSOLIDATE, world)
     review["drain"] = drain
     review["verdict"] = PLANNED if drain["nodes"] else NO_PLAN
     return review
 
 
-def _build_review(question: PlanQuestion, goal: str, world: World, seconds: float) -> PlanReview:
+def _build_review(question: PlanQuestion, goal: str, world: World) -> PlanReview:
     nothing: DrainPlan | None = None
     return {
         "goal": goal,
@@ -131,14 +116,13 @@ def _build_review(question: PlanQuestion, goal: str, world: World, seconds: floa
         "drain": nothing,
         "spread": [],
         "decided": world.decided,
-        "seconds": round(seconds, 3),
+        "seconds": round(world.limit.elapsed_s, 3),
         "timeLimitSeconds": question.time_limit_seconds,
+        "endedBy": world.limit.ended,
     }
 
 
-def _plan_spread(
-    state: WhatIfState, question: PlanQuestion, report: Report, clock: Callable[[], float]
-) -> tuple[PlanReview, list[str]]:
+def _plan_spread(state: WhatIfState, question: PlanQuestion, limit: TimeLimit) -> tuple[PlanReview, list[str]]:
     """Return the review of the moves that restore a workload's spread."""
     namespace = question.namespace or "default"
     pods = [
@@ -152,11 +136,11 @@ def _plan_spread(
     newest = max(pods, key=lambda each: (each[0].pod.metadata.creation_timestamp or "", each[0].name))[0]
     if not newest.pod.spec.topology_spread_constraints:
         raise PlanError(f"{namespace}/{question.spread} has no topology spread constraint")
-    goal = SpreadGoal.of_pod(World(state), newest)
+    goal = SpreadGoal.of_pod(World(state, limit), newest)
     skews = goal.list_skews()
-    planner = Planner(state, question, report, Targets([], True), clock, goal=goal.is_reached)
+    planner = Planner(state, question, Targets([], True), limit, goal=goal.is_reached)
     if goal.is_reached():
-        review = _build_review(question, SPREAD, planner.world, 0.0)
+        review = _build_review(question, SPREAD, planner.world)
         review["verdict"] = DONE
     else:
         changes = [

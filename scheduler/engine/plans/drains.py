@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final
@@ -26,6 +27,7 @@ from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import OTHER, Tracked
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.budgets import Budgets
@@ -34,6 +36,8 @@ from scheduler.engine.whatif.owners import build_replacement, find_controller
 
 RUNS: Final = 20
 MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random
+# Shares of the time: for nodes that can be emptied alone, and of what is left for choosing a set before it is repeated.
+LISTING, CHOOSING = 1 / 3, 0.7
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 _FLAGS: Final = "--ignore-daemonsets"
 
@@ -49,12 +53,10 @@ class DrainRun:
 class DrainPlanner:
     """Carries out drains on a copy."""
 
-    def __init__(
-        self, world: World, budgets: Budgets, waiting: Sequence[PodInfo], flags: Drain, has_time: Callable[[], bool]
-    ) -> None:
+    def __init__(self, world: World, budgets: Budgets, waiting: Sequence[PodInfo], flags: Drain) -> None:
         """Take the copy. `waiting` are the pods that have no node before the first drain, and compete for room."""
         self._world, self._budgets, self._waiting = world, budgets, waiting
-        self._flags, self._has_time, self._numbers = flags, has_time, 0
+        self._flags, self._numbers = flags, 0
 
     def may_be_emptied(self, node: str) -> bool:
         """Return whether there is such a node, and `kubectl drain` with these flags refuses none of its pods."""
@@ -70,6 +72,7 @@ class DrainPlanner:
                 self._world.set_schedulable(order, False)
             waiting = [*self._waiting]
             for node in order:
+                self._world.limit.check()  # nodes without pods need no decision
                 self._world.set_schedulable([node], False)
                 drained, obstacle = self._drain(node, budgets, waiting, rng)
                 if obstacle is not None:
@@ -168,48 +171,61 @@ class DrainPlanner:
         result = self._world.find_draws(stuck).result
         return {"node": node, "pod": stuck.full_name, "reason": result.message if result else "no profile decides it"}
 
-    def holds(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun | None]:
-        """Return in how many random runs the order held, and the first run in which it did not, or None."""
-        for number in range(RUNS):
-            run = self.run(order, random.Random(number), cordon_first=True, rolling=rolling)
+    def repeat(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun]:
+        """Return in how many random runs the order held, and the run in which it did not, else the first one.
+
+        Raises TimeOverError if there is no time for one run.
+        """
+        first = self.run(order, random.Random(0), cordon_first=True, rolling=rolling)
+        if first.obstacle is not None:
+            return 0, first
+        for number in range(1, RUNS):
+            try:
+                run = self.run(order, random.Random(number), cordon_first=True, rolling=rolling)
+            except TimeOverError:
+                return number, first
             if run.obstacle is not None:
                 return number, run
-            if not self._has_time():
-                return number + 1, None
-        return RUNS, None
+        return RUNS, first
 
 
-def plan_drains(
-    planner: DrainPlanner, nodes: Sequence[str], has_time: Callable[[], bool], *, rolling: bool
-) -> DrainPlan:
+def plan_drains(planner: DrainPlanner, nodes: Sequence[str], *, rolling: bool) -> DrainPlan:
     """Return an order of drains that held in all runs; without one, `nodes` is empty and the obstacles are named."""
+    plan, best = _start_plan(rolling=rolling), DrainRun()
+    with suppress(TimeOverError):
+        _try_orders(planner, nodes, plan, best)
+    plan["obstacles"] = [best.obstacle] if best.obstacle and not plan["nodes"] else []
+    return plan
+
+
+def _try_orders(planner: DrainPlanner, nodes: Sequence[str], plan: DrainPlan, best: DrainRun) -> None:
+    """Write the first order that held into the plan, and else the run that drained the most nodes into `best`."""
+    rolling = plan["rolling"]
     given = planner.run(nodes, random.Random(0), cordon_first=False, rolling=rolling)
-    plan: DrainPlan = {
+    plan["given"] = "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction"
+    for order in _list_orders(nodes):
+        runs, run = planner.repeat(order, rolling=rolling)
+        plan["orders"] += 1
+        if run.obstacle is None:
+            plan["nodes"], plan["runs"] = run.drained, runs
+            plan["cordon"] = "" if rolling or len(order) == 1 else f"kubectl cordon {' '.join(order)}"
+            return
+        if len(run.drained) >= len(best.drained):
+            best.drained, best.obstacle = run.drained, run.obstacle
+
+
+def _start_plan(*, rolling: bool = False, bound: int | None = None) -> DrainPlan:
+    return {
         "nodes": [],
         "cordon": "",
         "rolling": rolling,
         "obstacles": [],
         "orders": 0,
         "runs": 0,
-        "given": "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction",
+        "given": "",
         "greedy": None,
-        "bound": None,
+        "bound": bound,
     }
-    best = DrainRun()
-    for order in _list_orders(nodes):
-        if plan["orders"] and not has_time():
-            break
-        plan["orders"] += 1
-        runs, failed = planner.holds(order, rolling=rolling)
-        if failed is None and runs:
-            plan["nodes"] = planner.run(order, random.Random(0), cordon_first=True, rolling=rolling).drained
-            plan["cordon"] = "" if rolling or len(order) == 1 else f"kubectl cordon {' '.join(order)}"
-            plan["runs"] = runs
-            return plan
-        if failed is not None and len(failed.drained) >= len(best.drained):
-            best = failed
-    plan["obstacles"] = [best.obstacle] if best.obstacle else []
-    return plan
 
 
 def _list_orders(nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -223,51 +239,48 @@ def _list_orders(nodes: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(rng.sample(nodes, len(nodes)))
 
 
-def plan_consolidation(
-    planner: DrainPlanner, world: World, most: int, may_list: Callable[[], bool], has_time: Callable[[], bool]
-) -> DrainPlan:
+def plan_consolidation(planner: DrainPlanner, world: World, most: int) -> DrainPlan:
     """Return the largest set of nodes found that can be emptied, at most `most` unless that is 0, with the bound.
 
-    The bound holds for all nodes but the control plane's. `may_list` says whether there is time to look for nodes that
-    can be emptied alone.
+    The bound holds for all nodes but the control plane's.
     """
     names = list_workers(world)
     movable = [name for name in names if planner.may_be_emptied(name)]
     bound = _bound_empty_nodes(world, movable)
-    candidates, obstacles = _list_candidates(planner, names, may_list)
+    candidates, obstacles = list[str](), list[DrainObstacle]()
+    with suppress(TimeOverError), world.limit.share(LISTING):
+        _sort_out(planner, names, candidates, obstacles)
     wanted = min(bound, most or bound)
-    plan: DrainPlan = {
-        "nodes": [],
-        "cordon": "",
-        "rolling": False,
-        "obstacles": obstacles,
-        "orders": 0,
-        "runs": 0,
-        "given": "",
-        "greedy": None,
-        "bound": bound,
-    }
+    plan = _start_plan(bound=bound)
+    plan["obstacles"] = obstacles
+    with suppress(TimeOverError):
+        _try_sets(planner, world, _sort_by_use(world, candidates), wanted, plan)
+    return plan
+
+
+def _try_sets(planner: DrainPlanner, world: World, order: Sequence[str], wanted: int, plan: DrainPlan) -> None:
+    """Write the largest set that held into the plan, until one has `wanted` nodes."""
     rng, seen = random.Random(0), set[frozenset[str]]()
-    order = _sort_by_use(world, candidates)
-    while wanted and has_time():
+    while wanted and order:
         plan["orders"] += 1
         chosen: list[str] = []
-        for name in order:
-            if len(chosen) == wanted or not has_time():
-                break
-            trial = planner.run([*chosen, name], random.Random(0), cordon_first=True, rolling=False)
-            if trial.obstacle is None:
-                chosen.append(name)
+        with suppress(TimeOverError), world.limit.share(CHOOSING):
+            for name in order:
+                if len(chosen) == wanted:
+                    break
+                trial = planner.run([*chosen, name], random.Random(0), cordon_first=True, rolling=False)
+                if trial.obstacle is None:
+                    chosen.append(name)
+        world.limit.check()
         if len(chosen) > len(plan["nodes"]) and frozenset(chosen) not in seen:
             seen.add(frozenset(chosen))
-            runs, failed = planner.holds(chosen, rolling=False)
-            if failed is None and runs:
-                plan["nodes"] = planner.run(chosen, random.Random(0), cordon_first=True, rolling=False).drained
-                plan["cordon"], plan["runs"] = f"kubectl cordon {' '.join(chosen)}", runs
+            runs, run = planner.repeat(chosen, rolling=False)
+            if run.obstacle is None:
+                plan["nodes"], plan["runs"] = run.drained, runs
+                plan["cordon"] = f"kubectl cordon {' '.join(chosen)}"
         if len(plan["nodes"]) == wanted or plan["orders"] >= MAX_ORDERS:
-            break
+            return
         order = _vary(order, chosen, rng)
-    return plan
 
 
 def _vary(order: Sequence[str], chosen: Sequence[str], rng: random.Random) -> list[str]:
@@ -285,20 +298,16 @@ def list_workers(world: World) -> list[str]:
     return [node.metadata.name for node in nodes if CONTROL_PLANE not in (node.metadata.labels or {})]
 
 
-def _list_candidates(
-    planner: DrainPlanner, names: Sequence[str], has_time: Callable[[], bool]
-) -> tuple[list[str], list[DrainObstacle]]:
-    """Return the nodes that can be emptied alone, and what keeps each of the others, as far as there is time."""
-    candidates, obstacles = [], []
+def _sort_out(
+    planner: DrainPlanner, names: Sequence[str], candidates: list[str], obstacles: list[DrainObstacle]
+) -> None:
+    """Add the nodes that can be emptied alone to the candidates, and what keeps each of the others."""
     for name in names:
-        if not has_time():
-            break
         obstacle = planner.run([name], random.Random(0), cordon_first=True, rolling=False).obstacle
         if obstacle is None:
             candidates.append(name)
         else:
             obstacles.append(obstacle)
-    return candidates, obstacles
 
 
 def _sort_by_use(world: World, names: Iterable[str]) -> list[str]:

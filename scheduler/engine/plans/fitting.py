@@ -33,12 +33,12 @@ from herodotus_answers.plans import (
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
-from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.plans.lower_requests import find_lower_requests
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
 from scheduler.engine.plans.room_proof import fit_in_any_order
 from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
+from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
 from scheduler.engine.plans.verification import (
     ADD_NODES,
     CORDON,
@@ -51,11 +51,10 @@ from scheduler.engine.plans.verification import (
     Verification,
 )
 from scheduler.engine.plans.world import World
-from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.owners import DEPLOYMENT, REPLICA_SET, find_controller, find_workload
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
-from scheduler.engine.whatif.simulation import Report, WhatIfState
+from scheduler.engine.whatif.simulation import WhatIfState
 
 MAX_TARGETS: Final = 100
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -103,7 +102,7 @@ def find_targets(
         ensure(built.controller, state.objects)
         pods = [_rename(pod, number) for number, pod in enumerate(built.pods)]
         return Targets(pods, False)
-    waiting = [pod for pod in state.pending if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates]
+    waiting = state.list_waiting()
     namespace = question.namespace or "default"
     min_count = 0
     if question.pod_group:
@@ -113,7 +112,7 @@ def find_targets(
             raise PlanError(f'podgroups "{question.pod_group}" not found in namespace {namespace}')
         if group.topology_key is not None:
             raise PlanError(f"podgroups {key}: a group with a topology constraint is not planned")
-        found = [pod for pod in waiting if PodInfo(pod).pod_group == key]
+        found = [pod for pod in waiting if pod.pod_group == key]
         scheduled = sum(pod.pod_group == key for pods in state.nodes.pods for pod in pods.values())
         min_count, what = max(0, group.min_count - scheduled), f"podgroup {key}"
         if found and len(found) < min_count:
@@ -123,10 +122,10 @@ def find_targets(
         found = [
             pod
             for pod in waiting
-            if pod.metadata.namespace == namespace and str(find_workload(pod, state.objects)) == question.workload
+            if pod.namespace == namespace and str(find_workload(pod.pod, state.objects)) == question.workload
         ]
     else:
-        by_name = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in waiting}
+        by_name = {pod.full_name: pod for pod in waiting}
         missing = [name for name in question.pods if name not in by_name]
         if missing:
             raise PlanError(f"pod {missing[0]} does not wait for a node")
@@ -135,11 +134,10 @@ def find_targets(
         raise PlanError(f"{what}: no pod waits for a node")
     if len(found) > MAX_TARGETS:
         raise PlanError(f"{what}: {len(found)} pods wait for a node; a plan is made for {MAX_TARGETS} at most")
-    pods = [PodInfo(pod) for pod in found]
-    grouped = {pod.pod_group for pod in pods if pod.pod_group is not None}
+    grouped = {pod.pod_group for pod in found if pod.pod_group is not None}
     if grouped and not question.pod_group:
         raise PlanError(f"the pods belong to podgroup {min(grouped)}: ask about the group")
-    return Targets(pods, True, min_count)
+    return Targets(found, True, min_count)
 
 
 def _rename(pod: PodInfo, number: int) -> PodInfo:
@@ -154,35 +152,27 @@ class Planner:
         self,
         state: WhatIfState,
         question: PlanQuestion,
-        report: Report,
         targets: Targets,
-        clock: Callable[[], float],
+        limit: TimeLimit,
         goal: Callable[[], bool] | None = None,
     ) -> None:
         """`goal` says whether the copy after a plan is as it should be, beside the targets."""
-        self._question, self._report, self._targets, self._clock = question, report, targets, clock
-        self._began = clock()
-        self._until = self._began + question.time_limit_seconds
-        self.world = World(state)
+        self._question, self._targets, self._limit = question, targets, limit
+        self.world = World(state, limit)
         own = {pod.uid for pod in targets.pods}
-        self._others = [
-            PodInfo(pod)
-            for pod in state.pending
-            if pod.metadata.uid not in own and not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates
-        ]
-        every = [*(pod for pods in state.nodes.pods for pod in pods.values()), *targets.pods, *self._others]
-        self._budgets = Budgets(state.objects.all(PodDisruptionBudget), every)
+        self._others = [pod for pod in state.list_waiting() if pod.uid not in own]
+        self._budgets = state.build_budgets()
         self._verification = Verification(
-            self.world, targets.pods, self._others, self._has_time, min_targets=targets.min_count, goal=goal
+            self.world, targets.pods, self._others, min_targets=targets.min_count, goal=goal
         )
         self._workloads: dict[str, list[PodInfo]] = {}
 
-    def _has_time(self) -> bool:
-        return self._clock() < self._until
-
     def answer(self) -> tuple[PlanReview, list[str]]:
         """Return the review and notes."""
-        present = self._decide_present()
+        try:
+            present = self._decide_present()
+        except TimeOverError:
+            present = ""
         notes: list[str] = []
         kinds: list[PlansOfKind] = []
         if not present:
@@ -215,8 +205,9 @@ class Planner:
             "drain": None,
             "spread": [],
             "decided": self.world.decided,
-            "seconds": round(self._clock() - self._began, 3),
+            "seconds": round(self._limit.elapsed_s, 3),
             "timeLimitSeconds": self._question.time_limit_seconds,
+            "endedBy": self._limit.ended,
         }
 
     def _decide_present(self) -> str:
@@ -260,14 +251,12 @@ class Planner:
                 self.world.place(pod, node, state)
         return preempting
 
-    def _new_search(self, until: float | None = None) -> PlanSearch:
-        limit = self._until if until is None else until
+    def _new_search(self) -> PlanSearch:
         return PlanSearch(
             self.world,
             self._targets.pods,
             self._verification,
             self._budgets,
-            lambda: self._clock() < limit,
             exist=self._targets.exist,
             min_targets=self._targets.min_count,
         )
@@ -336,15 +325,15 @@ class Planner:
 
     def _search(self, candidates: dict[str, list[Change]]) -> list[PlansOfKind]:
         """Return the plans of each kind of the question, and of all kinds together if that may be smaller."""
-        wanted = self._question.kinds or list(KINDS)
+        asked = self._question.kinds or KINDS
+        wanted = [kind for kind in ("nodes", "request", "move", "scale-down") if kind in asked]
+        several = sum(bool(candidates.get(kind)) for kind in wanted) > 1
         results: list[PlansOfKind] = []
-        for kind in ("nodes", "request", "move", "scale-down"):
-            if kind not in wanted:
-                continue
+        for number, kind in enumerate(wanted):
             if kind == "request":
                 results.append(self._lower_requests())
                 continue
-            result = self._run(candidates[kind], 0.5 if kind == "move" else 0.25)
+            result = self._run(candidates[kind], 1 / (len(wanted) - number + several))
             plans = self._build_plans(result)
             of_kind = _of_kind(kind, plans, result)
             if kind == "nodes" and not plans:
@@ -352,7 +341,6 @@ class Planner:
             results.append(of_kind)
         together = [change for kind in ("move", "nodes", "scale-down") if kind in wanted for change in candidates[kind]]
         fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=1 << 20)
-        several = sum(bool(candidates[kind]) for kind in ("move", "nodes", "scale-down") if kind in wanted) > 1
         if several and fewest > 2:
             result = self._run(together, 1.0, most=min(self._question.max_changes, fewest - 1))
             results.append(_of_kind(MIXED, self._build_plans(result), result))
@@ -360,9 +348,8 @@ class Planner:
 
     def _run(self, changes: Sequence[Change], share: float, most: int = 0) -> SearchResult:
         """Search with a share of the time that is left."""
-        now = self._clock()
-        search = self._new_search(now + (self._until - now) * share)
-        return search.run(changes, most or self._question.max_changes, lambda tried: self._report(tried, tried))
+        with self._limit.share(share):
+            return self._new_search().run(changes, most or self._question.max_changes)
 
     def _add_nodes(self, before: PlansOfKind) -> PlansOfKind:
         """Return plans that add nodes of a shape that the cluster has, the fewest first."""
@@ -370,11 +357,23 @@ class Planner:
             reason = "new nodes with devices are not planned"
             return before | {"bound": before["bound"] | {"kind": NOT_PROVEN, "reason": reason}}
         failures, plans = Counter[str](before["failures"]), list[Plan]()
+        try:
+            self._try_new_nodes(plans, failures)
+        except TimeOverError as e:
+            failures[str(e)] += 1
+        most = self._question.max_changes
+        bound = _bound(Bound(NOT_PROVEN, most, before["bound"]["tried"], "only copies of the present nodes were tried"))
+        if plans:
+            count = plans[0]["changes"]
+            bound = _bound(Bound("Exhaustive", count, before["bound"]["tried"]))
+            if count > 1 and (failures or before["bound"]["kind"] == NOT_PROVEN):
+                bound = _bound(Bound(NOT_PROVEN, count, bound["tried"], "fewer nodes did not hold for every draw"))
+        return {"kind": "nodes", "plans": plans[:3], "bound": bound, "failures": dict(failures)}
+
+    def _try_new_nodes(self, plans: list[Plan], failures: Counter[str]) -> None:
+        """Add the plans of the smallest number of new nodes, and what went wrong with others."""
         for count in range(1, self._question.max_changes + 1):
             for shape in list_shapes(self.world.nodes):
-                if not self._has_time():
-                    failures["the time is over"] += 1
-                    break
                 names = tuple(f"{shape}-new-{number}" for number in range(1, count + 1))
                 if any(name in self.world.nodes.index for name in names):
                     continue
@@ -390,24 +389,25 @@ class Planner:
                 else:
                     failures[proof.failure.kind] += 1
             if plans:
-                break
-        most = self._question.max_changes
-        bound = _bound(Bound(NOT_PROVEN, most, before["bound"]["tried"], "only copies of the present nodes were tried"))
-        if plans:
-            count = plans[0]["changes"]
-            bound = _bound(Bound("Exhaustive", count, before["bound"]["tried"]))
-            if count > 1 and (failures or before["bound"]["kind"] == NOT_PROVEN):
-                bound = _bound(Bound(NOT_PROVEN, count, bound["tried"], "fewer nodes did not hold for every draw"))
-        kind: PlansOfKind = {"kind": "nodes", "plans": plans[:3], "bound": bound, "failures": dict(failures)}
-        return kind
+                return
 
     def _lower_requests(self) -> PlansOfKind:
         """Return plans that lower one request of the pods so far that they fit."""
         plans, failures = list[Plan](), Counter[str]()
-        for lowered in find_lower_requests(self.world, self._targets.pods, self._has_time):
-            verification = Verification(
-                self.world, lowered.pods, self._others, self._has_time, min_targets=self._targets.min_count
-            )
+        reason = "only one request was lowered at a time, and nothing else with it"
+        try:
+            self._try_lower_requests(plans, failures)
+        except TimeOverError as e:
+            reason = str(e)
+        bound = Bound("Exhaustive", 1, 1)
+        if not plans:
+            bound = Bound(NOT_PROVEN, self._question.max_changes, len(self._targets.pods[0].requests), reason)
+        return {"kind": "request", "plans": plans, "bound": _bound(bound), "failures": dict(failures)}
+
+    def _try_lower_requests(self, plans: list[Plan], failures: Counter[str]) -> None:
+        """Add the plans that hold, and what went wrong with others."""
+        for lowered in find_lower_requests(self.world, self._targets.pods):
+            verification = Verification(self.world, lowered.pods, self._others, min_targets=self._targets.min_count)
             try:
                 proof = verification.run([] if self._targets.exist else [PlannedStep(CREATE)])
             except UnprovenError as e:
@@ -422,11 +422,6 @@ class Planner:
                 plan["steps"].append(self._build_step(PlannedStep(CREATE), FoundPlan([], [], proof), set(), Counter()))
             plan["disruption"]["pods"] = self._count_replaced()
             plans.append(plan)
-        bound = Bound("Exhaustive", 1, 1)
-        if not plans:
-            reason = "only one request was lowered at a time, and nothing else with it"
-            bound = Bound(NOT_PROVEN, self._question.max_changes, len(self._targets.pods[0].requests), reason)
-        return {"kind": "request", "plans": plans, "bound": _bound(bound), "failures": dict(failures)}
 
     # --- the answer -------------------------------------------------------------------------------------------------
 

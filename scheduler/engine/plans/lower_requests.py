@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,7 +31,7 @@ class LowerRequest:
     pods: list[PodInfo]
 
 
-def find_lower_requests(world: World, pods: Sequence[PodInfo], has_time: Callable[[], bool]) -> Iterator[LowerRequest]:
+def find_lower_requests(world: World, pods: Sequence[PodInfo]) -> Iterator[LowerRequest]:
     """Yield for each resource the largest request of the pods' largest container with which all of them fit.
 
     Yield nothing unless the pods have one spec. The resource that must be lowered least comes first.
@@ -40,13 +40,13 @@ def find_lower_requests(world: World, pods: Sequence[PodInfo], has_time: Callabl
         return
     found = []
     for resource in _LOWERED:
-        lowered = _lower(world, pods, resource, has_time)
+        lowered = _lower(world, pods, resource)
         if lowered is not None:
             found.append(lowered)
     yield from sorted(found, key=lambda each: -each.share)
 
 
-def _lower(world: World, pods: Sequence[PodInfo], resource: str, has_time: Callable[[], bool]) -> LowerRequest | None:
+def _lower(world: World, pods: Sequence[PodInfo], resource: str) -> LowerRequest | None:
     largest = _find_largest(pods[0], resource)
     if largest is None:
         return None
@@ -56,7 +56,7 @@ def _lower(world: World, pods: Sequence[PodInfo], resource: str, has_time: Calla
     if not _fit(world, _change(pods, name, resource, step)):
         return None
     low = 1
-    while high - low > 1 and has_time():
+    while high - low > 1:
         middle = (low + high) // 2
         if _fit(world, _change(pods, name, resource, middle * step)):
             low = middle

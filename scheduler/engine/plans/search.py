@@ -17,7 +17,7 @@ Invariant: a returned plan was verified, and `Bound` claims only what was search
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import combinations, islice
@@ -31,6 +31,7 @@ from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.movable import helped_only_by_room
 from scheduler.engine.plans.room_proof import prove_by_room
+from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
     CORDON,
     CREATE,
@@ -119,28 +120,38 @@ class PlanSearch:
         targets: Sequence[PodInfo],
         verification: Verification,
         budgets: Budgets,
-        has_time: Callable[[], bool],
         *,
         exist: bool = True,
         min_targets: int = 0,
     ) -> None:
         """`exist` says that the targets wait already; otherwise they are created after the other steps."""
         self._world, self._targets, self._verification = world, targets, verification
-        self._budgets, self._has_time, self._exist = budgets, has_time, exist
+        self._budgets, self._exist = budgets, exist
         self._needed = min_targets or len(targets)
         self._alike = len({target.spec_digest for target in targets}) == 1
         self._room_only = bool(targets) and all(map(helped_only_by_room, targets))
         self._resources = self._list_resources()
         self._missing_now: NDArray[np.int64] | None = None  # computed once: the copy is as before between tries
         self._room_now: bool | None = None
-        self.tried = 0
+        self.tried, self._size = 0, 0
 
-    def run(self, changes: Sequence[Change], max_changes: int, report: Callable[[int], None]) -> SearchResult:
-        """Return the plans with the fewest of these changes, at most `max_changes`."""
+    def run(self, changes: Sequence[Change], max_changes: int) -> SearchResult:
+        """Return the plans with the fewest of these changes, at most `max_changes`, or what was found in the time."""
         result = SearchResult()
+        try:
+            self._search_sizes(changes, max_changes, result)
+        except TimeOverError as e:
+            if result.plans and self._size <= 1:
+                result.bound = Bound(EXHAUSTIVE, self._size, 1)
+            else:
+                result.bound = Bound(NOT_PROVEN, self._size, self.tried, str(e))
+        return result
+
+    def _search_sizes(self, changes: Sequence[Change], max_changes: int, result: SearchResult) -> None:
         relaxed = self._bound_by_room(changes)
         exhaustive = True
-        for size in range(max_changes + 1):
+        for self._size in range(max_changes + 1):
+            size = self._size
             small = math.comb(len(changes), size) <= MAX_SETS
             exhaustive = exhaustive and small
             sets = combinations(changes, size) if small else self._list_sets(changes, size)
@@ -149,21 +160,14 @@ class PlanSearch:
                 result.bound.sets += math.comb(len(changes), size) if small else 0
                 continue
             for chosen in sets:
-                if not self._has_time():
-                    return self._stop(result, size, "the time is over")
+                self._world.limit.check()
                 self.tried += 1
-                report(self.tried)
-                before = len(result.plans)
                 self._try(chosen, result, narrow=not small)
-                if len(result.plans) == before and not self._has_time():
-                    return self._stop(result, size, "the time is over")
                 if len(result.plans) >= MAX_PLANS:
                     break
-            if not result.plans and not self._has_time():
-                return self._stop(result, size, "the time is over")
             if result.plans:
                 self._bound(result, changes, size, relaxed, exhaustive=exhaustive)
-                return result
+                return
             if not small:
                 exhaustive = False
         result.bound = Bound(NOT_PROVEN, max_changes, self.tried, "not every set of changes was tried")
@@ -171,7 +175,6 @@ class PlanSearch:
             result.bound = Bound(EXHAUSTIVE, max_changes + 1, self._count_sets(changes, max_changes + 1))
         elif exhaustive:
             result.bound.reason = f"{result.unproven} sequences fit on paper and do not hold for every draw"
-        return result
 
     def _bound(
         self, result: SearchResult, changes: Sequence[Change], size: int, relaxed: int, *, exhaustive: bool
@@ -190,13 +193,6 @@ class PlanSearch:
             elif exhaustive:
                 reason = "the pods are not alike, so their placement was not searched in full"
             result.bound = Bound(NOT_PROVEN, size, self.tried, reason)
-
-    def _stop(self, result: SearchResult, size: int, reason: str) -> SearchResult:
-        if result.plans and size <= 1:
-            result.bound = Bound(EXHAUSTIVE, size, 1)
-        else:
-            result.bound = Bound(NOT_PROVEN, size, self.tried, reason)
-        return result
 
     @property
     def _exact(self) -> bool:
@@ -221,8 +217,6 @@ class PlanSearch:
             if plan is not None:
                 result.plans.append(plan)
                 return
-            if not self._has_time():
-                break
         result.unproven += bool(first)
 
     def _may_fit(self, chosen: Sequence[Change]) -> bool:
@@ -264,7 +258,7 @@ class PlanSearch:
 
         def extend(left: tuple[Change, ...], moves: list[Move], budgets: Budgets) -> Iterator[list[Move]]:
             signature = (frozenset(map(id, left)), frozenset((id(move.change), move.to) for move in moves))
-            if signature in seen or not self._has_time():
+            if signature in seen:
                 return
             seen.add(signature)
             if not left:
@@ -538,7 +532,8 @@ class PlanSearch:
                 largest = sorted(by_node[name], key=lambda change: self._rank_change(change, pod))
                 count = 0
                 for chosen in combinations(largest, need):
-                    if not self._has_time() or count >= MAX_SETS_OF_NODE:
+                    self._world.limit.check()
+                    if count >= MAX_SETS_OF_NODE:
                         break
                     pods = [change.pod for change in chosen if change.pod is not None]
                     if _repeats_pod(chosen) or not self._frees(pod, slot, pods):

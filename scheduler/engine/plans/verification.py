@@ -33,7 +33,7 @@ MAX_STATES: Final = 1000  # of one plan: the decisions in each take some millise
 
 
 class UnprovenError(Exception):
-    """There are too many runs, or too little time, to carry out each of them. The message says which."""
+    """There are too many runs to carry out each of them, or runs that cannot be. The message says which."""
 
 
 class PlannedStep(NamedTuple):
@@ -103,7 +103,6 @@ class Verification:
         world: World,
         targets: Sequence[PodInfo],
         others: Iterable[PodInfo],
-        has_time: Callable[[], bool] = lambda: True,
         *,
         min_targets: int = 0,
         goal: Callable[[], bool] | None = None,
@@ -112,7 +111,7 @@ class Verification:
 
         `goal` says of the copy after the last step whether the plan has reached what it is for.
         """
-        self._world, self.targets, self._has_time = world, targets, has_time
+        self._world, self.targets = world, targets
         self.others: dict[object, list[PodInfo]] = {}  # further waiting pods, those of one kind together
         for pod in others:
             self.others.setdefault(Tracked(pod, OTHER).key, []).append(pod)
@@ -190,8 +189,6 @@ class _Run:
         self.seen.add(signature)
         if len(self.seen) > self._max_states:
             raise UnprovenError(f"more than {self._max_states} states can be reached")
-        if not self._of._has_time():
-            raise UnprovenError("the time is over")
         moved = False
         for pods in self._list_units():
             placements, preempts = self._draw(pods)
@@ -248,8 +245,6 @@ class _Run:
         if signature in seen:
             return
         seen.add(signature)
-        if not self._of._has_time():
-            raise UnprovenError("the time is over")
         if not pods:
             yield way
             return

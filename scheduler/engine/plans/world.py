@@ -35,6 +35,7 @@ from scheduler.engine.objects.storage import (
     StorageClass,
 )
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
+from scheduler.engine.plans.time_limit import TimeLimit
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
 from scheduler.engine.whatif.owners import DAEMON_SET, build_replacement, find_controller
@@ -59,7 +60,9 @@ class Draws(NamedTuple):
 class World:
     """The copy of a cluster, with an undo log."""
 
-    def __init__(self, state: WhatIfState) -> None:
+    def __init__(self, state: WhatIfState, limit: TimeLimit) -> None:
+        """Take over a state. Each decision first checks the limit, which may raise TimeOverError."""
+        self.limit = limit
         self.nodes: NodeColumns = state.nodes
         self.objects: ClusterObjects = state.objects
         self.claims = SimulatedClaims(state.objects)
@@ -204,6 +207,7 @@ class World:
         if framework is None:
             return nothing, state
         trace = Trace.start(self.nodes)
+        self.limit.check()
         self.decided += 1
         try:
             outcome = framework.run_pre_filter(state, pod, self.nodes, trace)
@@ -228,6 +232,7 @@ class World:
         framework = self.framework(pod.pod)
         if framework is None:
             return Draws((), False, None)
+        self.limit.check()
         self.decided += 1
         result = schedule_regardless_of_group(framework, pod, Snapshot.from_columns(self.nodes), 0)
         trace = result.trace

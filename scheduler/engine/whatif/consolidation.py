@@ -8,7 +8,6 @@ a trial that fails is undone. The order is a heuristic: another one may empty mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -33,8 +32,6 @@ def consolidate(
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
     result: Consolidation = {"emptied": [], "kept": []}
     for node in _list_candidates(simulation, question.nodes):
-        if not has_time():
-            break
         trial = _Trial(simulation, node)
         trial.run(flags)
         if trial.blockers:

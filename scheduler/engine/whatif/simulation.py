@@ -13,7 +13,7 @@ Invariant: each pod that leaves its node is in exactly one place: on a node, wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,6 +66,19 @@ class WhatIfState:
     rules: Rules = DEFAULT_RULES
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
+    def list_waiting(self) -> list[PodInfo]:
+        """Return the pods that wait for a node: not those that are being deleted or that have scheduling gates."""
+        return [
+            PodInfo(pod)
+            for pod in self.pending
+            if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates
+        ]
+
+    def build_budgets(self) -> Budgets:
+        """Return the PodDisruptionBudgets with their present amounts."""
+        on_nodes = (pod for pods in self.nodes.pods for pod in pods.values())
+        return Budgets(self.objects.all(PodDisruptionBudget), [*on_nodes, *map(PodInfo, self.pending)])
+
 
 @dataclass(eq=False)
 class MovedPod:
@@ -96,14 +109,10 @@ class Simulation:
         self._nominator, self._framework, self._rules = state.nominator, state.framework, state.rules
         self._report, self._seed = report, seed
         self.claims = SimulatedClaims(self.objects)
-        self.budgets = Budgets(self.objects.all(PodDisruptionBudget), self._all_pods(state.pending))
+        self.budgets = state.build_budgets()
         self.moved: dict[str, MovedPod] = {}  # by the UID of the present pod
         self.ended: list[MovedPod] = []
-        self._waiting: list[MovedPod] = [
-            MovedPod(PodInfo(pod), PENDING, origin=pod)
-            for pod in state.pending
-            if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates
-        ]
+        self._waiting: list[MovedPod] = [MovedPod(pod, PENDING, origin=pod.pod) for pod in state.list_waiting()]
         self.moved.update((moved.pod.uid, moved) for moved in self._waiting)
         self.progress = 0  # increases when a pod leaves or reaches a node
         self.notes: dict[str, None] = {}  # sentences on rules that some decided pod lacks, in order
@@ -145,10 +154,6 @@ class Simulation:
 
     def _live(self) -> Iterator[tuple[int, str]]:
         return ((slot, self.nodes.names[slot]) for slot in np.flatnonzero(self.nodes.live[: self.nodes.slots]).tolist())
-
-    def _all_pods(self, pending: Iterable[Pod]) -> Iterator[PodInfo]:
-        yield from (pod for pods in self.nodes.pods for pod in pods.values())
-        yield from map(PodInfo, pending)
 
     # --- changing ---------------------------------------------------------------------------------------------------
 

@@ -218,9 +218,7 @@ def _list_pods(state: WhatIfState) -> Iterator[tuple[Pod, str]]:
 
     Pods that are finished, in deletion or have scheduling gates are skipped.
     """
-    for pod in state.pending:
-        if not pod.metadata.deletion_timestamp and not pod.spec.scheduling_gates:
-            yield pod, ""
+    yield from ((pod.pod, "") for pod in state.list_waiting())
     nodes = state.nodes
     for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist():
         for info in list(nodes.pods[slot].values()):

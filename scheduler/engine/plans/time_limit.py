@@ -1,0 +1,65 @@
+"""The time of a search for plans, which is checked before each decision of the engine.
+
+Whoever carries several decisions out undoes them when the time is over (`World.tried`), and answers with what it has.
+
+Owns: the limit, its shares, and the progress. Does not own: the clock, which the caller passes in.
+
+Invariant: after the time is over, or the user ended the search, no decision begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from herodotus_answers.plans import INTERRUPTED, TIME_OVER
+from scheduler.engine.whatif.simulation import Report
+
+
+class TimeOverError(Exception):
+    """The time of the search, or of this part of it, is over. The message says so."""
+
+
+class TimeLimit:
+    """A limit in seconds, and the shares of it that parts of the search have."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float], report: Report) -> None:
+        """`report` receives the seconds that passed and those of the limit; its KeyboardInterrupt ends the search."""
+        self._seconds, self._clock, self._report = seconds, clock, report
+        self._began = clock()
+        self._until = self._share_until = self._began + seconds
+        self._is_interrupted = False
+
+    @property
+    def elapsed_s(self) -> float:
+        """The seconds since the search began."""
+        return self._clock() - self._began
+
+    @property
+    def ended(self) -> str:
+        """What ended the search early: TIME_OVER, INTERRUPTED, or "" while there is time."""
+        if self._is_interrupted:
+            return INTERRUPTED
+        return "" if self._clock() < self._until else TIME_OVER
+
+    def check(self) -> None:
+        """Report how far the search is. Raises TimeOverError if its time, or that of the present share, is over."""
+        if not self._is_interrupted:
+            try:
+                self._report(int(self.elapsed_s), int(self._seconds))
+            except KeyboardInterrupt:
+                self._is_interrupted = True
+        if self._is_interrupted:
+            raise TimeOverError("the search was interrupted")
+        if self._clock() >= self._share_until:
+            raise TimeOverError("the time is over")
+
+    @contextmanager
+    def share(self, part: float) -> Iterator[None]:
+        """Limit the block to a part of the time that is left."""
+        before, now = self._share_until, self._clock()
+        self._share_until = now + (before - now) * part
+        try:
+            yield
+        finally:
+            self._share_until = before
