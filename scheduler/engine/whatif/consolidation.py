@@ -21,13 +21,10 @@ from scheduler.engine.whatif.owners import build_replacement, find_controller
 from scheduler.engine.whatif.simulation import Simulation, format_no_profile
 
 
-def consolidate(
-    simulation: Simulation, question: ConsolidationQuestion, has_time: Callable[[], bool] = lambda: True
-) -> Consolidation:
+def consolidate(simulation: Simulation, question: ConsolidationQuestion) -> Consolidation:
     """Return the nodes that could be emptied, in order, and for each other node the pods that keep it.
 
-    Nodes of the question that do not exist are ignored. Nodes that were not tried when `has_time` returned False are in
-    neither list.
+    Nodes of the question that do not exist are ignored.
     """
     flags = Drain(nodes=[], force=question.force, delete_empty_dir_data=question.delete_empty_dir_data)
     result: Consolidation = {"emptied": [], "kept": []}
