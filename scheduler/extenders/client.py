@@ -126,9 +126,10 @@ class HttpExtender:
             raise ExtenderError(answer.error)
 
     def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
-        """Send the candidate nodes with their victims to the preempt verb, and return the victims by node name.
+        """Send the candidate nodes with their victims to the preempt verb, and return the response's victims by node.
 
-        The response names victims by UID, whether the request holds whole pods or UIDs.
+        The response names victims by UID, whether the request holds whole pods or UIDs. Raise ExtenderError if the
+        request fails or the response is invalid.
         """
         by_node = sorted(candidates, key=lambda c: c.node)  # as Go writes maps
         if self._config.node_cache_capable:
@@ -156,9 +157,9 @@ class HttpExtender:
         return self._read(verb, kind, self._transport.post(verb, wire.encode(args)).content)
 
     def _explained(self, verb: str, args: object, kind: type[T]) -> tuple[T, tuple[NodeInputs, ...]]:
-        """Send a request and return the response, decoded as `kind`, with the inputs that it was computed from.
+        """Send a request, and return the response decoded as `kind` with the measurements that the extender used.
 
-        There are no inputs from an extender that does not support the media type `wire.EXPLAINED`.
+        There are no measurements from an extender that does not support the media type `wire.EXPLAINED`.
         """
         body = self._transport.post(verb, wire.encode(args), _ACCEPT)
         if body.media_type != wire.EXPLAINED:

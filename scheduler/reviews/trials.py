@@ -105,9 +105,10 @@ class _ClusterQuestionParts(msgspec.Struct):
 
 
 def list_examined_pods(question: bytes) -> list[str] | None:
-    """Return the pods NAMESPACE/NAME whose events a question about node groups needs; None for any other question.
+    """Return the pods (NAMESPACE/NAME) whose autoscaler events a question about the cluster needs.
 
-    Raise RefusedQuestionError if the question names too many.
+    Return [] for a question about scale-down, which needs autoscalers' objects but no events, and None for a question
+    that needs neither. Raise RefusedQuestionError if the question names too many pods.
     """
     spec = _decode(question, _ClusterQuestionParts).spec
     if spec.node_groups is None:
