@@ -161,7 +161,10 @@ class ProbeServer:
         return _encode(self._answer(path), has_body=method == b"GET")
 
     def _answer(self, path: str) -> ProbeAnswer:
-        """Return the answer of a path, which its check gives anew after FRESH_S seconds."""
+        """Return the answer of a path.
+
+        An answer is reused for FRESH_S seconds; a check that raises an error gives a 500.
+        """
         now = time.monotonic()
         expires, answer = self._fresh.get(path, (now, OK))
         if now >= expires:
