@@ -97,7 +97,7 @@ class PeriodicReader(Generic[T]):
 
 
 def watch_client_authorities(api: ApiServer, file: Path | None = None) -> PeriodicReader[str]:
-    """Return a reader of the CA certificates that sign client certificates, as PEM; its value is "" until they are known.
+    """Return a reader of the CA certificates (PEM) that sign client certificates; its value is "" at first.
 
     It reads them from `file`, or from the API server if `file` is None. The caller starts it.
     """

@@ -92,7 +92,7 @@ def _level(text: str) -> int:
 def setup(verbosity: int, stream: TextIO = sys.stderr, format: str = "text") -> None:
     """Set the log's stream, its format ("text" or "json") and the highest verbosity of info lines that are written.
 
-    Lines that were left out of an earlier stream are not counted in this one.
+    The counts of suppressed lines start again at 0.
     """
     global _stream, _format, _escape
     set_verbosity(verbosity)
@@ -171,7 +171,10 @@ _quota_lock = threading.Lock()
 
 
 def _admit(lines_per_second: int) -> dict[str, int] | None:
-    """Count a line of the caller's caller. Return the fields to add to it, or None if it must not be written."""
+    """Count a line of the source line that called this function's caller, and return None if it must not be written.
+
+    Otherwise return the fields to add to the line: `suppressed`, if earlier lines of that source line were not written.
+    """
     frame, now = sys._getframe(2), time.monotonic()
     with _quota_lock:
         quota = _quotas.setdefault((frame.f_code.co_filename, frame.f_lineno), _Quota(now))
@@ -188,9 +191,10 @@ def _admit(lines_per_second: int) -> dict[str, int] | None:
 
 @atexit.register
 def write_left_out(since: float = math.inf) -> None:
-    """Write how many lines were left out of each source line whose last second began at `since` or earlier.
+    """Write the number of suppressed lines of each source line whose last second began at `since` or earlier.
 
-    The failures there may have stopped. It is called with every warning and error line, and when the process ends.
+    Such a source line may write nothing more that could state the number. This is called with every warning and error
+    line, and when the process ends. `since` is monotonic time in seconds.
     """
     with _quota_lock:
         due = [(place, quota) for place, quota in _quotas.items() if quota.suppressed and quota.since <= since]

@@ -223,7 +223,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
     def free_bytes(self) -> None:
-        """Refuse the request that is arriving, or else abort the connection, so that its memory can be used for others."""
+        """Refuse the request that is arriving, or else abort the connection, so that its memory becomes free."""
         if self.phase is Phase.RECEIVING:
             self._refuse_busy("the server's memory for requests and responses is exhausted; try again")
         else:
