@@ -76,7 +76,10 @@ class WorkloadRuns:
     elects: bool = False  # whether the contenders elect a leader
 
     def run(self, name: str, folder: str, measure_run: Measurement[F]) -> F:
-        """Start a contender on a copy, in a folder of its own, and return what `measure_run` returns."""
+        """Start a contender on a copy of the control plane, and return what `measure_run(plane, contender)` returns.
+
+        `folder` is the name of the run's folder. Both are stopped at the end.
+        """
         with ExitStack() as closing:
             plane = self.prepared.start(self.directory / folder)
             closing.callback(plane.stop)
@@ -85,7 +88,7 @@ class WorkloadRuns:
             return measure_run(plane, contender)
 
     def compare(self, contenders: Sequence[str], rounds: int, measure_run: Measurement[F]) -> dict[str, list[F]]:
-        """Return what `measure_run` returns in every round, by contender: kube-scheduler, then those selected."""
+        """Run kube-scheduler and these contenders in each round; return the results of `measure_run` by contender."""
         names = (ANCHOR, *(name for name in CONTENDERS if name in contenders))
         figures: dict[str, list[F]] = {name: [] for name in names}
         for number in range(rounds):
@@ -94,7 +97,7 @@ class WorkloadRuns:
         return figures
 
     def report(self, figures: Mapping[str, Sequence[Any]]) -> Json:
-        """Return the workload's part of the JSON."""
+        """Return this workload's part of the JSON: its size, the calibration, and each round's figures by contender."""
         return {
             "workload": self.prepared.workload.name,
             "size": dataclasses.asdict(self.prepared.size),
@@ -112,7 +115,11 @@ class WorkloadRuns:
 def prepare_runs(
     sized: list[tuple[Workload, Size]], keep: Path | None, *, backlog: bool = True, elects: bool = False
 ) -> Iterator[WorkloadRuns]:
-    """Yield each workload with its prepared control plane; with `keep`, what its runs leave in their folders stays."""
+    """Yield the runs of each workload on its prepared control plane.
+
+    With `keep`, the folders of the runs are created in that directory and not deleted. `backlog` and `elects` are as in
+    `PreparedPlane` and `Herodotus`. Raises SystemExit if a workload has devices or a program is missing.
+    """
     with_devices = [workload.name for workload, _ in sized if workload.measured.devices is not None]
     if with_devices:
         raise SystemExit(f"{', '.join(with_devices)}: no controller makes claims here; measure them with `algorithm`")
@@ -190,7 +197,10 @@ def format_header(runs: WorkloadRuns, rounds: int) -> str:
 def print_table(
     figures: Mapping[str, Sequence[F]], columns: Sequence[Column[F]], compared: Mapping[str, Callable[[F], float]]
 ) -> None:
-    """Print a row of medians for each contender; `compared` has the figures whose ratio to kube-scheduler is added."""
+    """Print a row of medians for each contender.
+
+    Each of `compared` adds a column: the ratio of a figure to kube-scheduler's.
+    """
     print(f"{'':15}" + "".join(f"{title:>{width}}" for title, width, _, _ in columns), end="")
     print("".join(f"{title:>10}" for title in compared))
     for name, each in figures.items():
@@ -223,7 +233,7 @@ def format_target(what: str, ratio: float, aim: float, *, least: bool) -> str:
 
 
 def median_ratio(figures: Mapping[str, Sequence[F]], name: str, base: str, figure: Callable[[F], float]) -> float:
-    """Return the ratio of two contenders' medians over the rounds."""
+    """Return the median of a figure over the rounds of contender `name`, divided by that of contender `base`."""
     return median(figures[name], figure) / median(figures[base], figure)
 
 

@@ -40,7 +40,10 @@ BEFORE_PER_NODE: Final = 4  # earlier pods of other templates per node
 
 
 def generate(folder: Path, decisions: int, nodes: int) -> list[Path]:
-    """Return files with compressed batches in the order in which a shipper sends them."""
+    """Schedule `decisions` pods on `nodes` nodes, and return files with the records as compressed batches.
+
+    The files are in the order in which a shipper sends them.
+    """
     spool = folder / "spool"
     _decide(spool, decisions, nodes, random.Random(1))
     files = []
@@ -51,7 +54,7 @@ def generate(folder: Path, decisions: int, nodes: int) -> list[Path]:
 
 
 def read_batches(files: Iterable[Path]) -> Iterator[Iterator[tuple[Frame, deltas.EncodedFrame]]]:
-    """Yield the frames of each batch, decoded, each with what the store keeps of it."""
+    """Yield an iterator for each batch, of each decoded frame with its encoded form as the store keeps it."""
     for file in files:
         frames = codec.split_frames(codec.decompress(file.read_bytes(), 1 << 30))
         reader = deltas.DeltaReader()

@@ -123,7 +123,10 @@ class Rig:
     recovery_s: dict[str, list[float]] = field(default_factory=dict)
 
     def disturb(self, kind: str, begin: Callable[[Member], None], end: Callable[[Member], None]) -> None:
-        """Disturb the primary until another server has taken over, measure how long, and end the disturbance."""
+        """Disturb the primary with `begin`, wait until a batch is stored again, and end the disturbance with `end`.
+
+        The time until then is added to `recovery_s` under `kind`.
+        """
         self.cluster.wait_until_healthy()
         time.sleep(UNDISTURBED_S)
         primary = self.cluster.leader()
@@ -206,7 +209,10 @@ def _result(rig: Rig, readings: Readings, number: int, stored: set[int]) -> dict
 
 
 def has_failed(result: dict[str, Any]) -> bool:
-    """Return whether records were lost or stored twice, an answer was wrong, or no replica answered."""
+    """Return whether records were lost or stored twice, an answer was wrong, or no replica answered.
+
+    A batch that was refused with a status other than 429 and 503 is a failure too.
+    """
     none = ("lost", "not stored in the end", "twice", "wrong answers")
     refused = set(result["refused batches"]) - {503, 429}
     return any(result[name] for name in none) or bool(refused) or not result["answers"].get("replica")

@@ -75,7 +75,7 @@ def resource_slices(i: int, devices: Sequence[Json], counters: Json | None = Non
 
 
 def resource_claim(name: str, namespace: str, requests: Sequence[Json]) -> Json:
-    """Return the claim that a template makes for the pod of the same name."""
+    """Return a ResourceClaim as the controller creates it from a template for the pod called `name`."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"{namespace}/{name}", "controller": True}
     metadata = {"name": name, "namespace": namespace, "uid": f"claim/{namespace}/{name}", "ownerReferences": [owner]}
     made: Json = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": metadata}
@@ -84,7 +84,10 @@ def resource_claim(name: str, namespace: str, requests: Sequence[Json]) -> Json:
 
 
 def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bool, **term: Any) -> Json:
-    """Return a pod's affinity term; `kind` is podAffinity or podAntiAffinity, `term` selects namespaces."""
+    """Return the part of a pod's spec with one affinity term over the topology `key` for pods with these labels.
+
+    `kind` is podAffinity or podAntiAffinity. `term` has further fields of the term, which select namespaces.
+    """
     term_spec = {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **term}
     if required:
         return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term_spec]}}}
@@ -93,14 +96,21 @@ def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bo
 
 
 def node_affinity(*, field: str = "", **expression: Any) -> Json:
-    """Return a required node affinity: an expression about labels, or about the field `field`."""
+    """Return the part of a pod's spec with a required node affinity of one expression.
+
+    The expression is about the node field `field` or, if that is "", about a label with the `key` in `expression`. Its
+    operator is In unless `expression` states one.
+    """
     term = {"matchFields" if field else "matchExpressions": [{"operator": "In", "key": field, **expression}]}
     required = {"nodeSelectorTerms": [term]}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
 def spread(when: str, labels: Mapping[str, str]) -> Json:
-    """Return a topology spread constraint over zones."""
+    """Return the part of a pod's spec with a topology spread constraint over zones; `when` is its whenUnsatisfiable.
+
+    The constraint counts pods with these labels.
+    """
     constraint = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": when}
     return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": dict(labels)}}]}
 

@@ -149,7 +149,7 @@ class Run:
         )
 
     def report(self, pods: int, per_s: float) -> Report:
-        """Create the pods, wait until no more are bound, and compare."""
+        """Create `pods` pods, `per_s` per second, wait until no more are bound, and return the comparison."""
         stop = threading.Event()
         volumes = threading.Thread(target=self._settle, args=(stop,))
         volumes.start()
@@ -183,7 +183,7 @@ class Run:
             self._cluster.settle_volumes()
 
     def _wait(self) -> dict[str, str]:
-        """Wait until no more pods are bound; return the node of each new bound pod by UID."""
+        """Wait until no more pods are bound; return the node of each bound pod of the run, by UID."""
         seen, since = -1, time.monotonic()
         while True:
             nodes = {
@@ -198,7 +198,7 @@ class Run:
             time.sleep(1.0)
 
     def _settled(self) -> bool:
-        """Return whether the observer has written its last record."""
+        """Return whether the observer's spool did not grow for QUIET_S seconds."""
         before = _bytes(self._directory / "spool")
         time.sleep(QUIET_S)
         return _bytes(self._directory / "spool") == before

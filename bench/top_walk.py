@@ -99,7 +99,10 @@ class Tmux:
 
 
 def walk(environ: Mapping[str, str], words: Sequence[str], columns: int, lines: int) -> Iterator[tuple[str, str]]:
-    """Yield the title and the screen of each step."""
+    """Run `kubectl herodotus top` in a terminal of this size, press each step's keys, and yield its title and screen.
+
+    `words` are further arguments of the command.
+    """
     command = [sys.executable, str(ROOT / "kubectl-herodotus"), "top", *words]
     with tempfile.TemporaryDirectory() as directory:
         tmux = Tmux(Path(directory) / "tmux", columns, lines, environ)
