@@ -90,7 +90,7 @@ class Memory:
 
 
 def main() -> int:
-    """Run the benchmark; return 1 if memory grew or a pod stayed pending."""
+    """Run the benchmark and print the report; return 1 if memory grew or a pod stayed pending."""
     args = _parser().parse_args()
     exit_on_sigterm()
     directory = Path(tempfile.mkdtemp(prefix="churn-"))

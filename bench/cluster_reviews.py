@@ -73,7 +73,7 @@ def _measure(title: str, nodes: int, pods: int, **question: Any) -> None:
 
 
 def build_groups(nodes: int, pods: int, groups: int) -> WhatIfState:
-    """Return a cluster of node groups with three pending pods."""
+    """Return a cluster whose nodes are divided into `groups` node groups, with pods on them and three pending pods."""
     objects: list[Json] = []
     for i in range(nodes):
         number = i % groups

@@ -146,7 +146,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_comparison_arguments(
     parser: argparse.ArgumentParser, contenders: Sequence[str], default: Sequence[str] = ()
 ) -> None:
-    """Declare the arguments that all comparisons share. `default` names the workloads."""
+    """Declare the arguments that all comparisons share.
+
+    `contenders` and `default` name the contenders and the workloads that run if the command line selects none.
+    """
     workloads.add_arguments(parser, default)
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
@@ -179,14 +182,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_report(path: Path | None, results: Sequence[Json]) -> None:
-    """Write the JSON of all workloads, with the machine; without a path do nothing."""
+    """Write the results of all workloads and a description of the machine as JSON to `path`; None writes nothing."""
     if path is not None:
         machine = {"cores": os.cpu_count(), "platform": platform.platform()}
         path.write_text(json.dumps({"machine": machine, "results": results}, indent=1))
 
 
 def format_header(runs: WorkloadRuns, rounds: int) -> str:
-    """Return the line above a workload's table."""
+    """Return the heading of a workload's table: its name, its size, the number of rounds and the calibration."""
     size = runs.prepared.size
     return (
         f"\n{runs.prepared.workload.name}: {size.nodes} nodes, {size.before} pods before, {size.pods} pods, "
@@ -210,7 +213,7 @@ def print_table(
 
 
 def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures]]) -> Iterator[str]:
-    """Yield a line for each target of the family and of recording, compared with the result."""
+    """Yield a line with the result for each target of the workload; none if it has no target."""
     ours = figures.get(DELIVERING)
     if ours is not None and workload.name == "ColdStart":
         yield format_target("first binding, s", median(ours, lambda f: f.first_binding_s), COLD_START_S, least=False)
@@ -227,7 +230,10 @@ def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures
 
 
 def format_target(what: str, ratio: float, aim: float, *, least: bool) -> str:
-    """Return the line of a target: the result, the aim, and whether it is reached."""
+    """Return a line with the result `ratio`, the aim, and a remark if the aim is missed.
+
+    With `least`, the result must be at least the aim, and otherwise at most.
+    """
     reached = ratio >= aim if least else ratio <= aim
     return f"  {what}: {ratio:.2f}, at {'least' if least else 'most'} {aim}{'' if reached else ': NOT REACHED'}"
 

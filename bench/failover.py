@@ -139,7 +139,7 @@ class Rig:
         end(primary)
 
     def cut_off_from_peers(self, primary: Member) -> None:
-        """Cut a server off from etcd and the other servers. The service still reaches it."""
+        """Cut a database server off from etcd and its peers. The decisions service can still reach the server."""
         primary.cut_off_from([ETCD, *(other.address for other in self.cluster.others(primary))])
 
     def pause_replicas(self) -> None:
@@ -219,7 +219,10 @@ def has_failed(result: dict[str, Any]) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run in a private namespace and print the figures as JSON; return 1 if something was lost or wrong."""
+    """Measure failovers of PostgreSQL in a private network, and print the figures as JSON.
+
+    Return 1 if a record was lost or an answer was wrong.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.failover", description="PostgreSQL's failover under load.")
     for option, default in (("kills", 20), ("partitions", 5), ("ttl-s", 8), ("records-per-s", 100)):
         parser.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")

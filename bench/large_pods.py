@@ -179,7 +179,7 @@ def _measure_kind(
 
 
 def _find_outcomes(client: FillClient, names: Sequence[str]) -> Counter[str] | None:
-    """Return the number of bound large pods, and of each FailedScheduling message of the others.
+    """Return how many large pods are bound, and how many have each FailedScheduling message, by "bound" or the message.
 
     Return None if a pod is neither bound nor has such an event.
     """
@@ -219,7 +219,7 @@ def find_misses(reference: Sequence[KindFigures], figures: Sequence[KindFigures]
 
 
 def main() -> int:
-    """Run both schedulers and return 1 if an aim is missed."""
+    """Run both schedulers on the same pods, print the figures, and return 1 if an aim is missed."""
     exit_on_sigterm()
     parser = argparse.ArgumentParser(prog="python -m bench.large_pods", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, default=5000, help="default %(default)s")

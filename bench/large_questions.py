@@ -61,7 +61,7 @@ def fill(build_part: Callable[[int], str], join: str = ",", room: int = BODY_BYT
 
 
 def write_pod(spec: str = "", labels: str = "", requests: str = "") -> str:
-    """Return a pod in JSON, with texts put into its spec, its labels and its container's requests."""
+    """Return a pod in JSON. The arguments are JSON members to insert into its spec, labels and container's requests."""
     container = f'{{"name":"c","resources":{{"requests":{{{requests}}}}}}}'
     more = f",{spec}" if spec else ""
     metadata = f'{{"name":"web","labels":{{{labels}}}}}'

@@ -177,7 +177,7 @@ class PodCreator:
         return [request.result() for request in self._requests[first:]]
 
     def raise_if_refused(self) -> bool:
-        """Raise the error of a failed creation; otherwise return False."""
+        """Raise the error of a creation that failed so far; return False if there is none."""
         while self._answered < len(self._requests) and self._requests[self._answered].done():
             self._requests[self._answered].result()
             self._answered += 1

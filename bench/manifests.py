@@ -25,7 +25,10 @@ DEFAULT_REQUESTS: Final = {"cpu": "100m", "memory": "500Mi"}
 
 
 def node(i: int, zones: Sequence[str] = ("zone-0", "zone-1", "zone-2"), pods: int = 110) -> Json:
-    """Return a node like node-default: 4 cpu, 32Gi."""
+    """Return node i like scheduler_perf's node-default, with 4 cpu, 32Gi and room for `pods` pods.
+
+    The nodes have the zone labels `zones` in turn, or none if `zones` is empty.
+    """
     labels = {HOST: f"node-{i:05}"} | ({ZONE: zones[i % len(zones)]} if zones else {})
     amounts = {"cpu": "4", "memory": "32Gi", "pods": str(pods)}
     return {
@@ -38,7 +41,10 @@ def node(i: int, zones: Sequence[str] = ("zone-0", "zone-1", "zone-2"), pods: in
 
 
 def pod(name: str, namespace: str, labels: Mapping[str, str], requests: Mapping[str, str], spec: Json) -> Json:
-    """Return a pod like pod-default with additions to its spec. Limits equal requests, and both may be empty."""
+    """Return a pod like scheduler_perf's pod-default; the fields in `spec` are added to its spec.
+
+    The container's limits equal `requests`, which may be empty.
+    """
     container: Json = {"name": "pause", "image": "registry.k8s.io/pause:3.10.2", "ports": [{"containerPort": 80}]}
     if requests:
         container["resources"] = {"requests": requests, "limits": requests}
@@ -64,7 +70,7 @@ def device_class(extended_resource: str = "") -> Json:
 
 
 def resource_slices(i: int, devices: Sequence[Json], counters: Json | None = None) -> Iterator[Json]:
-    """Yield the slice with the devices of node i, and one with the counters that they share."""
+    """Yield the slice with the devices of node i and, with `counters`, a slice with the counters that they share."""
     name = f"node-{i:05}"
     pool = {"name": name, "generation": 1, "resourceSliceCount": 2 if counters else 1}
     spec = {"driver": TEST_DRIVER, "pool": pool, "nodeName": name}
@@ -121,7 +127,7 @@ def claim_volume(claim: str) -> Json:
 
 
 def bound_claim(name: str, namespace: str) -> list[tuple[str, Json]]:
-    """Return a CSI volume and its claim, bound to each other, each with the path to create it at."""
+    """Return a CSI volume and the claim that is bound to it, as pairs of the path to create it at and its manifest."""
     common: Json = {"accessModes": ["ReadOnlyMany"]}
     claim: Json = {
         "apiVersion": "v1",
@@ -161,7 +167,7 @@ def namespace(name: str, labels: Mapping[str, str]) -> Json:
 
 
 def priority_class() -> Json:
-    """Return the priority class that preempts."""
+    """Return the PriorityClass of the pods that preempt others."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

@@ -79,7 +79,7 @@ def contenders() -> list[TimedCommand]:
 
 
 def main() -> int:
-    """Measure; return 0 if the plugin is within its limits."""
+    """Measure the commands and print their times; return 0 if the plugin is within its limits, else 1."""
     parser = argparse.ArgumentParser(prog="python -m bench.plugin", description="Measure the plugin.")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=25)

@@ -69,7 +69,7 @@ class Tmux:
         subprocess.run([*self._base, *shell], env={**environ, "TERM": "xterm-256color"}, check=True)
 
     def press(self, *keys: str) -> None:
-        """Type keys, by tmux's names."""
+        """Press keys, which have the names that tmux gives them."""
         for key in keys:
             subprocess.run([*self._base, "send-keys", key], check=True)
             time.sleep(0.3)  # after Escape a terminal waits for the rest of a sequence
@@ -142,7 +142,7 @@ def open_cluster(args: argparse.Namespace) -> Iterator[dict[str, str]]:
 
 
 def main() -> int:
-    """Record the walk at each size into the output file."""
+    """Write the screens of the walk at each terminal size to the output file, and return the exit code 0."""
     parser = argparse.ArgumentParser(prog="python -m bench.top_walk", description="Record a walk through top.")
     parser.add_argument("output", type=Path)
     parser.add_argument("--cluster", choices=("kubeconfig", "real", "simulated"), default="kubeconfig")

@@ -171,7 +171,7 @@ class Workload:
     churn: Churn | None = None
 
     def with_filling(self, per_node: int) -> Workload:
-        """Return the workload with this many more bound pods on each node, which request nothing."""
+        """Return a copy with `per_node` more bound pods on each node, which request nothing."""
         return replace(self, before=(*self.before, InitialPods(FILLING, per_node=per_node))) if per_node else self
 
     def pods(self, size: Size) -> Iterator[Json]:

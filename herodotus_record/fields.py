@@ -74,7 +74,10 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: Any) -> Callable[[Part], Part]:
-        """Stand in for the function that Python has since 3.11; only type checkers read it."""
+        """Return a decorator that changes nothing, because `typing.dataclass_transform` exists only since Python 3.11.
+
+        Only type checkers use the arguments.
+        """
         return lambda function: function
 
 

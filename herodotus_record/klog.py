@@ -132,7 +132,7 @@ def info(verbosity: int, message: str, **pairs: Any) -> None:
 def warning(message: str, **pairs: Any) -> None:
     """Write a warning line with `pairs` as fields.
 
-    One source line writes at most MAX_LINES_PER_SECOND; the next line says how many were left out (`suppressed`).
+    One source line writes at most MAX_LINES_PER_SECOND. Its next line states how many were suppressed.
     """
     if (more := _admit(MAX_LINES_PER_SECOND)) is not None:
         _write("W", 0, message, pairs | more)
@@ -141,7 +141,7 @@ def warning(message: str, **pairs: Any) -> None:
 def error(err: BaseException | str, message: str, **pairs: Any) -> None:
     """Write an error line with `err` as its first field, as in klog. From verbosity 4 on, add the traceback.
 
-    One source line writes at most MAX_LINES_PER_SECOND; the next line says how many were left out (`suppressed`).
+    One source line writes at most MAX_LINES_PER_SECOND. Its next line states how many were suppressed.
     """
     if (more := _admit(MAX_LINES_PER_SECOND)) is not None:
         _write("E", 0, message, {"err": str(err), **pairs, **more}, _format_traceback(err))

@@ -472,7 +472,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._next()
 
     def _next(self) -> None:
-        """Wait for the client's next request after a complete response, or close the connection."""
+        """Wait for the client's next request after a complete response, or close the connection if none may follow."""
         self._listener.release(self)
         self.served += 1
         if self._http.their_state in (h11.SEND_BODY, h11.ERROR) or self._parser.is_pipelined:

@@ -130,7 +130,10 @@ class ProbeServer:
                 self._close_oldest()
 
     def _receive(self, connection: _Connection, is_new: bool = False) -> None:
-        """Read what has arrived; answer and close the connection unless the rest of a request must be waited for."""
+        """Read the bytes that have arrived. Answer and close the connection, unless more of the request is expected.
+
+        A new connection (`is_new`) of which more is expected is added to the poll.
+        """
         try:
             received = connection.socket.recv(MAX_HEAD_BYTES)
         except BlockingIOError:

@@ -89,7 +89,10 @@ def _row_object(kind: ApiResource, version: StoredObject, row_object: str) -> Ob
 
 
 def format_age(timestamp: str | None, until: str | None = None) -> str:
-    """Return the time from `timestamp` to `until`, or to now, in the format of kubectl's AGE column."""
+    """Return the time from `timestamp` to `until`, or to now, as kubectl shows it in the AGE column.
+
+    Return `<unknown>` if there is no timestamp.
+    """
     if not timestamp:
         return "<unknown>"
     then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))

@@ -139,7 +139,10 @@ def _play_rounds(
 
 
 def _wait_for_results(system: System, journal: Journal) -> str:
-    """Wait until every pod is bound and no decision is open, at most QUIET_S; return what is still missing then."""
+    """Wait at most QUIET_S seconds until every pod is bound, all records are delivered and no decision is open.
+
+    Return a text on what is still missing then, or "".
+    """
     deadline = time.monotonic() + QUIET_S
     while True:
         system.restart_ended()
@@ -163,7 +166,10 @@ def open_decisions(system: System) -> list[str]:
 
 
 def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Disturbance]:
-    """Yield each disturbance once in random order, so that a short run has all; then draw by weight."""
+    """Yield each disturbance once in random order, so that a short run has all; then random ones without end.
+
+    Those occur in proportion to their weights.
+    """
     deck = list(disturbances)
     while True:
         draw.shuffle(deck)

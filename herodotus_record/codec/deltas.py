@@ -109,7 +109,10 @@ class TemplateKeys:
         self._seen: Lru[Hashable, Hashable] = Lru(MAX_TEMPLATES)
 
     def find_group(self, pod: RecordedPod, profile: str, path: DecisionPath) -> Hashable:
-        """Return the key of a decision's group. Call it once for each decision."""
+        """Return the key of a decision's group, and count the decision as one of its template.
+
+        Call it once per decision.
+        """
         own = (pod.digest, profile, path)
         if self._seen.get(own) is not None:
             return own

@@ -267,7 +267,7 @@ class _Rollout:
         self._deployment = self._access.annotate(DEPLOYMENT, self._deployment, {REVISION: str(revision)})
 
     def _replace(self, replica_set: StoredObject, size: int) -> None:
-        """Scale one of the ReplicaSets and put its new version in place of the old one in this object."""
+        """Scale a ReplicaSet to `size` pods, and replace its version in `_new` or `_old` by the new one."""
         scaled = self._scale(replica_set, size)
         if self._new is not None and replica_set.key == self._new.key:
             self._new = scaled

@@ -70,7 +70,10 @@ class GarbageCollector:
             self._access.update(kind, version, lambda obj: without_owner(obj, uid))
 
     def _delete_dependents(self, uid: str) -> bool:
-        """Delete an owner's dependents in the foreground; return whether none is left that blocks its deletion."""
+        """Delete an owner's dependents with foreground propagation.
+
+        Return whether no dependent with `blockOwnerDeletion` is left, so that the owner can be deleted.
+        """
         for kind, version in self._access.ownership.dependents(uid):
             if not version.obj["metadata"].get("deletionTimestamp"):
                 self._access.delete_in_foreground(kind, version)

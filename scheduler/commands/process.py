@@ -135,7 +135,7 @@ class ConnectedCluster(NamedTuple):
 
 
 def connect(api: ApiServer, stop: threading.Event) -> ConnectedCluster | None:
-    """Wait until the API server responds, and return what it says about the cluster.
+    """Wait until the API server responds, and return the cluster's ID, missing API groups and kube-scheduler version.
 
     Return None if `stop` was set first. Raise StartupError if the server refuses this client or is not a Kubernetes API
     server.

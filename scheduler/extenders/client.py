@@ -71,9 +71,9 @@ class HttpExtender:
         self._transport.close()
 
     def interested(self, pod: PodInfo) -> bool:
-        """Return whether the pod goes to this extender.
+        """Return whether the extender takes part in scheduling the pod.
 
-        Without managed resources every pod does; otherwise a container has to request one of them.
+        Without managed resources it does for every pod; otherwise a container has to request one of them.
         """
         if not self._managed:
             return True
@@ -81,7 +81,7 @@ class HttpExtender:
         return any(self._managed & {*(a.requests or ()), *(a.limits or ())} for a in amounts)
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> FilteredNodes:
-        """Send the nodes to the extender's filter verb, and return the remaining nodes and the messages for the others.
+        """Send the nodes to the extender's filter verb; return the remaining nodes and a message for each rejected one.
 
         If the response lists no nodes, none remain. Raise ExtenderError if the request fails or the response is
         invalid.

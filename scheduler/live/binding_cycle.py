@@ -296,7 +296,7 @@ class BindingCycles:
         return self._parked.keys()
 
     def park(self, parked: PendingPreBind) -> None:
-        """Keep a pod for which a PreBind plugin waits. `poll` then checks the plugin every POLL_S seconds."""
+        """Store a pod for which a PreBind plugin waits. `poll` then checks the plugin every POLL_S seconds."""
         self._parked[parked.uid] = parked, parked.since + POLL_S
 
     def poll(self, now: float) -> None:
@@ -383,7 +383,7 @@ class BindingCycles:
         self._scheduler.queue.done(pod.uid)
 
     def _is_over(self, binding: InFlightBinding) -> bool:
-        """Return whether the pod was deleted, bound to another node or bound by another scheduler in the meantime."""
+        """Return whether the pod must not be tried again: it was deleted, or the API server shows it on a node."""
         cache, uid = self._scheduler.cluster.cache, binding.pod.uid
         return binding.deleted or (cache.is_counted(uid) and not cache.is_assumed(uid))
 

@@ -130,7 +130,7 @@ class _EventLane:
     def wait(self, deadline: float) -> None:
         """Wait until all queued events are sent, or until the deadline (monotonic seconds).
 
-        A pause before a retry ends at once.
+        If a repetition of a request waits for the end of its pause, send it at once.
         """
         pausing, self._pausing = self._pausing, None
         if pausing is not None:

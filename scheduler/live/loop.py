@@ -68,8 +68,8 @@ class Loop:
 
         `kinds` are the kinds besides nodes and pods that are watched, by resource name. With `dry_run`, pods are
         decided and not bound. `on_synced` is called once, before the first attempt. `cache_verifier` computes some of
-        the decisions again. `event_explainer` builds what events of rejected pods end with. `node_series` counts
-        rejections and scores by node.
+        the decisions again. `event_explainer` builds the text at the end of events of rejected pods. `node_series`
+        counts rejections and scores by node.
         """
         self.scheduler = scheduler
         self.cache = scheduler.cluster.cache
@@ -293,7 +293,7 @@ class Loop:
             self._preemptions.start(victims)
 
     def _explain_failure(self, attempt: Attempt) -> AttemptFailure:
-        """Log and return why an attempt chose no node."""
+        """Log why an attempt chose no node, and return that as an AttemptFailure."""
         pod, result = attempt.queued.pod, attempt.result
         failed, fields = result.path is DecisionPath.ERROR, klog.pod_fields(pod.full_name, pod.uid)
         if failed:

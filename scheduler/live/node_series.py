@@ -24,7 +24,7 @@ class NodeSeries(Collector):
     """Counts rejections and adds up scores by node. Any thread may call `collect`, only the loop's thread the rest."""
 
     def __init__(self, limit: int) -> None:
-        """Count for at most `limit` nodes."""
+        """Prepare counters for the nodes in the first `limit` slots."""
         self._limit = limit
         self._names: list[str] = []  # of each slot; "" if it holds no node
         self._nodes = 0

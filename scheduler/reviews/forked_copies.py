@@ -183,7 +183,7 @@ def _write_all(file: int, *parts: bytes) -> None:
 
 
 def _limit_resources(deadline_s: float) -> None:
-    """Limit this process' memory to its present size and MAX_MEMORY_BYTES, and its processor time to the deadline.
+    """Limit the memory that this process may add to MAX_MEMORY_BYTES, and its processor time to the deadline.
 
     RLIMIT_DATA counts private writable memory, whatever allocates it. RLIMIT_AS would also count addresses that an
     allocator reserves without using them.

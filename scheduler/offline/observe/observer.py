@@ -296,7 +296,10 @@ class Observer:
         yield self._evaluate(pod, outcome, shift)  # again: rows that were touched meanwhile have a newer generation
 
     def _is_batched(self, pod: PodInfo, outcome: ObservedOutcome, plain: _Compared, seen: float) -> bool:
-        """Return whether a disagreement is explained by kube-scheduler's reuse of the ranking of an equal pod."""
+        """Return whether kube-scheduler's reuse of the ranking of an equal pod explains a disagreement.
+
+        Return False if the scheduler has unknown plugins or extenders. `seen` is when the outcome was seen.
+        """
         name = pod.pod.spec.scheduler_name
         is_complete = not (self._theirs[name].unknown_plugins or self._theirs[name].extenders)
         nodes = plain.snapshot.nodes

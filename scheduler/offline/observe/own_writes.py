@@ -106,7 +106,10 @@ class SchedulerClaimWrites:
                 yield volume
 
     def _pod(self, pod: PodInfo) -> None:
-        """Forget the earlier versions of a bound pod's claims: later pods find the claims in their present state."""
+        """Forget the earlier versions of the pod's claims if the pod is bound.
+
+        Pods that are decided later find the claims in their present state.
+        """
         if pod.pod.spec.node_name:
             for claim in pod.claims:
                 self._forget(claim)

@@ -149,9 +149,9 @@ class AttemptAssembler:
         yield from self._settled(self._clock_us)
 
     def end(self) -> Iterator[LoggedAttempt]:
-        """Yield the ended attempts that are still kept, at the end of the log.
+        """Yield the attempts that have ended and were not yielded yet. Call it at the end of the log.
 
-        Attempts without an end are only counted.
+        Attempts whose end is not in the log are only counted.
         """
         yield from self._given_up(list(self._evicting))
         for pod in list(self._open):

@@ -83,7 +83,7 @@ class LogReader:
         yield from self.end()
 
     def format_summary(self) -> str:
-        """Return one line of text with the numbers of lines and attempts that were read and left out."""
+        """Return one line of text with the numbers of lines and attempts that were read and that were ignored."""
         counts = self.lines.counts
         return (
             f"{counts.lines} lines: {self.decisions} decisions from {counts.used} lines;"
