@@ -139,7 +139,7 @@ class OrdinaryPods:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop to create pods, after the one that waits now."""
+        """Stop creating pods, after the pod that waits for its node now."""
         self._stop.set()
         self._thread.join()
 

@@ -94,7 +94,7 @@ class Tmux:
             time.sleep(0.2)
 
     def close(self) -> None:
-        """End the server."""
+        """End the tmux server and the programs in it."""
         subprocess.run([*self._base, "kill-server"], check=False)
 
 

@@ -154,9 +154,9 @@ def no_decision_has_two_outcomes(evidence: Evidence) -> Iterator[str]:
 
 
 def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
-    """Yield a message for each binding after which the pods on the node request more than its largest recent size.
+    """Yield a message for each binding after which the pods on a node request more cpu than it had recently.
 
-    Sizes since LAG_S seconds before the pod's decision count.
+    The node's largest size since LAG_S seconds before the pod's decision counts.
     """
     began = {b.uid: _started(evidence.decision_of(b), b) for b in evidence.bindings}
     first = {b.uid: b.version for b in evidence.bindings}

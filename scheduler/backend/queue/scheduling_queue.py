@@ -403,7 +403,7 @@ class SchedulingQueue:
         return self._schedules_groups and queued.pod.pod_group is not None
 
     def _may_be_ungated(self, queued: QueuedPod, event: ClusterEvent) -> bool:
-        """Return whether the event may end the pod's gating. Return True for a pod that is not gated."""
+        """Return whether the plugin that gates the pod registered for the event; True for a pod that is not gated."""
         if queued.gate is None:
             return True
         return self._hints[queued.pod.pod.spec.scheduler_name].is_registered(queued.gate.plugin, event)
