@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a row for each workload."""
+    """Measure each selected workload, print a row for it, and return the exit code 0."""
     print(f"calibration {calibration_ms():.1f} ms; every node filtered and scored")
     print(
         f"{'WORKLOAD':54}{'NODES':>6}{'BOUND':>8}{'CYCLES/S':>10}{'UNRECORDED':>12}{'IN KERNEL':>11}{'P99 MS':>9}"
@@ -115,14 +115,17 @@ def measure(workload: Workload, size: Size, rounds: int) -> AlgorithmResult:
 
 
 def calibration_ms() -> float:
-    """Return the time of a fixed numpy computation, which makes figures of two machines comparable."""
+    """Return the median time in milliseconds of a fixed numpy computation.
+
+    Figures of two machines can be compared after dividing them by this time.
+    """
     return statistics.median(_kernel_s()) * 1000
 
 
 def small_kernel_s() -> list[float]:
-    """Return seconds of processor time that Python calls on small arrays take.
+    """Return the processor times in seconds of a fixed computation on small arrays, measured seven times.
 
-    Load slows them down like a cycle, which consists of such calls.
+    Load slows it down like a scheduling cycle, which consists of such calls.
     """
     a, names = np.arange(5_000, dtype=np.int64), [f"node-{i}" for i in range(100)]
     times = []
@@ -136,9 +139,10 @@ def small_kernel_s() -> list[float]:
 
 
 def cycles_per_kernel(workload: Workload, size: Size, rounds: int) -> float:
-    """Return how many cycles with recording take as long as one run of the calibration kernel.
+    """Return how many scheduling cycles with recording take as long as one run of the computation in `small_kernel_s`.
 
-    It compares lower quartiles of this thread's processor time, measured in turn, so that other load hardly counts.
+    Lower quartiles of this thread's processor time are compared. Both are measured alternately, so that other load
+    hardly counts.
     """
     kernel, cycles = small_kernel_s(), []
     initial = _InitialState.from_workload(workload, size)
@@ -186,7 +190,7 @@ class _InitialState:
         )
 
     def create_cache_and_framework(self) -> tuple[Cache, Framework]:
-        """Return a cache with these objects, and a framework with empty caches."""
+        """Return a cache with these objects, and a framework that has cached no results yet."""
         framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster(self.others)), time.monotonic)
         cache = Cache()
         for node in self.nodes:
@@ -198,7 +202,11 @@ class _InitialState:
 
 
 def _run_round(initial: _InitialState, *, recording: bool) -> tuple[list[float], list[float], int]:
-    """Schedule every pod; return wall and processor seconds of each, and the size of the spool in bytes."""
+    """Schedule every pod once; with `recording`, also write the decisions to a temporary spool.
+
+    Return lists with the wall time and the processor time of each pod in seconds, and the size of the spool in bytes.
+    Raises RuntimeError if a pod fits nowhere.
+    """
     cache, framework = initial.create_cache_and_framework()
     waiting = [PodInfo(pod.pod) for pod in initial.waiting]  # new objects, without cached results of earlier rounds
     wall_s, processor_s, claims = [], [], SimulatedClaims(initial.others)

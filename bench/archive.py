@@ -58,7 +58,7 @@ _TIMES: Final = ("created", "queued", "started", "ended")
 
 
 def main() -> int:
-    """Write, ask and print; return the exit code."""
+    """Create the archive unless it exists, ask the questions, print sizes and times, and return the exit code 0."""
     parser = argparse.ArgumentParser(prog="python -m bench.archive", description="The archive of older decisions.")
     parser.add_argument("--decisions", type=int, default=5_000_000)
     parser.add_argument("--clusters", type=int, default=4)
@@ -95,7 +95,10 @@ class Copies:
         self.frames = [split_frames(content) for content in self.table["record"].to_pylist()]
 
     def build(self, cluster: str, day_us: int, first_row: int, count: int, rng: np.random.Generator) -> pa.Table:
-        """Return `count` rows of a cluster's day with consecutive row numbers."""
+        """Return `count` random copies of the records as rows of a cluster's day, with row numbers from `first_row` on.
+
+        `day_us` is the start of the day in microseconds since 1970. The rows are in the order of their start.
+        """
         chosen = rng.integers(0, len(self.records), count)
         started = np.sort(rng.integers(day_us, day_us + DAY_US - 60_000_000, count)) // 1000 * 1000
         table = self.table.take(pa.array(chosen))
@@ -141,7 +144,7 @@ def _write(location: ArchiveLocation, folder: Path, arguments: argparse.Namespac
 
 
 def _write_cluster(root: str, records: list[DecisionRecord], number: int, days: int, decisions: int) -> float:
-    """Write the decisions of one cluster, and return the CPU time in seconds."""
+    """Write `decisions` decisions of cluster `number` for `days` days, and return the CPU time in seconds."""
     used = time.process_time()
     location, copies, rng = ArchiveLocation(root), Copies(records), np.random.default_rng(number)
     cluster = f"00000000-0000-4000-8000-{number:012}"
@@ -167,7 +170,7 @@ def _put(location: ArchiveLocation, cluster: str, day: str, table: pa.Table, row
 
 
 def _check(table: pa.Table) -> None:
-    """Raise RuntimeError if a copied record does not agree with its columns."""
+    """Raise RuntimeError if a copied record, of the first 500 rows, does not agree with its columns."""
     for row in table.slice(0, 500).to_pylist():
         d = decode_summary(row["record"]).decision
         started_us = round(row["started"].timestamp() * 1e6)
@@ -177,7 +180,7 @@ def _check(table: pa.Table) -> None:
 
 
 def _decide(folder: Path) -> list[DecisionRecord]:
-    """Return the summaries of decisions that the algorithm has made."""
+    """Let the algorithm make TEMPLATES decisions, and return their summaries. `folder` is for temporary files."""
     store = Store(sqlite_url(folder / "herodotus.db"))
     for frames in read_batches(generate(folder, TEMPLATES, NODES)):
         store.writer.store(frames)
@@ -187,7 +190,10 @@ def _decide(folder: Path) -> list[DecisionRecord]:
 
 
 def _with_fixed_lengths(record: DecisionRecord, number: int) -> DecisionRecord:
-    """Return a record whose names and IDs are unique texts of fixed lengths, which can be replaced in its bytes."""
+    """Return a copy of the record in which names and IDs are unique texts, whose lengths are the same in all records.
+
+    They can then be replaced in the record's bytes.
+    """
     d = record.decision
     pod = f"{d.pod.labels['app']}-{d.pod.labels['pod-template-hash']}-{number:08x}"
     uid, id_ = f"5f3759df-0000-4000-8000-{number:012x}", f"5f3759df-0001-4000-8000-{number:012x}"
@@ -257,7 +263,7 @@ def _ask(location: ArchiveLocation, folder: Path, number: int) -> None:
 def _sample(
     location: ArchiveLocation, cluster: str, days: list[str], rng: random.Random, number: int
 ) -> list[tuple[str, str, str]]:
-    """Return namespace, pod and decision ID of random decisions of random days."""
+    """Return (namespace, pod, decision ID) of 2 * `number` random decisions on random days."""
     samples = []
     for _ in range(2 * number):
         manifest = manifests.read_manifest(location, cluster, rng.choice(days))

@@ -121,7 +121,10 @@ class Ports:
     """Of the service, the scheduler and the agents."""
 
     def attacks(self, count: int, *kinds: str) -> list[Attack]:
-        """Return an attack on each port by `count` clients, on ports for probes from the address of the probes."""
+        """Return an attack on each port by `count` clients of these kinds, or of all kinds if `kinds` is empty.
+
+        On ports for probes, the clients have the address from which the kubelet sends probes.
+        """
         ordinary = [Attack(each, count, kinds) for each in (self.queries, self.ingest, self.scheduler, self.agents)]
         return ordinary + [Attack(each, count, kinds, KUBELET_ADDRESS) for each in self.probes]
 
@@ -143,7 +146,7 @@ class Attack:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, attack and print; return 1 if a target is missed, else 0."""
+    """Measure the programs without and with attacks, and print the figures; return 1 if a target is missed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m bench.attack", description="Slow clients on every port.")
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--clients", type=int, default=200, help="on each port (default %(default)s)")
@@ -243,7 +246,7 @@ def _request_loops(ports: Ports, sequences: Iterator[int]) -> list[RequestLoop]:
 def _measure(
     loops: list[RequestLoop], processes: dict[str, Process], seconds: float
 ) -> tuple[list[RequestLoop], dict[str, float]]:
-    """Run the loops for some seconds; return them with the peak memory of each process in MiB."""
+    """Run the loops for some seconds; return them with the peak memory of each process in MiB, by name."""
     stop = threading.Event()
     threads = [threading.Thread(target=loop.run, args=(stop,), daemon=True) for loop in loops]
     with ExitStack() as sampling:
@@ -263,7 +266,11 @@ def _measure(
 def _print_rates(
     undisturbed: dict[str, float], disturbed: Sequence[RequestLoop], seconds: float, *, has_rate_aim: bool
 ) -> bool:
-    """Print a row per kind of request; return whether a probe is too slow or a rate too low."""
+    """Print a row per kind of request; return True if a request with a deadline was late or failed.
+
+    With `has_rate_aim`, also return True if the rate of other requests fell below MIN_RATE_SHARE of `undisturbed`,
+    their rates per second without attacks.
+    """
     missed = False
     print(f"{'REQUESTS':26} {'UNDISTURBED/S':>13} {'DISTURBED/S':>11} {'SHARE':>6} {'P50 MS':>7} {'MAX MS':>8}  CODES")
     for loop in disturbed:
@@ -281,7 +288,7 @@ def _print_rates(
 
 
 def _print_processes(peak_mib: dict[str, float], restarts: dict[str, int]) -> bool:
-    """Print a row per program; return whether one exceeded its memory limit or was restarted."""
+    """Print a row per program; return whether one reached its memory limit or was restarted."""
     missed = False
     print(f"{'PROCESS':26} {'PEAK MIB':>13} {'LIMIT MIB':>11} {'RESTARTS':>9}")
     for name, mib in peak_mib.items():
@@ -291,7 +298,10 @@ def _print_processes(peak_mib: dict[str, float], restarts: dict[str, int]) -> bo
 
 
 def _send_large_bodies(target: Target, agents: extender.ExtenderService) -> bool:
-    """Send bodies of the maximum size at once; print results and memory; return whether the limit is exceeded."""
+    """Send LARGE_BODIES bodies of nearly the maximum size at once to the extender service, and print the results.
+
+    Return whether the service reached its memory limit.
+    """
     missed = False
     for name, body in _large_bodies().items():
         request: Request = ("POST", "/scheduler/priorities/foo", body, JSON_TYPE)
@@ -305,7 +315,7 @@ def _send_large_bodies(target: Target, agents: extender.ExtenderService) -> bool
 
 
 def _large_bodies() -> dict[str, bytes]:
-    """Return bodies just below the size limit: whole nodes, and as many empty nodes as possible."""
+    """Return two request bodies by name: one with many ordinary nodes, and one with as many empty nodes as possible."""
     node = json.dumps(extender.NODE_LIST[0])
     nodes = {
         "whole nodes": [node] * ((MAX_BODY_BYTES - 4096) // (len(node) + 1)),

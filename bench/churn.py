@@ -48,14 +48,14 @@ class _Pod(Object, frozen=True):
 
 @dataclass
 class ObservedPods:
-    """The pods that the watch has delivered. The watch's thread changes it, other threads read it."""
+    """The pods that the watch has delivered, and in `waiting` also those that are being created."""
 
     events: int = 0
     waiting: set[str] = field(default_factory=set)
     bound: OrderedDict[str, str] = field(default_factory=OrderedDict)  # node by pod, oldest first
 
     def apply(self, message: ListResult[Any] | WatchEvent[Any]) -> None:
-        """Apply a list or a change of pods."""
+        """Count a change of a pod and apply it. A list is ignored."""
         if isinstance(message, ListResult):
             return
         self.events += 1
@@ -75,19 +75,22 @@ class Memory:
     samples: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
 
     def take(self, events: int, pids: dict[str, int]) -> None:
-        """Take one sample of each process."""
+        """Store one sample of the memory of each process. `pids` maps names to process ids."""
         for name, pid in pids.items():
             self.samples.setdefault(name, []).append((events, resident_mib([pid])))
 
     def median(self, name: str, begin: float, end: float) -> float:
-        """Return the median over a part of the run, by events."""
+        """Return the median memory in MiB of a process in a part of the run, or NaN without a sample in it.
+
+        `begin` and `end` are shares of the run's events, such as 0.5 and 1.
+        """
         last = self.samples[name][-1][0]
         part = [mib for at, mib in self.samples[name] if begin * last <= at <= end * last]
         return statistics.median(part) if part else float("nan")
 
 
 def main() -> int:
-    """Run the benchmark; return 1 if memory grew or a pod stayed pending."""
+    """Run the benchmark and print the report; return 1 if memory grew or a pod stayed pending."""
     args = _parser().parse_args()
     exit_on_sigterm()
     directory = Path(tempfile.mkdtemp(prefix="churn-"))
@@ -185,7 +188,7 @@ def _pod(name: str) -> Json:
 
 
 def _count_pending(cluster: ObservedPods) -> int:
-    """Wait without new pods and return how many are still pending."""
+    """Wait at most BINDERS_S seconds until no pod is pending, and return how many still are."""
     deadline = time.monotonic() + BINDERS_S
     while cluster.waiting and time.monotonic() < deadline:
         time.sleep(0.1)

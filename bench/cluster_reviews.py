@@ -73,7 +73,7 @@ def _measure(title: str, nodes: int, pods: int, **question: Any) -> None:
 
 
 def build_groups(nodes: int, pods: int, groups: int) -> WhatIfState:
-    """Return a cluster of node groups with three pending pods."""
+    """Return a cluster whose nodes are divided into `groups` node groups, with pods on them and three pending pods."""
     objects: list[Json] = []
     for i in range(nodes):
         number = i % groups
@@ -90,7 +90,10 @@ def build_groups(nodes: int, pods: int, groups: int) -> WhatIfState:
 
 
 def measure_groups(nodes: int, pods: int, groups: int) -> Iterator[tuple[str, float, int]]:
-    """Yield the name of each pending pod, the least CPU time of the whole answer about it, and its number of groups."""
+    """Yield for each pending pod its name, the CPU time of an answer about node groups, and the number of groups in it.
+
+    The time is the shortest of several answers, in seconds.
+    """
     state = build_groups(nodes, pods, groups)
     gc.freeze()
     for pod in state.pending:
@@ -105,7 +108,7 @@ def measure_groups(nodes: int, pods: int, groups: int) -> Iterator[tuple[str, fl
 
 
 def main(nodes: int = 5000, pods: int = 50_000) -> None:
-    """Measure each kind of question on a cluster of this size."""
+    """Measure each kind of question about a cluster of this size, and print the times."""
     new = a_pod("new", cpu="100m", owner="")
     _measure("drain", nodes, pods, changes=[Drain(nodes=["n0"])])
     scaled = Scale(workload="ReplicaSet/w0", namespace="shop", replicas=pods // _WORKLOADS + _NEW_PODS)
@@ -117,7 +120,7 @@ def main(nodes: int = 5000, pods: int = 50_000) -> None:
 
 
 def measure_node_groups(nodes: int = 5000, pods: int = 50_000, groups: int = 60) -> None:
-    """Measure answers about three pods on a cluster of this size."""
+    """Measure answers about node groups for three pods on a cluster of this size, and print the times."""
     for name, seconds, verdicts in measure_groups(nodes, pods, groups):
         print(f"{name:8} {nodes} nodes, {verdicts} groups: {seconds * 1000:.0f} ms of CPU")
 

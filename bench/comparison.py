@@ -76,7 +76,10 @@ class WorkloadRuns:
     elects: bool = False  # whether the contenders elect a leader
 
     def run(self, name: str, folder: str, measure_run: Measurement[F]) -> F:
-        """Start a contender on a copy, in a folder of its own, and return what `measure_run` returns."""
+        """Start a contender on a copy of the control plane, and return what `measure_run(plane, contender)` returns.
+
+        `folder` is the name of the run's folder. Both are stopped at the end.
+        """
         with ExitStack() as closing:
             plane = self.prepared.start(self.directory / folder)
             closing.callback(plane.stop)
@@ -85,7 +88,7 @@ class WorkloadRuns:
             return measure_run(plane, contender)
 
     def compare(self, contenders: Sequence[str], rounds: int, measure_run: Measurement[F]) -> dict[str, list[F]]:
-        """Return what `measure_run` returns in every round, by contender: kube-scheduler, then those selected."""
+        """Run kube-scheduler and these contenders in each round; return the results of `measure_run` by contender."""
         names = (ANCHOR, *(name for name in CONTENDERS if name in contenders))
         figures: dict[str, list[F]] = {name: [] for name in names}
         for number in range(rounds):
@@ -94,7 +97,7 @@ class WorkloadRuns:
         return figures
 
     def report(self, figures: Mapping[str, Sequence[Any]]) -> Json:
-        """Return the workload's part of the JSON."""
+        """Return this workload's part of the JSON: its size, the calibration, and each round's figures by contender."""
         return {
             "workload": self.prepared.workload.name,
             "size": dataclasses.asdict(self.prepared.size),
@@ -112,7 +115,11 @@ class WorkloadRuns:
 def prepare_runs(
     sized: list[tuple[Workload, Size]], keep: Path | None, *, backlog: bool = True, elects: bool = False
 ) -> Iterator[WorkloadRuns]:
-    """Yield each workload with its prepared control plane; with `keep`, what its runs leave in their folders stays."""
+    """Yield the runs of each workload on its prepared control plane.
+
+    With `keep`, the folders of the runs are created in that directory and not deleted. `backlog` and `elects` are as in
+    `PreparedPlane` and `Herodotus`. Raises SystemExit if a workload has devices or a program is missing.
+    """
     with_devices = [workload.name for workload, _ in sized if workload.measured.devices is not None]
     if with_devices:
         raise SystemExit(f"{', '.join(with_devices)}: no controller makes claims here; measure them with `algorithm`")
@@ -139,7 +146,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_comparison_arguments(
     parser: argparse.ArgumentParser, contenders: Sequence[str], default: Sequence[str] = ()
 ) -> None:
-    """Declare the arguments that all comparisons share. `default` names the workloads."""
+    """Declare the arguments that all comparisons share.
+
+    `contenders` and `default` name the contenders and the workloads that run if the command line selects none.
+    """
     workloads.add_arguments(parser, default)
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure of every round")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="logs and data of every run; default: none are kept")
@@ -172,14 +182,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_report(path: Path | None, results: Sequence[Json]) -> None:
-    """Write the JSON of all workloads, with the machine; without a path do nothing."""
+    """Write the results of all workloads and a description of the machine as JSON to `path`; None writes nothing."""
     if path is not None:
         machine = {"cores": os.cpu_count(), "platform": platform.platform()}
         path.write_text(json.dumps({"machine": machine, "results": results}, indent=1))
 
 
 def format_header(runs: WorkloadRuns, rounds: int) -> str:
-    """Return the line above a workload's table."""
+    """Return the heading of a workload's table: its name, its size, the number of rounds and the calibration."""
     size = runs.prepared.size
     return (
         f"\n{runs.prepared.workload.name}: {size.nodes} nodes, {size.before} pods before, {size.pods} pods, "
@@ -190,7 +200,10 @@ def format_header(runs: WorkloadRuns, rounds: int) -> str:
 def print_table(
     figures: Mapping[str, Sequence[F]], columns: Sequence[Column[F]], compared: Mapping[str, Callable[[F], float]]
 ) -> None:
-    """Print a row of medians for each contender; `compared` has the figures whose ratio to kube-scheduler is added."""
+    """Print a row of medians for each contender.
+
+    Each of `compared` adds a column: the ratio of a figure to kube-scheduler's.
+    """
     print(f"{'':15}" + "".join(f"{title:>{width}}" for title, width, _, _ in columns), end="")
     print("".join(f"{title:>10}" for title in compared))
     for name, each in figures.items():
@@ -200,7 +213,7 @@ def print_table(
 
 
 def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures]]) -> Iterator[str]:
-    """Yield a line for each target of the family and of recording, compared with the result."""
+    """Yield a line with the result for each target of the workload; none if it has no target."""
     ours = figures.get(DELIVERING)
     if ours is not None and workload.name == "ColdStart":
         yield format_target("first binding, s", median(ours, lambda f: f.first_binding_s), COLD_START_S, least=False)
@@ -217,13 +230,16 @@ def _compare_with_targets(workload: Workload, figures: dict[str, list[RunFigures
 
 
 def format_target(what: str, ratio: float, aim: float, *, least: bool) -> str:
-    """Return the line of a target: the result, the aim, and whether it is reached."""
+    """Return a line with the result `ratio`, the aim, and a remark if the aim is missed.
+
+    With `least`, the result must be at least the aim, and otherwise at most.
+    """
     reached = ratio >= aim if least else ratio <= aim
     return f"  {what}: {ratio:.2f}, at {'least' if least else 'most'} {aim}{'' if reached else ': NOT REACHED'}"
 
 
 def median_ratio(figures: Mapping[str, Sequence[F]], name: str, base: str, figure: Callable[[F], float]) -> float:
-    """Return the ratio of two contenders' medians over the rounds."""
+    """Return the median of a figure over the rounds of contender `name`, divided by that of contender `base`."""
     return median(figures[name], figure) / median(figures[base], figure)
 
 

@@ -57,11 +57,11 @@ class Contender(ABC):
             return text
 
     def processes(self) -> dict[str, list[int]]:
-        """Return its process ids by role; `scheduler` is always present."""
+        """Return the contender's process ids by role; `scheduler` is always present."""
         return {"scheduler": [self.process.pid]}
 
     def settle(self) -> None:  # noqa: B027  # A scheduler without later work need not wait.
-        """Wait until all work for the bound pods is done."""
+        """Wait until the process has done all its work for the bound pods, such as delivering their records."""
 
     def start_replica(self, directory: Path) -> Contender:
         """Start another replica with the same settings and return it; its spool and its service are in `directory`."""
@@ -69,7 +69,10 @@ class Contender(ABC):
 
     @abstractmethod
     def reported_figures(self) -> dict[str, float]:
-        """Return nodes evaluated per decision and what it recorded. Call it after `settle` and before `stop`."""
+        """Return figures that the scheduler itself reports, such as the nodes evaluated per decision, by name.
+
+        Call it after `settle` and before `stop`.
+        """
 
     def stop(self) -> None:
         """Stop the processes of this contender."""
@@ -90,7 +93,7 @@ class KubeScheduler(Contender):
     name = "kube-scheduler"
 
     def __init__(self, binary: Path, kubeconfig: Path, directory: Path, *, elects: bool = False) -> None:
-        """Start it; with `elects` it schedules only while it holds the Lease."""
+        """Start kube-scheduler; with `elects`, it schedules only while it holds the Lease."""
         self._replicate = partial(KubeScheduler, binary, kubeconfig, elects=elects)
         connection = {
             "kubeconfig": str(kubeconfig),
@@ -115,7 +118,7 @@ class KubeScheduler(Contender):
         )
 
     def reported_figures(self) -> dict[str, float]:
-        """Return the figures from its log, which has a line for each binding."""
+        """Return the nodes evaluated per decision, from the log lines about bindings."""
         evaluated = [int(n) for n in _EVALUATED.findall(self.process.output())]
         return {"evaluated": sum(evaluated) / max(1, len(evaluated))}
 
@@ -126,7 +129,10 @@ class Herodotus(Contender):
     def __init__(
         self, kubeconfig: Path, directory: Path, *, delivers: bool, records: bool = True, elects: bool = False
     ) -> None:
-        """Start it with its decisions service; with `elects` it schedules only while it holds the Lease."""
+        """Start the scheduler and, with `delivers`, a decisions service that receives its records.
+
+        With `records` False, it records nothing. With `elects`, it schedules only while it holds the Lease.
+        """
         self._replicate = partial(Herodotus, kubeconfig, delivers=delivers, records=records, elects=elects)
         self.name = "herodotus"
         self.port = free_port()
@@ -148,7 +154,7 @@ class Herodotus(Contender):
         return {"scheduler": [scheduler], "shipper": children(scheduler), "service": self._service.pids()}
 
     def settle(self) -> None:
-        """Wait until the spool is delivered."""
+        """Wait until the spool is delivered; do nothing without a decisions service."""
         if self._service is not None:
             eventually(
                 lambda: counter(self.metrics(), "herodotus_spool_waiting_bytes") == 0,
@@ -158,7 +164,7 @@ class Herodotus(Contender):
             )
 
     def reported_figures(self) -> dict[str, float]:
-        """Return the figures from its metrics, and from the decisions service if it delivers."""
+        """Return the numbers of written and dropped records and, with a decisions service, of stored decisions."""
         exposed = self.metrics()
         figures = {
             "records": counter(exposed, "herodotus_records_total"),

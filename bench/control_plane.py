@@ -136,7 +136,7 @@ class AuditedControlPlane:
         self.kubeconfig.write_text(yaml.safe_dump(self._plane.kubeconfig()))
 
     def read_audit_log(self) -> None:
-        """Add what the log has got since the last call to `created` and `bound`."""
+        """Read the lines added to the audit log since the last call, and add their times to `created` and `bound`."""
         *lines, self._rest = (self._rest + self._log.read()).split(b"\n")
         for event in map(msgspec.json.decode, lines):
             if event["responseStatus"]["code"] != 201:
@@ -147,7 +147,10 @@ class AuditedControlPlane:
             times[pod["name"]] = datetime.fromisoformat(event[key]).timestamp()
 
     def bindings(self) -> list[float]:
-        """Return when each measured pod's binding was answered, in order, in seconds since 1970."""
+        """Read the audit log, and return the sorted times at which bindings of measured pods were answered.
+
+        They are in seconds since 1970.
+        """
         self.read_audit_log()
         return sorted(self.bound.values())
 
@@ -168,7 +171,7 @@ class AuditedControlPlane:
 
 
 def wait_for_bindings(plane: AuditedControlPlane, contender: Contender, pods: int, timeout_s: float = 300.0) -> None:
-    """Wait until so many pods are bound. Raises RuntimeError if the scheduler exits before."""
+    """Wait until `pods` measured pods are bound. Raises RuntimeError if the scheduler exits before."""
     eventually(
         lambda: len(plane.bindings()) >= pods or contender.raise_if_exited(), "the last binding", timeout_s, POLL_S
     )
@@ -177,7 +180,7 @@ def wait_for_bindings(plane: AuditedControlPlane, contender: Contender, pods: in
 def measure(plane: AuditedControlPlane, contender: Contender, workload: Workload, pods: int) -> RunFigures:
     """Wait until the scheduler has bound the backlog and return the figures.
 
-    The clock of `first_binding_s` starts with this call: call it right after the contender's start.
+    `first_binding_s` counts from this call: call it right after the contender's start.
     """
     started = time.time()
     with run_churn(plane.client, workload.churn):

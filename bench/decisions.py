@@ -40,7 +40,10 @@ BEFORE_PER_NODE: Final = 4  # earlier pods of other templates per node
 
 
 def generate(folder: Path, decisions: int, nodes: int) -> list[Path]:
-    """Return files with compressed batches in the order in which a shipper sends them."""
+    """Schedule `decisions` pods on `nodes` nodes, and return files with the records as compressed batches.
+
+    The files are in the order in which a shipper sends them.
+    """
     spool = folder / "spool"
     _decide(spool, decisions, nodes, random.Random(1))
     files = []
@@ -51,7 +54,7 @@ def generate(folder: Path, decisions: int, nodes: int) -> list[Path]:
 
 
 def read_batches(files: Iterable[Path]) -> Iterator[Iterator[tuple[Frame, deltas.EncodedFrame]]]:
-    """Yield the frames of each batch, decoded, each with what the store keeps of it."""
+    """Yield, for each batch, an iterator over its decoded frames, each with the encoded form that the store keeps."""
     for file in files:
         frames = codec.split_frames(codec.decompress(file.read_bytes(), 1 << 30))
         reader = deltas.DeltaReader()
@@ -116,7 +119,10 @@ def _pod(name: str, template: int) -> PodInfo:
 
 
 def _shape(template: int, own: dict[str, str]) -> dict[str, Any]:
-    """Return the spec of one of eight shapes from scheduler_perf's families."""
+    """Return the additions to a pod's spec for one of eight shapes from scheduler_perf's families.
+
+    `own` are the pod's labels to which its constraints refer.
+    """
     return (
         {},
         manifests.node_affinity(key=ZONE, values=["zone-0", "zone-1"]),

@@ -80,7 +80,10 @@ class ExtenderService:
     process: Process
 
     def calls(self, verb: str, body: bytes, count: int, accept: str = "*/*") -> list[float]:
-        """Return the duration of each of `count` calls in seconds, on one connection."""
+        """Send `count` requests on one connection, and return the duration of each in seconds.
+
+        Raises RuntimeError if a status is not 200.
+        """
         connection = http.client.HTTPConnection(self.address, timeout=60)
         headers = {"Content-Type": "application/json", "Accept": accept}
         took = []
@@ -100,7 +103,7 @@ class ExtenderService:
         return [self.process.pid, *processes.children(self.process.pid)]
 
     def processor_s(self) -> float:
-        """Return the processor time used since the start."""
+        """Return the processor time in seconds that the service has used since its start."""
         return processes.cpu_s(self.pids())
 
 
@@ -132,7 +135,7 @@ class CallTimes:
 
 
 def measure(running: ExtenderService, verb: str, form: str, count: int) -> CallTimes:
-    """Measure `count` calls of one verb and form."""
+    """Measure `count` calls of a verb with the request body `form`, a key of BODIES, and return the times."""
     body = BODIES[form]
     running.calls(verb, body, WARM)
     before = running.processor_s()
@@ -149,7 +152,10 @@ def measure(running: ExtenderService, verb: str, form: str, count: int) -> CallT
 
 
 def memory_mib(running: ExtenderService, rounds: int, count: int) -> list[float]:
-    """Return the service's memory after each round of `count` calls of each verb and form."""
+    """Return the service's memory in MiB after each of `rounds` rounds.
+
+    In a round, each verb is called `count` times with each body.
+    """
     mib = []
     for _ in range(rounds):
         for verb in VERBS:

@@ -123,7 +123,10 @@ class Rig:
     recovery_s: dict[str, list[float]] = field(default_factory=dict)
 
     def disturb(self, kind: str, begin: Callable[[Member], None], end: Callable[[Member], None]) -> None:
-        """Disturb the primary until another server has taken over, measure how long, and end the disturbance."""
+        """Disturb the primary with `begin`, wait until a batch is stored again, and end the disturbance with `end`.
+
+        The time until then is added to `recovery_s` under `kind`.
+        """
         self.cluster.wait_until_healthy()
         time.sleep(UNDISTURBED_S)
         primary = self.cluster.leader()
@@ -136,7 +139,7 @@ class Rig:
         end(primary)
 
     def cut_off_from_peers(self, primary: Member) -> None:
-        """Cut a server off from etcd and the other servers. The service still reaches it."""
+        """Cut a database server off from etcd and its peers. The decisions service can still reach the server."""
         primary.cut_off_from([ETCD, *(other.address for other in self.cluster.others(primary))])
 
     def pause_replicas(self) -> None:
@@ -206,14 +209,20 @@ def _result(rig: Rig, readings: Readings, number: int, stored: set[int]) -> dict
 
 
 def has_failed(result: dict[str, Any]) -> bool:
-    """Return whether records were lost or stored twice, an answer was wrong, or no replica answered."""
+    """Return whether records were lost or stored twice, an answer was wrong, or no replica answered.
+
+    A batch that was refused with a status other than 429 and 503 is a failure too.
+    """
     none = ("lost", "not stored in the end", "twice", "wrong answers")
     refused = set(result["refused batches"]) - {503, 429}
     return any(result[name] for name in none) or bool(refused) or not result["answers"].get("replica")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run in a private namespace and print the figures as JSON; return 1 if something was lost or wrong."""
+    """Measure failovers of PostgreSQL in a private network, and print the figures as JSON.
+
+    Return 1 if a record was lost or an answer was wrong.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.failover", description="PostgreSQL's failover under load.")
     for option, default in (("kills", 20), ("partitions", 5), ("ttl-s", 8), ("records-per-s", 100)):
         parser.add_argument(f"--{option}", type=int, default=default, help="default %(default)s")

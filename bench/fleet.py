@@ -57,7 +57,7 @@ class Fleet:
     clusters: list[str] = field(default_factory=list)
 
     def build_batch(self, cluster: str) -> bytes:
-        """Return the batch as a new scheduler process of a cluster would send it."""
+        """Return a copy of the batch with a cluster's ID and a new incarnation, as a new scheduler would send it."""
         parts = [(self.former["cluster"], cluster.encode()), (self.former["incarnation"], str(uuid.uuid4()).encode())]
         return codec.compress(b"".join(replace_in_frame(frame, parts) for frame in self.frames))
 
@@ -86,7 +86,7 @@ class Sender(threading.Thread):
     __hash__ = threading.Thread.__hash__
 
     def run(self) -> None:
-        """Send until `stopped` is set."""
+        """Send batches until `stopped` is set."""
         with closing(connect(self.fleet.authority, self.port, self.cluster)) as connection:
             self._send_until_stopped(connection)
 
@@ -117,7 +117,7 @@ class Sender(threading.Thread):
 
 
 def main() -> int:
-    """Send, ask and print; return the exit code."""
+    """Let many clusters send to one service, ask it questions meanwhile, print the figures and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description="One service for many clusters.")
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -182,7 +182,10 @@ def _print(senders: list[Sender], answers: dict[str, list[float]], seconds: floa
 
 
 def _ask(fleet: Fleet, port: int, until_s: float) -> dict[str, list[float]]:
-    """Ask about random pods and lists of random clusters until `until_s`, and return the response times by kind."""
+    """Ask about random pods and for lists of random clusters until `until_s`.
+
+    Return the response times in milliseconds, by kind of question. `until_s` is in monotonic seconds.
+    """
     rng, connection = random.Random(1), connect(fleet.authority, port, fleet.clusters[0])
     answers: dict[str, list[float]] = {"a pod": [], "500 newest of a namespace": []}
     while time.monotonic() < until_s:

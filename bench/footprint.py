@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def measure(nodes: int, bound: int, pending: int) -> tuple[list[float], dict[str, float]]:
-    """Fill a cache and a queue, and take every pod through the queue twice.
+    """Fill a cache and a queue with these numbers of objects, and take every pending pod through the queue twice.
 
-    Return the memory in kB of a node, a bound and a pending pod, and the processor seconds of each step.
+    Return the memory in kB of a node, a bound and a pending pod, and the processor seconds of each step by name.
     """
     pods, size = json_decoder(Pod), Size(nodes, bound, pending)
     framework = Framework(build_profile(Configuration(), 0, IN_TREE, NoCluster()), time.monotonic)

@@ -72,7 +72,10 @@ def _spread(unsatisfiable: str, count: int) -> Json:
 
 
 def _anti_affinity(key: str, count: int) -> Json:
-    """Return preferred and required terms, half of each, of which none selects a pod of this run."""
+    """Return a pod spec with `count` anti-affinity terms, half of them preferred and half required.
+
+    `key` is their topology key. No pod of this run matches a term.
+    """
     terms = [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": name}}} for name in _names(count)]
     preferred = [{"weight": 1 + i % 100, "podAffinityTerm": term} for i, term in enumerate(terms[::2])]
     return {
@@ -117,9 +120,10 @@ class KindFigures:
 def measure(
     options: argparse.Namespace, kinds: Sequence[str], plane: AuditedControlPlane, contender: Contender
 ) -> list[KindFigures]:
-    """Return the figures of each kind, measured one after the other on one scheduler; `options` are those of `main`.
+    """Measure each kind of large pods, one after the other on one scheduler, and return the figures.
 
-    The last ones are those of the first kind in which ordinary pods were not bound in time.
+    The measurement ends with the first kind in which ordinary pods were not bound in time. `options` are the command
+    line's. Raises RuntimeError if a pod is bound to a node that does not exist.
     """
     contender.wait_until_ready()
     nodes = {item["metadata"]["name"] for item in plane.client.get("/api/v1/nodes")["items"]}
@@ -175,7 +179,10 @@ def _measure_kind(
 
 
 def _find_outcomes(client: FillClient, names: Sequence[str]) -> Counter[str] | None:
-    """Return how many large pods are bound, and the messages of the others' events; None if one has neither."""
+    """Return how many large pods are bound, and how many have each FailedScheduling message, by "bound" or the message.
+
+    Return None if a pod is neither bound nor has such an event.
+    """
     events = client.get(f"/apis/events.k8s.io/v1/namespaces/{LARGE}/events")["items"]
     notes = {e["regarding"]["name"]: e["note"] for e in events if e["reason"] == "FailedScheduling"}
     listed = client.get(f"{PODS.format(LARGE)}?fieldSelector=spec.nodeName%21%3D")["items"]
@@ -194,7 +201,10 @@ def _format(kind: str, f: KindFigures) -> str:
 
 
 def find_misses(reference: Sequence[KindFigures], figures: Sequence[KindFigures], kinds: Sequence[str]) -> list[str]:
-    """Return what differs from kube-scheduler's outcomes, and the kinds in which memory grew too much."""
+    """Return a line for each kind whose outcomes differ from kube-scheduler's, or in which memory grew too much.
+
+    There is also a line if an ordinary pod waited longer than with kube-scheduler.
+    """
     misses = []
     start_mib = figures[0].before_mib
     for kind, theirs, ours in zip(kinds, reference, figures, strict=False):
@@ -209,7 +219,7 @@ def find_misses(reference: Sequence[KindFigures], figures: Sequence[KindFigures]
 
 
 def main() -> int:
-    """Run both schedulers and return 1 if an aim is missed."""
+    """Run both schedulers on the same pods, print the figures, and return 1 if an aim is missed."""
     exit_on_sigterm()
     parser = argparse.ArgumentParser(prog="python -m bench.large_pods", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", type=int, default=5000, help="default %(default)s")

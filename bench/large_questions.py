@@ -49,7 +49,7 @@ Json = dict[str, Any]
 
 
 def fill(build_part: Callable[[int], str], join: str = ",", room: int = BODY_BYTES) -> str:
-    """Return as many numbered parts as there is room for."""
+    """Return numbered parts, joined by `join`, as many as fit into `room` characters."""
     parts, size = list[str](), 0
     for number in itertools.count():
         part = build_part(number)
@@ -61,7 +61,7 @@ def fill(build_part: Callable[[int], str], join: str = ",", room: int = BODY_BYT
 
 
 def write_pod(spec: str = "", labels: str = "", requests: str = "") -> str:
-    """Return a pod in JSON, with texts put into its spec, its labels and its container's requests."""
+    """Return a pod in JSON. The arguments are JSON members to insert into its spec, labels and container's requests."""
     container = f'{{"name":"c","resources":{{"requests":{{{requests}}}}}}}'
     more = f",{spec}" if spec else ""
     metadata = f'{{"name":"web","labels":{{{labels}}}}}'
@@ -70,7 +70,10 @@ def write_pod(spec: str = "", labels: str = "", requests: str = "") -> str:
 
 
 def write_terms() -> str:
-    """Return a pod with as many preferred anti-affinity terms as fit, each with a selector of its own."""
+    """Return a pod in JSON with as many preferred anti-affinity terms as fit into a request.
+
+    Each term has its own selector.
+    """
     term = (
         '{{"weight":1,"podAffinityTerm":{{"topologyKey":"kubernetes.io/hostname",'
         '"labelSelector":{{"matchLabels":{{"k{}":"v"}}}}}}}}'
@@ -82,7 +85,7 @@ def write_terms() -> str:
 
 
 def write_keys() -> str:
-    """Return a pod whose node affinity names as many label keys as fit."""
+    """Return a pod in JSON whose node affinity names as many label keys as fit into a request."""
     keys = fill(lambda i: f'{{"key":"k{i}","operator":"DoesNotExist"}}')
     terms = f'"nodeSelectorTerms":[{{"matchExpressions":[{keys}]}}]'
     return write_pod(f'"affinity":{{"nodeAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":{{{terms}}}}}}}')
@@ -136,7 +139,7 @@ class OrdinaryPods:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop to create pods, after the one that waits now."""
+        """Stop creating pods, after the pod that waits for its node now."""
         self._stop.set()
         self._thread.join()
 
@@ -156,9 +159,10 @@ class OrdinaryPods:
 
 
 def ask(port: int, manifest: str) -> tuple[int, str]:
-    """Ask where the pods would be placed; return the status code, and how many fit or the error's message.
+    """Ask where pods would be placed; return the status code with how many fit, or with the error's message.
 
-    A manifest in JSON is a change of a ClusterReview. Any other text, and deep nesting, is that of a PlacementReview.
+    A manifest in JSON is asked about in a ClusterReview, as pods to create. Any other text, and JSON with "[[", is sent
+    as the manifest of a PlacementReview.
     """
     spec: Json
     if manifest.startswith("{") and "[[" not in manifest:

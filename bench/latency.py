@@ -156,7 +156,7 @@ class PodCreator:
 
     @property
     def requested(self) -> int:
-        """The number of pods so far, those before the first one included."""
+        """The number of the next pod: how many were requested, plus the number of the first one."""
         return self._first + len(self._requests)
 
     def request(self, count: int) -> None:
@@ -165,7 +165,10 @@ class PodCreator:
             self._submit(time.monotonic())
 
     def create(self, count: int, per_s: float) -> list[float]:
-        """Create pods at a constant rate, wait for the answers, and return how late each request was, in seconds."""
+        """Create `count` pods at a rate of `per_s` per second, and wait for the responses.
+
+        Return how many seconds each request was late.
+        """
         first, began = len(self._requests), time.monotonic()
         for number in range(count):
             due = began + number / per_s
@@ -174,7 +177,7 @@ class PodCreator:
         return [request.result() for request in self._requests[first:]]
 
     def raise_if_refused(self) -> bool:
-        """Raise the error of a failed creation; otherwise return False."""
+        """Raise the error of a creation that failed so far; return False if there is none."""
         while self._answered < len(self._requests) and self._requests[self._answered].done():
             self._requests[self._answered].result()
             self._answered += 1
@@ -225,10 +228,10 @@ def measure_latency(
 
 
 def measure_sustained_rate(plane: AuditedControlPlane, contender: Contender, workload: Workload, pods: int) -> float:
-    """Return how many pods the scheduler binds per second while a creator keeps a backlog of constant length.
+    """Return how many pods the scheduler binds per second while a creator keeps `backlog` pods waiting.
 
-    A new pod is created for each binding, so creation takes its share of the cores, as under constant load. At most
-    `pods` pods are created, within SUSTAINED_S.
+    A new pod is created for each binding, so creation takes its share of the cores, as under constant load. It ends
+    after `pods` pods, or SUSTAINED_S seconds with a full backlog.
     """
     contender.wait_until_ready()
     backlog = min(BACKLOG, pods // 4)
@@ -258,12 +261,12 @@ def compute_rate(created: Sequence[float], bound: Sequence[float], backlog: int)
 
 
 def subtract_buckets(after: Mapping[float, float], before: Mapping[float, float]) -> dict[float, float]:
-    """Return the histogram of what was observed between two readings."""
+    """Return the histogram of the observations between two readings of a histogram."""
     return {bound: count - before.get(bound, 0.0) for bound, count in after.items()}
 
 
 def _full_for_s(plane: AuditedControlPlane, backlog: int) -> float:
-    """Return for how long the backlog has been full, 0 if it is not yet."""
+    """Return for how many seconds the backlog has been full, or 0 if it is not full yet."""
     created = list(plane.created.values())
     return time.time() - created[backlog] if len(created) > backlog else 0.0
 
@@ -319,7 +322,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def compare_with_aims(figures: dict[str, list[LatencyFigures]]) -> Iterator[str]:
-    """Yield a line for each contender whose creator was late, and one for each aim."""
+    """Yield a line for each contender whose pods were created too slowly, and one for each aim with its result."""
     for name, each in figures.items():
         share = median(each, lambda f: f.created_per_s / f.offered_per_s)
         if share < MIN_RATE_SHARE:

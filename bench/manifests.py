@@ -25,7 +25,10 @@ DEFAULT_REQUESTS: Final = {"cpu": "100m", "memory": "500Mi"}
 
 
 def node(i: int, zones: Sequence[str] = ("zone-0", "zone-1", "zone-2"), pods: int = 110) -> Json:
-    """Return a node like node-default: 4 cpu, 32Gi."""
+    """Return node i like scheduler_perf's node-default, with 4 cpu, 32Gi and room for `pods` pods.
+
+    The nodes have the zone labels `zones` in turn, or none if `zones` is empty.
+    """
     labels = {HOST: f"node-{i:05}"} | ({ZONE: zones[i % len(zones)]} if zones else {})
     amounts = {"cpu": "4", "memory": "32Gi", "pods": str(pods)}
     return {
@@ -38,7 +41,10 @@ def node(i: int, zones: Sequence[str] = ("zone-0", "zone-1", "zone-2"), pods: in
 
 
 def pod(name: str, namespace: str, labels: Mapping[str, str], requests: Mapping[str, str], spec: Json) -> Json:
-    """Return a pod like pod-default with additions to its spec. Limits equal requests, and both may be empty."""
+    """Return a pod like scheduler_perf's pod-default; the fields in `spec` are added to its spec.
+
+    The container's limits equal `requests`, which may be empty.
+    """
     container: Json = {"name": "pause", "image": "registry.k8s.io/pause:3.10.2", "ports": [{"containerPort": 80}]}
     if requests:
         container["resources"] = {"requests": requests, "limits": requests}
@@ -64,7 +70,7 @@ def device_class(extended_resource: str = "") -> Json:
 
 
 def resource_slices(i: int, devices: Sequence[Json], counters: Json | None = None) -> Iterator[Json]:
-    """Yield the slice with the devices of node i, and one with the counters that they share."""
+    """Yield the slice with the devices of node i and, with `counters`, a slice with the counters that they share."""
     name = f"node-{i:05}"
     pool = {"name": name, "generation": 1, "resourceSliceCount": 2 if counters else 1}
     spec = {"driver": TEST_DRIVER, "pool": pool, "nodeName": name}
@@ -75,7 +81,7 @@ def resource_slices(i: int, devices: Sequence[Json], counters: Json | None = Non
 
 
 def resource_claim(name: str, namespace: str, requests: Sequence[Json]) -> Json:
-    """Return the claim that a template makes for the pod of the same name."""
+    """Return a ResourceClaim as the controller creates it from a template for the pod called `name`."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"{namespace}/{name}", "controller": True}
     metadata = {"name": name, "namespace": namespace, "uid": f"claim/{namespace}/{name}", "ownerReferences": [owner]}
     made: Json = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": metadata}
@@ -84,7 +90,10 @@ def resource_claim(name: str, namespace: str, requests: Sequence[Json]) -> Json:
 
 
 def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bool, **term: Any) -> Json:
-    """Return a pod's affinity term; `kind` is podAffinity or podAntiAffinity, `term` selects namespaces."""
+    """Return the part of a pod's spec with one affinity term over the topology `key` for pods with these labels.
+
+    `kind` is podAffinity or podAntiAffinity. `term` has further fields of the term, which select namespaces.
+    """
     term_spec = {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **term}
     if required:
         return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term_spec]}}}
@@ -93,14 +102,21 @@ def pod_affinity(kind: str, key: str, labels: Mapping[str, str], *, required: bo
 
 
 def node_affinity(*, field: str = "", **expression: Any) -> Json:
-    """Return a required node affinity: an expression about labels, or about the field `field`."""
+    """Return the part of a pod's spec with a required node affinity of one expression.
+
+    The expression is about the node field `field` or, if that is "", about a label with the `key` in `expression`. Its
+    operator is In unless `expression` states one.
+    """
     term = {"matchFields" if field else "matchExpressions": [{"operator": "In", "key": field, **expression}]}
     required = {"nodeSelectorTerms": [term]}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
 def spread(when: str, labels: Mapping[str, str]) -> Json:
-    """Return a topology spread constraint over zones."""
+    """Return the part of a pod's spec with a topology spread constraint over zones; `when` is its whenUnsatisfiable.
+
+    The constraint counts pods with these labels.
+    """
     constraint = {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": when}
     return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": dict(labels)}}]}
 
@@ -111,7 +127,7 @@ def claim_volume(claim: str) -> Json:
 
 
 def bound_claim(name: str, namespace: str) -> list[tuple[str, Json]]:
-    """Return a CSI volume and its claim, bound to each other, each with the path to create it at."""
+    """Return a CSI volume and the claim that is bound to it, as pairs of the path to create it at and its manifest."""
     common: Json = {"accessModes": ["ReadOnlyMany"]}
     claim: Json = {
         "apiVersion": "v1",
@@ -151,7 +167,7 @@ def namespace(name: str, labels: Mapping[str, str]) -> Json:
 
 
 def priority_class() -> Json:
-    """Return the priority class that preempts."""
+    """Return the PriorityClass of the pods that preempt others."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

@@ -74,7 +74,10 @@ class Report:
 
 
 def main() -> int:
-    """Run and print the report; return 1 if a tried pod has no reconstruction."""
+    """Measure how many of kube-scheduler's decisions the observer reconstructs, and print the report.
+
+    Return 1 if a pod that kube-scheduler tried has no reconstruction.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.observation", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--pods", type=int, default=2000)
@@ -105,7 +108,7 @@ class RoomyCluster(RandomCluster):
     """A random cluster in which most pods fit."""
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return nodes of at least the usual size."""
+        """Return the nodes of the random cluster, each with 64 cpu, 256Gi and room for 110 pods."""
         made = super().nodes()
         for node in made:
             node["status"]["allocatable"] |= {"cpu": "64", "memory": "256Gi", "pods": "110"}
@@ -149,7 +152,7 @@ class Run:
         )
 
     def report(self, pods: int, per_s: float) -> Report:
-        """Create the pods, wait until no more are bound, and compare."""
+        """Create `pods` pods, `per_s` per second, wait until no more are bound, and return the comparison."""
         stop = threading.Event()
         volumes = threading.Thread(target=self._settle, args=(stop,))
         volumes.start()
@@ -183,7 +186,7 @@ class Run:
             self._cluster.settle_volumes()
 
     def _wait(self) -> dict[str, str]:
-        """Wait until no more pods are bound; return the node of each new bound pod by UID."""
+        """Wait until no more pods are bound; return the node of each bound pod of the run, by UID."""
         seen, since = -1, time.monotonic()
         while True:
             nodes = {
@@ -198,7 +201,7 @@ class Run:
             time.sleep(1.0)
 
     def _settled(self) -> bool:
-        """Return whether the observer has written its last record."""
+        """Return whether the observer's spool did not grow for QUIET_S seconds."""
         before = _bytes(self._directory / "spool")
         time.sleep(QUIET_S)
         return _bytes(self._directory / "spool") == before
@@ -269,7 +272,10 @@ def _format_decision(d: Decision, table: NodeTable) -> str:
 
 
 def _decisions(spool: Path) -> Iterator[tuple[Decision, NodeTable]]:
-    """Yield every decision of the spool with the node table at its time."""
+    """Yield every decision of the spool with the node table at its time.
+
+    The table is valid until the next step, which may change it.
+    """
     table = NodeTable()
     for frame in _frames(sorted(spool.glob("*/*.seg"))):
         if isinstance(frame, NodeRows):

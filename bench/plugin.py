@@ -59,14 +59,14 @@ class TimedCommand:
             raise RuntimeError(f"{self.name} says nothing about the pod: {written[:500]}")
 
     def row(self, base: TimedCommand) -> str:
-        """Return a table row with its medians and their ratios to those of `base`."""
+        """Return a table row with this command's median times and their ratios to those of `base`."""
         wall, cpu = statistics.median(self.wall_ms), statistics.median(self.cpu_ms)
         base_wall, base_cpu = statistics.median(base.wall_ms), statistics.median(base.cpu_ms)
         return f"{self.name:44}{wall:>9.0f}{wall / base_wall:>7.2f}{cpu:>9.0f}{cpu / base_cpu:>7.2f}"
 
 
 def contenders() -> list[TimedCommand]:
-    """Return the commands; kubectl's own is first, as the base of the ratios."""
+    """Return the commands to compare; the first is kubectl's own, to which the others are compared."""
     get, ask, named = ("kubectl", "get", "pod"), ("kubectl", "herodotus", "pod"), ("-n", NAMESPACE)
     return [
         TimedCommand("kubectl get pod", (*get, POD, *named)),
@@ -79,7 +79,7 @@ def contenders() -> list[TimedCommand]:
 
 
 def main() -> int:
-    """Measure; return 0 if the plugin is within its limits."""
+    """Measure the commands and print their times; return 0 if the plugin is within its limits, else 1."""
     parser = argparse.ArgumentParser(prog="python -m bench.plugin", description="Measure the plugin.")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=25)
@@ -133,7 +133,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 
 
 def _publish(cluster: Cluster, endpoint_url: str) -> None:
-    """Create the service for the API server's proxy. Its port name selects plain HTTP.
+    """Create the service through which the API server's proxy reaches `endpoint_url`. Its port name selects plain HTTP.
 
     The simulated API server creates a TLS context per request, which would take longer than the response.
     """

@@ -57,12 +57,12 @@ def resident_mib(pids: Iterable[int]) -> float:
 
 
 def proportional_mib(pids: Iterable[int]) -> float:
-    """Return the processes' memory with shared pages counted once, as they are for a container."""
+    """Return the sum of the processes' memory in MiB in which pages that they share count once, as for a container."""
     return sum(_read_kib(f"/proc/{pid}/smaps_rollup", "Pss") for pid in pids) / 1024
 
 
 def children(pid: int) -> list[int]:
-    """Return the child processes of a process, whichever of its threads started them."""
+    """Return the ids of the child processes of all threads of a process; [] if it has ended."""
     ids: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -137,7 +137,8 @@ class DecisionsService:
     ) -> Iterator[tuple[float, int, bytes]]:
         """Yield the response time in milliseconds, the status and the body of each request, one after the other.
 
-        A request over the service's time limit is repeated: what it has read stays in memory.
+        A request that ends with 503, because it exceeds the service's time limit, is repeated up to nine times: what it
+        has read stays in memory.
         """
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         for path in paths:
@@ -186,7 +187,7 @@ def histogram_buckets(exposition: str, name: str, **labels: str) -> dict[float, 
 
 
 def attempt_buckets(exposition: str) -> dict[float, float]:
-    """Return the histogram of attempts that ended in a binding."""
+    """Return the histogram of the durations in seconds of attempts that ended in a binding: count by upper bound."""
     return histogram_buckets(exposition, ATTEMPTS, result="scheduled")
 
 

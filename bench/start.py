@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 def measure_start(plane: AuditedControlPlane, first: Contender, workload: Workload, backlog: int) -> StartFigures:
     """Wait until the scheduler has bound the backlog, end two leaders under load, and return the figures.
 
-    The clock of a start begins with this call: call it right after the contender's start.
+    Times of the start count from this call: call it right after the contender's start.
     """
     started, numbers = time.time(), count(1)
     first.wait_until_ready()
@@ -125,7 +125,10 @@ def compute_gap_s(bound: Sequence[float], since: float) -> float:
 def _end_leader(
     plane: AuditedControlPlane, creator: PodCreator, standby: Contender, end: Callable[[], object]
 ) -> float:
-    """End the leader under load and return the gap until the standby has bound every pod."""
+    """Create pods at a constant rate, call `end` to end the leader, and wait until the standby has bound every pod.
+
+    Return the longest time without a binding after the leader's end, in seconds.
+    """
     pods = round(PER_S * (BEFORE_S + AFTER_S))
     with ThreadPoolExecutor(1) as pool:
         creation = pool.submit(creator.create, pods, PER_S)

@@ -44,7 +44,7 @@ LISTS: Final = 50
 
 
 def main() -> int:
-    """Measure, print the figures and return the exit code."""
+    """Measure the storing and reading of decisions, print the figures and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.store", description="The store: size, ingest, answers.")
     parser.add_argument("--decisions", type=int, default=8000)
     parser.add_argument("--nodes", type=int, default=5000)
@@ -132,7 +132,10 @@ def _store(file: Path, files: list[Path]) -> None:
 
 
 def _copy(file: Path, copies: int) -> None:
-    """Copy the decisions with SQL only, without decoding blobs."""
+    """Multiply the decisions in a database file by `copies`, with SQL only, and print how long that took.
+
+    The copies are earlier and belong to other incarnations and pods.
+    """
     began = time.perf_counter()
     connection = sqlite3.connect(file)
     columns = {t: _columns(connection, t) for t in ("incarnations", "decisions", "outcomes", "node_rows")}

@@ -55,7 +55,7 @@ def read_peak_memory_mb(pid: int) -> float:
 
 
 def main() -> int:
-    """Measure; return 0 if the program is within its limits."""
+    """Measure `kubectl herodotus top` and print the figures; return 0 if it is within its limits, else 1."""
     parser = argparse.ArgumentParser(prog="python -m bench.top", description="Measure top.")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=15_000)

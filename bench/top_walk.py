@@ -69,7 +69,7 @@ class Tmux:
         subprocess.run([*self._base, *shell], env={**environ, "TERM": "xterm-256color"}, check=True)
 
     def press(self, *keys: str) -> None:
-        """Type keys, by tmux's names."""
+        """Press keys, which have the names that tmux gives them."""
         for key in keys:
             subprocess.run([*self._base, "send-keys", key], check=True)
             time.sleep(0.3)  # after Escape a terminal waits for the rest of a sequence
@@ -94,12 +94,15 @@ class Tmux:
             time.sleep(0.2)
 
     def close(self) -> None:
-        """End the server."""
+        """End the tmux server and the programs in it."""
         subprocess.run([*self._base, "kill-server"], check=False)
 
 
 def walk(environ: Mapping[str, str], words: Sequence[str], columns: int, lines: int) -> Iterator[tuple[str, str]]:
-    """Yield the title and the screen of each step."""
+    """Run `kubectl herodotus top` in a terminal of this size, press each step's keys, and yield its title and screen.
+
+    `words` are further arguments of the command.
+    """
     command = [sys.executable, str(ROOT / "kubectl-herodotus"), "top", *words]
     with tempfile.TemporaryDirectory() as directory:
         tmux = Tmux(Path(directory) / "tmux", columns, lines, environ)
@@ -139,7 +142,7 @@ def open_cluster(args: argparse.Namespace) -> Iterator[dict[str, str]]:
 
 
 def main() -> int:
-    """Record the walk at each size into the output file."""
+    """Write the screens of the walk at each terminal size to the output file, and return the exit code 0."""
     parser = argparse.ArgumentParser(prog="python -m bench.top_walk", description="Record a walk through top.")
     parser.add_argument("output", type=Path)
     parser.add_argument("--cluster", choices=("kubeconfig", "real", "simulated"), default="kubeconfig")

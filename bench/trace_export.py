@@ -42,7 +42,7 @@ server.serve_forever()
 
 
 def main() -> None:
-    """Print the cost for each decision with its outcome: six spans."""
+    """Print the processor times of queueing and of exporting the six spans of a decision with its outcome."""
     table = a_table(NODES)
     decisions = [a_decision(nodes=NODES, sequence=2 * i + 1) for i in range(MAX_TAKEN // 2)]
     records: list[Decision | Outcome] = []
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _measure(run: Callable[[], None]) -> float:
-    """Return the smallest processor time of several runs in seconds."""
+    """Call `run` several times, and return the smallest processor time in seconds."""
     times = []
     for _ in range(ROUNDS):
         began = time.process_time()

@@ -42,7 +42,10 @@ class Size:
     few: bool = False
 
     def scaled(self, nodes: int | None, pods: int | None) -> Size:
-        """Return another size of the same shape; earlier pods scale with the nodes unless `few` is set."""
+        """Return a copy with these numbers of nodes and pods; None keeps the number.
+
+        The number of earlier pods changes in proportion to the nodes. If `few` is set, the number of nodes stays.
+        """
         node_count = self.nodes if nodes is None or self.few else nodes
         before = -(-self.before * node_count // self.nodes)
         return Size(node_count, before, self.pods if pods is None else pods, self.few)
@@ -77,14 +80,17 @@ class Devices:
         return manifests.resource_slices(i, devices, counters)
 
     def claim(self, i: int, name: str, namespace: str) -> Json | None:
-        """Return the claim of the i-th pod, None if an extended resource stands for it."""
+        """Return the claim of the i-th pod, or None if pods request the devices by an extended resource."""
         if not self.claims:
             return None
         requests = self.claims[i % len(self.claims)]
         return manifests.resource_claim(name, namespace, requests)
 
     def add_to(self, pod: Json, i: int) -> None:
-        """Let the i-th pod request the devices: by the claim of its name, made from a template, or as a resource."""
+        """Change the manifest of the i-th pod so that it requests devices.
+
+        It names the claim that a template creates for it, or requests the extended resource if there are no claims.
+        """
         if not self.claims:
             resources = pod["spec"]["containers"][0]["resources"]
             for kind in ("requests", "limits"):
@@ -130,11 +136,11 @@ class InitialPods:
     per_node: int = 0
 
     def count(self, size: Size) -> int:
-        """Return the number of these pods."""
+        """Return how many of these pods a workload of this size has."""
         return self.per_node * size.nodes or size.before
 
     def namespace(self, i: int) -> str:
-        """Return the namespace of the i-th pod."""
+        """Return the name of the i-th pod's namespace."""
         return BEFORE if self.namespaces == 1 else f"init-{i % self.namespaces}"
 
 
@@ -165,7 +171,7 @@ class Workload:
     churn: Churn | None = None
 
     def with_filling(self, per_node: int) -> Workload:
-        """Return the workload with this many more bound pods on each node, which request nothing."""
+        """Return a copy with `per_node` more bound pods on each node, which request nothing."""
         return replace(self, before=(*self.before, InitialPods(FILLING, per_node=per_node))) if per_node else self
 
     def pods(self, size: Size) -> Iterator[Json]:
@@ -173,7 +179,7 @@ class Workload:
         return (self.measured.pod(i, MEASURED) for i in range(size.pods))
 
     def pods_before(self, size: Size) -> Iterator[Json]:
-        """Yield the pods that exist before the measurement."""
+        """Yield the pods that exist before the measurement; bound ones are on the nodes in turn."""
         for group in self.before:
             for i in range(group.count(size)):
                 pod = group.template.pod(i, group.namespace(i))
@@ -211,14 +217,14 @@ class Workload:
 
 
 def exactly(count: int = 1, *expressions: str) -> Json:
-    """Return a request for devices of the test class."""
+    """Return a request for `count` devices of the test class that meet these CEL expressions."""
     selectors = [{"cel": {"expression": expression}} for expression in expressions]
     exact = {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount", "count": count, "selectors": selectors}
     return {"name": "request", "exactly": exact}
 
 
 def first_available(*counts: int) -> Json:
-    """Return a request of which the first count that a node has is chosen."""
+    """Return a request for one of these numbers of devices: the first one that a node has free."""
     subs = [{"name": f"count-{n}", "deviceClassName": DEVICE_CLASS, "count": n} for n in counts]
     return {"name": "request", "firstAvailable": subs}
 

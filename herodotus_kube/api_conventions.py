@@ -37,7 +37,10 @@ class ApiError(Exception):
         self.request = request
 
     def describe(self) -> str:
-        """Return one line with the request and its outcome, for readers who do not know which request was sent."""
+        """Return one line with the request, its outcome and the message; only the message if no request was sent.
+
+        It is for readers who do not know which request was sent.
+        """
         if not self.request:
             return str(self)
         outcome = f"answered {self.code}" if self.code else "did not answer"

@@ -75,9 +75,10 @@ def find_credentials(
 
 @contextmanager
 def _skip_package_init(package: str) -> Iterator[None]:
-    """Within the block, import submodules of a package without running its `__init__`, which would import everything.
+    """Context manager in which submodules of a package can be imported without running the package's `__init__`.
 
-    The purpose is a faster start: some modules of the kubernetes package take another second to import.
+    The purpose is a faster start: the `__init__` of the kubernetes package imports everything, which takes another
+    second. Raises ModuleNotFoundError if the package is not installed.
     """
     if package in sys.modules:
         yield

@@ -187,9 +187,9 @@ class FrontProxy:
         return name is not None and (not self.allowed_names or name in self.allowed_names)
 
     def parse_user(self, headers: Headers) -> UserInfo | None:
-        """Return the user that the headers name, or None if no header holds a user name.
+        """Return the user in the headers of a request, or None if they have no user name.
 
-        The caller has checked that the front proxy sent the headers.
+        The caller must have checked with `is_front_proxy` that the front proxy sent the request.
         """
         name = next(iter(_header_values(headers, self.username_headers)), "")
         if not name:

@@ -34,7 +34,10 @@ def fetch_cluster_id(api: ApiServer) -> str:
 
 
 def find_absent_groups(api: ApiServer) -> dict[str, str]:
-    """Return the API group versions that the server does not serve, each with the feature that is then switched off."""
+    """Return the API group versions that the server does not serve, each with the feature that is switched off.
+
+    Raises ApiError if a request fails for another reason.
+    """
     absent = {}
     for group, purpose in NEEDED_FOR.items():
         try:

@@ -86,8 +86,8 @@ class ApiServer:
     ) -> None:
         """Prepare connections to the server of the credentials, at most `connections` at a time.
 
-        `transport` replaces the network in tests. `observer` is called for every request. No request with its
-        repetitions takes longer than `timeout_s`.
+        `transport` replaces the network in tests. `observer` is called for every request. `timeout_s` limits the time
+        of a request together with its retries.
         """
         self.url = credentials.url
         self._observer: RequestObserver = observer or _NoObserver()
@@ -141,7 +141,8 @@ class ApiServer:
     def post(self, path: str, body: Json, timeout_s: float = TIMEOUT_S) -> bytes:
         """Create an object and return the response body. Raise ApiError if the request fails.
 
-        The server also receives a timeout that is shorter than the default.
+        A `timeout_s` that is shorter than the default is also sent to the server, which then abandons the request in
+        time.
         """
         params = {"timeout": f"{timeout_s:g}s"} if timeout_s < TIMEOUT_S else None
         return self._send(ApiRequest("POST", path, body, params=params, timeout_s=timeout_s))
@@ -167,9 +168,10 @@ class ApiServer:
     def send(self, request: ApiRequest, done: Done, precondition: Callable[[], bool] = lambda: True) -> None:
         """Send a request without waiting for the response.
 
-        Another thread calls `done`, which must not block, with None for success or an ApiError. The server also gives
-        the request up after its timeout. A response of 429 or 503 is not retried. `precondition` is evaluated just
-        before the request is sent; if it returns False, the request ends with the reason NotSent.
+        Another thread calls `done`, which must not block, with None for success or an ApiError. The server receives the
+        timeout too, and abandons the request after it. A response of 429 or 503 is not retried. `precondition` is
+        evaluated just before the request is sent; if it returns False, the request ends with an ApiError whose reason
+        is NotSent.
         """
         start_s = time.monotonic()
         if self._pool is None:
@@ -227,7 +229,10 @@ class ApiServer:
             raise _closed_error()
 
     def _encode_request(self, request: ApiRequest) -> bytes:
-        """Return the bytes of an HTTP/1.1 request, head and JSON body, with its timeout as the only parameter."""
+        """Return the bytes of an HTTP/1.1 request, head and JSON body.
+
+        The only query parameter is the request's timeout.
+        """
         content = msgspec.json.encode(request.body)
         target = f"{self._prefix}{request.path}?timeout={request.timeout_s:g}s"
         header_lines = self._get_header_lines()
@@ -269,7 +274,10 @@ class ApiServer:
             self._observer.observe_duration(request.method, time.monotonic() - start_s)
 
     def _send_until_answered(self, request: ApiRequest) -> bytes:
-        """Send a request, and again after Retry-After, and return the response body. Raise ApiError if it fails."""
+        """Send a request, retry it while the server asks for that (Retry-After), and return the response body.
+
+        Raise ApiError if the request fails or the timeout leaves no time for the retry.
+        """
         headers = self._headers()
         content = None
         if request.body is not None:

@@ -94,9 +94,10 @@ class LeaderElector:
         return self._clock() - self._renewed if self.leading else None
 
     def release(self) -> None:
-        """Stop renewing and give the Lease up, so that the next leader need not wait until it expires.
+        """Stop renewing the Lease and clear its holder, so that the next leader need not wait until the Lease expires.
 
-        A failed request is repeated until the renewal deadline; then the Lease is left to expire.
+        A failed request is repeated until the renewal deadline; then the Lease is left to expire. Do nothing if this
+        process never held it.
         """
         self._stop.set()
         if self._thread is None:
@@ -196,7 +197,7 @@ class LeaderElector:
         }
 
     def _with_holder(self, lease: Json, *, ours: bool) -> Json:
-        """Return the Lease with this process as its holder. `ours` says that this process holds it already."""
+        """Return a copy of the Lease that this process holds from now on. `ours` says that it held the Lease before."""
         spec = lease.get("spec") or {}
         # a new Lease has had no transition; a change of hands is one
         transitions = int(spec.get("leaseTransitions") or 0) + (bool(spec) and not ours)
@@ -212,9 +213,10 @@ class LeaderElector:
         )
 
     def _merge_spec(self, lease: Json, spec: Json) -> Json:
-        """Return the Lease with these spec fields and the annotations of `set_annotations`.
+        """Return a copy of the Lease with these spec fields and the annotations of `set_annotations`.
 
-        Its resourceVersion makes the server refuse the write if another process has written meanwhile.
+        It keeps the resourceVersion, so that the server refuses the write if another process has changed the Lease
+        since.
         """
         metadata, annotations = lease["metadata"], dict(self._build_annotations())
         if annotations:

@@ -59,9 +59,10 @@ class PeriodicReader(Generic[T]):
     ) -> None:
         """Prepare the thread `name` without starting it.
 
-        It reads every `interval_s` seconds. After a failure or an empty value it waits `retry_s` of its last pause.
-        `value` is used until the first reading, which waits `interval_s` seconds unless `value` is empty. `report` is
-        called with the text of each problem; `absent` is that of an empty value, or "" if that is no problem.
+        The thread calls `read` every `interval_s` seconds. After a failure or an empty value, it waits `retry_s(pause)`
+        seconds instead, where `pause` is its last pause. `value` is the value before the first reading, which takes
+        place at once if `value` is empty. `report` is called with the text of each problem; `absent` is the text for an
+        empty value, or "" if an empty value is no problem.
         """
         self.value = value
         self._read, self._interval_s, self._retry_s = read, interval_s, retry_s
@@ -96,9 +97,9 @@ class PeriodicReader(Generic[T]):
 
 
 def watch_client_authorities(api: ApiServer, file: Path | None = None) -> PeriodicReader[str]:
-    """Return a reader of the authorities of client certificates as PEM, which is "" until they are known.
+    """Return a reader of the CA certificates (PEM) that sign client certificates; its value is "" at first.
 
-    They are those that the API server publishes, or those in `file` if it is given.
+    It reads them from `file`, or from the API server if `file` is None. The caller starts it.
     """
 
     def report(problem: str) -> None:  # as kube-scheduler: without them, tokens still identify users
@@ -113,9 +114,10 @@ def watch_client_authorities(api: ApiServer, file: Path | None = None) -> Period
 
 
 def read_client_authorities(api: ApiServer, file: Path | None = None) -> str:
-    """Return the authorities of client certificates as PEM, or "" if the API server publishes none.
+    """Return the CA certificates that sign client certificates, as PEM: the content of `file`, if it is given.
 
-    Raises ApiError, OSError or ValueError if they cannot be read or are not certificates.
+    Otherwise they are those that the API server publishes, or "" if it publishes none. Raises OSError or ValueError if
+    the file cannot be read, ApiError or OSError if the API server cannot be read or does not publish certificates.
     """
     if file is not None:
         return file.read_text()
@@ -127,7 +129,7 @@ def read_client_authorities(api: ApiServer, file: Path | None = None) -> str:
 
 
 def watch_front_proxy(api: ApiServer, settings: FrontProxy) -> PeriodicReader[FrontProxy]:
-    """Return a reader of the front proxy's settings; `settings` are those to use until they are read again."""
+    """Return a reader of the front proxy's settings, whose value is `settings` until the first reading."""
 
     def report(problem: str) -> None:
         _log.warning("cannot read how the front proxy is known, trying again: %s", problem)
@@ -181,9 +183,9 @@ def _parse_names(data: Mapping[str, Any], key: str, default: tuple[str, ...]) ->
 
 
 def watch_service_authority(api: ApiServer, config_map: tuple[str, str], file: Path) -> PeriodicReader[bool]:
-    """Return a reader that keeps `file` equal to the CA certificate that the decisions service publishes.
+    """Return a reader that keeps `file` equal to the decisions service's CA certificate in a ConfigMap.
 
-    `config_map` is a pair of namespace and name.
+    `config_map` is the ConfigMap's namespace and name. The reader's value is whether the certificate was found.
     """
 
     def report(problem: str) -> None:
@@ -205,7 +207,7 @@ def watch_service_authority(api: ApiServer, config_map: tuple[str, str], file: P
 
 
 def refresh_service_authority(api: ApiServer, config_map: tuple[str, str], file: Path) -> bool:
-    """Write the CA certificate in a ConfigMap to the file if it differs, and return whether one is published.
+    """Write the CA certificate in a ConfigMap to the file if it differs; return False if the ConfigMap has none.
 
     Raise ApiError if the ConfigMap cannot be read, OSError or ValueError if its content is not a certificate or cannot
     be written. The file holds a valid CA certificate or does not exist.

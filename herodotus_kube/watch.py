@@ -220,14 +220,20 @@ class Reflector(Generic[T]):
         self._version = version
 
     def _report_absent(self) -> None:
-        """Pass an empty list to the sink, the first time that the API server turns out not to serve the kind."""
+        """Pass an empty list, marked as absent, to the sink because the API server does not serve the kind.
+
+        Only the first call has an effect.
+        """
         if not self._reported_absent:
             self._reported_absent = True
             klog.warning("API server does not serve a kind, counting it as empty", kind=self._kind)
             self._sink(ListResult(self._kind, [], absent=True))
 
     def _watch(self) -> bool:
-        """Pass events to the sink until the watch ends. Return False if the caller must wait before the next watch."""
+        """Pass events to the sink until the watch ends. Return False if the caller must wait before the next watch.
+
+        Raise ResourceExpiredError if the kind must be listed again, ApiError if the watch cannot be opened.
+        """
         params = {
             **self._target.params,
             "watch": "true",

@@ -61,7 +61,10 @@ def group_by_attempt(records: Iterable[Record]) -> list[AttemptRecords]:
 
 
 def _match_records(records: Sequence[Record]) -> Iterable[AttemptRecords]:
-    """Yield the attempts of one pod name. `records` are all of its records, in the order of their start."""
+    """Group records by attempt and yield the attempts.
+
+    `records` are all of one pod name, in the order of their start.
+    """
     same: dict[tuple[int, str | None, str], list[Record]] = {}
     for record in records:
         if record.source == Source.LOGGED.value:
@@ -88,9 +91,10 @@ def _match_records(records: Sequence[Record]) -> Iterable[AttemptRecords]:
 
 
 class _UnmatchedRecords:
-    """Records in the order of their start, of which those that are taken are no longer returned.
+    """Records in the order of their start, from which records can be taken; a place is an index in that order.
 
-    Each call takes nearly constant time: a pod in a loop has ten thousand attempts within minutes.
+    The methods that search ignore records that were taken. Each call takes nearly constant time: a pod in a loop has
+    ten thousand attempts within minutes.
     """
 
     def __init__(self) -> None:
@@ -100,24 +104,27 @@ class _UnmatchedRecords:
         self._previous = [0]  # the same for place - 1, so that 0 stands for "none"
 
     def append(self, record: Record) -> None:
-        """Add a record that starts after all others, or with the last of them."""
+        """Add a record, which must not start before any record that was added earlier."""
         self._records.append(record)
         self._starts.append(record.started_us)
         self._next.append(len(self._records))
         self._previous.append(len(self._records))
 
     def last_until(self, at_us: int) -> int | None:
-        """Return the place of the last record that starts at `at_us` or before it, or None."""
+        """Return the place of the last untaken record that starts at `at_us` (microseconds) or before, or None."""
         place = _follow(self._previous, bisect_right(self._starts, at_us))
         return place - 1 if place else None
 
     def first_after(self, at_us: int) -> int | None:
-        """Return the place of the first record that starts after `at_us`, or None."""
+        """Return the place of the first untaken record that starts after `at_us` (microseconds), or None."""
         place = _follow(self._next, bisect_right(self._starts, at_us))
         return place if place < len(self._records) else None
 
     def nearest(self, at_us: int) -> int | None:
-        """Return the place of the record whose start is nearest to `at_us`, or None; of equals, that of the first."""
+        """Return the place of the untaken record whose start is nearest to `at_us`, or None if none is left.
+
+        Of two equally near ones, the earlier is returned.
+        """
         before, after = self.last_until(at_us), self.first_after(at_us)
         if before is None or (after is not None and self._starts[after] - at_us < at_us - self._starts[before]):
             return after
@@ -128,13 +135,13 @@ class _UnmatchedRecords:
         return self._starts[place]
 
     def take(self, place: int) -> Record:
-        """Return the record at a place, and never again."""
+        """Return the record at a place, and hide it from later searches."""
         self._next[place], self._previous[place + 1] = place + 1, place
         return self._records[place]
 
 
 def _follow(links: list[int], place: int) -> int:
-    """Return the place at which the links from `place` end, and shorten them."""
+    """Return the place where the chain of links from `place` ends (a place linked to itself), and shorten the chain."""
     end = place
     while links[end] != end:
         end = links[end]
@@ -153,10 +160,11 @@ def _group_unmatched(
 
 
 def _find_reconstructions(records: Sequence[Record]) -> dict[int, Record]:
-    """Return the observer's reconstructions of attempts that the scheduler recorded, by the id of its record.
+    """Return the observer's reconstructions of attempts that the scheduler itself recorded.
 
-    A reconstruction matches the record of the same pod and node whose start is nearest, at most SKEW_US apart. A record
-    matches one reconstruction, because the observer may miss an attempt but sees none twice.
+    The keys are the ids of the scheduler's records. A reconstruction matches the record of the same pod and node whose
+    start is nearest, at most SKEW_US apart. A record matches one reconstruction, because the observer may miss an
+    attempt but sees none twice.
     """
     reconstructions: dict[int, Record] = {}
     recorded = _group_unmatched((r for r in records if r.source == Source.SCHEDULER.value), _pod_key)
@@ -169,10 +177,10 @@ def _find_reconstructions(records: Sequence[Record]) -> dict[int, Record]:
 
 
 def _take_log_record(seen: Record, logged: Mapping[tuple[str | None, str | None], _UnmatchedRecords]) -> Record | None:
-    """Take the log record of the attempt that the observer reconstructed as `seen`; return None if none matches.
+    """Take from `logged` the log's record of the attempt that the observer reconstructed as `seen`, or return None.
 
     A log record matches if it has the same node (or, where no node was chosen, the same message) and starts at most
-    APART_US before `seen` and SKEW_US after it. Of several, the last one that starts before `seen` is preferred.
+    APART_US before `seen` or SKEW_US after it. Of several, the last one that starts before `seen` is preferred.
     """
     alike = logged.get(_log_key(seen))
     if alike is None:
@@ -194,10 +202,11 @@ def _log_key(record: Record) -> tuple[str | None, str | None]:
 
 
 def _infer_uid(record: Record, others: Sequence[Record], starts: Sequence[int]) -> str:
-    """Return the pod's UID for an attempt that only the log recorded.
+    """Return the pod's UID for an attempt that only the log recorded, without a UID.
 
     `others` are the pod name's records from other sources, and `starts` their starts. The UID is that of the next
-    attempt among them. If there is none, it is that of the last attempt, unless that one placed the pod.
+    record among them. If there is none, it is that of the last one, unless that placed the pod; then `record.pod_uid`
+    is returned.
     """
     following = bisect_left(starts, record.started_us)
     if following < len(others):

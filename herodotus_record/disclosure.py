@@ -156,7 +156,8 @@ def mask_outcome(outcome: Outcome, decision: Decision, visibility: NamespaceVisi
 def mask_answer(answer: Answer, kind: type[Answer], visibility: NamespaceVisibility) -> Answer:
     """Return an answer, or a part of one, without the values that the reader may not see; itself if nothing is hidden.
 
-    `kind` is its TypedDict. What is about no pod is about the cluster, about which the reader may ask.
+    `kind` is the TypedDict of `answer`. Parts that are not about a pod are shown: they are about the cluster, about
+    which the reader may ask.
     """
     if visibility.everything:
         return answer
@@ -181,7 +182,7 @@ def is_message_public(decision: Decision) -> bool:
 
 
 def list_named_namespaces(part: object, kind: type | None = None) -> frozenset[str]:
-    """Return the namespaces of all pods that a part, or a tuple of parts, names.
+    """Return the namespaces of all pods whose names occur in a part of a record or answer, or in a tuple of parts.
 
     `kind` is the TypedDict of a part of an answer, and None for parts of a record.
     """
@@ -218,7 +219,11 @@ class _View:
         return self._part(value, kind, self._own)
 
     def _part(self, value: Any, kind: type | None, own: bool) -> Any:
-        """Mask a part. `own` is whether the reader sees the pod that it is about, unless it names another."""
+        """Return a part with its hidden values masked. `own` is whether the reader sees the pod that the part is about.
+
+        If the part has a field with the namespace of a pod, that pod counts instead. `kind` is the part's TypedDict, if
+        it is one.
+        """
         if value is None:
             return None
         if isinstance(value, (tuple, list)):
@@ -247,7 +252,11 @@ class _View:
         return values if unchanged else type(values)(visible)
 
     def _value(self, value: Any, rule: Discloses, part: type | None, own: bool) -> Any:
-        """Return the value of a field or parameter as the reader may see it. `part` is the type of parts in it."""
+        """Return the value of a field or parameter as the reader may see it, masked by `rule`.
+
+        `part` is the type of the parts that the value holds, if any. `own` is whether the reader sees the pod it is
+        about.
+        """
         match rule:
             case Discloses.PARTS:
                 return self._part(value, part, own)
@@ -268,7 +277,10 @@ class _View:
         return _neutral(value)
 
     def _reason(self, reason: Reason, own: bool) -> Reason:
-        """Return the reason with masked parameters; if its code is unknown, a reason with a fixed text instead."""
+        """Return the reason with masked parameters, or itself if nothing is hidden.
+
+        If its code is not in a catalogue, return a reason with a fixed text instead. `own` is as in `_part`.
+        """
         if not _is_catalogued(reason.code):
             return Reason("text", {"text": HIDDEN_TEXT})
         shown = {name: self._parameter(name, value, own) for name, value in reason.params.items()}
@@ -291,7 +303,7 @@ class _View:
 
 
 def _view_of(decision: Decision, visibility: NamespaceVisibility) -> _View:
-    """Return the view of a decision for a reader, with the sentences that its message may show."""
+    """Return a view that masks a decision for a reader and allows the sentences that its message may show."""
     view = _View(visibility, decision.pod.namespace)
     view.allow(_sentences(decision, view))
     return view
@@ -324,7 +336,7 @@ class _Sentences:
 def _sentences(decision: Decision, view: _View) -> Iterator[str]:
     """Yield the sentences that the decision's message may show to the reader of `view`.
 
-    They follow from reasons that the view does not mask, and from other fields of the decision.
+    They are those of reasons that the view does not mask, of restrictions by PreFilter, and of the requested resources.
     """
     version = find_wording_version(decision.scheduler.rules)
     for reason in _reasons(decision):
@@ -364,12 +376,12 @@ def _hidden_text(value: Any) -> Any:
 
 
 def _empty(value: Any) -> Any:
-    """Return an empty value of the same type, a text or a sequence."""
+    """Return the empty value of the same type: "" for a text, an empty sequence for a sequence."""
     return type(value)()
 
 
 def _map_texts(mask: Callable[[str], str], value: Any) -> Any:
-    """Return the masked text, or the sequence of masked texts; the same sequence if nothing is hidden."""
+    """Return `mask(value)` for a text, or the sequence of masked texts; the same sequence if no text changes."""
     if isinstance(value, str):
         return mask(value)
     shown = type(value)(map(mask, value))

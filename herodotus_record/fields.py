@@ -74,7 +74,10 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: Any) -> Callable[[Part], Part]:
-        """Stand in for the function that Python has since 3.11; only type checkers read it."""
+        """Return a decorator that changes nothing, because `typing.dataclass_transform` exists only since Python 3.11.
+
+        Only type checkers use the arguments.
+        """
         return lambda function: function
 
 
@@ -85,7 +88,7 @@ def record_part(kind: type[Part]) -> type[Part]:
 
 
 def list_declarations(kind: type) -> Mapping[str, FieldDeclaration]:
-    """Return the declarations of a dataclass's fields by field name; fields without a declaration are left out."""
+    """Return the declarations of a dataclass's fields by field name; fields without a declaration are omitted."""
     return {f.name: f.metadata["declaration"] for f in fields(kind) if "declaration" in f.metadata}
 
 
@@ -98,9 +101,9 @@ class Disclosure(NamedTuple):
 
 @cache
 def list_disclosures(kind: type) -> dict[str, Disclosure]:
-    """Return what each field of a dataclass of a record, or of a TypedDict of an answer, declares to disclose.
+    """Return, by field name, what the fields of a record's dataclass or of an answer's TypedDict disclose.
 
-    Fields without a declaration are left out.
+    Fields without a declaration are omitted.
     """
     types = get_type_hints(kind)
     if is_typeddict(kind):
@@ -112,7 +115,7 @@ def list_disclosures(kind: type) -> dict[str, Disclosure]:
 
 
 def _find_rule(hint: Any) -> Discloses | None:
-    """Return the rule in the annotation of a TypedDict's field, which may be inside NotRequired, or None."""
+    """Return the Discloses value in the annotation of a TypedDict's field, also inside NotRequired, or None."""
     arguments = get_args(hint)
     if len(arguments) == 1:
         return _find_rule(arguments[0])
@@ -120,16 +123,17 @@ def _find_rule(hint: Any) -> Discloses | None:
 
 
 def find_part(annotation: Any) -> type | None:
-    """Return the dataclass or TypedDict that a field's type is, or that it contains, or None if it contains none."""
+    """Return the first dataclass or TypedDict in a field's type, such as `Reason` in `tuple[Reason, ...]`, or None."""
     if isinstance(annotation, type) and (is_dataclass(annotation) or is_typeddict(annotation)):
         return annotation
     return next(filter(None, map(find_part, get_args(annotation))), None)
 
 
 def list_unknown_paths(kind: type, prefix: str = "") -> Iterator[str]:
-    """Yield the document path of each field of a part, or of a part inside it, that may be unknown.
+    """Yield the document path of each field of a part, or of a part inside it, that is declared as possibly unknown.
 
-    The paths have the form of `Decision.unknown`: a path leads through lists without a sign for their entries.
+    `kind` is the dataclass of the part, and `prefix` the start of each path. As in `Decision.unknown`, a list's name is
+    followed directly by the names of its entries' fields.
     """
     types = get_type_hints(kind)
     for name, declared in list_declarations(kind).items():

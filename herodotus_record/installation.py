@@ -35,10 +35,10 @@ class ForeignSchedulerError(ImportError):
 
 
 def describe_extra_installation(extra: str) -> str:
-    """Return what adds an extra to this installation: a command, or what else to do.
+    """Return the command that adds an extra to this installation, or a sentence if no command can.
 
-    It fits the way in which the running code was installed: from a clone, by install.sh, pipx, `uv tool` or pip, from
-    krew's archive, or in an image.
+    The command fits the way in which the running code was installed: from a clone, by install.sh, pipx, `uv tool` or
+    pip, from krew's archive, or in an image.
     """
     environment, packages = Path(sys.prefix), _packages()
     requirement = f"'{DISTRIBUTIONS[extra]}[{extra}]'"
@@ -61,12 +61,15 @@ def describe_extra_installation(extra: str) -> str:
 
 
 def is_archive() -> bool:
-    """Return whether this is a program of krew's archive, in which `sys.executable` is the program and no Python."""
+    """Return whether this process is an executable built by PyInstaller, as in krew's archive.
+
+    `sys.executable` is then that program and no Python.
+    """
     return getattr(sys, "frozen", False)  # set by PyInstaller (packages/krew)
 
 
 def _packages() -> Path:
-    """Return the directory with this package and its neighbours: site-packages, or a clone."""
+    """Return the directory that contains this package: site-packages, or the root of a clone."""
     return Path(__file__).absolute().parents[1]
 
 
@@ -78,7 +81,7 @@ def _describe_image(extra: str) -> str:
 
 
 def find_installer(folder: Path) -> str | None:
-    """Return the command line of install.sh that made the installation in a folder; None if it made none there."""
+    """Return the command line of install.sh with which a folder's installation was made, or None if there is none."""
     try:
         listed = (folder / _INSTALLED).read_text("utf-8")
     except OSError:

@@ -92,7 +92,7 @@ def _level(text: str) -> int:
 def setup(verbosity: int, stream: TextIO = sys.stderr, format: str = "text") -> None:
     """Set the log's stream, its format ("text" or "json") and the highest verbosity of info lines that are written.
 
-    Lines that were left out of an earlier stream are not counted in this one.
+    The counts of suppressed lines start again at 0.
     """
     global _stream, _format, _escape
     set_verbosity(verbosity)
@@ -132,7 +132,7 @@ def info(verbosity: int, message: str, **pairs: Any) -> None:
 def warning(message: str, **pairs: Any) -> None:
     """Write a warning line with `pairs` as fields.
 
-    One source line writes at most MAX_LINES_PER_SECOND; the next line says how many were left out (`suppressed`).
+    One source line writes at most MAX_LINES_PER_SECOND. Its next line states how many were suppressed.
     """
     if (more := _admit(MAX_LINES_PER_SECOND)) is not None:
         _write("W", 0, message, pairs | more)
@@ -141,7 +141,7 @@ def warning(message: str, **pairs: Any) -> None:
 def error(err: BaseException | str, message: str, **pairs: Any) -> None:
     """Write an error line with `err` as its first field, as in klog. From verbosity 4 on, add the traceback.
 
-    One source line writes at most MAX_LINES_PER_SECOND; the next line says how many were left out (`suppressed`).
+    One source line writes at most MAX_LINES_PER_SECOND. Its next line states how many were suppressed.
     """
     if (more := _admit(MAX_LINES_PER_SECOND)) is not None:
         _write("E", 0, message, {"err": str(err), **pairs, **more}, _format_traceback(err))
@@ -171,7 +171,10 @@ _quota_lock = threading.Lock()
 
 
 def _admit(lines_per_second: int) -> dict[str, int] | None:
-    """Count a line of the caller's caller. Return the fields to add to it, or None if it must not be written."""
+    """Count a line of the source line that called this function's caller, and return None if it must not be written.
+
+    Otherwise return the fields to add to the line: `suppressed`, if earlier lines of that source line were not written.
+    """
     frame, now = sys._getframe(2), time.monotonic()
     with _quota_lock:
         quota = _quotas.setdefault((frame.f_code.co_filename, frame.f_lineno), _Quota(now))
@@ -188,9 +191,10 @@ def _admit(lines_per_second: int) -> dict[str, int] | None:
 
 @atexit.register
 def write_left_out(since: float = math.inf) -> None:
-    """Write how many lines were left out of each source line whose last second began at `since` or earlier.
+    """Write the number of suppressed lines of each source line whose last second began at `since` or earlier.
 
-    The failures there may have stopped. It is called with every warning and error line, and when the process ends.
+    Such a source line may write nothing more that could state the number. This is called with every warning and error
+    line, and when the process ends. `since` is monotonic time in seconds.
     """
     with _quota_lock:
         due = [(place, quota) for place, quota in _quotas.items() if quota.suppressed and quota.since <= since]

@@ -58,10 +58,10 @@ def clamp_version(version: KubernetesVersion) -> KubernetesVersion:
 
 @lru_cache(maxsize=64)
 def find_wording_version(rules: str) -> KubernetesVersion:
-    """Return the version whose words a record has, from its text of the rules that were applied.
+    """Return the version of kube-scheduler in whose words to print a record's messages.
 
-    It is the default version for a record that does not state its rules, or states them in another form: senders write
-    what they like.
+    `rules` is the record's text of the rules that were applied, such as `v1.34.2 (…)`. If it does not begin with a
+    version, the default version is returned: senders of records may write anything there.
     """
     try:
         return KubernetesVersion.parse(rules.partition(" ")[0])

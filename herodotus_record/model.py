@@ -998,7 +998,7 @@ class NodeTable:
     def free(self, slot: int, resource: str) -> int:
         """Return how much of a resource the slot's node has free: allocatable minus requested, in base units.
 
-        The amount is negative if the node is overcommitted, and 0 if it lacks the resource.
+        The amount is negative if the node is overcommitted. A resource that the node lacks counts as 0 allocatable.
         """
         return self.allocatable[slot].get(resource, 0) - self.requested[slot].get(resource, 0)
 

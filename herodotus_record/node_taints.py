@@ -36,7 +36,7 @@ class NodeTaint:
     action: str
 
     def matches(self, key: str) -> bool:
-        """Return whether this declaration is about a taint with the key."""
+        """Return whether `key` is a key of this taint, whose own key may contain `*`."""
         return fnmatchcase(key, self.key)
 
 
@@ -108,5 +108,8 @@ NODE_TAINTS: Final[tuple[NodeTaint, ...]] = (
 
 @lru_cache(maxsize=1024)
 def find_node_taint(key: str) -> NodeTaint | None:
-    """Return the declaration of a taint of the system, or None for a taint that a pod may be made to tolerate."""
+    """Return the declaration of the system taint with this key, or None if the system does not set it.
+
+    For a taint that is declared, tolerating it is no remedy; the declaration says what to do instead.
+    """
     return next((taint for taint in NODE_TAINTS if taint.matches(key)), None)

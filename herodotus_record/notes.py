@@ -91,7 +91,10 @@ def format_notes(notes: Iterable[Reason]) -> list[str]:
 
 
 def list_missing_rules(notes: Iterable[Reason]) -> list[str]:
-    """Return the sentences of those notes that name a change of a version that is not built."""
+    """Return the sentences of the notes with the code NOT_BUILT.
+
+    Each names a change of a Kubernetes version that this scheduler does not implement.
+    """
     return [format_note(note) for note in notes if note.code == NOT_BUILT]
 
 

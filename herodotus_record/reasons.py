@@ -237,7 +237,7 @@ def format_condition_reason(code: str) -> str:
 
 
 def format_error(message: str, version: KubernetesVersion) -> str:
-    """Return the message of a plugin's error in the words of a version of kube-scheduler."""
+    """Return a plugin's error message with sentences that changed replaced by those of this kube-scheduler version."""
     for since, new, before in _EARLIER_ERRORS:
         if version < since:
             message = message.replace(new, before)
@@ -267,9 +267,9 @@ def format_fit_error(
 ) -> str:
     """Return the FailedScheduling message of a pod that fits on no node, as kube-scheduler's FitError prints it.
 
-    `per_node` holds sentences with the number of nodes that gave them; a node with several reasons counts for each. It
-    is ignored if PreFilter rejected the whole pod with the sentence `pre_filter`. `post_filter` is the sentence at the
-    end.
+    `per_node` holds pairs of a sentence and the number of nodes with it; a node with several reasons counts for each.
+    It is ignored if PreFilter rejected the whole pod with the sentence `pre_filter`. `post_filter` is the sentence at
+    the end.
     """
     message = f"0/{nodes_total} nodes are available:"
     if pre_filter:
@@ -293,7 +293,7 @@ class _Known(dict[str, str]):
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """Return the pattern of the sentences of a template, with a group for each parameter."""
+    """Return a pattern for the sentences that a template can produce, with a named group for each parameter."""
     parts = ((re.escape(text), name) for text, name, _, _ in Formatter().parse(template))
     return re.compile("".join(text + (f"(?P<{name}>.*)" if name else "") for text, name in parts))
 

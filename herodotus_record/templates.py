@@ -94,7 +94,10 @@ def parse_pod_template(manifest: object) -> PodTemplate:
 
 
 def _name(metadata: Mapping[str, Any]) -> str:
-    """Return the object's name or, without one, its generateName without the hyphen at the end."""
+    """Return the object's name or, without one, its generateName without hyphens at the end.
+
+    Raises PodTemplateError if it has neither.
+    """
     name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
     if not isinstance(name, str) or not name:
         raise PodTemplateError("metadata.name: required")

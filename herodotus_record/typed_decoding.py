@@ -25,7 +25,7 @@ _complete: Final[set[Any]] = set()
 
 
 def _complete_type(type_: Any) -> None:
-    """Let msgspec look into a type, unless that has been done."""
+    """Let msgspec prepare a type for decoding, under a lock, unless that has been done."""
     if type_ not in _complete:
         with _lock:
             msgspec.json.Decoder(type_)

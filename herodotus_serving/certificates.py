@@ -66,7 +66,8 @@ class ServingCertificate:
     def context(self) -> ssl.SSLContext:
         """Return the TLS context for a new connection.
 
-        Changed inputs are looked for at most once per CHECK_INTERVAL_S seconds.
+        At most once per CHECK_INTERVAL_S seconds, the files and authorities are read, and the context rebuilt if they
+        changed.
         """
         with self._lock:
             now = self._clock()
@@ -76,10 +77,10 @@ class ServingCertificate:
             return self._context
 
     def _read(self) -> tuple[bytes, bytes, str]:
-        """Return the contents of certificate and key, and the authorities.
+        """Return the contents of certificate and key, and the authorities, to be compared with those of the context.
 
-        They are compared to detect changes. Modification times prove nothing, because a mounted Secret is a symbolic
-        link.
+        A key pair in memory is returned as the first element with b"" as the second. Modification times would prove
+        nothing, because a mounted Secret is a symbolic link.
         """
         if isinstance(self._pair, bytes):
             return self._pair, b"", self._authorities()

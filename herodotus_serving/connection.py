@@ -141,13 +141,19 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._enter(Phase.RECEIVING, self._limits.request_s)
 
     def get_buffer(self, _size_hint: int) -> memoryview:
-        """Return where asyncio writes the next bytes; `buffer_updated` copies them before another connection reads."""
+        """Return the buffer into which asyncio reads the next bytes.
+
+        All connections share it, so `buffer_updated` copies the bytes before another connection reads.
+        """
         if self._tls is None:
             return self._listener.read_buffer
         return self._listener.read_buffer[: max(TLS_READ_SIZE, self._tls.pending())]  # the rest of a long record
 
     def buffer_updated(self, size: int) -> None:
-        """Keep the bytes that arrived until the connection's turn, or until the response in progress is written."""
+        """Store the `size` bytes in the buffer, and queue the connection for parsing if it expects a request.
+
+        The bytes of a further request are parsed after the response in progress.
+        """
         if self.phase is Phase.LINGERING:
             self._discard(size)
         if self.phase in (Phase.LINGERING, Phase.CLOSED):
@@ -180,7 +186,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._listener.forget(self)
 
     def _cancel_request(self) -> None:
-        """Tell the request in progress that its client has left."""
+        """Set the events by which the request in progress learns that its client has disconnected."""
         self._client_left.set()
         self._cancelled.set()
 
@@ -200,7 +206,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def has_sent(self) -> bool:
-        """Whether the client has sent a byte; with TLS, after the handshake."""
+        """Whether the client has sent a byte. With TLS, bytes of the handshake do not count."""
         return self._parser.received > 0
 
     @property
@@ -217,14 +223,14 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._accepted.shutdown(socket.SHUT_RDWR)
 
     def free_bytes(self) -> None:
-        """Refuse the request that is arriving, or else abort the connection, to free the memory that it holds."""
+        """Refuse the request that is arriving, or else abort the connection, so that its memory becomes free."""
         if self.phase is Phase.RECEIVING:
             self._refuse_busy("the server's memory for requests and responses is exhausted; try again")
         else:
             self.abort()
 
     def stop(self) -> None:
-        """Finish the request in progress, then close the connection."""
+        """Let a request in progress finish, and close the connection after it, or at once if there is none."""
         self._cancelled.set()
         self._stopping = True
         if self.phase in (Phase.RECEIVING, Phase.IDLE):
@@ -363,7 +369,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             raise ClientDisconnectedError from e
 
     def _stream(self, response: Response) -> None:
-        """Send a streamed response from the worker thread, each part after the client has read the part before."""
+        """Send a streamed response from the worker thread; wait after each part until the client has read it."""
         assert response.stream is not None
         complete = False
         try:
@@ -466,7 +472,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._next()
 
     def _next(self) -> None:
-        """Wait for the client's next request after a complete response, or close the connection."""
+        """Wait for the client's next request after a complete response, or close the connection if none may follow."""
         self._listener.release(self)
         self.served += 1
         if self._http.their_state in (h11.SEND_BODY, h11.ERROR) or self._parser.is_pipelined:
@@ -480,7 +486,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._enter(Phase.IDLE, self._limits.idle_s)
 
     def _refuse(self, response: Response) -> None:
-        """Respond with a refusal when one is due to the client's address, and read nothing more until then."""
+        """Send `response`, a refusal, after the delay that `refusal_pace` sets for the client's address.
+
+        Until then, nothing more is read from the client.
+        """
         if self.phase is Phase.CLOSED:
             return
         self._listener.release(self)

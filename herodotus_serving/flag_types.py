@@ -55,10 +55,10 @@ def add_probe_bind(parser: argparse._ActionsContainer, paths: str) -> None:
 
 
 def parse_object_name(text: str) -> tuple[str, str]:
-    """Return the namespace and the name of an object such as a Secret or a ConfigMap from NAMESPACE/NAME.
+    """Return the namespace and the name in a text NAMESPACE/NAME, which names an object such as a Secret.
 
-    Raises argparse.ArgumentTypeError for other texts, also for names that Kubernetes does not allow. The result may
-    therefore be part of a URL's path.
+    Raises argparse.ArgumentTypeError if Kubernetes does not allow such names, so that the result is safe in the path of
+    a URL.
     """
     namespace, _, name = text.partition("/")
     if not _NAMESPACE.fullmatch(namespace) or not _NAME.fullmatch(name):

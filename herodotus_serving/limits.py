@@ -69,7 +69,7 @@ class RefusalPace:
         self._next_s: dict[str, float] = {}  # when the next refusal is due if there had been no others at once
 
     def delay_s(self, address: str, now: float) -> float:
-        """Return how many seconds a refusal of an address must wait from `now` on."""
+        """Reserve the next time for a refusal of an address, and return how many seconds after `now` it is."""
         if len(self._next_s) >= MAX_PACED_ADDRESSES:
             self._next_s = {each: due for each, due in self._next_s.items() if due > now}
         due = max(now, self._next_s.get(address, now))

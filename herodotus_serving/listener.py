@@ -109,7 +109,7 @@ class Listener:
     def hold(self, connection: HttpConnection, size: int) -> bool:
         """Reserve `size` bytes of the memory budget for a connection, and return whether that succeeded.
 
-        If necessary, other connections lose their bytes: those that wait for their clients, the longest wait first. The
+        If necessary, the bytes of other connections that wait for their clients are freed, the longest wait first. The
         reservation fails if no such connection is left, or if this connection itself has waited longest.
         """
         while not self._budget.acquire(size):
@@ -189,7 +189,8 @@ class Listener:
     def _admit(self, address: str) -> bool:
         """Return whether a new connection from a client address may be opened.
 
-        If the limits are reached, another connection is closed to make room, if possible.
+        If a limit is reached, a waiting connection is closed to make room; the result is False if there is none to
+        close.
         """
         counts = self._open_by_address
         if counts[address] < self.limits.per_address:
@@ -201,11 +202,11 @@ class Listener:
         return self._evict([each for each in self._open if each.peer[0] == address], MIN_STAY_S)
 
     def _evict(self, connections: Collection[HttpConnection], min_stay_s: float) -> bool:
-        """Close one of `connections` that has waited for its client for at least `min_stay_s` seconds.
+        """Abort one of `connections` that has waited for its client for at least `min_stay_s` seconds.
 
-        Connections without a complete request are closed first, those without a byte before the others, then the one
-        with the longest wait. Before a complete request at most MIN_STAY_UNUSED_S counts. Return False if none has
-        waited that long.
+        Connections that never completed a request come first, of these the ones that sent no byte, then the longest
+        wait. For connections without a complete request, `min_stay_s` is at most MIN_STAY_UNUSED_S. Return False if
+        none has waited that long.
         """
         now = asyncio.get_running_loop().time()
 

@@ -32,7 +32,7 @@ def return_large_blocks() -> None:
 
 
 def estimate_json_bytes(body: bytes) -> int:
-    """Return about how much memory in bytes the values of a JSON document take when it is decoded."""
+    """Return an estimate of the memory in bytes that a JSON document takes when it is decoded."""
     return _BYTES_PER_JSON_VALUE * body.count(b",")
 
 

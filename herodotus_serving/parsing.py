@@ -49,7 +49,7 @@ class RequestParser:
 
     @property
     def unread(self) -> int:
-        """The number of bytes that arrived and are not parsed, but for the few that h11 holds."""
+        """The number of bytes that arrived and were not passed to h11 yet."""
         return len(self._unread)
 
     @property
@@ -58,7 +58,7 @@ class RequestParser:
         return bool(self._unread or self.http.trailing_data[0])
 
     def receive(self, data: memoryview | bytes) -> None:
-        """Keep bytes that arrived."""
+        """Store bytes that arrived, to be parsed by `next_event`."""
         self._unread += data
         self.received += len(data)
 
@@ -68,7 +68,10 @@ class RequestParser:
         self._begin()
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return the next event of the request as h11 does. Raises RemoteProtocolError if it must be refused."""
+        """Return the next event of the request like h11's method of that name.
+
+        Raises RemoteProtocolError if the request must be refused.
+        """
         while True:
             if self.http.their_state is h11.IDLE and self._unread:
                 return self._next_head()
@@ -85,7 +88,11 @@ class RequestParser:
                 return h11.NEED_DATA
 
     def _next_size(self) -> int:
-        """Return how many of the unread bytes h11 may get next. Raises RemoteProtocolError for wasteful chunks."""
+        """Return how many of the unread bytes to pass to h11 next.
+
+        Raises RemoteProtocolError for chunks that are too small on average, and for extensions or trailers that are too
+        long.
+        """
         if self._chunks is None:
             return len(self._unread)
         if not self._chunks.ended:
@@ -143,9 +150,9 @@ class ChunkMeter:
         self._expected = 0  # bytes of the current chunk and its line end that have not arrived
 
     def measure(self, unread: bytearray) -> int:
-        """Return the length of the part of `unread` that ends between chunks or within the data of one.
+        """Return the length of the part of `unread` to parse next, which ends between chunks or in a chunk's data.
 
-        It has at most EVENTS_PER_STEP chunks. Raises RemoteProtocolError if the body must be refused.
+        The part has at most EVENTS_PER_STEP chunks. Raises RemoteProtocolError if the body must be refused.
         """
         offset = 0
         for _ in range(EVENTS_PER_STEP):
@@ -176,7 +183,10 @@ class ChunkMeter:
 
 
 def _parse_chunk_size(line: bytearray) -> int:
-    """Return the size in a chunk's first line; 0 also if it has none, so that h11 gets the line and refuses it."""
+    """Return the size in a chunk's first line.
+
+    If the line has none, return 0, so that h11 gets the line and refuses it.
+    """
     try:
         return max(0, int(line.partition(b";")[0], 16))
     except ValueError:
@@ -209,14 +219,14 @@ class ParsingQueue:
         self._scheduled = False
 
     def add(self, connection: SteppedParser) -> None:
-        """Let a connection parse at its turn, once however often it is added before."""
+        """Queue a connection for one turn of parsing; do nothing if it is queued already."""
         self._by_address.setdefault(connection.peer[0], {})[connection] = None
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._run)
 
     def _next(self) -> SteppedParser:
-        """Remove and return the connection whose turn it is, and let its address wait for all others."""
+        """Remove and return the connection whose turn it is. Its client address goes to the end of the queue."""
         address = next(iter(self._by_address))
         connections = self._by_address.pop(address)
         connection = next(iter(connections))

@@ -130,7 +130,10 @@ class ProbeServer:
                 self._close_oldest()
 
     def _receive(self, connection: _Connection, is_new: bool = False) -> None:
-        """Read what has arrived; answer and close the connection unless the rest of a request must be waited for."""
+        """Read the bytes that have arrived. Answer and close the connection, unless more of the request is expected.
+
+        A new connection (`is_new`) of which more is expected is added to the poll.
+        """
         try:
             received = connection.socket.recv(MAX_HEAD_BYTES)
         except BlockingIOError:
@@ -161,7 +164,10 @@ class ProbeServer:
         return _encode(self._answer(path), has_body=method == b"GET")
 
     def _answer(self, path: str) -> ProbeAnswer:
-        """Return the answer of a path, which its check gives anew after FRESH_S seconds."""
+        """Return the answer of a path.
+
+        An answer is reused for FRESH_S seconds; a check that raises an error gives a 500.
+        """
         now = time.monotonic()
         expires, answer = self._fresh.get(path, (now, OK))
         if now >= expires:

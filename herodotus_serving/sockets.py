@@ -23,7 +23,7 @@ class Address:
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether a text is a loopback address, which may be an IPv4 one in the form of IPv6. No name is one."""
+    """Return whether a text is a loopback address, also one such as ::ffff:127.0.0.1; False for a host name."""
     try:
         parsed = ip_address(address)
     except ValueError:

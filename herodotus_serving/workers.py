@@ -42,9 +42,9 @@ def run(
     """Serve on listening sockets in gunicorn worker processes until SIGTERM.
 
     `create_server` runs in each worker, because threads and database connections do not survive a fork. If it raises
-    UnusableServerError, the program prints the message and ends with exit code 3. `ready` holds
-    the lines to print when the sockets accept connections. `grace_s` is the time in seconds for requests in progress at
-    the end. `options` holds further settings of gunicorn, such as the number of workers (default 1).
+    UnusableServerError, the program prints the message and ends with exit code 3. `ready` holds the lines to print when
+    the sockets accept connections. After SIGTERM, requests in progress have `grace_s` seconds. `options` holds further
+    settings of gunicorn, such as the number of workers (default 1).
     """
     settings = {
         "bind": [f"fd://{each.detach()}" for each in sockets],

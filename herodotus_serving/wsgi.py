@@ -94,7 +94,7 @@ def build_environ(request: Request) -> dict[str, Any]:
 
 
 def _path(path: str) -> str:
-    """Return the path in a request target, which may be an absolute URL."""
+    """Return the path in a request target, which may be an absolute URL; "/" if the URL has none."""
     if not path.startswith(("http://", "https://")):
         return path
     return "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"

@@ -124,7 +124,10 @@ class SimulatedCluster:
         return target
 
     def load(self, objects: Iterable[Object]) -> None:
-        """Create many objects, namespaces first; namespaces that they name and that do not exist are created too."""
+        """Create objects, namespaces first. A namespace that an object is in and that does not exist is created too.
+
+        Raises KeyError for an unsupported kind, StatusError for an object that exists or is not valid.
+        """
         for obj in sorted(objects, key=lambda o: o.get("kind") != "Namespace"):
             kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
             namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
@@ -137,7 +140,8 @@ class SimulatedCluster:
     def create(self, obj: Object) -> Object:
         """Create an object and return a copy of it as stored.
 
-        Unlike over HTTP, its status is kept, and a node gets the defaults of a Ready node.
+        Unlike over HTTP, its status is kept, and a node gets the defaults of a Ready node. Raises KeyError for an
+        unsupported kind, StatusError for an object that exists or is not valid.
         """
         kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
         namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
@@ -174,7 +178,10 @@ class SimulatedCluster:
         return self._write(resource_for_name(kind), namespace, name, lambda obj: apply_patch(type_, obj, own_patch))
 
     def bind(self, namespace: str, name: str, node: str) -> Object:
-        """Bind a pod to a node and return a copy of the pod; raise StatusError 409 if it must not be bound."""
+        """Bind a pod to a node and return a copy of the pod.
+
+        Raises StatusError 404 if the pod does not exist, 409 if it is bound already or must not be bound.
+        """
         return copy.deepcopy(
             self.store.guaranteed_update(POD, namespace, name, lambda pod: assign_node(pod, {}, node)).to_object(POD)
         )

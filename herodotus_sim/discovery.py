@@ -47,7 +47,7 @@ def serve_discovery(path: str, request: SimulatedRequest) -> SimulatedResponse:
 
 
 def review_access(kind: ApiResource, review: Object) -> Object:
-    """Return a self subject review with its status: the server has one user, who may do everything."""
+    """Return a review of the client's own identity or rights with its status: the only user may do everything."""
     meta = {"metadata": {"creationTimestamp": None}}
     if kind.kind == "SelfSubjectReview":
         return {**kind.type_meta, **meta, "status": {"userInfo": _USER}}

@@ -55,7 +55,10 @@ class FaultInjector:
         self._down_until = 0.0
 
     def set(self, plan: FaultPlan) -> None:
-        """Replace the plan of faults; streams that are running keep the faults of the plan that they started with."""
+        """Replace the plan of faults and reset its counts.
+
+        Streams that are running keep the faults of the plan that they started with.
+        """
         with self._lock:
             self._plan = plan
             self._seen.clear()

@@ -71,7 +71,7 @@ def read_patch(content_type: str, body: bytes) -> Any:
 def apply_patch(content_type: str, obj: Object, patch: Any) -> Object:
     """Return the object as the patch changes it; `content_type` is the patch's media type.
 
-    Apply is a strategic merge without directives. Raises StatusError if the patch does not fit.
+    A server-side apply is treated as a strategic merge patch. Raises StatusError if the patch does not fit.
     """
     if content_type == JSON_PATCH:
         patched = json_patch(obj, patch)
@@ -271,7 +271,10 @@ def _merge_item(merged: list[Any], item: Object, merge_key: str, field: str) -> 
 
 
 def _reorder(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
-    """Return the items with those that `order` names rearranged into that order; every other item keeps its index."""
+    """Return the items so that those in `order` have that order, in the places that they had together.
+
+    Every other item keeps its index. Items are identified by the field `merge_key`, or by their value if it is None.
+    """
     identity: Callable[[Any], Any] = (lambda v: v.get(merge_key)) if merge_key else (lambda v: v)
     wanted = [identity(v) if isinstance(v, dict) else v for v in order]
     named = sorted((v for v in items if identity(v) in wanted), key=lambda v: wanted.index(identity(v)))

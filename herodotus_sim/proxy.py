@@ -38,9 +38,10 @@ Endpoint = tuple[str, int]
 
 
 def forward(store: ObjectStorage, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
-    """Forward a request for `services/NAME/proxy` to a random endpoint of the service, and stream back its response.
+    """Forward a request for `services/NAME/proxy` to a random ready endpoint, and return its response as a stream.
 
-    Raises StatusError if the service does not exist, has no ready endpoint or does not answer.
+    A request without a path below `proxy` is redirected. Raises StatusError if the service does not exist, has no ready
+    endpoint or does not answer.
     """
     scheme, name, port = split_name(target.name)
     if not target.rest:

@@ -27,7 +27,10 @@ _PREFIXES: Final = "KMGTP"
 
 
 def check_new_pod(store: ObjectStorage, pod: Object) -> None:
-    """Raise StatusError 403 if a new pod exceeds a quota of its namespace, or lacks an amount that one limits."""
+    """Raise StatusError 403 if a new pod would exceed a quota of its namespace.
+
+    Also raise it if the pod does not state an amount, such as requests.cpu, that a quota limits.
+    """
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     quotas = [quota for quota in store.list_sorted(RESOURCE_QUOTA) if quota.key[0] == namespace]
     if not quotas:
@@ -46,7 +49,7 @@ def check_new_pod(store: ObjectStorage, pod: Object) -> None:
 
 
 def read_limits(quota: Object) -> Amounts:
-    """Return the amounts of pods that a quota limits."""
+    """Return the limits of a quota that are about pods, by their names in the quota; {} for a quota with scopes."""
     spec = quota.get("spec") or {}
     if spec.get("scopes") or spec.get("scopeSelector"):
         return {}
@@ -55,7 +58,10 @@ def read_limits(quota: Object) -> Amounts:
 
 
 def measure_use(store: ObjectStorage, namespace: str) -> Amounts:
-    """Return what the pods of a namespace use that have not ended; 0 for each other name."""
+    """Return the amounts that the running and pending pods of a namespace use, by their names in a quota.
+
+    Any other name gives 0.
+    """
     used: dict[str, Decimal] = defaultdict(Decimal)
     for pod in store.list_sorted(POD):
         if pod.key[0] == namespace and (pod.obj.get("status") or {}).get("phase") not in _ENDED:
@@ -91,7 +97,7 @@ def _parse(quantity: object) -> Decimal:
 
 
 def _measure(pod: Object) -> Amounts:
-    """Return what one pod uses. Containers that run before the others are left out."""
+    """Return the amounts that one pod uses, by their names in a quota. Init containers are not counted."""
     amounts: dict[str, Decimal] = defaultdict(Decimal, dict.fromkeys(_COUNTS, Decimal(1)))
     for container in pod["spec"]["containers"]:
         for kind in ("requests", "limits"):

@@ -136,7 +136,8 @@ class ResourceRegistry:
     def update(self, target: RequestInfo, request: SimulatedRequest) -> tuple[StoredObject, bool]:
         """Replace an object by the one in a request's body; return it, and whether it was created.
 
-        Some kinds are created by an update if they do not exist.
+        If it does not exist, it is created if its kind has `create_on_update`. Raises StatusError if the update is not
+        allowed.
         """
         kind = target.kind
         obj = read_object(request, kind)
@@ -239,9 +240,9 @@ class ResourceRegistry:
             return SimulatedResponse(200, encode_list(target.kind, ListPage(selected_objects, self.store.version)))
 
     def remove_with_dependents(self, kind: ApiResource, stored: StoredObject, policy: str) -> StoredObject | None:
-        """Delete an object and return its last version, or None if finalizers keep it.
+        """Delete an object and return its last version, or None if finalizers prevent the deletion for now.
 
-        If controllers run, `policy` (Background, Foreground or Orphan) determines what becomes of its dependents.
+        If controllers run, `policy` (Background, Foreground or Orphan) determines what happens to its dependents.
         """
         finalizer = _FINALIZERS.get(policy)
         if finalizer and self._run_controllers and finalizer not in (stored.obj["metadata"].get("finalizers") or []):
@@ -254,9 +255,10 @@ class ResourceRegistry:
         return self.remove(kind, stored)
 
     def remove(self, kind: ApiResource, stored: StoredObject) -> StoredObject | None:
-        """Delete an object and return its last version; if finalizers keep it, only mark it and return None.
+        """Delete an object and return its last version.
 
-        The mark is a deletion timestamp. No kubelet delays the deletion. With a namespace, its objects are deleted too.
+        If it has finalizers, only set its deletion timestamp and return None. The deletion does not wait for a kubelet.
+        All objects in a deleted namespace are deleted too.
         """
         namespace, name = stored.key
         if stored.obj["metadata"].get("finalizers"):

@@ -62,7 +62,7 @@ def build_predicate(
 
 
 def label_predicate(text: str) -> Predicate:
-    """Return a predicate over objects that is true if their labels match the label selector `text`."""
+    """Return a predicate over objects that is true if their labels match the label selector `text`; "" matches all."""
     requirements = [_requirement(part.strip()) for part in _COMMA.split(text)] if text else []
 
     def matches(obj: Object) -> bool:
@@ -73,7 +73,7 @@ def label_predicate(text: str) -> Predicate:
 
 
 def selector_text(selector: Object) -> str:
-    """Return a `LabelSelector` object in the form of a `labelSelector` query parameter, "" if it selects everything."""
+    """Return a LabelSelector object as a `labelSelector` query parameter, "" if it selects everything."""
     terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or []:
         key, operator = expression["key"], expression["operator"]

@@ -281,7 +281,7 @@ class ObjectStorage:
                 collection.compacted_version = self.version
 
     def stop(self) -> None:
-        """End every watch, and the threads that wait on `stopped`, because the cluster stops."""
+        """End every watch, and wake the threads that wait on `stopped`, because the cluster stops."""
         with self.lock:
             self.stopping = True
             self.stopped.notify_all()

@@ -217,7 +217,10 @@ def gated_condition() -> Object:
 
 
 def complete_node(obj: Object) -> Object:
-    """Return a node from a file as a Ready one; capacity and allocatable default to each other."""
+    """Return a copy of a node with a Ready condition, unless it has one, and with capacity and allocatable amounts.
+
+    If only one of these amounts is given, it stands for both.
+    """
     status: dict[str, Any] = dict(obj.get("status") or {})
     capacity, allocatable = status.get("capacity"), status.get("allocatable")
     if capacity or allocatable:

@@ -26,7 +26,8 @@ _CREATED = encode(errors.success(201))
 def bind(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedRequest) -> SimulatedResponse:
     """Bind a pod to a node and return the response, for `pods/NAME/binding` and for `bindings`.
 
-    For `bindings`, the body names the pod. Raises StatusError.
+    For `bindings`, the body names the pod. Raises StatusError 400 for an invalid body, 404 if the pod does not exist,
+    409 if it must not be bound.
     """
     binding = read_object(request, _BINDING)
     meta = binding.get("metadata") or {}
@@ -94,7 +95,7 @@ def evict(verbs: ResourceRegistry, target: RequestInfo, request: SimulatedReques
 
 
 def covers_pod(budget: StoredObject, pod: StoredObject) -> bool:
-    """Return whether a PodDisruptionBudget is about a pod."""
+    """Return whether a PodDisruptionBudget's selector selects a pod of its namespace; False without a selector."""
     selector = (budget.obj.get("spec") or {}).get("selector")
     return budget.key[0] == pod.key[0] and selector is not None and label_predicate(selector_text(selector))(pod.obj)
 

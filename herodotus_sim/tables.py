@@ -35,9 +35,9 @@ class TableColumns:
 
 
 def requested_row_object(request: SimulatedRequest) -> str | None:
-    """Return what each row of the Table includes: None, Metadata or Object.
+    """Return the parameter `includeObject` of a request for a Table: "None", "Metadata" (the default) or "Object".
 
-    The result is None if the request's Accept header does not prefer a Table.
+    It determines how much of its object a row includes. Return None if the Accept header does not prefer a Table.
     """
     first = request.headers.get("accept", "").partition(",")[0]
     if not (_TABLE.search(first) and _SUPPORTED.search(first)):
@@ -46,7 +46,10 @@ def requested_row_object(request: SimulatedRequest) -> str | None:
 
 
 def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: Object, row_object: str) -> Object:
-    """Return objects of one kind as a `Table` with a row for each; `metadata` is the table's metadata."""
+    """Return objects of one kind as a `Table` with a row for each; `metadata` is the table's metadata.
+
+    `row_object` is as in `requested_row_object`.
+    """
     layout = LAYOUTS.get(kind.kind, GENERIC)
     columns = [
         {
@@ -64,7 +67,10 @@ def convert_to_table(kind: ApiResource, versions: list[StoredObject], metadata: 
 
 
 def row_encoder(kind: ApiResource, row_object: str) -> Callable[[StoredObject], bytes]:
-    """Return a function that encodes an object of a watch as JSON: a Table with one row."""
+    """Return a function that encodes an object for a watch as a Table with one row, in JSON.
+
+    `row_object` is as in `requested_row_object`.
+    """
 
     def encoded(version: StoredObject) -> bytes:
         metadata = {"resourceVersion": version.obj["metadata"]["resourceVersion"]}
@@ -83,7 +89,10 @@ def _row_object(kind: ApiResource, version: StoredObject, row_object: str) -> Ob
 
 
 def format_age(timestamp: str | None, until: str | None = None) -> str:
-    """Return the time from `timestamp` to `until`, or to now, in the format of kubectl's AGE column."""
+    """Return the time from `timestamp` to `until`, or to now, as kubectl shows it in the AGE column.
+
+    Return `<unknown>` if there is no timestamp.
+    """
     if not timestamp:
         return "<unknown>"
     then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))

@@ -178,7 +178,10 @@ def _lines(changes: list[WatchChange], watched: WatchedCollection) -> Iterator[b
 
 
 def _last_selected(previous: StoredObject, version: int) -> StoredObject:
-    """Return an object as it last matched the selection, with the version of the change that ended the match."""
+    """Return an object's last version that matched the selection, as the object of a DELETED event.
+
+    Its resource version is `version`, that of the change after which it did not match any more.
+    """
     meta = {**previous.obj["metadata"], "resourceVersion": str(version)}
     return StoredObject(previous.key, {**previous.obj, "metadata": meta}, version)
 

@@ -104,7 +104,10 @@ class Prometheus:
             raise PrometheusError(url, f"unreadable answer with status {status}: {e}") from e
 
     def _fetch(self, path: str, params: Mapping[str, Any]) -> tuple[int, bytes]:
-        """Send a GET and return the HTTP status and the body. Raise PrometheusError if the body is too long."""
+        """Send a GET and return the HTTP status and the body.
+
+        Raise PrometheusError if the body is too long, httpx.HTTPError if there is no response.
+        """
         body = bytearray()
         with self._http.stream("GET", path, params=params) as response:
             for piece in response.iter_bytes():

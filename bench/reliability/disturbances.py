@@ -66,13 +66,13 @@ class Disturbance:
 
 
 def inject(scene: DisturbanceContext) -> None:
-    """Set another plan of a few faults."""
+    """Replace the simulated API server's faults by a few random ones."""
     rules = scene.draw.sample(RULES, scene.draw.randint(1, 4))
     scene.api.put("/faults", {"seed": scene.draw.getrandbits(32), "faults": [{**rule, **US} for rule in rules]})
 
 
 def calm(scene: DisturbanceContext) -> None:
-    """Remove all faults for a while."""
+    """Remove all faults, until the next disturbance that sets some."""
     scene.api.put("/faults", {"faults": []})
 
 
@@ -137,25 +137,25 @@ def stall_storage(scene: DisturbanceContext) -> None:
 
 
 def take_lease(scene: DisturbanceContext) -> None:
-    """Write another holder into the Lease for a second, so that the leader ends."""
+    """Write another holder into the Lease, which expires after a second, so that the leader ends."""
     taken = {"holderIdentity": "another", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     scene.api.patch(LEASE, {"spec": taken})
 
 
 def stall_storage_and_take_lease(scene: DisturbanceContext) -> None:
-    """Take the Lease at the moment when the storage recovers."""
+    """Stall the storage, and write another holder into the Lease as soon as it recovers."""
     stall_storage(scene)
     take_lease(scene)
 
 
 def freeze_leader(scene: DisturbanceContext) -> None:
-    """Stop and continue the leader, which then sends requests although another replica may lead."""
+    """Stop the leader for some seconds with SIGSTOP. Then it sends requests although another replica may lead."""
     if leader := scene.system.leader():
         leader.freeze(_stall_s(scene))
 
 
 def stall_storage_and_kill_leader(scene: DisturbanceContext) -> None:
-    """Kill the leader during a stall, so that no process receives its results."""
+    """Kill the leader while the storage stalls, so that no process receives the results of its requests."""
     stall = threading.Thread(target=stall_storage, args=(scene,))
     stall.start()
     time.sleep(scene.draw.uniform(0.0, 1.0))

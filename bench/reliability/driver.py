@@ -59,7 +59,10 @@ class RunResult:
 
 
 def run(system: System, settings: RunSettings) -> RunResult:
-    """Run all phases and return the result. The system keeps running."""
+    """Create load and disturbances, wait until the system is quiet, check the invariants, and return the result.
+
+    The system keeps running.
+    """
     journal = Journal(system.api.url, system.api.headers)
     api = RetryingClient(system.api.url, system.api.headers)
     try:
@@ -110,7 +113,7 @@ def _operate(system: System, settings: RunSettings, journal: Journal, api: Retry
 def _play_rounds(
     system: System, settings: RunSettings, journal: Journal, api: RetryingClient, result: RunResult
 ) -> None:
-    """Create pods for a second or two and start a stall at a random moment, in each round."""
+    """In each round, create pods for a second or two, start a stall at a random moment, and wait for all results."""
     draw, names = random.Random(settings.seed), count(1)
     disturber = RetryingClient(system.api.url, system.api.headers)
     scene = DisturbanceContext(disturber, system, random.Random(settings.seed + 1))
@@ -136,7 +139,10 @@ def _play_rounds(
 
 
 def _wait_for_results(system: System, journal: Journal) -> str:
-    """Wait until every pod is bound and no decision is open, at most QUIET_S; return what is still missing then."""
+    """Wait at most QUIET_S seconds until every pod is bound, all records are delivered and no decision is open.
+
+    Return a text on what is still missing then, or "".
+    """
     deadline = time.monotonic() + QUIET_S
     while True:
         system.restart_ended()
@@ -154,13 +160,16 @@ def _wait_for_results(system: System, journal: Journal) -> str:
 
 
 def open_decisions(system: System) -> list[str]:
-    """Return the names of stored decisions that are still binding."""
+    """Return the names of the stored decisions whose binding has no final outcome yet."""
     decisions = system.list_decisions(NAMESPACE, fieldSelector="status.state=Binding")
     return [decision["metadata"]["name"] for decision in decisions]
 
 
 def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> Iterator[Disturbance]:
-    """Yield each disturbance once in random order, so that a short run has all; then draw by weight."""
+    """Yield each disturbance once in random order, so that a short run has all; then random ones without end.
+
+    Those occur in proportion to their weights.
+    """
     deck = list(disturbances)
     while True:
         draw.shuffle(deck)
@@ -169,7 +178,10 @@ def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> I
 
 
 def _quieten(system: System, journal: Journal, api: RetryingClient, settings: RunSettings) -> None:
-    """Remove all faults, add capacity, and wait until nothing more can happen."""
+    """Remove all faults, restore all nodes, and wait at most QUIET_S seconds until all work is done.
+
+    That is when no pod that fits is pending, no decision is open, and all records are delivered.
+    """
     world = OperationContext(api, journal.state, random.Random(settings.seed), lambda prefix: prefix)
     if system.api.faulty:
         api.put("/faults", {"faults": []})
@@ -210,7 +222,7 @@ def _judge(system: System, journal: Journal, result: RunResult) -> None:
 
 
 def waits_without_leader(system: System, journal: Journal) -> dict[str, list[float]]:
-    """Return the times from each end of a leader to a new holder of the Lease."""
+    """Return the seconds from each end of a leader to the next holder of the Lease, by how the leader ended."""
     leases = [s for s in journal.history() if s.kind == "Lease" and s.object["spec"].get("holderIdentity")]
     waits: dict[str, list[float]] = {}
     for ended in system.ended:

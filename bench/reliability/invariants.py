@@ -78,7 +78,7 @@ class Evidence:
         return bindings
 
     def decision_of(self, binding: ObservedChange) -> Json | None:
-        """Return the decision of a binding: the last one for that node that started before it was observed."""
+        """Return the decision that led to a binding: the pod's last one for the node that it is bound to, or None."""
         chosen = [d for d in self.placements[binding.uid] if d["status"]["node"] == node_of(binding.object)]
         return max(chosen, key=lambda d: str(d["spec"]["times"]["startedAt"]), default=None)
 
@@ -102,12 +102,12 @@ Invariant = Callable[[Evidence], Iterable[str]]
 
 
 def no_process_crashed(evidence: Evidence) -> Iterator[str]:
-    """Check that schedulers ended only on a signal or after losing their Lease."""
+    """Yield a message for each scheduler that ended other than by a signal or after losing its Lease."""
     yield from evidence.crashes
 
 
 def no_pod_is_bound_twice(evidence: Evidence) -> Iterator[str]:
-    """Check that no pod is bound twice, in the API server or in the records."""
+    """Yield a message for each pod that is bound twice, in the API server or in the records."""
     nodes = defaultdict(set)
     for seen in evidence.history:
         if seen.kind == "Pod" and node_of(seen.object):
@@ -118,10 +118,11 @@ def no_pod_is_bound_twice(evidence: Evidence) -> Iterator[str]:
 
 
 def every_record_agrees_with_the_api_server(evidence: Evidence) -> Iterator[str]:
-    """Check that a bound pod has one Bound decision, the one in its annotation, an unbound pod none, and none is open.
+    """Yield a message for each pod or decision whose records contradict the API server.
 
-    A pod that is deleted before its unanswered binding can be read needs no Bound decision. Instead an outcome of the
-    decision for its node names the deletion.
+    A bound pod must have one Bound decision, the one in its annotation, and an unbound pod none. No decision may be
+    open. A pod that is deleted before its unanswered binding can be read needs no Bound decision. Instead an outcome of
+    the decision for its node names the deletion.
     """
     bound = {b.uid: b.object for b in evidence.bindings}
     for uid, decisions in evidence.placements.items():
@@ -144,7 +145,7 @@ def every_record_agrees_with_the_api_server(evidence: Evidence) -> Iterator[str]
 
 
 def no_decision_has_two_outcomes(evidence: Evidence) -> Iterator[str]:
-    """Check that no decision has two final outcomes."""
+    """Yield a message for each decision with two final outcomes."""
     for decision in (d for decisions in evidence.placements.values() for d in decisions):
         final = [o for o in evidence.record(decision)["status"]["outcomes"] if o["final"]]
         if len(final) > 1:
@@ -153,7 +154,10 @@ def no_decision_has_two_outcomes(evidence: Evidence) -> Iterator[str]:
 
 
 def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
-    """Check that each pod fits when it is bound, by the node's largest size in the LAG_S before its decision."""
+    """Yield a message for each binding after which the pods on a node request more cpu than it had recently.
+
+    The node's largest size since LAG_S seconds before the pod's decision counts.
+    """
     began = {b.uid: _started(evidence.decision_of(b), b) for b in evidence.bindings}
     first = {b.uid: b.version for b in evidence.bindings}
     sizes: dict[str, list[tuple[float, int]]] = defaultdict(list)  # (start time, cpu)
@@ -175,7 +179,7 @@ def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
 
 
 def no_pod_is_on_a_node_that_does_not_admit_it(evidence: Evidence) -> Iterator[str]:
-    """Check that each pod's node admitted it in some state that the decision may be based on."""
+    """Yield a message for each bound pod that its node admitted in no state on which its decision may be based."""
     nodes: dict[str, list[ObservedChange]] = defaultdict(list)
     bindings = {b.uid: b for b in evidence.bindings}
     for seen, _ in replay_history(evidence.history):
@@ -192,14 +196,14 @@ def no_pod_is_on_a_node_that_does_not_admit_it(evidence: Evidence) -> Iterator[s
 
 
 def every_bound_pod_has_its_decision(evidence: Evidence) -> Iterator[str]:
-    """Check that each bound pod has a stored decision for its node."""
+    """Yield a message for each bound pod without a stored decision for its node."""
     for binding in evidence.bindings:
         if evidence.decision_of(binding) is None:
             yield f"bound without a stored decision:\n{evidence.describe_pod(binding.uid)}"
 
 
 def no_pod_is_on_a_node_that_a_filter_rejected(evidence: Evidence) -> Iterator[str]:
-    """Check that each bound pod's record says that its node was evaluated and no filter rejected it."""
+    """Yield a message for each bound pod whose node, by its record, was not evaluated or was rejected by a filter."""
     for binding in evidence.bindings:
         decision = evidence.decision_of(binding)
         if decision is None:
@@ -212,7 +216,7 @@ def no_pod_is_on_a_node_that_a_filter_rejected(evidence: Evidence) -> Iterator[s
 
 
 def no_device_is_allocated_twice(evidence: Evidence) -> Iterator[str]:
-    """Check that at no moment two claims have the same device."""
+    """Yield a message for each device that two claims have at the same moment."""
     reported: set[tuple[str, str, str]] = set()
     for seen, state in replay_history(evidence.history):
         if seen.kind != CLAIM or seen.type == "DELETED":
@@ -226,7 +230,10 @@ def no_device_is_allocated_twice(evidence: Evidence) -> Iterator[str]:
 
 
 def no_claim_is_reserved_for_a_deleted_pod(evidence: Evidence) -> Iterator[str]:
-    """Check that at the end each reservation is for an existing pod, and each bound pod with a claim has it."""
+    """Yield a message for each reservation that is for a deleted pod at the end.
+
+    Also yield one for each bound pod that has resource claims and no reservation.
+    """
     state = evidence.state
     for claim in state.claims:
         for uid in set(reserving_pods(claim)) - state.pods.keys():
@@ -238,14 +245,14 @@ def no_claim_is_reserved_for_a_deleted_pod(evidence: Evidence) -> Iterator[str]:
 
 
 def no_schedulable_pod_is_pending(evidence: Evidence) -> Iterator[str]:
-    """Check that the engine finds no feasible node for any pod that is still pending."""
+    """Yield a message for each pod that is still pending although the engine finds a feasible node for it."""
     for pod in evidence.state.pending():
         if node := find_feasible_node(evidence.state, pod):
             yield f"pending, and fits on {node}:\n{evidence.describe_pod(pod['metadata']['uid'])}"
 
 
 def every_attempt_is_stored_once(evidence: Evidence) -> Iterator[str]:
-    """Check that no record is stored twice, missing ones are in gaps, and the number equals that in the logs.
+    """Yield a message if records are stored twice or missing without a gap, or if attempts differ from the logs.
 
     Equal attempts within a second are counted on one record. A scheduler that is killed within that second has logged
     attempts that it did not count.
@@ -301,7 +308,10 @@ def _started(decision: Json | None, binding: ObservedChange) -> float:
 
 
 def _largest(sizes: list[tuple[float, int]], since: float) -> int:
-    """Return the largest size that was valid at `since` or later."""
+    """Return the largest size that was valid at the time `since` or later, 0 if there is none.
+
+    `sizes` holds the time from which each size was valid, in order.
+    """
     before = [cpu for at, cpu in sizes if at < since][-1:]
     return max(before + [cpu for at, cpu in sizes if at >= since], default=0)
 

@@ -78,7 +78,7 @@ class ClusterModel:
     on_node: dict[str, set[str]] = field(default_factory=dict)  # UIDs of pods that use capacity, by node name
 
     def apply(self, seen: ObservedChange) -> None:
-        """Apply a change. The Lease is ignored."""
+        """Apply a change to the model. Changes of other kinds, such as the Lease, are ignored."""
         if seen.kind == "Node":
             self._node(seen)
         elif seen.kind == "Pod":
@@ -111,11 +111,11 @@ class ClusterModel:
                 self.on_node.setdefault(node_of(seen.object), set()).add(seen.uid)
 
     def used_milli(self, node: str) -> int:
-        """Return the cpu that pods on the node request."""
+        """Return the cpu that the pods on the node request, in thousandths of a core."""
         return sum(request_milli(self.pods[uid]) for uid in self.on_node.get(node, ()))
 
     def pending(self) -> Iterator[Json]:
-        """Yield pods that wait only for a scheduler."""
+        """Yield the pods that a scheduler could bind: without a node, not finished, not being deleted, not gated."""
         for pod in self.pods.values():
             terminating = pod["metadata"].get("deletionTimestamp")
             if not (node_of(pod) or is_finished(pod) or terminating or pod["spec"].get("schedulingGates")):
@@ -162,14 +162,14 @@ def is_evicted(pod: Json) -> bool:
 
 
 def request_milli(pod: Json) -> int:
-    """Return the pod's cpu request."""
+    """Return the pod's cpu request, in thousandths of a core."""
     return sum(
         parse_milli(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"]
     )
 
 
 def allocatable_milli(node: Json) -> int:
-    """Return the node's allocatable cpu."""
+    """Return the node's allocatable cpu, in thousandths of a core."""
     return parse_milli(node["status"]["allocatable"]["cpu"])
 
 
@@ -179,7 +179,7 @@ def parse_milli(amount: str) -> int:
 
 
 def admits(node: Json, pod: Json) -> bool:
-    """Return whether the node admits the pod apart from capacity: cordon, taints, node selector."""
+    """Return whether a pod may be on a node, judged by unschedulable, taints and node selector, and not by capacity."""
     spec = node.get("spec") or {}
     tolerated = {t["key"] for t in pod["spec"].get("tolerations") or ()}
     if spec.get("unschedulable") and "node.kubernetes.io/unschedulable" not in tolerated:

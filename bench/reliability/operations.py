@@ -108,7 +108,7 @@ class ClusterOperation:
 
 
 def node(name: str, zone: str, cpu: str = "4") -> Json:
-    """Return a node with capacity for forty small pods."""
+    """Return the manifest of a node; with the default `cpu` it has room for forty small pods."""
     amounts = {"cpu": cpu, "memory": "64Gi", "pods": "60"}
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
     metadata = {"name": name, "labels": labels}
@@ -188,7 +188,7 @@ def delete_pod(world: OperationContext) -> None:
 
 
 def delete_pending_pod(world: OperationContext) -> None:
-    """Delete a pod that is pending or being scheduled."""
+    """Delete a random pod that has no node yet."""
     if target := _pick_object(world, lambda p: not node_of(p)):
         world.api.delete(_path(target))
 
@@ -255,7 +255,7 @@ def shrink_node(world: OperationContext) -> None:
 
 
 def grow_node(world: OperationContext) -> None:
-    """Restore a node's allocatable cpu."""
+    """Restore the original allocatable cpu of a node."""
     _resize(world, "4")
 
 
@@ -299,7 +299,10 @@ def settle(world: OperationContext) -> None:
 
 
 def is_settled(state: ClusterModel) -> bool:
-    """Return whether the journal has observed the effects of `settle` and the end of every deleted pod."""
+    """Return whether the journal has seen all nodes schedulable with full capacity and all deleted pods removed.
+
+    No claim is reserved for a removed pod either.
+    """
     whole = all(
         not (n.get("spec") or {}).keys() & {"taints", "unschedulable"} and n["status"]["allocatable"]["cpu"] == "4"
         for n in state.nodes.values()

@@ -135,7 +135,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica schedules."""
+        """Whether this replica's process runs and schedules."""
         return self.running.running and SCHEDULING in self.running.output()
 
     def kill(self) -> None:
@@ -183,7 +183,10 @@ class System:
             replica.start()
 
     def restart_ended(self) -> None:
-        """Restart processes that have ended. A scheduler without its Lease exits with 1; other exits are crashes."""
+        """Restart processes that have ended, and record an unexpected end in `crashes`.
+
+        A scheduler may end when it was asked to or because it lost its Lease.
+        """
         for replica in self.replicas:
             process = replica.running
             if not process.running:
@@ -224,7 +227,10 @@ class System:
         return Counter(pod for r in self.replicas for log in r.logs for _, pod in ATTEMPT.findall(log.read_text()))
 
     def attempts_before_kills(self) -> Counter[str]:
-        """Return the number of attempts per pod in the last UNWRITTEN_S in which killed schedulers made any."""
+        """Return the number of attempts per pod in the last UNWRITTEN_S seconds of each killed scheduler's log.
+
+        The seconds count back from the log's last attempt.
+        """
         return Counter(pod for r in self.replicas for log in r.killed for pod in _read_last_attempts(log, UNWRITTEN_S))
 
     def is_delivered(self) -> bool:
@@ -297,6 +303,9 @@ def _undelivered(spool: Path) -> bool:
 
 
 def _read_last_attempts(log: Path, seconds: float) -> list[str]:
-    """Return the pods of a log's attempts in the seconds before the last one. Its shipper may write lines later."""
+    """Return the pods of the attempts in a log, as far as they are at most `seconds` before the last attempt.
+
+    The time of the last line does not count, since the scheduler's shipper may write lines later.
+    """
     attempts = [(datetime.strptime(at, "%H:%M:%S.%f"), pod) for at, pod in ATTEMPT.findall(log.read_text())]
     return [pod for at, pod in attempts if (attempts[-1][0] - at).total_seconds() <= seconds]

@@ -149,7 +149,7 @@ def _end_of_frame(view: memoryview, offset: int) -> int:
 
 
 def read_payload_length(header: memoryview) -> int | None:
-    """Return the payload's length that the header of a frame states, or None if it is no header of a valid frame."""
+    """Return the length of the payload that a frame's header states, or None if the header is not valid."""
     magic, _, _, length, _ = _HEADER.unpack_from(header)
     return length if magic == _MAGIC and length <= MAX_FRAME_BYTES else None
 
@@ -364,9 +364,9 @@ def _is_within(col: Column, end: int) -> bool:
 
 
 def _check_length(right: bool, name: str, col: Column, slots: int, plugin: str = "") -> None:
-    """Raise CodecError with the column's name and length unless `right`.
+    """Raise CodecError, whose message has the column's name and length, unless `right` is true.
 
-    The message is built only then, because a decision has forty columns. `{}` in `name` stands for the plugin.
+    The message is built only then, because a decision has forty columns. `{}` in `name` is replaced by `plugin`.
     """
     if not right:
         raise CodecError(f"{name.format(plugin)} has {len(col)} entries for {slots} slots")

@@ -33,7 +33,7 @@ class UnpackedBatch(NamedTuple):
 
 
 def is_small(sent: bytes, *, compressed: bool) -> bool:
-    """Return whether a batch, as sent, certainly unpacks to at most SMALL_BATCH_BYTES."""
+    """Return whether a batch certainly unpacks to at most SMALL_BATCH_BYTES. `compressed`: `sent` is zstd data."""
     with suppress(CodecError):
         size = codec.find_unpacked_size(sent) if compressed else len(sent)
         return size is not None and size <= SMALL_BATCH_BYTES
@@ -41,10 +41,11 @@ def is_small(sent: bytes, *, compressed: bool) -> bool:
 
 
 def unpack(sent: bytes, limit: int, *, compressed: bool) -> UnpackedBatch:
-    """Return the frames of a batch, as sent, with the memory that decoding them takes.
+    """Return the decompressed frames of a batch with the memory that decoding its largest frame takes.
 
-    Raises CodecError if it is not zstd, is truncated, unpacks to more than `limit` bytes, or has a frame that would
-    take too much memory. Other damage is left to the decoder.
+    `sent` is the batch, which is zstd data if `compressed` is true. Raises CodecError if it is not zstd, is truncated,
+    unpacks to more than `limit` bytes, or has a frame that would take too much memory. After bytes that are no frame
+    the rest is omitted; decoding reports them.
     """
     chunks = codec.decompress_in_pieces(sent, limit, SMALL_BATCH_BYTES) if compressed else (sent,)
     frames, meter = io.BytesIO(), _BatchMeter()
@@ -57,9 +58,9 @@ def unpack(sent: bytes, limit: int, *, compressed: bool) -> UnpackedBatch:
 
 
 def decode_together(frames: Iterable[bytes | memoryview]) -> Iterator[Frame]:
-    """Decode whole frames that a caller needs at the same time, such as those of one answer or one decision.
+    """Decode whole frames that a caller keeps in memory at the same time, such as those of one answer.
 
-    Raises CodecError at the first frame that is not valid, or with which they take more than MAX_TOGETHER_BYTES.
+    Raises CodecError at the first frame that is not valid, or with which the frames take more than MAX_TOGETHER_BYTES.
     """
     left = MAX_TOGETHER_BYTES
     for frame in frames:
@@ -81,9 +82,10 @@ class _BatchMeter:
         self._meter: PayloadMeter | None = None  # of the present frame, unless it is small
 
     def read(self, view: memoryview) -> bool:
-        """Measure what arrived since the last call, of all bytes so far. Return False after bytes that are no frame.
+        """Measure the frames in `view`, all bytes of the batch so far, from where the last call ended.
 
-        Raises CodecError that names the first frame that takes too much memory.
+        Return False after bytes that are no frame. Raises CodecError that names the first frame that takes too much
+        memory.
         """
         while True:
             if self._meter is not None:

@@ -67,7 +67,10 @@ def fill_derived_in_place(decision: Decision) -> Decision:
 
 
 def fill_normalized_in_place(decision: Decision) -> Decision:
-    """Do what `fill_derived_in_place` does, but leave an omitted rank, which takes longest to compute."""
+    """Compute omitted normalized scores as `fill_derived_in_place` does, but leave an omitted rank.
+
+    Computing the rank takes longest.
+    """
     object.__setattr__(decision, "scores", tuple([_normalized(s) for s in decision.scores]))
     return decision
 

@@ -42,10 +42,10 @@ class PayloadMeter:
         self._due = 1  # values that were announced and not read
 
     def read(self, data: bytes | bytearray | memoryview, at: int, end: int) -> int:
-        """Read headers from offset `at` up to `end`, and return the offset of the first header that was not read.
+        """Measure the values between the offsets `at` and `end`, and return the offset of the next value's header.
 
-        It is beyond `end` if a text or column ends there. Call it again with the result when more bytes are there.
-        Damage is not detected here: decoding refuses it.
+        The result is beyond `end` if a text or column ends there. When more bytes are there, call this again with the
+        result. Damage is not detected here: decoding refuses it. Raises OversizedError if the limit is exceeded.
         """
         size, due, limit = self.size, self._due, self._limit
         while due > 0 and at < end:
@@ -89,7 +89,7 @@ class _Header:
 
 
 def _build_headers() -> list[_Header]:
-    """Return the header of each first byte, by the MessagePack specification."""
+    """Return a list with the header for each possible first byte, 0 to 255, by the MessagePack specification."""
     headers = [_Header(_SCALAR, 1)] * 256  # small integers, nil, booleans
     for n in range(16):
         headers[0x80 + n] = _Header(_MAP + n * _MAP_ENTRY, 1, values_per_unit=2 * n)
@@ -122,7 +122,10 @@ def measure_decoded_size(payload: bytes | memoryview, limit: int = MAX_DECODED_B
 
 
 def check_decoded_size(payload: bytes | memoryview) -> None:
-    """Raise OversizedError if the decoded payload takes more than MAX_DECODED_BYTES. A small payload never does."""
+    """Raise OversizedError if the decoded payload may take more than MAX_DECODED_BYTES.
+
+    A payload of at most SMALL_PAYLOAD_BYTES never does and is not measured.
+    """
     if len(payload) > SMALL_PAYLOAD_BYTES:
         measure_decoded_size(payload)
 

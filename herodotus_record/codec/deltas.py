@@ -109,7 +109,10 @@ class TemplateKeys:
         self._seen: Lru[Hashable, Hashable] = Lru(MAX_TEMPLATES)
 
     def find_group(self, pod: RecordedPod, profile: str, path: DecisionPath) -> Hashable:
-        """Return the key of a decision's group. Call it once for each decision."""
+        """Return the key of a decision's group, and count the decision as one of its template.
+
+        Call it once per decision.
+        """
         own = (pod.digest, profile, path)
         if self._seen.get(own) is not None:
             return own
@@ -299,7 +302,7 @@ class _DecodedBase:
 
 
 def _scatter(column: Column, slots: NDArray[Any], entries: NDArray[Any]) -> Column:
-    """Set the entries of a column in these slots, and return it, or a wider column if it cannot hold an entry."""
+    """Set `column[slots] = entries` in place and return the column, or a wider copy if an entry does not fit."""
     code = narrowest_typecode(int(entries.min()), int(entries.max()))
     if np.can_cast(np.dtype(code), np.dtype(column.typecode)):
         np.frombuffer(column, column.typecode)[slots] = entries
@@ -328,7 +331,10 @@ def decode_all(data: bytes) -> Iterator[Frame]:
 
 
 def insert_bases(bases: Iterable[bytes], batch: Sequence[bytes]) -> list[bytes]:
-    """Return the frames of a batch with `bases`, the decisions to which its deltas refer, before the first delta."""
+    """Return the frames of a batch with `bases` inserted before the first delta, or at the end if there is none.
+
+    `bases` are the frames of decisions to which deltas of the batch refer.
+    """
     first = next((i for i, frame in enumerate(batch) if frame[KIND_AT] == DELTA), len(batch))
     return [*batch[:first], *bases, *batch[first:]]
 
@@ -339,7 +345,8 @@ def insert_bases(bases: Iterable[bytes], batch: Sequence[bytes]) -> list[bytes]:
 def _diff(base: _Base, decision: Decision) -> Json | None:
     """Return the fields of a decision that differ from its base, or None if the node slots or plugins differ.
 
-    Objects shared with the last decision were compared then, so their difference is reused.
+    For objects that the decision shares with the decision that was encoded last, that one's difference is reused.
+    Raises CodecError if fields of the decision contradict each other.
     """
     before, last, now = vars(base.decision), vars(base.last), vars(decision)
     if before["slots"] != now["slots"]:

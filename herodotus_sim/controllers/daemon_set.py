@@ -35,7 +35,10 @@ class DaemonSetController:
         self._access = access
 
     def reconcile(self, daemon_set: StoredObject) -> float:
-        """Create the pods that nodes lack, delete those without a node, and update the status. Returns 0."""
+        """Create the pods that nodes lack, delete those without a node, and update the status.
+
+        Returns 0, because no later check is needed.
+        """
         access, spec = self._access, daemon_set.obj["spec"]
         template, hash_ = spec["template"], template_hash(spec["template"], 0)
         nodes = [node.key[1] for node in access.store.list_sorted(NODE) if _may_run(template["spec"], node.obj)]
@@ -70,10 +73,11 @@ class DaemonSetController:
 
 
 def _select_outdated(by_node: dict[str, StoredObject], hash_: str, budget: int) -> list[str]:
-    """Return the nodes whose pod of an older template is deleted now.
+    """Return the nodes whose pod, created from an older template, is to be deleted now. `by_node` has each node's pod.
 
-    These are all pods that are not ready, and of the ready ones as many as `budget` allows after counting every pod
-    that is not ready, as kube-controller-manager's `rollingUpdate` does.
+    All outdated pods that are not ready are among them. Of the ready ones there are as many as are left of `budget`,
+    the number of pods that may be unavailable, after subtracting every pod that is not ready. kube-controller-manager's
+    `rollingUpdate` does the same.
     """
     waiting = [node for node, pod in by_node.items() if not is_ready(pod.obj)]
     outdated = [node for node, pod in by_node.items() if _read_hash(pod.obj) != hash_]
@@ -112,7 +116,7 @@ def _pin(template: Object, node: str) -> Object:
 
 
 def _read_node(pod: Object) -> str:
-    """Return the node to which a pod is pinned, "" for an adopted pod that is not."""
+    """Return the node to which a pod's affinity pins the pod, or "" if there is none, as in an adopted pod."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
     fields = [field for term in terms for field in term.get("matchFields") or ()]

@@ -155,10 +155,7 @@ class _Rollout:
                 spare -= surplus
 
     def _scale_all(self) -> None:
-        """Scale the ReplicaSets to a changed `spec.replicas`.
-
-        While a rollout is in progress, they are scaled in proportion to their sizes.
-        """
+        """Scale the ReplicaSets to a changed `spec.replicas`; during a rollout, in proportion to their sizes."""
         self._update_revisions()
         active = [s for s in self._all_replica_sets if _replicas(s)]
         latest = active[0] if len(active) == 1 else self._new if not active else None
@@ -202,9 +199,9 @@ class _Rollout:
     # --- replica sets -----------------------------------------------------------------------------------------------
 
     def _sync_new(self, size: Callable[[], int]) -> None:
-        """Update the revision of the ReplicaSet with the current template; if it does not exist, create it.
+        """Create the ReplicaSet of the current template, or if it exists, update its revision.
 
-        `size` returns the number of pods of a new ReplicaSet.
+        `size` returns the number of pods of a new ReplicaSet. Raises StatusError if it cannot be created.
         """
         if self._new is not None:
             self._update_revisions()
@@ -270,7 +267,7 @@ class _Rollout:
         self._deployment = self._access.annotate(DEPLOYMENT, self._deployment, {REVISION: str(revision)})
 
     def _replace(self, replica_set: StoredObject, size: int) -> None:
-        """Scale one of the ReplicaSets and put its new version in place of the old one in this object."""
+        """Scale a ReplicaSet to `size` pods, and replace its version in `_new` or `_old` by the new one."""
         scaled = self._scale(replica_set, size)
         if self._new is not None and replica_set.key == self._new.key:
             self._new = scaled

@@ -20,7 +20,10 @@ class DisruptionController:
         self._access = access
 
     def reconcile(self, budget: StoredObject) -> float:
-        """Write the counts of a budget's pods to its status. Returns 0: every change of a pod comes here again."""
+        """Write the counts of a budget's pods to its status.
+
+        Returns 0, because no later check is needed: every change of a pod enqueues the budget again.
+        """
         spec = budget.obj.get("spec") or {}
         pods = [p for p in self._access.store.list_sorted(POD) if covers_pod(budget, p) and is_active(p.obj)]
         healthy, expected = sum(is_ready(pod.obj) for pod in pods), len(pods)

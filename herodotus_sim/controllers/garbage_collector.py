@@ -20,9 +20,10 @@ class GarbageCollector:
         self._access = access
 
     def collect(self, uid: str, reference: str) -> float:
-        """Process one object, or the dependents of a deleted object; return 0.0, because no later check is needed.
+        """Delete an object whose owners no longer exist, or continue its deletion.
 
-        `uid` is the object's UID. `reference` is `API VERSION|KIND|NAMESPACE|NAME`, or "" if the object is deleted.
+        Returns 0.0: no later check is needed. `uid` is the object's UID. `reference` is `API
+        VERSION|KIND|NAMESPACE|NAME`. If it is "", the object was deleted, and its dependents are processed instead.
         """
         if not reference:
             for kind, version in self._access.ownership.dependents(uid):
@@ -69,7 +70,10 @@ class GarbageCollector:
             self._access.update(kind, version, lambda obj: without_owner(obj, uid))
 
     def _delete_dependents(self, uid: str) -> bool:
-        """Delete an owner's dependents in the foreground; return whether none is left that blocks its deletion."""
+        """Delete an owner's dependents with foreground propagation.
+
+        Return whether no dependent with `blockOwnerDeletion` is left, so that the owner can be deleted.
+        """
         for kind, version in self._access.ownership.dependents(uid):
             if not version.obj["metadata"].get("deletionTimestamp"):
                 self._access.delete_in_foreground(kind, version)

@@ -49,7 +49,10 @@ class Controller(Protocol):
     """A controller of one kind, which brings objects of that kind to the state in their spec."""
 
     def reconcile(self, version: StoredObject, /) -> float:
-        """Take the next step for one object; return the seconds until the next check, or 0 if none is needed."""
+        """Take the next step for one object, of which `version` is the stored version.
+
+        Returns the seconds until the next check, or 0 if none is needed.
+        """
 
 
 Item = tuple[ApiResource | None, Key]

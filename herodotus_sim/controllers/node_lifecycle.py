@@ -23,7 +23,10 @@ class NodeLifecycleController:
         self._access = access
 
     def reconcile(self, node: StoredObject) -> float:
-        """Add or remove the taint of cordoned nodes. Returns 0."""
+        """Add the taint to a cordoned node, or remove it from another one.
+
+        Returns 0, because no later check is needed.
+        """
         self._access.update(NODE, node, _taint)
         return 0.0
 

@@ -15,7 +15,10 @@ class ResourceQuotaController:
         self._access = access
 
     def reconcile(self, quota: StoredObject) -> float:
-        """Write the limits and the use to the status of a quota. Returns 0: every change of a pod comes here again."""
+        """Write the limits and the used amounts to the status of a quota.
+
+        Returns 0, because no later check is needed: every change of a pod enqueues the quota again.
+        """
         hard, used = read_limits(quota.obj), measure_use(self._access.store, quota.key[0])
         written = {
             "hard": {name: format_amount(name, amount) for name, amount in hard.items()},

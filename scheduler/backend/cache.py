@@ -33,9 +33,10 @@ class Cache:
         self._assumed: set[str] = set()
 
     def snapshot(self, placement: NDArray[np.bool_] | None = None) -> Snapshot:
-        """Return a snapshot of all nodes and their pods. Pods are placed on the nodes of the mask `placement` only.
+        """Return a snapshot of all nodes and their pods, which raises an error when it is read after the next change.
 
-        Reading it after the next change of the cache raises an error.
+        If `placement`, a mask with one entry per node slot, is given, a cycle on the snapshot may choose only nodes in
+        the mask.
         """
         return Snapshot.from_columns(self.columns, placement)
 
@@ -94,7 +95,7 @@ class Cache:
         self._assumed.add(pod.uid)
 
     def forget(self, uid: str) -> None:
-        """Remove the pod from its node if it is still assumed. A pod whose binding was confirmed stays."""
+        """Remove the pod from its node if it is assumed there. A pod whose binding was confirmed stays on its node."""
         if uid in self._assumed:
             self.remove_pod(uid)
 

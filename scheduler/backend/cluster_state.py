@@ -36,7 +36,7 @@ class PodGroupMembers:
             self._group_of[pod.uid] = key
 
     def remove_pod(self, uid: str) -> None:
-        """Remove a deleted or finished pod, if it is known."""
+        """Remove a deleted or finished pod from its group; do nothing if it is in none."""
         key = self._group_of.pop(uid, None)
         if key is not None:
             del self._members[key][uid]

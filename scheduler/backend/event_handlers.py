@@ -167,7 +167,11 @@ class EventHandlers:
             self._pod(pod)
 
     def _pod(self, pod: Pod) -> None:
-        """Apply a pod's present state to cache and queue: finished, on a node, for another scheduler, or waiting."""
+        """Apply the state of an added or changed pod to the cache and the queue.
+
+        A finished pod is removed from both. A pod with a node is counted on it. A pod of another scheduler is removed
+        from the queue, and any other pod is added to the queue or updated there.
+        """
         uid, now = pod.metadata.uid, time.monotonic()
         if pod.status.phase in FINISHED_PHASES:
             self.delete_pod(uid)
@@ -199,7 +203,7 @@ class EventHandlers:
     def _pod_changed(self, pod: PodInfo) -> None:
         """Replace the object of a pod that is in the queue or in flight.
 
-        Requeue other pods if it lost its nomination.
+        If the pod lost its nominated node, requeue the pods that may use the capacity that was reserved for it.
         """
         queued = self.queue.get(pod.uid)
         assert queued is not None
@@ -246,7 +250,10 @@ class EventHandlers:
         self.requeue_after_removal(pod, node)
 
     def _requeue_after_nomination(self, pod: PodInfo) -> None:
-        """Requeue pods of equal or lower priority after `pod` lost its nomination, which kept room from them."""
+        """Requeue pods of equal or lower priority after `pod` lost its nominated node.
+
+        Capacity was reserved for `pod` on that node, which these pods may use now.
+        """
         self.queue.move_all_to_active_or_backoff_queue(
             ClusterEvent.POD_DELETE, time.monotonic(), pod, None, among=lambda p: p.priority <= pod.priority
         )

@@ -250,7 +250,10 @@ def add_rules(command: argparse.ArgumentParser, default_version: str = str(DEFAU
 
 
 def _stating_errors(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the type of a flag that `parse` reads, with the message of its ValueError, which argparse would drop."""
+    """Return a function for argparse's `type` that calls `parse` and keeps the message of its ValueError.
+
+    argparse shows the message of an ArgumentTypeError, but replaces that of a ValueError.
+    """
 
     def parse_flag(text: str) -> T:
         try:

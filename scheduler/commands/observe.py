@@ -139,7 +139,7 @@ def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration,
 
 @contextmanager
 def _ended_by(stop: threading.Event) -> Iterator[threading.Event]:
-    """Context manager that yields an event that is set when `stop` is, and can be set alone."""
+    """Context manager that yields an event that is set soon after `stop` is set; setting it does not set `stop`."""
     ending, over = threading.Event(), threading.Event()
 
     def follow() -> None:
@@ -156,10 +156,10 @@ def _ended_by(stop: threading.Event) -> Iterator[threading.Event]:
 
 
 class _Observed(NamedTuple):
-    """What the schedulers in question decide by.
+    """The frameworks and the configuration with which the decisions of the observed schedulers are reconstructed.
 
-    `frameworks` are built from `evaluated`, the configuration without plugins that are unknown here. `theirs` has what
-    it lacks, and `document` the whole configuration.
+    `frameworks` are built from `evaluated`, the configuration without extenders and unknown plugins. `theirs` holds, by
+    scheduler name, what `evaluated` lacks, and `document` the whole configuration with its defaults.
     """
 
     evaluated: Configuration

@@ -135,7 +135,7 @@ class ConnectedCluster(NamedTuple):
 
 
 def connect(api: ApiServer, stop: threading.Event) -> ConnectedCluster | None:
-    """Wait until the API server responds, and return what it says about the cluster.
+    """Wait until the API server responds, and return the cluster's ID, missing API groups and kube-scheduler version.
 
     Return None if `stop` was set first. Raise StartupError if the server refuses this client or is not a Kubernetes API
     server.
@@ -160,9 +160,9 @@ def connect(api: ApiServer, stop: threading.Event) -> ConnectedCluster | None:
 
 
 def read_version(api: ApiServer) -> FoundVersion:
-    """Return the version of the cluster's kube-scheduler, as far as this client may read it.
+    """Return the version of the cluster's kube-scheduler, from what this client is allowed to read.
 
-    Raise ApiError if the API server does not answer.
+    Raise ApiError if the API server fails to answer a request; a 401, 403 or 404 only means that a source is missing.
     """
 
     def read(path: str) -> Any:
@@ -179,9 +179,9 @@ def read_version(api: ApiServer) -> FoundVersion:
 
 
 def with_cluster_rules(config: Configuration, cluster_version: FoundVersion) -> Configuration:
-    """Return the configuration with the rules of the cluster's kube-scheduler, unless it states a version.
+    """Return the configuration with the rules of the cluster's kube-scheduler; a version that it states itself stays.
 
-    Raise FeatureGateError if it sets a feature gate that this version does not have.
+    Raise FeatureGateError if the configuration sets a feature gate that this version does not have.
     """
     changed = override_rules(config, version=cluster_version)
     rules = resolve_rules(changed)
@@ -331,10 +331,10 @@ def build_reflectors(
 def rebuild_with_rules(
     config: Configuration, registry: Registry, handle: Handle
 ) -> Callable[[Rules], Callable[[str], Framework]]:
-    """Return the function that builds the framework of a scheduler name with the rules that it is given.
+    """Return a function that takes the rules of a Kubernetes version and returns a framework builder by scheduler name.
 
-    It serves questions about another version of Kubernetes. A name without a profile gets the framework of the first.
-    No extender is called: it answers for one version only.
+    It serves questions about another version of Kubernetes. A name without a profile gets the framework of the first
+    profile. The frameworks call no extender, because an extender answers for one version only.
     """
     names: Sequence[str] = [profile.scheduler_name for profile in config.profiles]
 
@@ -348,7 +348,8 @@ def rebuild_with_rules(
 def freeze_heap() -> None:
     """Exclude all present objects, such as the listed cluster, from later garbage collections.
 
-    From now on malloc returns large blocks: those of large pods remained otherwise.
+    Also make malloc return freed large blocks to the system at once; without that, the memory of large pods stays in
+    use.
     """
     gc.collect()
     gc.freeze()

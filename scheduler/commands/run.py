@@ -339,7 +339,7 @@ def _lease_settings(config: Configuration) -> LeaseSettings:
 def _bind_timeout_s(config: Configuration) -> float:
     """Return the timeout of a bind request in seconds.
 
-    A request that a leader sends must be over before another leader can start.
+    With leader election, it is short enough that a leader's request is over before another leader can start.
     """
     lease = _lease_settings(config)
     if not config.leader_election.leader_elect:

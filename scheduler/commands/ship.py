@@ -25,7 +25,7 @@ NICENESS: Final = 5  # where there are too few cores, scheduling comes first
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the shipper as a program of its own and return its exit code."""
+    """Run the shipper as a separate program and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m scheduler.commands.ship", description="Deliver a spool.")
     add_options(parser)
     klog.add_options(parser)

@@ -205,7 +205,10 @@ def _selection(arguments: argparse.Namespace) -> str:
 
 
 def _order(path: Path) -> dict[str, int]:
-    """Read exported decisions from a file. Return the position of each pod UID by the start of its last decision."""
+    """Read exported decisions from a file, and return each pod's position by the start of its last decision, by UID.
+
+    Raise ManifestError if the file cannot be read or contains anything but decisions.
+    """
     try:
         with path.open("rb") as file:
             decisions = (_line.decode(line) for line in file if line.strip())

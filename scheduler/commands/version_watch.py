@@ -28,7 +28,10 @@ class VersionWatch:
         on_change: Callable[[], None],
         every_s: float = EVERY_S,
     ) -> None:
-        """Prepare without starting the thread. `read` may raise ApiError, and is called again then."""
+        """Prepare without starting the thread. If `read` raises ApiError, it is called again RETRY_S seconds later.
+
+        `version` is the version whose rules apply now. `on_change` is called in the thread.
+        """
         self._read, self._version, self._on_change, self._every_s = read, version, on_change, every_s
         self._woken, self._is_closed = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="version", daemon=True)
@@ -38,7 +41,7 @@ class VersionWatch:
         self._thread.start()
 
     def wake(self) -> None:
-        """Read the version soon. Return at once."""
+        """Make the thread read the version soon, and return at once."""
         self._woken.set()
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ class FoundVersion:
         return f"{self.version}{emulates} rules ({SOURCE_TEXTS[self.source]})"
 
     def note(self) -> str:
-        """Return a sentence that says that other rules apply than those of the version found, or ""."""
+        """Return a note on which rules apply if those of the cluster's version are not known, and otherwise ""."""
         if not self.stated:
             return ""
         return (
@@ -90,8 +90,8 @@ class FoundVersion:
     def is_replaced_by(self, later: FoundVersion) -> bool:
         """Return whether `later`, found later on the same cluster, means that other rules apply from now on.
 
-        The API server's version says nothing new where kube-scheduler's own was known: during an upgrade the pod of
-        the scheduler is absent for a moment.
+        If this version is kube-scheduler's own and `later` is the API server's, return False: during an upgrade, the
+        pod of kube-scheduler is absent for a moment.
         """
         if self.source in _OWN and later.source not in _OWN:
             return False
@@ -99,7 +99,11 @@ class FoundVersion:
 
 
 def find_version(read: Read, requested: KubernetesVersion | None = None) -> FoundVersion:
-    """Return the version whose rules the cluster's scheduler has: `requested`, or else the one found."""
+    """Return the version whose rules apply: `requested`, or else that of the cluster's kube-scheduler.
+
+    It is read from kube-scheduler's pod, its LeaseCandidates or the API server's version, whichever is found first. If
+    `read` finds none, return DEFAULT_VERSION.
+    """
     if requested is not None:
         return FoundVersion(requested, VersionSource.FLAG)
     version = _read_pod(read) or _read_lease_candidate(read) or _read_server(read)
@@ -107,9 +111,9 @@ def find_version(read: Read, requested: KubernetesVersion | None = None) -> Foun
 
 
 def choose_pod(read: Read) -> Json | None:
-    """Return kube-scheduler's pod, of several that which leads, or None if no pod can be read.
+    """Return the pod of the leading kube-scheduler, or None if no pod of kube-scheduler can be read.
 
-    Where the leader is not known, a running pod is chosen.
+    If the leader is not known, return a running pod, or else the first one.
     """
     pods = _list_items(read(PODS))
     if len(pods) > 1:
@@ -147,13 +151,13 @@ def _read_pod(read: Read) -> FoundVersion | None:
 
 
 def _list_images(pod: Json) -> Iterator[str]:
-    """Yield the texts that name the image of kube-scheduler's container, the spec's first."""
+    """Yield the image of kube-scheduler's container by the pod's spec, then by its status; "" where one is missing."""
     yield str(_find_container(_get(pod, "spec", "containers")).get("image") or "")
     yield str(_find_container(_get(pod, "status", "containerStatuses")).get("image") or "")
 
 
 def _find_container(containers: object) -> Json:
-    """Return kube-scheduler's container among those of its pod: the one of its name, or else the first."""
+    """Return the container named kube-scheduler, or else the first one; {} if `containers` is no list of objects."""
     mappings = [each for each in containers if isinstance(each, Mapping)] if isinstance(containers, list) else []
     return next((each for each in mappings if each.get("name") == COMPONENT), mappings[0] if mappings else {})
 
@@ -174,7 +178,7 @@ def _parse_emulated(values: list[str]) -> KubernetesVersion | None:
 
 
 def _read_lease_candidate(read: Read) -> FoundVersion | None:
-    """Return the version of the candidate that leads: among several, the oldest is elected."""
+    """Return the version of kube-scheduler's oldest LeaseCandidate, which is elected, or None if none can be read."""
     for path in CANDIDATES:
         versions = []
         for candidate in _list_items(read(path)):
@@ -193,7 +197,10 @@ def _read_server(read: Read) -> FoundVersion | None:
 
 
 def _settle(version: KubernetesVersion, emulated: KubernetesVersion | None, source: VersionSource) -> FoundVersion:
-    """Return what was found, with the nearest known rules for a version that is not known."""
+    """Return a FoundVersion with this version or, if its rules are not known, the nearest version with known rules.
+
+    An emulated version is dropped if its minor version is not below that of the rules.
+    """
     nearest = clamp_version(version)
     stated = "" if nearest == version else str(version)
     if emulated is not None and emulated.minor >= version.minor:

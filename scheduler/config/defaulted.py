@@ -69,7 +69,7 @@ def _plugin_set(plugins: PluginSet) -> Json:
 def _written(plugin: type[BasePlugin], args: Any, rules: Rules) -> Json:
     """Return a plugin's arguments as a JSON object with `kind` and `apiVersion`, and without unset fields.
 
-    Arguments whose feature gates are off are left out.
+    Arguments that require a disabled feature gate are omitted.
     """
     off = {name for name, gated in plugin.gated_args.items() if not gated.is_allowed(rules)}
     written = {name: value for name, value in _without_empty(msgspec.to_builtins(args)).items() if name not in off}

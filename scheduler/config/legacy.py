@@ -127,7 +127,7 @@ def _profile(written: Document, profile: ProfileConfig, path: str, translation: 
 
 
 def _removed(profile: ProfileConfig, path: str, version: LegacyVersion) -> Iterable[Problem]:
-    """Yield a problem for each plugin that the profile enables or configures and that kube-scheduler has removed."""
+    """Yield a problem for each plugin that the profile enables or configures and that v1 does not have any more."""
     group = API_VERSION.partition("/")[0]
     removed = () if version is V1BETA1 else REMOVED_IN_V1BETA2
     detail = (
@@ -194,13 +194,19 @@ def _arguments(entry: PluginConfig, where: str, version: LegacyVersion) -> dict[
 
 
 def _translate_plugins(plugins: Plugins, path: str, translation: Translation) -> Document:
-    """Return the v1 `plugins` field of a profile. What v1 does not have is added to `translation`."""
+    """Return the v1 `plugins` field of a profile.
+
+    Notes on left out plugins, and problems, are appended to `translation`. `path` is the profile's path in messages.
+    """
     by_point = "multiPoint" not in translation.version.defaults
     return (_list_plugins_at_points if by_point else _disable_new_plugins)(plugins, path, translation)
 
 
 def _list_plugins_at_points(plugins: Plugins, path: str, translation: Translation) -> Document:
-    """Translate a v1beta1 or v1beta2 profile: list every plugin at its extension points."""
+    """Return the v1 `plugins` field of a v1beta1 or v1beta2 profile, with every plugin listed at its extension points.
+
+    Notes on left out plugins, and problems, are appended to `translation`. `path` is the profile's path in messages.
+    """
     version, notes = translation.version, translation.notes
     sets = sets_by_point(plugins)
     points: dict[str, list[PluginRef]] = {}
@@ -222,7 +228,10 @@ def _list_plugins_at_points(plugins: Plugins, path: str, translation: Translatio
 
 
 def _disable_new_plugins(plugins: Plugins, path: str, translation: Translation) -> Document:
-    """Translate a v1beta3 profile: disable the plugins that only v1 enables by default."""
+    """Return the v1 `plugins` field of a v1beta3 profile, which disables the plugins that only v1 enables by default.
+
+    Notes on left out plugins are appended to `translation`. `path` is the profile's path in messages.
+    """
     version, notes = translation.version, translation.notes
     v1: Document = {}
     for point, own in sets_by_point(plugins).items():
@@ -260,9 +269,10 @@ def _merged(own: PluginSet, point: str, version: LegacyVersion) -> list[PluginRe
 
 
 def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> list[Problem]:
-    """Return a problem if several plugins are enabled that would all become NodeResourcesFit in v1.
+    """Return a problem if several of the `enabled` score plugins would become NodeResourcesFit in v1, and [] otherwise.
 
-    NodeResourcesFit has only one scoring strategy.
+    NodeResourcesFit has only one scoring strategy. `own` is the profile's plugin set, which locates the problem at
+    `where`.
     """
     rivals = list(dict.fromkeys(ref.name for ref in enabled if ref.name in (*SCORERS, "NodeResourcesFit")))
     if len(rivals) < 2:
@@ -275,7 +285,10 @@ def _scorer_problems(own: PluginSet, enabled: list[PluginRef], where: str) -> li
 
 
 def _renamed(enabled: list[PluginRef], own: PluginSet, where: str, notes: list[str]) -> list[PluginRef]:
-    """Return the plugins under v1's names, without plugins that v1 does not have. Append a note for each change."""
+    """Return the `enabled` plugins under v1's names, without plugins that v1 does not have.
+
+    `own` is the profile's own plugin set, and `where` its path. A note is appended for each plugin that is left out.
+    """
     if PREFER_AVOID_PODS in _names(own.enabled):
         notes.append(f"{where}: {PREFER_AVOID_PODS} left out, the annotation that it read is no more")
     refs = [ref for ref in enabled if ref.name != PREFER_AVOID_PODS]

@@ -30,10 +30,10 @@ def resolve_rules(config: Configuration) -> Rules:
 def override_rules(
     config: Configuration, settings: Mapping[str, bool] = {}, version: FoundVersion | None = None
 ) -> Configuration:
-    """Return the configuration with these feature gates, and this version unless it is None, instead of its own.
+    """Return a copy of the configuration with the feature gates in `settings` and, unless it is None, with `version`.
 
-    A version that is only found does not replace one that the configuration states. Gates that `settings` does not name
-    keep their values. Raise FeatureGateError for a setting that is refused or not supported,
+    A version that was found on the cluster does not replace one that the configuration states. Gates that are not in
+    `settings` keep their values. Raise FeatureGateError for a setting that is refused or not supported,
     UnknownKubernetesVersionError for a version whose rules Herodotus does not know.
     """
     changed = msgspec.structs.replace(config, feature_gates={**config.feature_gates, **settings})

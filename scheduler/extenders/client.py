@@ -71,9 +71,9 @@ class HttpExtender:
         self._transport.close()
 
     def interested(self, pod: PodInfo) -> bool:
-        """Return whether the pod goes to this extender.
+        """Return whether the extender takes part in scheduling the pod.
 
-        Without managed resources every pod does; otherwise a container has to request one of them.
+        Without managed resources it does for every pod; otherwise a container has to request one of them.
         """
         if not self._managed:
             return True
@@ -81,7 +81,7 @@ class HttpExtender:
         return any(self._managed & {*(a.requests or ()), *(a.limits or ())} for a in amounts)
 
     def filter(self, pod: PodInfo, nodes: Sequence[Node]) -> FilteredNodes:
-        """Send the nodes to the extender's filter verb, and return the remaining nodes and the messages for the others.
+        """Send the nodes to the extender's filter verb; return the remaining nodes and a message for each rejected one.
 
         If the response lists no nodes, none remain. Raise ExtenderError if the request fails or the response is
         invalid.
@@ -126,9 +126,10 @@ class HttpExtender:
             raise ExtenderError(answer.error)
 
     def preempt(self, pod: PodInfo, candidates: Sequence[PreemptionCandidate]) -> Mapping[str, ExtenderVictims]:
-        """Send the candidate nodes with their victims to the preempt verb, and return the victims by node name.
+        """Send the candidate nodes with their victims to the preempt verb, and return the response's victims by node.
 
-        The response names victims by UID, whether the request holds whole pods or UIDs.
+        The response names victims by UID, whether the request holds whole pods or UIDs. Raise ExtenderError if the
+        request fails or the response is invalid.
         """
         by_node = sorted(candidates, key=lambda c: c.node)  # as Go writes maps
         if self._config.node_cache_capable:
@@ -156,9 +157,9 @@ class HttpExtender:
         return self._read(verb, kind, self._transport.post(verb, wire.encode(args)).content)
 
     def _explained(self, verb: str, args: object, kind: type[T]) -> tuple[T, tuple[NodeInputs, ...]]:
-        """Send a request and return the response, decoded as `kind`, with the inputs that it was computed from.
+        """Send a request, and return the response decoded as `kind` with the measurements that the extender used.
 
-        There are no inputs from an extender that does not support the media type `wire.EXPLAINED`.
+        There are no measurements from an extender that does not support the media type `wire.EXPLAINED`.
         """
         body = self._transport.post(verb, wire.encode(args), _ACCEPT)
         if body.media_type != wire.EXPLAINED:

@@ -84,7 +84,10 @@ class ApiWrites:
 
     @property
     def _api(self) -> ApiServer:
-        """The API server, for one request. Raise NotLeadingError if this process no longer leads."""
+        """The client of the API server, to be read for each request.
+
+        Raise NotLeadingError if this process no longer leads.
+        """
         if not self._fence.leading():
             raise NotLeadingError
         return self._server
@@ -109,7 +112,11 @@ class ApiWrites:
         self._event(victim, build_preempted_event(preemptor, node, in_memory=in_memory), preemptor)
 
     def set_pod_group_condition(self, group: PodGroup, condition: PodGroupCondition, *, changes_status: bool) -> None:
-        """Write the group's condition in another thread. Of several that wait for a group, only the last is written."""
+        """Write the group's condition in another thread.
+
+        Of several conditions that wait for a group, the last is written. `changes_status` says that the condition's
+        status differs from the present one, so that its transition time changes.
+        """
         uid = group.metadata.uid
         earlier = self._group_writes.get(uid)
         self._group_writes[uid] = group, condition, changes_status or (earlier is not None and earlier[2])
@@ -167,7 +174,11 @@ class ApiWrites:
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def bind(self, pod: PodInfo, node: str, done: Callable[[str | None], None]) -> None:
-        """Send a bind request without waiting. Another thread calls `done` once the result is known."""
+        """Send a bind request without waiting for the result.
+
+        Another thread calls `done` once the result is known: with None if the pod was bound, and otherwise the failure
+        message.
+        """
         klog.info(3, "Attempting to bind pod to node", **klog.pod_fields(pod.full_name, pod.uid), node=node)
         binding = Binding(pod, node, self._requests.decision_id(pod.uid))
         self._send_binding(binding, done, time.monotonic() + TIMEOUT_S)
@@ -179,10 +190,12 @@ class ApiWrites:
             klog.warning("Bindings end with an unknown result; the next leader finds it out", bindings=unknown)
 
     def _send_binding(self, binding: Binding, done: Callable[[str | None], None], retry_until: float) -> None:
-        """Send the Binding of a pod, again until `retry_until` if the API server puts it off.
+        """Send the Binding of a pod.
 
-        The UID prevents that a pod recreated under the same name is bound by mistake. The API server copies the
+        If the API server asks for a retry (Retry-After), send it again, until `retry_until`. The pod's UID in the
+        request prevents that a pod recreated under the same name is bound by mistake. The API server copies the
         annotation to the pod in the write that sets its node, so that the pod later proves which decision bound it.
+        `done` is called as by `bind`, and `retry_until` is in monotonic seconds.
         """
         fence = self._fence
 
@@ -322,7 +335,7 @@ def _is_gone(failure: Exception) -> bool:
 
 @contextmanager
 def _ignore_missing() -> Iterator[None]:
-    """Context manager that ends without an error if an object does not exist any more."""
+    """Context manager that suppresses an ApiError 404, which means that the object no longer exists."""
     try:
         yield
     except ApiError as e:
@@ -373,7 +386,7 @@ def _build_delete_options(uid: str) -> Json:
 
 
 def _with_version(claim: ResourceClaim, change: Mapping[str, Any]) -> Json:
-    """Return a change that the API server refuses if the claim has another version by now."""
+    """Return the change with the claim's resource version, so that the API server refuses it if the claim changed."""
     metadata = {**change.get("metadata", {}), "resourceVersion": claim.metadata.resource_version}
     return {**change, "metadata": metadata}
 

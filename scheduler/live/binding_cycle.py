@@ -90,9 +90,10 @@ class Binder:
             self._inbox.put(ended if isinstance(ended, PendingPreBind) else BindingResult(binding.pod.uid, ended))
 
     def _pre_bind(self, binding: InFlightBinding, after: PendingPreBind | None) -> str | PendingPreBind | None:
-        """Run the pod's PreBind plugins. Return the failure message, a plugin's wait, or None on success.
+        """Run the pod's PreBind plugins.
 
-        Without plugins that have work to do, nothing is recorded.
+        Return None on success, the failure message, or a PendingPreBind if a plugin waits. `after` is the PreBind wait
+        that ended, if the binding is resumed. If no plugin has work to do, nothing is recorded.
         """
         pod, framework = binding.pod, binding.framework
         if not binding.pre_binds:
@@ -134,10 +135,10 @@ class Binder:
     def _bound(
         self, binding: InFlightBinding, failure: PluginVerdict | None, start: float, *, deferred: bool = False
     ) -> None:
-        """Record the result of Bind, and run PostBind if the pod is bound.
+        """Record the result of Bind (`failure` is None if the pod is bound), and run PostBind if the pod is bound.
 
-        After a deferred bind, PostBind runs in another thread, since it may take long and this thread serves all
-        deferred binds.
+        A deferred bind is a request that ends in a thread that serves all such requests. PostBind, which may take long,
+        then runs in another thread. `start` is when Bind began, in monotonic seconds.
         """
         took_s = time.monotonic() - start
         message = self.record_end(binding, "Bind", failure, took_s)
@@ -192,7 +193,7 @@ class BindingCycles:
     # --- in the scheduling cycle ------------------------------------------------------------------------------------
 
     def assume(self, queued: QueuedPod, result: CycleResult, decision: Decision, node: str = "") -> InFlightBinding:
-        """Count the pod on `node`, by default its chosen node, and return its binding."""
+        """Assume the pod in the cache on `node` ("": the node that its cycle chose), and return its InFlightBinding."""
         cluster, trace = self._scheduler.cluster, result.trace
         pod = replace(queued.pod, running=True)
         if not node:
@@ -212,9 +213,10 @@ class BindingCycles:
         return refusal is None
 
     def permit(self, binding: InFlightBinding) -> bool:
-        """Run Permit for a reserved pod, and return whether it can be bound now.
+        """Run Permit for a reserved pod, and return whether the pod can be bound now.
 
-        If a plugin waits, the pod waits too. If one rejects the pod, it returns to the queue.
+        If a plugin waits, the pod becomes a waiting pod. If one rejects the pod, undo its assumption and return it to
+        the queue.
         """
         pod, node, state = binding.pod, binding.node, binding.state
         permit = binding.framework.run_permit(state, pod, node)
@@ -294,7 +296,7 @@ class BindingCycles:
         return self._parked.keys()
 
     def park(self, parked: PendingPreBind) -> None:
-        """Keep a pod for which a PreBind plugin waits. `poll` then checks the plugin every POLL_S seconds."""
+        """Store a pod for which a PreBind plugin waits. `poll` then checks the plugin every POLL_S seconds."""
         self._parked[parked.uid] = parked, parked.since + POLL_S
 
     def poll(self, now: float) -> None:
@@ -375,13 +377,13 @@ class BindingCycles:
         self._handlers.requeue_after_removal(pod, node)  # after the pod is queued: its own removal does not requeue it
 
     def _drop(self, binding: InFlightBinding) -> None:
-        """Forget a pod that must not return to the queue, because it was deleted or bound elsewhere."""
+        """Remove a pod from the queue and end its attempt, because the pod was deleted or bound elsewhere."""
         pod = binding.pod
         self._scheduler.metrics.ended(pod.uid, ERROR, pod.pod.spec.scheduler_name)
         self._scheduler.queue.done(pod.uid)
 
     def _is_over(self, binding: InFlightBinding) -> bool:
-        """Return whether the pod was deleted, bound to another node or bound by another scheduler in the meantime."""
+        """Return whether the pod must not be tried again: it was deleted, or the API server shows it on a node."""
         cache, uid = self._scheduler.cluster.cache, binding.pod.uid
         return binding.deleted or (cache.is_counted(uid) and not cache.is_assumed(uid))
 

@@ -44,7 +44,7 @@ class EventExplainer:
         self._at = clock()
 
     def explain(self, decision: Decision) -> str:
-        """Return the text for the event of a decision without a node.
+        """Return the link to a decision without a node, preceded by a suggestion if every reader may see it.
 
         Return "" if more than RATE texts a second were built after the burst, or if the text is above MAX_BYTES.
         """
@@ -71,7 +71,7 @@ class EventExplainer:
 
 
 def is_disclosed(suggestion: Suggestion) -> bool:
-    """Return whether every reader of the events of the pod's namespace may see a suggestion."""
+    """Return whether everyone who may read the events of the rejected pod's namespace may see the suggestion."""
     return all(change.code in DISCLOSED for change in suggestion.changes)
 
 

@@ -130,7 +130,7 @@ class _EventLane:
     def wait(self, deadline: float) -> None:
         """Wait until all queued events are sent, or until the deadline (monotonic seconds).
 
-        A pause before a retry ends at once.
+        If a repetition of a request waits for the end of its pause, send it at once.
         """
         pausing, self._pausing = self._pausing, None
         if pausing is not None:
@@ -225,7 +225,8 @@ class _EventLane:
     def _drop_ended_series(self, now: float) -> None:
         """Forget series without a recent repetition, and the oldest series beyond the limit.
 
-        Only the first few are checked: the dictionary is in order of creation and therefore nearly of age.
+        Only the _MAX_CHECKED oldest are checked: the dictionary is in order of creation and therefore nearly in order
+        of age.
         """
         for key in list(islice(self._series, _MAX_CHECKED)):
             if now - self._series[key].last_s > SERIES_ENDS_S or len(self._series) >= SERIES // LANES:
@@ -307,7 +308,7 @@ def _reference(pod: Preemptor) -> Json:
 
 
 def _truncate_note(note: str, reserved: int = 0) -> str:
-    """Return a note that fits an event and leaves `reserved` bytes of it free."""
+    """Return the note, cut if it would exceed the size limit of an event's note less `reserved` bytes."""
     encoded = note.encode()
     if len(encoded) <= NOTE_LIMIT - reserved:
         return note

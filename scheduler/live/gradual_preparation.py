@@ -38,7 +38,10 @@ class GradualPreparation:
         return len(self._slices)
 
     def defer(self, queued: QueuedPod) -> bool:
-        """Set a popped pod aside if it has too many terms and they are not counted yet; return whether it was."""
+        """Put a popped pod back into the active queue, to be prepared, if it has many terms that are not counted yet.
+
+        Return whether the pod was put back. Otherwise it can be decided now.
+        """
         nodes = self._scheduler.cluster.cache.columns.slots
         if not queued.pod.has_many_terms(nodes) or self._prepare(queued.pod, lambda: False):
             return False
@@ -49,9 +52,10 @@ class GradualPreparation:
         return True
 
     def advance(self) -> QueuedPod | None:
-        """Use one slice for the first pod that waits; return the pod, popped, if it can be decided now.
+        """Count terms of the first waiting pod for at most SLICE_S seconds, and pop and return it if it can be decided.
 
-        The next slice is not earlier than this one took, so that other pods get half of the time.
+        Return None if it needs more time or no pod waits. The next slice begins no sooner than this one took, so that
+        other pods get half of the time.
         """
         started = self._clock()
         if not self._slices or started < self._not_before:

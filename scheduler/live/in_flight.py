@@ -195,7 +195,7 @@ class BindRequests:
         send()
 
     def begin(self, binding: InFlightBinding) -> None:
-        """Note that the pod's bind request is about to be sent."""
+        """Register the pod's binding as in flight, because its bind request is about to be sent."""
         with self._changed:
             self._sending[binding.pod.uid] = binding
 
@@ -216,7 +216,10 @@ class BindRequests:
         self.release(None)
 
     def remove(self, uid: str) -> bool:
-        """Remove a binding that ended, and return whether it still counts against the limit until `release`."""
+        """Remove the binding of a pod, which has ended, and return whether its request still counts against the limit.
+
+        A request with an unknown result does not count any more. Any other one counts until `release`.
+        """
         with self._changed:
             self._sending.pop(uid, None)
             return self._unknown.pop(uid, None) is None
@@ -235,9 +238,10 @@ class BindRequests:
         self._begin_waiting()
 
     def wait_for_capacity(self, wait_s: float) -> bool:
-        """Wait at most `wait_s` seconds while too many bindings wait, and return whether there is room for more.
+        """Wait at most `wait_s` seconds while too many bind requests wait, and return whether more may be added.
 
-        MAX_WAITING waiting requests are too many, until only RESUME_WAITING are left, and so are MOST_UNKNOWN results.
+        Too many are MAX_WAITING waiting requests, until RESUME_WAITING are left, or MOST_UNKNOWN bindings with an
+        unknown result.
         """
         if len(self._unknown) >= MOST_UNKNOWN:
             time.sleep(wait_s)

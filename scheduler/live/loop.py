@@ -68,8 +68,8 @@ class Loop:
 
         `kinds` are the kinds besides nodes and pods that are watched, by resource name. With `dry_run`, pods are
         decided and not bound. `on_synced` is called once, before the first attempt. `cache_verifier` computes some of
-        the decisions again. `event_explainer` builds what events of rejected pods end with. `node_series` counts
-        rejections and scores by node.
+        the decisions again. `event_explainer` builds the text at the end of events of rejected pods. `node_series`
+        counts rejections and scores by node.
         """
         self.scheduler = scheduler
         self.cache = scheduler.cluster.cache
@@ -212,13 +212,19 @@ class Loop:
         return pod.terminating or self.cache.is_counted(pod.uid)
 
     def _try_deciding(self, queued: QueuedPod, member: MemberInput) -> CycleResult:
-        """Run the cycle of a pod of a group on the cluster as it is, without PostFilter, to see whether it fits."""
+        """Run the scheduling cycle of a pod of a group without PostFilter, and return the result.
+
+        Nothing is recorded.
+        """
         snapshot = self.cache.snapshot(member.mask)
         framework = self.scheduler.framework(queued.pod)
         return try_group_member(framework, queued.pod, snapshot, member.seed, member.start or 0)
 
     def _decide(self, queued: QueuedPod, member: MemberInput | None = None) -> Attempt:
-        """Take a snapshot of the cluster and run the pod's scheduling cycle on it, or that of a member of a group."""
+        """Take a snapshot of the cluster, run the pod's scheduling cycle on it, and return the attempt.
+
+        If `member` is given, the cycle is part of that of the pod's group and has these inputs.
+        """
         pod, metrics = queued.pod, self.scheduler.metrics
         klog.info(3, "Attempting to schedule pod", **klog.pod_fields(pod.full_name, pod.uid))
         framework = self.scheduler.framework(pod)
@@ -287,7 +293,7 @@ class Loop:
             self._preemptions.start(victims)
 
     def _explain_failure(self, attempt: Attempt) -> AttemptFailure:
-        """Log and return why an attempt chose no node."""
+        """Log why an attempt chose no node, and return that as an AttemptFailure."""
         pod, result = attempt.queued.pod, attempt.result
         failed, fields = result.path is DecisionPath.ERROR, klog.pod_fields(pod.full_name, pod.uid)
         if failed:
@@ -301,7 +307,7 @@ class Loop:
         return AttemptFailure(result.message, result.rejectors, result.pending, nomination, failed)
 
     def _retry(self, queued: QueuedPod, result: CycleResult) -> Retry | None:
-        """Return when the pod will be tried again, for its record, or None if the attempt chose a node."""
+        """Return when the pod will be tried again if it is requeued now, or None if the attempt chose a node."""
         if result.chosen is not None:
             return None
         now_us = time.time_ns() // 1000

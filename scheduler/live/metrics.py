@@ -175,7 +175,7 @@ class SchedulerMetrics:
     # --- called by the loop's thread -----------------------------------------------------------------------------
 
     def beat(self) -> bool:
-        """Note an iteration of the scheduling loop, and return whether `observe` is due."""
+        """Record that an iteration of the loop began, and return whether the caller should call `observe` now."""
         self._beat = now = self._clock()
         if now < self._observe_at:
             return False
@@ -196,7 +196,7 @@ class SchedulerMetrics:
             self._preemptions.inc()
 
     def prepared_gradually(self) -> None:
-        """Count one pod whose terms are counted in slices before it is decided."""
+        """Count one pod that is not decided before its many affinity and spread terms are counted in slices."""
         self._prepared_gradually.inc()
 
     def verified(self, differences: Sequence[CacheDifference]) -> None:
@@ -216,7 +216,7 @@ class SchedulerMetrics:
             attempt.exemplar = _build_exemplar(decision)
 
     def started(self, uid: str) -> None:
-        """Note that an attempt for the pod with this UID starts now. `ended` or `discarded` must follow."""
+        """Start the clock of an attempt for the pod with this UID. A call of `ended` or `discarded` must follow."""
         self._under_way[uid] = _AttemptUnderWay(self._clock())
 
     def discarded(self, uid: str) -> None:
@@ -296,7 +296,7 @@ class _LoopSizesCollector(Collector):
 
 
 def _build_exemplar(decision: Decision) -> dict[str, str] | None:
-    """Return the labels of an exemplar, by which the page of a decision is found, or None if it is not stored."""
+    """Return the labels of an exemplar that identify the decision's page, or None if the decision is not recorded."""
     if not decision.key.incarnation:  # of `NoRecorder`
         return None
     return {"namespace": decision.pod.namespace, "decision": decision.id}

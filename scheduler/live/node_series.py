@@ -24,7 +24,7 @@ class NodeSeries(Collector):
     """Counts rejections and adds up scores by node. Any thread may call `collect`, only the loop's thread the rest."""
 
     def __init__(self, limit: int) -> None:
-        """Count for at most `limit` nodes."""
+        """Prepare counters for the nodes in the first `limit` slots."""
         self._limit = limit
         self._names: list[str] = []  # of each slot; "" if it holds no node
         self._nodes = 0
@@ -33,7 +33,10 @@ class NodeSeries(Collector):
         self._points: dict[str, Totals] = {}
 
     def add(self, names: Sequence[str], trace: Trace) -> None:
-        """Count one scheduling cycle on the nodes `names`, in the form of `update_nodes`."""
+        """Count the rejections and scores of one scheduling cycle.
+
+        `names` holds the node's name in each slot, as in `update_nodes`.
+        """
         self.update_nodes(names)
         first, evaluated = trace.first[: self._limit], trace.evaluated[: self._limit]
         for position, run in enumerate(trace.filters):
@@ -48,7 +51,7 @@ class NodeSeries(Collector):
                 _add(self._points, scores.plugin, self._limit, points)
 
     def update_nodes(self, names: Sequence[str]) -> None:
-        """Take the nodes that exist now, and forget the totals of those that do not.
+        """Replace the nodes by those in `names`, and reset the totals of each slot that holds another node than before.
 
         `names` holds the name of the node in each slot, "" if there is none. The loop calls this also without cycles,
         so that a removed node does not keep its series until the next pod.
@@ -82,7 +85,7 @@ class NodeSeries(Collector):
         return family
 
     def _reset_changed(self, names: Sequence[str]) -> None:
-        """Forget the totals of slots that hold another node than before, and keep the names."""
+        """Store `names`, and reset the totals of the slots that hold another node than before."""
         before = self._names[: self._limit]
         changed = [slot for slot, name in enumerate(names[: self._limit]) if name not in before[slot : slot + 1]]
         for totals in (self._scored, *self._rejections.values(), *self._points.values()):
@@ -91,7 +94,10 @@ class NodeSeries(Collector):
 
 
 def _add(totals: dict[str, Totals], plugin: str, limit: int, amounts: NDArray[np.generic]) -> None:
-    """Add the amounts of the first slots to the totals of a plugin."""
+    """Add `amounts`, one per node slot from slot 0 on, to the totals of a plugin.
+
+    If the plugin has no totals, `limit` zeros are added to `totals` first.
+    """
     total = totals.get(plugin)
     if total is None:
         total = totals[plugin] = np.zeros(limit, np.int64)

@@ -25,12 +25,12 @@ class ApiHandle:
         self._queries: dict[tuple[object, ...], BackgroundQuery] = {}  # by settings: equal queries are one
 
     def connect(self, writes: Writes) -> None:
-        """Let plugins write to the API server, which is connected after they are built."""
+        """Set the object through which plugins write to the API server; it is connected after the plugins are built."""
         self._writes = writes
 
     @property
     def writes(self) -> Writes:
-        """The writes of this process. A forked copy, which answers a review, writes nothing."""
+        """The object for writes to the API server. In a forked copy, which answers a review, it writes nothing."""
         return self._writes if self._process == os.getpid() else NoWrites()
 
     @property

@@ -64,7 +64,11 @@ class PodGroupCycles:
         stages: MemberStages,
         evict: Callable[[ChosenVictims], None],
     ) -> None:
-        """`evict` starts to evict the victims that were chosen for a group as a whole."""
+        """Prepare without deciding.
+
+        `evict` starts the evictions of the victims that were chosen for a group as a whole. `stages` are the stages of
+        an attempt that pods of a group share with single pods.
+        """
         self._scheduler = scheduler
         self._stages = stages
         self._placer = GroupPlacer(scheduler, cycles, stages)
@@ -72,9 +76,9 @@ class PodGroupCycles:
         self._written: dict[str, PodGroupCondition] = {}  # the last condition, by the UID of the group
 
     def schedule(self, first: QueuedPod, now: float) -> None:
-        """Run the cycle of the group of a pod from the queue, with the group's other pods in the queue.
+        """Run the scheduling cycle of the pod group of `first`, a popped pod, with the group's pods in the queue.
 
-        `now` is in monotonic seconds.
+        All pods end in their binding cycle or back in the queue. `now` is in monotonic seconds.
         """
         key = first.pod.pod_group
         assert key is not None
@@ -99,7 +103,10 @@ class PodGroupCycles:
             self._submit(key, members, self._decide(key, members))
 
     def _pop_members(self, first: QueuedPod, key: PodGroupKey, now: float) -> list[QueuedPod]:
-        """Return the group's pods that may be tried, by priority and by when they first entered the active queue."""
+        """Pop the group's other pods that may be tried, and return all with `first`, ordered by priority.
+
+        Of equal priority, the pod comes first that entered the active queue earlier.
+        """
         queue, members = self._scheduler.queue, [first]
         for uid in self._scheduler.cluster.pod_groups.unscheduled(key):
             other = None if uid == first.uid else queue.pop_pod(uid, now)
@@ -110,7 +117,10 @@ class PodGroupCycles:
     # --- deciding ---------------------------------------------------------------------------------------------------
 
     def _decide(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> PodGroupResult:
-        """Place the pods, or undo all and preempt for the group."""
+        """Place the pods and return the result.
+
+        If they do not fit, undo all placements and, if enabled, preempt for the group.
+        """
         rules = self._scheduler.framework(pods[0].pod).profile.rules
         if rules.enabled(TOPOLOGY_AWARE):
             result = self._decide_in_placements(key, pods)
@@ -122,9 +132,10 @@ class PodGroupCycles:
         return result
 
     def _decide_in_placements(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> PodGroupResult:
-        """Place the pods in the best placement in which the group fits, or show why it does not fit in the first one.
+        """Place the pods in the best placement (set of nodes) in which the group fits, and return the result.
 
-        A placement in which a plugin fails ends the search.
+        If the group fits in none, the result is that of the first one. A placement in which a plugin fails ends the
+        search.
         """
         placements = self._generate(key, pods)
         if isinstance(placements, Verdict):
@@ -148,7 +159,11 @@ class PodGroupCycles:
     def _choose(
         self, key: PodGroupKey, pods: Sequence[QueuedPod], placements: Sequence[GroupPlacement], trials: Sequence[Trial]
     ) -> int:
-        """Return the index of the placement with an error or the highest score, or 0 if the group fits in none."""
+        """Return the index of the first placement with an error, or else of the best one in which the group fits.
+
+        `trials` has one result per placement. Among equal scores the choice is random. Return 0 if the group fits in
+        none.
+        """
         failed = next((number for number, trial in enumerate(trials) if trial.error), None)
         if failed is not None:
             return failed
@@ -209,7 +224,11 @@ class PodGroupCycles:
         self._set_condition(key, condition)
 
     def _set_condition(self, key: PodGroupKey, condition: PodGroupCondition) -> None:
-        """Write the group's condition if it changes. A group that was scheduled stays so, as further pods may come."""
+        """Write the group's condition if it differs from the present one.
+
+        A condition with the status True is never replaced by one with another status, since further pods may still
+        come.
+        """
         group = find_pod_group(self._scheduler.cluster.objects, key)
         if group is None:
             klog.error("not found", "Failed to get PodGroup for status update", podGroup=str(key))
@@ -223,14 +242,17 @@ class PodGroupCycles:
             self._remember(group, condition)
 
     def _remember(self, group: PodGroup, condition: PodGroupCondition) -> None:
-        """Keep a written condition, since the next cycle of the group may come before the watch shows it."""
+        """Store the condition that was written, since the group's next cycle may come before the watch shows it."""
         if len(self._written) >= MAX_WRITTEN:
             uids = {each.metadata.uid for each in self._scheduler.cluster.objects.all(PodGroup)}
             self._written = {uid: last for uid, last in self._written.items() if uid in uids}
         self._written[group.metadata.uid] = condition
 
     def _return(self, member: ScheduledMember, result: PodGroupResult) -> None:
-        """Return a pod that is not bound to the queue: with its own reason, or with that of the group."""
+        """Return a pod of the group, which is not bound, to the queue, with its own failure or else that of the group.
+
+        If the pod was assumed, also record the outcome of the phase PodGroup.
+        """
         failure, nomination = member.failure, CLEARED
         if result.waits_for_preemption and member.preemption is not None:
             failure = member.preemption

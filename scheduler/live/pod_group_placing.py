@@ -114,7 +114,7 @@ class PodGroupResult:
     victims: tuple[PodInfo, ...] = ()
 
     def fail(self, error: str) -> None:
-        """End the cycle with an error, for all pods."""
+        """Set the error of the whole cycle, so that no pod of the group is bound."""
         self.error, self.is_schedulable, self.waits_for_preemption = error, False, False
 
 
@@ -156,13 +156,20 @@ class GroupPlacer:
         self._cycle_number = 0  # of the last recorded cycle
 
     def build_inputs(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None) -> tuple[MemberInput, ...]:
-        """Return new inputs of a cycle for these pods, with random seeds."""
+        """Return the inputs for one cycle of these pods, one per pod, with random seeds.
+
+        `placement` None means all nodes.
+        """
         return tuple(MemberInput(placement, random.getrandbits(32)) for _ in pods)
 
     # --- for good ---------------------------------------------------------------------------------------------------
 
     def place(self, pods: Sequence[QueuedPod], inputs: Sequence[MemberInput]) -> PodGroupResult:
-        """Decide and record the pods until one ends with an error. Undo all if Permit lets none pass."""
+        """Decide, record and assume the pods one after the other, and return the result.
+
+        Stop at a pod that ends with an error. If the group is not schedulable afterwards, undo all assumptions.
+        `inputs` has one element per pod.
+        """
         result, cycle = PodGroupResult(), self._start_cycle(pods)
         for position, (queued, member_input) in enumerate(zip(pods, inputs, strict=True), 1):
             member = ScheduledMember(queued, replace(cycle, position=position))
@@ -186,7 +193,7 @@ class GroupPlacer:
         return result
 
     def _start_cycle(self, pods: Sequence[QueuedPod]) -> PodGroupCycle:
-        """Return what the records of a new cycle of these pods' group state about it."""
+        """Begin the next numbered cycle for these pods' group, and return what their records state about the cycle."""
         self._cycle_number += 1
         key, cluster = pods[0].pod.pod_group, self._scheduler.cluster
         assert key is not None
@@ -200,9 +207,9 @@ class GroupPlacer:
         )
 
     def _place(self, member: ScheduledMember, member_input: MemberInput) -> dict[str, Wait]:
-        """Decide a pod, assume it, and run Reserve and Permit. Return what Permit plugins wait for.
+        """Decide a pod, assume it, and run Reserve and Permit. Return the waits of Permit plugins by plugin name.
 
-        Set the member's failure if it found no node, or if a plugin rejects it.
+        If the pod has no node or a plugin rejects it, set the member's `failure` and return {}.
         """
         attempt = self._stages.decide(member.queued, member_input)
         decision = member.decision = self._stages.record(attempt, member.cycle)
@@ -227,7 +234,10 @@ class GroupPlacer:
     # --- as a trial -------------------------------------------------------------------------------------------------
 
     def try_placing(self, pods: Sequence[QueuedPod], placement: GroupPlacement | None) -> Trial:
-        """Return whether the pods can be placed now, without preemption. Nothing is recorded or kept."""
+        """Try to place the pods without preemption, undo that, and return whether the group fits and how many pods do.
+
+        Nothing is recorded. `placement` None means all nodes.
+        """
         start = self._stages.find_start()
         trial = Trial(tuple(replace(member_input, start=start) for member_input in self.build_inputs(pods, placement)))
         assumed: list[_AssumedPod] = []
@@ -250,7 +260,7 @@ class GroupPlacer:
     def _try_assuming(self, queued: QueuedPod, result: CycleResult, trial: Trial, assumed: list[_AssumedPod]) -> None:
         """Assume a pod on its chosen node, run Reserve and Permit, and add it to `assumed` unless a plugin rejects it.
 
-        The trial fails if a plugin does.
+        If a plugin fails with an error, set the trial's `error`. If Permit lets the pod pass, the group is schedulable.
         """
         cluster, framework = self._scheduler.cluster, self._scheduler.framework(queued.pod)
         assert result.chosen is not None
@@ -275,7 +285,10 @@ class GroupPlacer:
 
 
 def _run_reserve_and_permit(assumed: InFlightBinding | _AssumedPod) -> _Refusal | dict[str, Wait]:
-    """Run Reserve and Permit for an assumed pod. Return what Permit plugins wait for, unless a plugin rejects it."""
+    """Run Reserve and Permit for an assumed pod.
+
+    Return the waits of Permit plugins by plugin name ({}: none waits), or a _Refusal if a plugin rejects the pod.
+    """
     framework, state, pod, node = assumed.framework, assumed.state, assumed.pod, assumed.node
     refusal = framework.run_reserve(state, pod, node)
     if refusal is not None:
@@ -289,7 +302,10 @@ def _format_error(message: str) -> str:
 
 
 def _join_waits(permit: dict[str, Wait]) -> str:
-    """Return upstream's message of a pod on which Permit plugins wait: the reason of the last one, and a sentence."""
+    """Return kube-scheduler's message for a pod on which Permit plugins wait, or "" if none waits.
+
+    The message has the reason of the last plugin.
+    """
     last = list(permit.values())[-1:]
     waits = [wait.reason for wait in last if wait.reason is not None] + [Reason("permit-waits")]
     return ", ".join(map(reasons.format_reason, waits)) if permit else ""

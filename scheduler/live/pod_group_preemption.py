@@ -68,7 +68,10 @@ class PodGroupPreemptions:
         self._evict = evict
 
     def preempt(self, key: PodGroupKey, pods: Sequence[QueuedPod], result: PodGroupResult) -> None:
-        """Evict pods so that the group fits, and change the result of its cycle: it waits, or why it does not."""
+        """Choose victims so that the group fits, start to evict them, and mark `result` as waiting for preemption.
+
+        If there are no victims, `result` gets the reason in its message, or the error that ends the cycle.
+        """
         try:
             chosen = self._choose(key, pods)
         except TrialFailedError as e:
@@ -96,7 +99,7 @@ class PodGroupPreemptions:
         return [each for each in plugins if isinstance(each, DefaultPreemption)]
 
     def _choose(self, key: PodGroupKey, pods: Sequence[QueuedPod]) -> tuple[PodInfo, ...] | _Refusal:
-        """Return the victims, or why there are none."""
+        """Return the pods to evict for the group, or a _Refusal with the reason why none may be evicted."""
         cluster = self._scheduler.cluster
         plugins = self._find_plugins(pods[0].pod)
         if not plugins:

@@ -63,8 +63,8 @@ class Preemptions:
     def start(self, chosen: ChosenVictims) -> None:
         """Evict the victims, except those that are terminating already.
 
-        Also clear the nominations of pods of lower priority on that node. The evictions run in other threads, unless
-        the gate SchedulerAsyncPreemption is off: then they end before this method does.
+        Also clear the nominations of pods of lower priority on that node. The evictions run in other threads; if the
+        gate SchedulerAsyncPreemption is off, they are over when this method returns.
         """
         scheduler, preemptor, node = self._scheduler, chosen.preemptor, chosen.node
         scheduler.metrics.preempted(len(chosen.victims))
@@ -90,7 +90,7 @@ class Preemptions:
             _Evictions(scheduler, chosen, running).start()
 
     def finish(self, evicted: EvictionsFinished) -> None:
-        """Allow a preemptor whose evictions ended, or the pods of such a group, into the active queue."""
+        """End a preemption, and call the queue's `end_preemption` for the pods that waited for it."""
         self._scheduler.cluster.preempting.discard(evicted.uid)
         for uid in evicted.pod_uids:
             self._scheduler.queue.end_preemption(uid, time.monotonic(), failed=evicted.failed)
@@ -131,7 +131,7 @@ class _Evictions:
             self._scheduler.threads.submit(self._evict_last)
 
     def run(self) -> None:
-        """Evict the victims one after the other in this thread. An eviction that fails does not end it."""
+        """Evict the victims one after the other in this thread. If an eviction fails, go on with the next victim."""
         for victim in (*self._first, self._last):
             self._evict(victim)
 

@@ -167,7 +167,10 @@ class Scheduler:
 
 
 def _find_requested_shares(nodes: NodeColumns) -> dict[str, list[float]]:
-    """Return quantiles over the nodes of requested divided by allocatable cpu and memory; {} without nodes."""
+    """Return quantiles over the nodes of their requested share of cpu and memory, by resource.
+
+    A resource that no node has is absent. The quantiles are those of BALANCE_QUANTILES.
+    """
     quantiles = {}
     for resource in (CPU, MEMORY):
         allocatable = nodes.allocatable(resource)

@@ -83,9 +83,9 @@ class ProvedResult(NamedTuple):
 def read_result(
     api: ApiServer, namespace: str, name: str, uid: str, node: str, decision_id: str
 ) -> ProvedResult | None:
-    """Read a pod and return the result of its binding to `node` by a decision, or None if it is not bound yet.
+    """Read a pod and return the result of its binding to `node` by a decision, or None if the pod has no node yet.
 
-    Raise ApiError if the pod cannot be read.
+    A pod that was deleted, replaced or bound otherwise gives a failure. Raise ApiError if the pod cannot be read.
     """
     try:
         pod = decode_json(api.get(f"/api/v1/namespaces/{namespace}/pods/{name}"), _AnnotatedPod)
@@ -304,8 +304,8 @@ class EarlierBindings:
     def settle(self) -> int:
         """Fetch the decisions that have no binding result, and record the results that are certain by now.
 
-        Return how many decisions are still without a result. Raise OSError or msgspec.DecodeError if the decisions
-        service does not respond as expected.
+        Return how many decisions are left without a recorded result. Raise OSError or msgspec.DecodeError if the
+        decisions service does not respond as expected.
         """
         decisions = self._open_decisions()
         self._recorded &= {decision.id for decision in decisions}

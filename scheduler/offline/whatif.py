@@ -39,10 +39,12 @@ def review_files(
 ) -> PlacementReview:
     """Place the pods of the file `pods` on the cluster of the files `cluster`, and return a PlacementReview document.
 
-    `note` is called with each warning for the user. If `replicas` is None, the object's own number applies. `node` or
-    `every_node` selects the nodes in the result. Without `config`, the default configuration applies.
+    `note` is called with each warning for the user. If `replicas` is None, the number in the object applies.
+    `namespace` and `scheduler`, unless "", replace those in the object. `node` or `every_node` selects the nodes in the
+    result. Without `config`, the default configuration applies.
 
-    Raise ManifestError for an unreadable file or invalid object, ConfigError if the profile cannot be built.
+    Raise ManifestError for an unreadable file, an invalid object or an unknown node, ConfigError if the profile cannot
+    be built.
     """
     check_stdin([*cluster, pods])
     template = _template_in(pods)

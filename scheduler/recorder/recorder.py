@@ -118,8 +118,9 @@ class Recorder:
     def record_decision(self, attempt: AttemptData) -> Decision:
         """Build the decision of an attempt, write it to the spool and return it.
 
-        A decision that cannot be written is counted as lost and returned all the same. An attempt that repeats the one
-        before of its pod within a second is only counted; the decision then has the id and number of the record.
+        A decision that cannot be written is counted as lost and is returned too. If the attempt has the same result as
+        the pod's last recorded attempt, at most a second ago, it is only counted; the decision then has the id and
+        sequence number of that record.
         """
         with self._lock:
             now_us = self._now_us()
@@ -151,7 +152,7 @@ class Recorder:
         return build.decision(attempt, identity, notes=self._notes, caches=self._caches, omitted=self._origin.omitted)
 
     def _write_repeats(self, *ended: RecentAttempt) -> None:
-        """Write how often recorded attempts were repeated, as outcomes of their decisions."""
+        """Write one outcome for each of these recorded attempts, with the number of attempts that repeated it."""
         for recent in ended:
             result = PhaseResult(REPEATS_PHASE, Code.SUCCESS, "", duration_s=(recent.last_us - recent.first_us) / 1e6)
             self._write_outcome(recent.decision, result, recent.last_us, repeats=recent.repeats)
@@ -162,9 +163,10 @@ class Recorder:
             self._write_outcome(decision, result, self._now_us())
 
     def record_node_groups(self, decision: RecordedAttempt, verdicts: bytes, at_us: int) -> None:
-        """Write the verdicts of node groups on the pod of an attempt without a node, made at `at_us`, to the spool.
+        """Write to the spool the verdicts of node groups on the pod of an attempt that found no node.
 
-        `verdicts` is an encoded `node_groups.RecordedNodeGroups`.
+        `verdicts` is a `node_groups.RecordedNodeGroups` as JSON, and `at_us` when the verdicts were made, in
+        microseconds.
         """
         with self._lock:
             result = PhaseResult(NODE_GROUPS_PHASE, Code.SUCCESS, "")
@@ -200,10 +202,10 @@ class Recorder:
         )
 
     def record_late_outcome(self, outcome: Outcome) -> bool:
-        """Write the outcome of a decision that an earlier scheduler process made. Return whether it is in the spool.
+        """Write the outcome of a decision that an earlier scheduler process made.
 
-        The outcome has no sequence number of this incarnation. If it cannot be written, the decision stays open, and a
-        later search finds the outcome again.
+        Return whether the outcome was written. The outcome has no sequence number of this incarnation. If it cannot be
+        written, the decision stays open, and the caller may find the outcome again later.
         """
         with self._lock:
             try:
@@ -257,9 +259,10 @@ class Recorder:
         return self._spool.fault
 
     def check_spool(self) -> None:
-        """Repair the spool's files if needed, and write what is due: counts of repeats, a gap record for lost records.
+        """Repair the spool's files if needed, and write overdue counts of repeats and the gap record for lost records.
 
-        Call it regularly while nothing is recorded.
+        Call it regularly while nothing is recorded. Unless records were lost, it does something every CHECK_EVERY_S
+        seconds only.
         """
         now = time.monotonic()
         if self._gap is None and now - self._checked_s < CHECK_EVERY_S:
@@ -292,7 +295,7 @@ class Recorder:
         return scheduler
 
     def _next_sequence(self) -> int:
-        """Return the next record's sequence number, which is used when the record is written or lost.
+        """Return the sequence number for the next record. It counts as used once the record is written or lost.
 
         If records were lost before, their gap record is written first if there is room, and takes a number itself.
         """
@@ -320,12 +323,12 @@ class Recorder:
     def _write_record(self, record: Decision | Outcome | HighWater, columns: NodeColumns | None = None) -> bool:
         """Write a record to the spool, or count it as lost. Return whether it was written.
 
-        A decision is preceded by the node rows that changed. After a record was lost, nothing is written before its gap
-        record, so that the gap's range is exact. The number counts as used afterwards: another thread writes it to the
-        Lease meanwhile, and a scheduler that is killed then has not written the record.
+        A decision is preceded by the node rows that changed. After a record was lost, nothing is written before the gap
+        record that reports it, so that the gap's range is exact. The record's number counts as used only when this
+        method ends: another thread writes the last used number to the Lease, and a scheduler that is killed during the
+        write has not written the record.
 
-        After `close`, where nothing can report a lost record any more, a record gets no number: the next scheduler
-        finds the result of a binding.
+        After `close`, the record is dropped without using a number, since nothing can report its loss any more.
         """
         if self._spool.is_closed:
             self.dropped += 1

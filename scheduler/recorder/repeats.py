@@ -41,10 +41,10 @@ class RecentAttempt:
         self.repeats = self.first_us = self.last_us = 0
 
     def is_repeated_by(self, decision: Decision, membership: int) -> bool:
-        """Return whether the record of a later attempt of the pod states the same.
+        """Return whether the record of a later attempt of the pod would state the same, apart from times.
 
-        A slot of the node table must stand for the same node. Parts that did not change are the same objects, so that
-        this takes microseconds. Only the queue of `retry` is compared, because the rest are times.
+        `membership` must be equal, so that each slot of the node table stands for the same node. Equal parts are mostly
+        the same objects, so the comparison takes microseconds. Of `retry`, only the queue is compared.
         """
         return (
             membership == self.membership
@@ -70,7 +70,10 @@ class RecentAttempts:
         self._weight = 0
 
     def add(self, decision: Decision, columns: NodeColumns, now_us: int, *, is_large: bool) -> None:
-        """Remember an attempt without a node that was recorded now. `pop` the one before it of this pod first."""
+        """Remember an attempt without a node that was recorded now. Call `pop` for the pod's earlier attempt first.
+
+        The attempt is not remembered if the limit is reached.
+        """
         weight = LARGE_WEIGHT if is_large else 1
         if self._weight + weight <= MAX_WEIGHT:
             self._by_uid[decision.key.pod_uid] = RecentAttempt(decision, columns.membership, now_us, weight)

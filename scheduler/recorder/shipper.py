@@ -174,9 +174,10 @@ class Shipper:
             spool.acknowledge(batch, end)
 
     def _send_with_context(self, spool: IncarnationSpool, frames: Sequence[bytes]) -> tuple[int, str]:
-        """Send frames with the bases of their deltas, and again with the node table if the service lacks it.
+        """Send frames with the decisions to which their deltas refer.
 
-        Return the HTTP status and the message of the service's response. The service skips bases that it has.
+        If the service responds that it lacks the node table, send them again with the table. Return the HTTP status and
+        the message of the last response. The service skips decisions that it has.
         """
         bases = spool.find_delta_bases(frames)
         code, message = self._send(bases, frames)

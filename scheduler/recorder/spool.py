@@ -234,7 +234,7 @@ class Spool:
         self._size = 0
 
     def _end_full_segment(self) -> None:
-        """Begin a new segment because there is no room: the full one is then deleted as soon as it is delivered.
+        """Begin a new segment because there is no room, so that the full one can be deleted as soon as it is delivered.
 
         A segment without a node table stays open, as otherwise each outcome in a full spool would begin a segment.
         """
@@ -367,7 +367,10 @@ class Spool:
         self._free = min(self.limit_bytes - self._total - self._reserve, self._disk_free)
 
     def _segment_bytes(self, first: int) -> int:
-        """Return the target size in bytes of a segment that starts with `first` bytes of node table and decision."""
+        """Return the size in bytes at which a segment is to end.
+
+        Its first frames, a node table and a decision, take `first` bytes.
+        """
         least, most = SEGMENT_BYTES
         usual = min(max(TABLES_IN_SEGMENT * first, least), most)
         capacity = min(self.limit_bytes, self._total + self._disk_free)

@@ -132,14 +132,14 @@ class IncarnationSpool:
                 return None
 
     def acknowledge(self, batch: Batch, frames: int) -> None:
-        """Note that the first `frames` frames of the batch were delivered or set aside. They are not read again."""
+        """Move the acknowledged position past the batch's first `frames` frames, which were delivered or set aside."""
         if frames:
             self._advance(self._segment, batch.end if frames == len(batch.frames) else batch.positions[frames - 1])
 
     def find_delta_bases(self, frames: Sequence[bytes]) -> list[bytes]:
-        """Return the decisions, as frames, from which deltas in `frames` say only the differences.
+        """Return the frames of the decisions to which deltas in `frames` refer.
 
-        Decisions that are in `frames` themselves, or that are damaged, are left out.
+        Decisions that are in `frames` themselves, or that are damaged, are omitted.
         """
         here = {deltas.read_base_name(frame) for frame in frames}
         names = dict.fromkeys(name for frame in frames if (name := deltas.find_base_name(frame)) and name not in here)
@@ -237,7 +237,7 @@ class IncarnationSpool:
         return now - self._requested_s < REWRITE_TIMEOUT_S
 
     def _enter_segment(self) -> None:
-        """Reset the index and the notes about damage, which belong to the previous segment."""
+        """Reset the index and the record of damage, which are about the previous segment."""
         self._index: _SegmentIndex | None = None
         self._stopped_at, self._stopped_s = -1, 0.0
         self._requested_s = None
@@ -426,7 +426,7 @@ class _SegmentScan:
             raise codec.CodecError(f"node rows after generation {head.rows[0]} of a damaged node table")
 
     def _index_frame(self, frame: memoryview, head: FrameHead, begin: int, end: int) -> None:
-        """Add a complete decision or node rows to the segment's index, since later frames may refer to them."""
+        """Add the frame to the segment's index if it is a whole decision or node rows: later frames may need it."""
         if head.rows is not None:
             self._segment_index.generation = max(self._segment_index.generation, head.rows[1])
         elif (name := deltas.read_base_name(frame)) is not None and head.needs is not None:

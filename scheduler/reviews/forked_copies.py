@@ -85,9 +85,10 @@ class ForkedCopies:
     def run(self, trial: Trial, deadline_s: float, on_progress: Report = lambda _done, _total: None) -> bytes:
         """Run `trial` in a forked child process with a copy of the present state, and return its result.
 
-        `on_progress` receives at most every half second what the trial reports; an exception of it ends the child.
-        Raise RefusedQuestionError if the trial raises it or needs more than a copy may use, and ForkedCopyError if it
-        fails otherwise or takes longer than `deadline_s` seconds. The thread that changes the state must not call this.
+        `on_progress` receives the numbers (done, total) that the trial reports, at most every half second; if it raises
+        an exception, the child is killed. Raise RefusedQuestionError if the trial raises it or needs more than a copy
+        may use, and ForkedCopyError if it fails otherwise or takes longer than `deadline_s` seconds. The thread that
+        changes the state must not call this.
         """
         ours, theirs = os.pipe()
         try:
@@ -100,7 +101,10 @@ class ForkedCopies:
             os.close(ours)
 
     def _start_child(self, trial: Trial, theirs: int, deadline_s: float) -> int:
-        """Wait until the next fork may be made, let the state's thread make it, and return the child's process ID."""
+        """Wait until the next fork may be made, let the state's thread make it, and return the child's process ID.
+
+        Raise ForkedCopyError if that thread is too busy, has not listed the cluster yet, or cannot fork.
+        """
         started: Future[int] = Future()
         with self._starting:
             time.sleep(max(0.0, self._next_start_s - time.monotonic()))
@@ -153,7 +157,7 @@ def _child(trial: Trial, theirs: int, deadline_s: float) -> NoReturn:
 
 
 def _run_trial(trial: Trial, report: Report) -> tuple[bytes, bytes]:
-    """Return what became of a trial: _DONE, _REFUSED or _FAILED, and the answer or a message."""
+    """Run a trial, and return _DONE with its answer, _REFUSED with the reason, or _FAILED with the error as text."""
     try:
         answer = trial(report)
         if len(answer) <= MAX_ANSWER_BYTES:
@@ -179,7 +183,7 @@ def _write_all(file: int, *parts: bytes) -> None:
 
 
 def _limit_resources(deadline_s: float) -> None:
-    """Limit this process' memory to its present size and MAX_MEMORY_BYTES, and its processor time to the deadline.
+    """Limit the memory that this process may add to MAX_MEMORY_BYTES, and its processor time to the deadline.
 
     RLIMIT_DATA counts private writable memory, whatever allocates it. RLIMIT_AS would also count addresses that an
     allocator reserves without using them.
@@ -230,8 +234,8 @@ def _lower_priority() -> None:
 def _answer(child: int, ours: int, until: float, on_progress: Report) -> bytes:
     """Wait for the child's end and return the result that it wrote to the pipe `ours`.
 
-    Pass what it reports meanwhile to `on_progress`. Kill the child at the time `until` (monotonic seconds). Raise
-    RefusedQuestionError or ForkedCopyError if there is no result.
+    Pass the progress that the child reports meanwhile to `on_progress`. Kill the child at the time `until` (monotonic
+    seconds). Raise RefusedQuestionError or ForkedCopyError if there is no result.
     """
     try:
         written = _read(ours, until, on_progress)
@@ -254,7 +258,7 @@ def _answer(child: int, ours: int, until: float, on_progress: Report) -> bytes:
 
 
 def _raise_for_signal(number: int) -> NoReturn:
-    """Raise the error for a child that ended by a signal, which this process did not send."""
+    """Raise the error for a child that a signal of another origin ended: its limits, the kernel or an operator."""
     name = signal.Signals(number).name
     if number == signal.SIGXCPU:
         raise RefusedQuestionError("the question needs more processor time than a review may use")

@@ -73,7 +73,11 @@ class NodeGroupRecorder:
     """A thread that adds the verdicts of node groups to the records of attempts that found no node."""
 
     def __init__(self, examiner: NodeGroupExaminer, record: Callable[[RecordedAttempt, bytes, int], None]) -> None:
-        """Prepare the thread without starting it. `record` writes encoded verdicts, made at a time in microseconds."""
+        """Prepare the thread without starting it.
+
+        `record` writes verdicts: it gets the attempt, the verdicts as JSON, and the time at which they were made
+        (microseconds).
+        """
         self._examiner, self._record = examiner, record
         self._changed = threading.Condition()
         self._waiting: dict[str, RecordedAttempt] = {}  # by UID of the pod, in the order of their first attempt
@@ -84,7 +88,7 @@ class NodeGroupRecorder:
 
     @property
     def results(self) -> dict[str, int]:
-        """The number of attempts by what became of them, with the texts of RESULTS as keys."""
+        """The number of attempts by result: verdicts recorded, or why not. The keys are the texts of RESULTS."""
         return dict(self._results)
 
     def start(self) -> None:
@@ -97,9 +101,9 @@ class NodeGroupRecorder:
             self._changed.notify()
 
     def add(self, attempt: RecordedAttempt) -> None:
-        """Let the thread add verdicts to the record of this attempt. A later attempt of a pod replaces an earlier one.
+        """Queue an attempt, to whose record the thread adds verdicts, and return at once.
 
-        It returns at once. While MAX_WAITING pods wait, the attempt is only counted.
+        A waiting attempt of the same pod is replaced. If MAX_WAITING pods wait already, the attempt is only counted.
         """
         with self._changed:
             if attempt.uid not in self._waiting and len(self._waiting) >= MAX_WAITING:
@@ -121,7 +125,10 @@ class NodeGroupRecorder:
             self._stop.wait(self.work())
 
     def work(self) -> float:
-        """Add verdicts to the record that has waited longest. Return for how many seconds to pause."""
+        """Add verdicts to the record of the pod that has waited longest. Return the seconds to pause afterwards.
+
+        Verdicts on another pod of the same template are reused for INTERVAL_S seconds; then the pause is 0.
+        """
         with self._changed:
             attempt = self._waiting.pop(next(iter(self._waiting)))
         examined, pause_s = self._examined.get(attempt.template), 0.0
@@ -134,7 +141,7 @@ class NodeGroupRecorder:
         return pause_s
 
     def _examine(self, attempt: RecordedAttempt) -> _Examined:
-        """Return the verdicts on the pod of the attempt, with its autoscalers' events."""
+        """Return the verdicts on the attempt's pod with the events of autoscalers about it, or why there are none."""
         made_us, made_s = time.time_ns() // 1000, time.monotonic()
         pod = f"{attempt.namespace}/{attempt.pod}"
         with suppress(ForkedCopyError, RefusedQuestionError, ApiError, msgspec.DecodeError):
@@ -149,7 +156,10 @@ class NodeGroupRecorder:
         return _Examined(None, SKIPPED_FAILED, made_us, made_s)
 
     def _write(self, attempt: RecordedAttempt, examined: _Examined) -> None:
-        """Write the verdicts, for another pod of the template without the events about the examined pod."""
+        """Write the verdicts for the attempt's pod, if there are any, and count the result.
+
+        If another pod of the template was examined, the events of autoscalers, which are about that pod, are omitted.
+        """
         result = examined.result
         if examined.verdicts is not None:
             recorded = examined.verdicts

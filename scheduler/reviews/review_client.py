@@ -99,10 +99,11 @@ class ReviewClient:
         return ReviewClient(self._endpoint, self._cluster_params[0][1], schedulers, self._transport)
 
     def next_request(self, kind: str) -> ReceivedReview | None:
-        """Return the review of a kind that is next, or None if there is none for WAIT_S seconds.
+        """Wait at most WAIT_S seconds for the next review of a kind, and return it, or None if there is none.
 
-        The request also announces that this scheduler answers every kind, so that one thread's long answer does not
-        make the service forget it. Raise ReviewClientError if the request fails or the review cannot be read.
+        The request also announces that this scheduler answers every kind, so that the service does not consider the
+        scheduler gone while one of its threads works on a long answer. Raise ReviewClientError if the request fails or
+        the review cannot be read.
         """
         others = [("busy", other) for other in KINDS if other != kind]
         response = self._send("GET", self._url, params=[*self._request_params, *others])
@@ -122,7 +123,7 @@ class ReviewClient:
         self._post_answer(request, headers, answer)
 
     def report_progress(self, request: ReceivedReview, done: int, total: int) -> None:
-        """Report how many pods were decided and how many are known.
+        """Report that `done` of `total` pods were decided.
 
         Raise NobodyWaitsError if the client has stopped waiting, ReviewClientError if the request fails.
         """

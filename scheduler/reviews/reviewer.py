@@ -93,7 +93,8 @@ class ReviewWorker:
     def review(self, request: ReceivedReview, client: ReviewClient) -> None:
         """Answer one review, or report why there is no answer.
 
-        Raise ReviewClientError if the service does not take the answer, NobodyWaitsError if its client has left.
+        Raise ReviewClientError if the service does not accept the answer, NobodyWaitsError if the client no longer
+        waits.
         """
         klog.info(2, "Reviewing", kind=request.kind, id=request.id)
         try:
@@ -122,9 +123,9 @@ class ReviewWorker:
         return trials.decode_cluster_answer(self._copies.run(trial, deadline_s))
 
     def _build_trial(self, kind: str, question: bytes) -> Trial:
-        """Return the function that answers a question in a forked copy, with what it needs of the API server.
+        """Read what a question needs from the API server, and return the function that answers it in a forked copy.
 
-        Raise ApiError if that cannot be read, RefusedQuestionError if the question asks for too much of it.
+        Raise ApiError if the objects cannot be read, RefusedQuestionError if the question needs too many or is invalid.
         """
         state, classes = self._state, self._api.get(PRIORITY_CLASSES)
         if kind == PLACEMENT_REVIEW:

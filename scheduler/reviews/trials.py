@@ -105,9 +105,10 @@ class _ClusterQuestionParts(msgspec.Struct):
 
 
 def list_examined_pods(question: bytes) -> list[str] | None:
-    """Return the pods NAMESPACE/NAME whose events a question about node groups needs; None for any other question.
+    """Return the pods (NAMESPACE/NAME) whose autoscaler events a question about the cluster needs.
 
-    Raise RefusedQuestionError if the question names too many.
+    Return [] for a question about scale-down, which needs autoscalers' objects but no events, and None for a question
+    that needs neither. Raise RefusedQuestionError if the question names too many pods.
     """
     spec = _decode(question, _ClusterQuestionParts).spec
     if spec.node_groups is None:
@@ -118,7 +119,7 @@ def list_examined_pods(question: bytes) -> list[str] | None:
 
 
 def encode_cluster_question(spec: ClusterQuestion) -> bytes:
-    """Return a question that this process asks itself, as the service would send it."""
+    """Return a question of this process itself in the form in which the decisions service sends questions."""
     return msgspec.json.encode({"spec": {k: v for k, v in msgspec.to_builtins(spec).items() if v is not None}})
 
 
@@ -153,7 +154,8 @@ def answer_cluster_review(
 ) -> bytes:
     """Return the compressed answer to a question about the whole cluster.
 
-    `read` are the objects that questions about node groups need. Raise RefusedQuestionError if the question is invalid.
+    `classes` is the API server's list of PriorityClasses. `read` are the objects that questions about node groups need.
+    `report` is called with the progress. Raise RefusedQuestionError if the question is invalid.
     """
     spec = _decode(question, _ClusterQuestionDocument).spec
     first = next(iter(state.frameworks.values()))

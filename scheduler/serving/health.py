@@ -32,7 +32,7 @@ PING = HealthCheck("ping", lambda: None)
 
 
 def build_check_response(check: HealthCheck) -> Response:
-    """Return the response of a single check's path, such as /readyz/shipper."""
+    """Run one check and return the response of its path, such as /readyz/shipper: 200 "ok", or 500 with the fault."""
     fault = check.fault()
     return (
         build_text_response(200, "ok")
@@ -42,9 +42,10 @@ def build_check_response(check: HealthCheck) -> Response:
 
 
 def build_summary(name: str, checks: Sequence[HealthCheck], query: dict[str, list[str]]) -> Response:
-    """Return the response of an endpoint such as /readyz, from all its checks except those that `query` excludes.
+    """Return the response of a health endpoint such as /readyz: 200, or 500 if a check fails that is not advisory.
 
-    It is "ok", or a list of all checks if one fails or `query` asks for it (`?verbose`).
+    Checks that `query` excludes do not run. The body is "ok", or a list of all checks if the status is 500 or `query`
+    has `verbose`. `name` is the endpoint's name in the list and in the log.
     """
     excluded = set(query.get("exclude", ()))
     lines, failed = [], False

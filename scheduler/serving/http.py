@@ -39,7 +39,7 @@ class HttpStatusError(Exception):
 
 
 def build_response(code: int, body: bytes, content_type: str = TEXT) -> Response:
-    """Return a response that no cache keeps and that closes its connection."""
+    """Return a response that tells clients not to cache it and to close the connection."""
     headers = [
         ("Content-Type", content_type),
         ("X-Content-Type-Options", "nosniff"),

@@ -70,7 +70,7 @@ class StatusRoutes:
 
 
 def build_probes(content: Content) -> dict[str, Callable[[], ProbeAnswer]]:
-    """Return the answers for addresses of probes alone: the health endpoints without parameters."""
+    """Return, by path, the functions that answer /healthz, /livez and /readyz on the ports that serve only probes."""
 
     def answer(name: str, checks: Sequence[HealthCheck]) -> ProbeAnswer:
         summary = build_summary(name, checks, {})
@@ -80,7 +80,7 @@ def build_probes(content: Content) -> dict[str, Callable[[], ProbeAnswer]]:
 
 
 def _health_checks(content: Content) -> dict[str, Sequence[HealthCheck]]:
-    """Return the checks of each health endpoint by its name."""
+    """Return the checks of each health endpoint by its name; an endpoint without checks gets PING."""
     named = {"healthz": content.healthz, "livez": content.livez, "readyz": content.readyz}
     return {name: checks or (PING,) for name, checks in named.items()}
 

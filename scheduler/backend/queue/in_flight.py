@@ -49,7 +49,7 @@ class InFlight:
 
     @property
     def events(self) -> int:
-        """The number of cluster events that are kept."""
+        """The number of cluster events that are stored for the pods in flight."""
         return len(self._events)
 
     def start(self, queued: QueuedPod) -> None:

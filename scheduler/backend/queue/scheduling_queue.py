@@ -222,7 +222,7 @@ class SchedulingQueue:
     def pop_pod(self, uid: str, now: float) -> QueuedPod | None:
         """Remove and return the pod with this UID for an attempt, or None if it is in no queue or gated.
 
-        It takes the way through the active queue, as if an event had activated it.
+        A pod in the backoff or unschedulable queue is moved to the active queue first, as by `activate`.
         """
         queued = self._pods.get(uid)
         if queued is None or not self.activate(uid, now):
@@ -236,7 +236,10 @@ class SchedulingQueue:
         return queued
 
     def set_aside(self, queued: QueuedPod, now: float) -> None:
-        """Return a popped pod to the active queue, where only `pop_pod` finds it; the attempt does not count."""
+        """Put a popped pod into the active queue so that `pop` skips it and only `pop_pod` returns it.
+
+        The pod's number of attempts is reduced by one, because the attempt for which it was popped does not take place.
+        """
         self._in_flight.done(queued.uid)
         queued.attempts -= 1
         queued.where, queued.since = ACTIVE, now
@@ -393,11 +396,14 @@ class SchedulingQueue:
         return best
 
     def _backs_off_always(self, queued: QueuedPod) -> bool:
-        """Return whether an attempt that failed always ends in backoff: a group is not retried by events."""
+        """Return whether every failed attempt sends the pod to backoff.
+
+        That is so for a pod of a pod group, if pod groups are enabled.
+        """
         return self._schedules_groups and queued.pod.pod_group is not None
 
     def _may_be_ungated(self, queued: QueuedPod, event: ClusterEvent) -> bool:
-        """Return whether the event may end the pod's gating. Return True for a pod that is not gated."""
+        """Return whether the plugin that gates the pod registered for the event; True for a pod that is not gated."""
         if queued.gate is None:
             return True
         return self._hints[queued.pod.pod.spec.scheduler_name].is_registered(queued.gate.plugin, event)
@@ -409,18 +415,19 @@ class SchedulingQueue:
     # --- places ---------------------------------------------------------------------------------------------------
 
     def _requeue(self, queued: QueuedPod, how: _Requeue, label: str, now: float) -> bool:
-        """Move a pod to the active queue, or to backoff if `how` says so and its backoff is not over.
+        """Move a pod to the active queue, or to the backoff queue if `how` says so and its backoff is not over.
 
-        Return False if a PreEnqueue plugin gates it instead. `label` names the event for metrics.
+        Return False if a PreEnqueue plugin gates the pod instead. `label` names the event for metrics.
         """
         if how is _Requeue.AFTER_BACKOFF and queued.ready_at > now:
             return self._enqueue(queued, BACKOFF, now, label)
         return self._enqueue(queued, ACTIVE, now, label)
 
     def _enqueue(self, queued: QueuedPod, where: str, now: float, label: str) -> bool:
-        """Move a pod to the queue `where`, or to the gated pods if a PreEnqueue plugin gates it.
+        """Move a pod to the queue `where` (active or backoff), or to the gated pods if a PreEnqueue plugin gates it.
 
-        Return whether the pod was not gated. PreEnqueue runs before backoff only if pods may leave it early.
+        Return whether the pod was not gated. For the backoff queue, PreEnqueue runs only if pods may leave backoff
+        early. `label` names the event for metrics.
         """
         runs = where == ACTIVE or self.pops_from_backoff
         gate = self._pre_enqueue(queued.pod) if runs else None

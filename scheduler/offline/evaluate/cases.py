@@ -34,10 +34,10 @@ class CaseError(ValueError):
 def evaluate_lines(
     lines: Iterable[str], config: Configuration | None, form: str = "case", registry: Registry = IN_TREE
 ) -> Iterator[Mapping[str, Any] | CaseError]:
-    """Decide one case per line, and yield its result document, or its error if the case is malformed.
+    """Decide the case in each line, and yield its result document, or a CaseError if the case is malformed.
 
-    `config` is for cases without a configuration. `form` is `case` for {"id", "expect"}, with "notes" if there are any,
-    or `decision` for the record of an attempt.
+    Empty lines are skipped. `config` is used for cases without a configuration. If `form` is `case`, a result is {"id",
+    "expect"}, with "notes" if there are any; if it is `decision`, it is a Decision document.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -50,7 +50,10 @@ def evaluate_lines(
 
 
 def answer(name: str, evaluation: EvaluatedPod, form: str) -> Mapping[str, Any]:
-    """Return the result document for a decided pod: a Decision, or {"id", "expect"} of a case called `name`."""
+    """Return the result of a decided pod as a document in the form `form`, as described at `evaluate_lines`.
+
+    `name` is the "id" of the form `case`.
+    """
     if form == DECISION:
         return evaluation.decision()
     shown = notes.format_notes(evaluation.result.trace.notes)

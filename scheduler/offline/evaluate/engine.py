@@ -86,8 +86,8 @@ class EvaluatedPod:
     def outcome(self) -> Json:
         """Return each plugin's results as a JSON document in the format of tests/golden/README.md.
 
-        Every node is filtered and a single feasible node is scored, unlike in kube-scheduler, which takes the pod's
-        nominated node without looking at others if it is feasible.
+        Unlike in the cycle, the pod's nominated node is ignored so that every node is filtered, and a single feasible
+        node is scored too.
         """
         if self.result.path is DecisionPath.NOMINATED:
             status = msgspec.structs.replace(self.pod.pod.status, nominated_node_name="")
@@ -106,9 +106,10 @@ class EvaluatedPod:
         return outcome
 
     def _filter_everywhere(self) -> list[FilterRun]:
-        """Return the filters' verdicts on every node, also where DynamicResources did not run in the cycle.
+        """Return each filter's verdicts on every node, without nominated pods.
 
-        It gets a state of its own for that, since it keeps what it finds from one node to the next.
+        In the cycle, DynamicResources does not run on nodes that an earlier filter rejected. It runs again here, with a
+        new cycle state, because it keeps results from node to node.
         """
         runs = list(self.result.trace.filters_without_nominated)
         for i, plugin in enumerate(self.framework.profile.filter[: len(runs)]):

@@ -63,10 +63,10 @@ def load_cluster_files(
     note: Callable[[str], None],
     incoming: PodInfo | None = None,
 ) -> LoadedCluster:
-    """Return the cluster that the objects make up. Raise ManifestError if it has no node.
+    """Return a cluster with these objects. Raise ManifestError if it has no node.
 
-    `paths` names the objects' files in the error, `incoming` is passed to `load_cluster`, and `note` is called with the
-    kinds that were skipped.
+    `paths` are the objects' files, for the error message. `note` is called with one line that lists the skipped kinds,
+    if there are any. `incoming` is passed to `load_cluster`.
     """
     loaded = load_cluster(objects, incoming)
     if loaded.skipped:
@@ -153,7 +153,8 @@ def _documents(name: str, content: bytes) -> Iterable[object]:
 def parse_items(where: str, document: object) -> Iterator[SourceManifest]:
     """Yield the objects in a document: the items of a list or ClusterSnapshot, or else the document itself.
 
-    Items of a typed list, such as PodList, may lack their kind. `where` names the document in errors.
+    An item of a typed list, such as PodList, gets the kind of the list if it has none. `where` names the document in
+    errors. Raise ManifestError if a list's items are no array or a ClusterSnapshot is damaged.
     """
     kind = document.get("kind") if isinstance(document, Mapping) else None
     if isinstance(document, Mapping) and kind == KIND:

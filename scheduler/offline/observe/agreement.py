@@ -27,7 +27,7 @@ class ObservedScheduler:
     extenders: tuple[str, ...] = ()
 
     def build_notes(self) -> Iterator[Reason]:
-        """Yield notes for a record or an answer about plugins that are left out and extenders that are not called."""
+        """Yield a note about plugins that are unknown here, if any, and one for each extender, which is not called."""
         if self.unknown_plugins:
             yield Reason("unknown-plugins", {"plugins": ", ".join(self.unknown_plugins)})
         for extender in self.extenders:
@@ -50,13 +50,13 @@ def follows(result: CycleResult, slot: int | None) -> bool:
 def cause(
     result: CycleResult, slot: int | None, theirs: ObservedScheduler, image_points: tuple[Scores, Scores]
 ) -> Cause:
-    """Return why the outcome does not follow from the evaluation: the first cause that can explain it alone.
+    """Return the first cause that alone can explain why the observed outcome does not follow from the evaluation.
 
-    `slot` is the row index of the pod's node, or None if it was rejected. Unknown plugins and extenders may decide
-    anything. An infeasible node, or none although one is feasible, is an older or newer view of the cluster. Stale
-    image counts explain a node that is among the best with some scores of ImageLocality between `image_points`, the
-    lowest and the highest of each slot. Sampling explains a node that is not the best only if all better ones may have
-    been left out.
+    `slot` is the row index of the pod's node, or None if the pod was rejected. The causes in order: unknown plugins and
+    extenders may decide anything. An infeasible node, or no node, follows from another state of the cluster. Stale
+    image counts explain a node that is among the best with some ImageLocality scores between the two columns of
+    `image_points`, the lowest and the highest. Sampling explains a node if all better ones may have been left out of
+    the sample.
     """
     if theirs.unknown_plugins:
         return Cause.UNKNOWN_PLUGIN
@@ -91,9 +91,9 @@ def _best_for_some_points(result: CycleResult, slot: int, image_points: tuple[Sc
 
 
 def with_outcome(result: CycleResult, slot: int | None, message: str) -> CycleResult:
-    """Return a copy of the evaluation with the other scheduler's outcome: its node as the chosen one, and its message.
+    """Return a copy of the evaluation with the observed scheduler's outcome as the chosen node and the message.
 
-    `slot` is the row index of the pod's node, or None if there is none.
+    `slot` is the row index of the pod's node, or None if there is none. The path is UNKNOWN if it cannot lead there.
     """
     fits = slot is not None and bool(result.trace.feasible[slot])
     follows_path = fits or (slot is None and result.path in (DecisionPath.NONE, DecisionPath.ERROR))

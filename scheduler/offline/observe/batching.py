@@ -40,9 +40,10 @@ class BatchDetection:
         self._ranking: _Ranking | None = None
 
     def explains(self, pod: PodInfo, node: str, result: CycleResult, nodes: NodeColumns, now_s: float) -> bool:
-        """Return whether the scheduler may have taken the pod's node from the ranking of an equal pod just before.
+        """Return whether the scheduler may have reused for this pod the ranking of an equal pod that it decided before.
 
-        `result` is the observer's own evaluation of the pod; `now_s` is in monotonic seconds.
+        `node` is the pod's node, and `result` the observer's own evaluation of the pod. `now_s` is in monotonic
+        seconds.
         """
         ranking = self._ranking
         if ranking is None or ranking.signature != self._signature(pod) or now_s - ranking.since_s > MAX_AGE_S:
@@ -53,9 +54,10 @@ class BatchDetection:
         return node in ranking.totals and ranking.totals[node] == max(ranking.totals.values())
 
     def note(self, pod: PodInfo, node: str, result: CycleResult, nodes: NodeColumns, now_s: float) -> None:
-        """Update the ranking with an outcome: `node` was taken from it, or begins a new ranking from `result`.
+        """Update the ranking after an outcome. If `explains` returns True for it, remove `node` from the ranking.
 
-        `node` is "" if the pod was rejected, which ends the ranking.
+        Otherwise `node` begins a new ranking from `result`, or ends the ranking if it is "" because the pod was
+        rejected.
         """
         if self.explains(pod, node, result, nodes, now_s):
             assert self._ranking is not None

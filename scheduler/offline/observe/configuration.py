@@ -26,9 +26,9 @@ def for_pods_of(names: Sequence[str], config: Configuration) -> Configuration:
 def drop_unknown_plugins(
     config: Configuration, registry: Registry
 ) -> tuple[Configuration, dict[str, ObservedScheduler]]:
-    """Return the configuration without plugins that `registry` lacks and without extenders, and what was left out.
+    """Return the configuration without extenders, without plugins that `registry` lacks, and without sampling of nodes.
 
-    What was left out is a map by scheduler name. The returned profiles score every node.
+    Also return, by scheduler name, the plugins, extenders and sampling that were dropped.
     """
     extenders = tuple(extender.url_prefix for extender in config.extenders)
     profiles, theirs = [], {}

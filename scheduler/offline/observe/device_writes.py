@@ -37,7 +37,10 @@ class SchedulerDeviceWrites:
         self._changes: deque[_Change] = deque(maxlen=REMEMBERED)
 
     def note(self, message: Message, now: float) -> None:
-        """Keep the earlier version of a claim that a watch message changes. Call it before the caches apply it."""
+        """Store a resource claim's version before the change in a watch message.
+
+        Call it before the caches apply the message.
+        """
         if not isinstance(message, WatchEvent) or not isinstance(message.object, ResourceClaim):
             return
         claim = message.object
@@ -45,7 +48,7 @@ class SchedulerDeviceWrites:
         self._changes.append(_Change(now, before, None if message.type == "DELETED" else claim))
 
     def since(self, pod: PodInfo) -> float | None:
-        """Return when the scheduler's first write to the pod's claims was seen, or None if none was.
+        """Return when the scheduler's first write to one of the pod's claims was seen, or None if no write was seen.
 
         The time is in monotonic seconds.
         """
@@ -54,9 +57,10 @@ class SchedulerDeviceWrites:
 
     @contextmanager
     def taken_back(self, pod: PodInfo, *, others: bool = True) -> Iterator[None]:
-        """Context manager that restores the claims as they were before the first write to the pod's claims.
+        """Context manager that restores resource claims as they were before the scheduler's first write for the pod.
 
-        Without `others`, only the pod's own claims are restored.
+        With `others`, all claims that changed since then are restored, and otherwise only the pod's. If there was no
+        such write, nothing changes.
         """
         first = self._find_first(pod)
         later = [] if first is None else list(self._changes)[first:]
@@ -71,7 +75,10 @@ class SchedulerDeviceWrites:
                     self._objects.remove(earlier)
 
     def _restore(self, changes: Iterable[_Change]) -> list[tuple[ResourceClaim | None, ResourceClaim | None]]:
-        """Undo changes; return the restored version of each claim with its present version."""
+        """Undo the changes.
+
+        Return a pair for each claim: its restored and its present version, None where it does not exist.
+        """
         hidden: dict[str, tuple[ResourceClaim | None, ResourceClaim | None]] = {}
         for change in changes:
             claim = change.after or change.before
@@ -86,7 +93,7 @@ class SchedulerDeviceWrites:
         return list(hidden.values())
 
     def _find_first(self, pod: PodInfo) -> int | None:
-        """Return the index of the first change that a scheduler made to a claim for the pod, or None."""
+        """Return the index of the first change that reserved a claim for the pod or made one for it, or None."""
         return next(
             (
                 i
@@ -98,7 +105,7 @@ class SchedulerDeviceWrites:
 
 
 def _is_for(claim: ResourceClaim | None, pod: PodInfo) -> bool:
-    """Return whether a claim is reserved for the pod, or was made for its extended resources."""
+    """Return whether a claim is reserved for the pod or was made for its extended resources; False for None."""
     if claim is None:
         return False
     return claim.is_reserved_for(pod.uid) or (claim.is_for_extended_resources and claim.is_controlled_by(pod.uid))

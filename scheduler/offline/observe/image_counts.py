@@ -33,7 +33,7 @@ class ImageCounts:
         self._counts: dict[str, dict[str, int]] = {}  # node -> image -> nodes that had it
 
     def note(self, message: Message, nodes: NodeColumns) -> None:
-        """Store the present image counts for the nodes that a watch message changes.
+        """Store the present image counts of each node that changed with a watch message, or of all nodes after a list.
 
         Call it after the columns were updated.
         """
@@ -46,9 +46,9 @@ class ImageCounts:
             self._take(message.object.spec.node_name, nodes)
 
     def points(self, profile: Profile, pod: PodInfo, nodes: NodeColumns) -> tuple[Scores, Scores]:
-        """Return two score columns: the lowest and highest ImageLocality score of each node that stale counts allow.
+        """Return two score columns: each node's lowest and highest ImageLocality score by stored or present counts.
 
-        They are 0 if the profile has no ImageLocality.
+        Both are 0 if the profile has no ImageLocality.
         """
         plugin = next((each for each in profile.score if isinstance(each, ImageLocality)), None)
         if plugin is None:

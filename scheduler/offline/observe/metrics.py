@@ -33,7 +33,7 @@ class ObserverMetrics:
         self._held = Gauge("herodotus_observer_held_messages", "Changes held back for a moment.", registry=r)
 
     def beat(self, waiting: int, held: int) -> None:
-        """Note that the observer's thread is running. Export the numbers of pending pods and of held-back messages."""
+        """Record that the observer's thread runs, and export the numbers of pending pods and of held-back messages."""
         self._beat = self._clock()
         self._waiting.set(waiting)
         self._held.set(held)

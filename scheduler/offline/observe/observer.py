@@ -141,11 +141,11 @@ class Observer:
         return [queued.pod.pod for queued in self._queue]
 
     def build_review_notes(self, scheduler: str) -> tuple[Reason, ...]:
-        """Return the notes on a review that is decided in place of the observed scheduler of this name."""
+        """Return the notes for a review that the observer answers in place of the scheduler with this name."""
         return Reason("reviewed-by-observer", {"scheduler": scheduler}), *self._theirs[scheduler].build_notes()
 
     def step(self, wait_s: float) -> None:
-        """Receive list results and watch events for at most `wait_s` seconds, and apply those whose delay is over.
+        """Receive list results and watch events for at most `wait_s` seconds, and apply events after their delay.
 
         Events are delayed because the watch may show them in another order than the observed scheduler saw them.
         """
@@ -191,18 +191,21 @@ class Observer:
                 self._count(*consumer)
 
     def _count(self, uid: str, pod: PodInfo | None) -> None:
-        """Count the pod `uid` on the node of `pod`, or on no node if `pod` is None, before its binding is seen."""
+        """Set the node on which the cache counts the pod `uid`: that of `pod`, or none if `pod` is None.
+
+        It serves changes that the observed scheduler knew before a watch shows the pod's binding.
+        """
         with self._window.noted(uid, self._cache, self._clock()):
             self._cache.remove_pod(uid)
             if pod is not None:
                 self._cache.set_pod(pod)
 
     def _counting(self, message: Message) -> list[Counted]:
-        """Return the pods that a watch message moves to another node, or to none, as far as a scheduler counts them.
+        """Return the pods that a watch message puts on a node or removes from one, as pairs of a UID and a pod.
 
-        Each is a pair of the UID and the pod on its node, or None for no node. A pod that waits for a claim counts on
-        the claim's selected node: its scheduler has counted it there already, possibly seconds before the binding. If
-        several pods share the claim, the choice may be any of theirs.
+        The pod is that on its node, or None for no node. A message about a persistent volume claim puts the only
+        waiting pod that uses it on the claim's selected node: the pod's scheduler has counted it there already,
+        possibly seconds before the binding.
         """
         if not isinstance(message, WatchEvent):
             return []
@@ -266,9 +269,10 @@ class Observer:
     def _compared(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, seen: float) -> Iterator[_Compared]:
         """Context manager that yields the comparison of an outcome with the observer's evaluation.
 
-        It is made on the first snapshot from which the outcome follows, or else on the cluster as it was seen. Inside
-        the block, the cache has that snapshot's state. `shift` counts the changes that were already undone, because
-        they happened after the pod was decided.
+        The evaluation uses the first snapshot in the reorder window from which the outcome follows, or else the cluster
+        as it was seen. Inside the block, the cache has that snapshot's state. `shift` counts the changes that were
+        already undone, because they happened after the pod was decided. `seen` is when the outcome was seen, in
+        monotonic seconds.
         """
         plain = self._evaluate(pod, outcome, shift)
         if plain.reconstruction.agreement is not Agreement.DISAGREE:
@@ -292,7 +296,10 @@ class Observer:
         yield self._evaluate(pod, outcome, shift)  # again: rows that were touched meanwhile have a newer generation
 
     def _is_batched(self, pod: PodInfo, outcome: ObservedOutcome, plain: _Compared, seen: float) -> bool:
-        """Return whether a disagreement is explained by kube-scheduler's reuse of the ranking of an equal pod."""
+        """Return whether kube-scheduler's reuse of the ranking of an equal pod explains a disagreement.
+
+        Return False if the scheduler has unknown plugins or extenders. `seen` is when the outcome was seen.
+        """
         name = pod.pod.spec.scheduler_name
         is_complete = not (self._theirs[name].unknown_plugins or self._theirs[name].extenders)
         nodes = plain.snapshot.nodes
@@ -301,7 +308,8 @@ class Observer:
     def _evaluate(self, pod: PodInfo, outcome: ObservedOutcome, shift: Shift, *, exact: bool = True) -> _Compared:
         """Evaluate the pod on the cache's present state and compare the result with the outcome.
 
-        `exact` says that the cache has the cluster exactly as it was seen.
+        `exact` says that this state is the cluster as it was seen, and not another one that the scheduler may have
+        seen. `shift` is how the state differs from the present cluster.
         """
         name = pod.pod.spec.scheduler_name
         snapshot = self._cache.snapshot()

@@ -38,7 +38,7 @@ class SchedulerClaimWrites:
         self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
 
     def note(self, message: Message, now: float) -> None:
-        """Keep the earlier version of a claim or volume that a watch message changes for a pod, until the pod is bound.
+        """Store the version of a claim or volume before a scheduler's write to it for a pod, until the pod is bound.
 
         Call it before the caches apply the message.
         """
@@ -53,14 +53,14 @@ class SchedulerClaimWrites:
             self._volume(message.object, now)
 
     def since(self, pod: PodInfo, node: str) -> float | None:
-        """Return when the scheduler's first write to the pod's claims was seen, or None if it wrote none.
+        """Return when the scheduler's first write to the pod's claims for `node` was seen, or None if none was seen.
 
-        It makes that write just after its decision for `node`. The time is in monotonic seconds.
+        The scheduler writes just after its decision. The time is in monotonic seconds.
         """
         return min((self._since[claim] for claim in self._for(pod, node)), default=None)
 
     def node_of(self, claim: PersistentVolumeClaim) -> str:
-        """Return the node that a scheduler selected on the claim for a pod that is not bound yet, or "" if none."""
+        """Return the node that a scheduler selected on the claim for a pod that is not bound yet, or ""."""
         old = self._objects.get(PersistentVolumeClaim, claim.metadata.name, claim.metadata.namespace)
         new = claim.full_name in self._claims or (old is not None and _free(old))
         return (claim.annotations.selected_node or "") if new else ""
@@ -106,7 +106,10 @@ class SchedulerClaimWrites:
                 yield volume
 
     def _pod(self, pod: PodInfo) -> None:
-        """Forget the earlier versions of a bound pod's claims: later pods find the claims in their present state."""
+        """Forget the earlier versions of the pod's claims if the pod is bound.
+
+        Pods that are decided later find the claims in their present state.
+        """
         if pod.pod.spec.node_name:
             for claim in pod.claims:
                 self._forget(claim)
@@ -121,7 +124,7 @@ class SchedulerClaimWrites:
             self._since.setdefault(claim.full_name, now)
 
     def _waited(self, claim: PersistentVolumeClaim) -> bool:
-        """Return whether the claim waits for its first consumer, so that a scheduler and no controller binds it."""
+        """Return whether the claim's storage class binds at the first consumer, so that a scheduler binds the claim."""
         storage_class = self._objects.get(StorageClass, claim.storage_class)
         return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 

@@ -85,7 +85,10 @@ class ReorderWindow:
 
     @contextmanager
     def noted(self, uid: str, cache: Cache, now: float) -> Iterator[None]:
-        """Context manager that remembers it if the pod appears on a node or disappears from it inside the block."""
+        """Context manager that records a change if the block puts the pod on a node or removes the pod from its node.
+
+        `now` is the time of the change, in monotonic seconds.
+        """
         before = cache.pod(uid)
         yield
         after = cache.pod(uid)
@@ -94,10 +97,10 @@ class ReorderWindow:
 
     @contextmanager
     def before(self, cache: Cache, at: float | None, pod: str) -> Iterator[Shift]:
-        """Context manager that restores the cache, without the pod `pod`, to its state at the time `at`.
+        """Context manager that restores the cache to its state at the time `at`, without the pod with the UID `pod`.
 
-        It yields by how many changes this state differs from the present one. If `at` is None, only the pod is removed.
-        The cache is put back when the block ends.
+        It yields the numbers of changes by which this state differs from the present one. If `at` is None, only the pod
+        is removed. The present state returns when the block ends.
         """
         since = self._since(at) if at is not None else ()
         others = [(change.uid, change.before) for change in since if change.uid != pod]
@@ -106,11 +109,12 @@ class ReorderWindow:
             yield Shift(-came, came - len(were))
 
     def snapshots(self, cache: Cache, counting: Counting, but: str, now: float) -> Generator[Shift]:
-        """Change the cache to states that the other scheduler may have seen instead, the nearest first.
+        """Change the cache to each state that the observed scheduler may have seen instead, and yield its shift.
 
-        Yield the shift of each state. They lack the last binding, include the next one, lack the last two, and so on;
-        likewise for deletions; then for both. The cache is restored when the generator ends or is closed. `counting`
-        returns how a held-back message makes pods count. `but` is the UID of the observed pod.
+        The first states lack the last binding, include the next one, lack the last two, and so on; states with other
+        deletions follow, then both. The cache is restored when the generator ends or is closed. `counting` returns on
+        which nodes pods count after a held-back message. `but` is the UID of the observed pod, whose own binding is not
+        applied.
         """
         last = list(self._since(now - self._length_s))
         coming = list(self._coming(cache, counting, but))
@@ -131,8 +135,8 @@ class ReorderWindow:
     def _coming(self, cache: Cache, counting: Counting, but: str) -> Iterator[_Change]:
         """Yield the changes that held-back messages will make, in order.
 
-        For each pod, only the first appearance and the first removal count. `counting` returns how a message makes pods
-        count; the appearance of the pod `but` is left out.
+        For each pod, only the first appearance and the first removal are included. `counting` returns on which nodes
+        pods count after a message. The appearance of the pod `but` is not included.
         """
         told = {(but, True)}
         for _, message in self._held:
@@ -155,16 +159,16 @@ class _ChangeSequence:
 
     @property
     def shifts(self) -> range:
-        """By how many changes the observed scheduler's view may differ from the observer's present state.
+        """The numbers of changes by which the observed scheduler's view may differ from the observer's present state.
 
-        -n: it had not seen the last n changes of the node's pods; +n: it had already seen the next n.
+        -n: the scheduler had not seen the last n changes yet; +n: it had already seen the next n.
         """
         return range(-min(MOST, len(self.last)), min(MOST, len(self.coming)) + 1)
 
     def pods(self, shift: int) -> Iterator[Counted]:
-        """Yield the UID of each pod whose change is undone or applied by `shift`, and how the pod then counts.
+        """Yield a pair for each pod whose change is undone (`shift` < 0) or applied (`shift` > 0).
 
-        The second element is the pod on its node, or None if it counts on no node.
+        It holds the pod's UID, and the pod on its node after that, or None if the pod is on no node then.
         """
         for change in self.last[: max(0, -shift)]:
             yield change.uid, change.before
@@ -173,16 +177,16 @@ class _ChangeSequence:
 
 
 def _far(shift: Shift) -> tuple[bool, int, int]:
-    """Return a sort key by which states closer to the observed cluster come first."""
+    """Return a sort key by which shifts with fewer changes come first, but those of bindings and deletions last."""
     b, d = abs(shift.bindings), abs(shift.deletions)
     return bool(b and d), b + d, d
 
 
 @contextmanager
 def _changed(cache: Cache, pods: Iterable[Counted]) -> Iterator[list[Counted]]:
-    """Context manager that changes on which node, or on none, these pods count in the cache while the block runs.
+    """Context manager that puts each pod on its node in the cache, or removes it if its node is None, during the block.
 
-    It yields how the changed pods counted before.
+    `pods` are pairs of a UID and the pod on its node. It yields the previous pairs of those pods that changed.
     """
     were: list[Counted] = []
     try:

@@ -142,16 +142,16 @@ class AttemptAssembler:
                 yield from self._close(pod)
 
     def settled(self) -> Iterator[LoggedAttempt]:
-        """Yield the attempts that have ended.
+        """Yield the attempts that have ended and were not yielded yet.
 
         Call it when the log was quiet, so that no more lines about them will come.
         """
         yield from self._settled(self._clock_us)
 
     def end(self) -> Iterator[LoggedAttempt]:
-        """Yield the ended attempts that are still kept, at the end of the log.
+        """Yield the attempts that have ended and were not yielded yet. Call it at the end of the log.
 
-        Attempts without an end are only counted.
+        Attempts whose end is not in the log are only counted.
         """
         yield from self._given_up(list(self._evicting))
         for pod in list(self._open):
@@ -171,9 +171,9 @@ class AttemptAssembler:
             _AFTERWARDS[entry.message](self._open[pod], entry)
 
     def _followed(self, pod: str) -> Iterator[LoggedAttempt]:
-        """Yield a pod's attempt because its next one starts.
+        """Yield the pod's current attempt, which is complete because the pod's next attempt starts.
 
-        If the log has not named all victims of the attempt, keep it aside instead.
+        If the log has not named all victims of the attempt yet, keep it until it does, and yield nothing.
         """
         attempt = self._over.get(pod)
         if attempt is None or not attempt.misses_victims:
@@ -185,7 +185,7 @@ class AttemptAssembler:
         self._evicting[pod] = attempt
 
     def _given_up(self, pods: Iterable[str]) -> Iterator[LoggedAttempt]:
-        """Yield the attempts of these pods that were kept aside for victims to be named, and keep them no longer."""
+        """Yield and remove the attempts of these pods that were kept until the log names all their victims."""
         for pod in pods:
             yield self._evicting.pop(pod)
 
@@ -258,7 +258,10 @@ def _spread(attempt: LoggedAttempt, entry: Entry) -> None:
 
 
 def _reject(attempt: LoggedAttempt, entry: Entry, plugin: str, code: Code, reason: Reason) -> None:
-    """Note that a filter rejected the entry's node, unless preemption ran the filter on a changed node."""
+    """Record in the attempt that a filter rejected the entry's node. Only the first rejection of a node counts.
+
+    Entries from preemption are ignored, because there the filter ran on a changed node.
+    """
     if entry.text("node") and not attempt.in_post_filter and not entry.text("logger").startswith("PostFilter"):
         attempt.rejected.setdefault(entry.text("node"), (plugin, Verdict(code, (reason,))))
 
@@ -336,7 +339,7 @@ def _victims(attempt: LoggedAttempt, entry: Entry) -> None:
 def _is_within_attempt(entry: Entry) -> bool:
     """Return whether the entry is about a victim that is evicted before the attempt ends, as always in v1.31.
 
-    The logger of the attempt adds the pod, which entries about asynchronous evictions lack.
+    Such entries name the pod of the attempt; entries about asynchronous evictions do not.
     """
     return entry.message in _VICTIMS and bool(entry.text("pod"))
 

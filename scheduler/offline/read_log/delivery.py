@@ -63,7 +63,10 @@ class Delivery:
             self._stack.close()
 
     def put(self, read: AttemptFrames) -> None:
-        """Write the records of one attempt to the spool, and deliver the spool once AHEAD attempts wait in it."""
+        """Write the records of one attempt to the spool, and deliver the spool once AHEAD attempts wait in it.
+
+        Raise NotDeliveredError as `deliver` does.
+        """
         frames = codec.encode(read.decision) + (codec.encode(read.outcome) if read.outcome else b"")
         if self._spool.needs_rotation:
             key = read.decision.key
@@ -76,9 +79,9 @@ class Delivery:
             self.deliver()
 
     def deliver(self) -> None:
-        """Deliver everything in the spool, and wait while the decisions service is away.
+        """Deliver everything in the spool; while the decisions service does not accept it, wait and try again.
 
-        Raise NotDeliveredError if it is away too long.
+        Raise NotDeliveredError after `patience_s` seconds, or when `sleep` returns a true value.
         """
         waited_s = 0.0
         while self._ahead:

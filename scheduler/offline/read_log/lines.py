@@ -85,7 +85,7 @@ class LogLineParser:
         self._continues = False  # inside a value of several lines
 
     def feed(self, line: str) -> Entry | None:
-        """Return the entry in one line (without line end), or None if it is no entry or not of interest."""
+        """Return the entry in one line (without line end), or None if it is no valid entry or not wanted."""
         self.counts.lines += 1
         prefix = _PREFIX.match(line)
         body = line[prefix.end() :] if prefix else line

@@ -63,21 +63,27 @@ class LogReader:
             yield from map(self._read, self._attempts.feed(entry))
 
     def settled(self) -> Iterator[AttemptFrames]:
-        """Yield the records of attempts that have ended. Call it when the log was quiet for a while."""
+        """Yield the records of attempts that have ended and were not yielded yet.
+
+        Call it when the log was quiet for a while.
+        """
         yield from map(self._read, self._attempts.settled())
 
     def end(self) -> Iterator[AttemptFrames]:
-        """Yield the records of the attempts that are still open, complete or not. Call it after the last line."""
+        """Yield the records of attempts that have ended and were not yielded yet. Call it after the last line.
+
+        Attempts whose end is not in the log have no record; the summary counts them.
+        """
         yield from map(self._read, self._attempts.end())
 
     def all(self, lines: Iterable[str]) -> Iterator[AttemptFrames]:
-        """Take all lines of a complete log and yield all its records."""
+        """Take all lines of a complete log and yield the records of all its attempts."""
         for line in lines:
             yield from self.feed(line)
         yield from self.end()
 
     def format_summary(self) -> str:
-        """Return one line of text with the numbers of lines and attempts that were read and left out."""
+        """Return one line of text with the numbers of lines and attempts that were read and that were ignored."""
         counts = self.lines.counts
         return (
             f"{counts.lines} lines: {self.decisions} decisions from {counts.used} lines;"

@@ -85,7 +85,10 @@ class LogSource:
 
 
 def _describe_scheduler(profile: str, version: str) -> SchedulerInfo:
-    """Return what a record states about the scheduler that wrote the log; its rules are those of its version."""
+    """Return the SchedulerInfo of records from the log.
+
+    `version` is that of the logged kube-scheduler, "" if unknown.
+    """
     return SchedulerInfo(profile, "", version, version, "log" if version else "")
 
 
@@ -179,7 +182,10 @@ def build_outcome(attempt: LoggedAttempt, of: Decision) -> Outcome | None:
 
 
 def _scored(attempt: LoggedAttempt) -> tuple[bool, tuple[Reason, ...]]:
-    """Return whether the log has the total and all scores of every feasible node, and the note to record if not."""
+    """Return whether the log has the total and all scores of every feasible node, and the note to record.
+
+    The note is () if the scores are complete, or if none is expected because no or only one node was feasible.
+    """
     n = len(attempt.totals)
     if not n:
         several = attempt.node and (attempt.feasible or 0) != 1
@@ -200,7 +206,7 @@ def _points(attempt: LoggedAttempt) -> Mapping[str, Mapping[str, int]]:
 def _ranks(attempt: LoggedAttempt, scored: bool) -> dict[str, int]:
     """Return the rank of each feasible node by name, with equal ranks for equal totals.
 
-    If the totals are incomplete (`scored` is False), return only the chosen node, with rank 1.
+    If the totals are incomplete (`scored` is False), return only the chosen node, with rank 1, or {} if there is none.
     """
     if not scored:
         return {attempt.node: 1} if attempt.node else {}
@@ -308,7 +314,7 @@ def _by_slot(values: Mapping[str, int], at: Mapping[str, int], slots: int) -> Co
 
 
 def _id(at_us: int, incarnation: str, sequence: int) -> str:
-    """Return a UUIDv7 for a decision that is the same whenever the log is read.
+    """Return a UUIDv7 for a decision, derived from its inputs, so that reading a log again gives the same ID.
 
     A digest of incarnation and sequence number takes the place of the random part.
     """

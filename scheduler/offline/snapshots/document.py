@@ -43,7 +43,7 @@ def snapshot(items: Sequence[Json], *, cluster: str, server: str, taken_at: str,
 def items_of(document: Mapping[str, Any]) -> list[Any]:
     """Return the objects of a ClusterSnapshot document.
 
-    Raise SnapshotError if its version is unknown or it is damaged.
+    Raise SnapshotError if the document's version is unknown or its objects do not match its digest.
     """
     if document.get("apiVersion") != API_VERSION:
         raise SnapshotError(f"apiVersion: {document.get('apiVersion')!r} is not read here; {API_VERSION} is")

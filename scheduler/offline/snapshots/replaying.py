@@ -60,10 +60,11 @@ def replay(
     against: Mapping[str, str],
     report: Callable[[int], None] = lambda _: None,
 ) -> list[ReplayedDecision]:
-    """Take the pods off their nodes, place them again one after the other, and return one result per pod.
+    """Remove the pods from their nodes, place them again one after the other, and return one result per pod.
 
-    `framework_of` returns the framework that decides a pod. `against` maps pod UIDs to the node to compare with if it
-    is not the pod's own, "" for none. `report` gets the number of pods decided so far.
+    `framework_of` returns the framework that decides a pod. Each new node is compared with the node of the pod's UID in
+    `against` ("": none), or with the pod's own node if it is not there. `report` gets the number of pods decided so
+    far.
     """
     placed, nodes, claims = list(placed), cluster.nodes, SimulatedClaims(cluster.objects)
     for each in placed:

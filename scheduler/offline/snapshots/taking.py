@@ -37,10 +37,10 @@ def items(
 ) -> Iterator[Json]:
     """Yield every object of the cluster that scheduling reads, as JSON with apiVersion and kind.
 
-    Unless `full`, fields that scheduling does not read are left out, and nodes keep only the annotations whose keys are
-    in `annotations`. `report` gets each resource name with its number of objects. Objects of autoscalers follow as far
-    as they are served and may be read, always with the fields that are read alone. Raise ApiError if a kind that
-    scheduling reads cannot be listed.
+    Unless `full`, fields that scheduling does not read are omitted, and nodes keep only the annotations whose keys are
+    in `annotations`. `report` gets each resource name with its number of objects. Objects of autoscalers that are
+    served and may be read follow, with only the fields that Herodotus reads. Raise ApiError if a kind that scheduling
+    reads cannot be listed.
     """
     for path, (kind, may_be_absent) in PATHS.items():
         version = "/".join(path.split("/")[2:-1])
