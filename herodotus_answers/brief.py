@@ -173,6 +173,9 @@ def _read_decided_pod(answer: Answer) -> _Cause:
         "code": _STATES.get(outcome["state"], "unknown"),
     }
     last = outcome["phases"][-1] if outcome["phases"] else None
+    of_group = answer.get("groupHeadline")
+    if outcome["state"] == "Binding" and of_group:
+        return cause | {"headline": f"Fits on {outcome['node']}, but waits for its pod group. {of_group}"}
     if outcome["state"] == "Failed" and last and last["phase"] != EVALUATION:
         return cause | {"headline": f"{last['phase']} failed on {outcome['node']}: {last['message']}"}
     if outcome["state"] != "Unschedulable":
@@ -180,7 +183,7 @@ def _read_decided_pod(answer: Answer) -> _Cause:
     cause |= {"since": attempt["podCreatedAt"] or attempt["startedAt"]}
     if last and last["phase"] == POD_GROUP_PHASE:
         waits = reasons.CATALOGUE["group-preempting"] in last["message"]
-        headline = f"Fits on {outcome['node']}, but its group is not placed: {last['message']}"
+        headline = f"Fits on {outcome['node']}, but its group is not placed: {of_group or last['message']}"
         return cause | {"headline": headline, "code": "group-preempting" if waits else "group-unschedulable"}
     fix = _find_fix(answer["suggestions"], answer["possibleChanges"])
     return {**cause, **_find_rejection(answer), "fix": fix}

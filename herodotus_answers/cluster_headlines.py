@@ -224,6 +224,10 @@ def _describe_capacity(answer: Capacity) -> str:
         fits = f"{pluralize(count, 'more group')} of {pluralize(answer['groupSize'], 'pod')}"
     fits += " fits" if count == 1 else " fit"
     fits += f", on {pluralize(nodes, 'node')}" if nodes else ""
+    new = [node["fits"] for node in answer["nodes"] if node.get("isNew")]
+    if new:
+        each = str(max(new)) if min(new) == max(new) else f"{min(new)} to {max(new)}"
+        fits += f": {each} on {'the new node' if len(new) == 1 else f'each of the {len(new)} new nodes'}"
     if answer["limited"]:
         return f"At least {fits}."
     return f"{fits}. The next one fits nowhere ({shorten_fit_error(answer['message']).removesuffix('.')})."

@@ -104,13 +104,15 @@ Change = Drain | Cordon | Uncordon | RemoveNodes | AddNodes | TaintNodes | Label
 class CapacityQuestion(_Struct, forbid_unknown_fields=True):
     """How many more pods like those of `object` fit. The search ends after `limit` pods.
 
-    With `group_size`, pods fit only in groups of so many.
+    With `group_size`, pods fit only in groups of so many. `changes` are applied first, such as nodes that are added;
+    pods that are displaced then or wait are placed before any is counted.
     """
 
     object: Json
     limit: int = 10_000
     namespace: str = ""
     group_size: int = 0
+    changes: list[Change] = msgspec.field(default_factory=list)
 
 
 class ConsolidationQuestion(_Struct, forbid_unknown_fields=True):

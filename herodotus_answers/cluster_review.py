@@ -101,6 +101,9 @@ class NodeCapacity(TypedDict):
     node: Annotated[str, "Name of the node.", Discloses.NODES]
     fits: Annotated[int, "Number of pods that fit.", Discloses.NOTHING]
     limitedBy: Annotated[str, "kube-scheduler's reasons that keep the next pod from the node.", Discloses.MESSAGE]
+    isNew: NotRequired[
+        Annotated[bool, "Present and true for a node that the question's changes add.", Discloses.NOTHING]
+    ]
 
 
 class Capacity(TypedDict):

@@ -27,6 +27,7 @@ STATES: Final[Mapping[str, str]] = {
     "pod-rejected": "The kubelet did not admit the pod to its node.",
     "pod-failed": "The pod has ended, at least one container with a failure.",
     "pod-succeeded": "The pod has ended, all containers with success.",
+    "pod-gone": "The pod no longer exists; its records and events are left.",
 }
 
 CAUSES: Final[Mapping[str, str]] = {

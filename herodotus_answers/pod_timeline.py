@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
-from herodotus_answers.pod_facts import clean, list_containers, parse_time, read_conditions
+from herodotus_answers.pod_facts import clean, list_containers, make_state, parse_time, read_conditions
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import TimelineEntry
+    from herodotus_answers.live import LiveState, TimelineEntry
 
 Json = dict[str, Any]
 MAX_ENTRIES: Final = 100
@@ -32,11 +32,25 @@ def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] 
         *_list_containers(pod),
         *_list_events({**pod, "kind": "Pod"}, objects),
         *_list_node(pod, objects),
-        *map(_describe_attempt, attempts),
+        *_list_attempts(attempts),
     ]
     timed = [(time, entry) for entry in entries if (time := parse_time(entry["at"])) is not None]
     timed.sort(key=lambda item: item[0])
     return [entry for _, entry in timed][-MAX_ENTRIES:]
+
+
+def build_timeline_of_gone(answer: Json, objects: ClusterObjects, attempts: Sequence[Json]) -> LiveState:
+    """Return the state of a pod that no longer exists, with the timeline that its records and events have.
+
+    `answer` is the PodExplanation of its last attempt.
+    """
+    meta, created = answer["metadata"], answer["attempt"].get("podCreatedAt")
+    left = {"metadata": {**meta, "creationTimestamp": created}, "spec": {}, "status": {}}
+    headline = "The pod no longer exists. Its records and events are left"
+    state = make_state("pod-gone", headline, None, (), ())
+    state["timeline"] = build_timeline(left, objects, attempts)
+    state["unread"] = list(objects.unread)
+    return state
 
 
 def _list_owners(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
@@ -119,11 +133,15 @@ def _describe_event(event: Json, before: str = "") -> TimelineEntry:
     return _entry(read_event_time(event), source, f"{before}{clean(event.get('message'))}{often}")
 
 
-def _describe_attempt(attempt: Json) -> TimelineEntry:
-    node = f" on {attempt['node']}" if attempt.get("node") else ""
-    message = clean(attempt.get("message"))
-    text = f"attempt {attempt.get('number')}: {attempt['state']}{node}" + (f": {message}" if message else "")
-    return _entry(attempt["startedAt"], f"record of {attempt['profile']}", text)
+def _list_attempts(attempts: Sequence[Json]) -> Iterator[TimelineEntry]:
+    """Yield the recorded attempts, oldest first. A message that repeats that of the attempt before is left out."""
+    before = ""
+    for attempt in sorted(attempts, key=lambda each: str(each["startedAt"])):
+        node, message = f" on {attempt['node']}" if attempt.get("node") else "", clean(attempt.get("message"))
+        why = "" if not message else ", with the same message" if message == before else f": {message}"
+        text = f"attempt {attempt.get('number')}: {attempt['state']}{node}{why}"
+        yield _entry(attempt["startedAt"], f"record of {attempt['profile']}", text)
+        before = message
 
 
 def _entry(at: object, source: str, text: str) -> TimelineEntry:

@@ -29,6 +29,13 @@ _NAME = re.compile(r"[A-Za-z0-9._:/-]+")
 _SHORT_KINDS = {"StatefulSet": "sts", "DaemonSet": "ds", "ReplicaSet": "rs", "Job": "job"}
 
 
+def actions(_ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
+    """Return completions of `word`: the actions of whatif that change the cluster."""
+    from herodotus_cli.commands.whatif_actions import ACTIONS  # here, because most words are others
+
+    return [name for name in ACTIONS if name.startswith(word)]
+
+
 def pods(ctx: click.Context, _parameter: click.Parameter, word: str) -> list[str]:
     """Return completions of `word`: the pods in the namespace that have the newest decisions.
 

@@ -34,6 +34,13 @@ MAX_PODS = 100_000
     metavar="N",
     help="Count groups of N pods that fit together [minCount of the file's PodGroup].",
 )
+@click.option(
+    "--after",
+    multiple=True,
+    metavar="'ACTION …'",
+    shell_complete=completion_values.actions,
+    help="An action of whatif that is applied first, such as 'add-nodes --like n2'; repeatable.",
+)
 @click.option("--all", "every_row", is_flag=True, help="All nodes.")
 @options.scheduler_option
 @options.cluster_files_option
@@ -45,13 +52,15 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
 
     The pods are placed one after the other by the scheduler's own rules, beside those that are there. Nothing is
     created, and no pod is counted that fits only by preemption. If the file has a PodGroup with minCount, or with
-    --group-size, pods fit only in groups of so many.
+    --group-size, pods fit only in groups of so many. To see how many fit a new node of a type, add one with --after;
+    waiting pods take it first.
 
     \b
     kubectl herodotus capacity -f pod.yaml
     kubectl herodotus capacity deploy/checkout -n shop
     kubectl herodotus capacity pod payments-0 --limit 500
     kubectl herodotus capacity job/train -n ml --group-size 16
+    kubectl herodotus capacity deploy/web --after 'add-nodes --like worker-1'
     """
     from herodotus_cli import manifests
 
@@ -70,8 +79,14 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
     else:
         obj = cluster_review.fetch_object(kind, name, namespace, connection, environment)
     question = {"object": obj, "limit": given["limit"], "namespace": namespace}
-    spec = {"capacity": question | ({"groupSize": size} if size else {})}
-    review = ReviewOptions(f"capacity for {file or f'{kind}/{name}'}", given["cluster_files"], given["every_row"])
+    question |= {"groupSize": size} if size else {}
+    if given["after"]:
+        from herodotus_cli.commands.whatif_actions import build_changes  # here, because few questions have changes
+
+        question |= {"changes": build_changes(given["after"], "--after", ctx)}
+    spec = {"capacity": question}
+    title = ", after ".join((f"capacity for {file or f'{kind}/{name}'}", *given["after"]))
+    review = ReviewOptions(title, given["cluster_files"], given["every_row"])
     cluster_review.run(
         spec | {"schedulerName": given["scheduler"]}, review, connection, option_values.output_options(ctx), environment
     )

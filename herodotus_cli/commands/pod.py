@@ -24,7 +24,7 @@ from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment, Json, environment_of
 from herodotus_cli.errors import CliError, ServerError, print_to_stderr
 from herodotus_cli.option_values import OutputOptions
-from herodotus_cli.output_formats import is_document
+from herodotus_cli.output_formats import BRIEF, is_document
 from herodotus_cli.sorting import SortKey, sort_option, sort_rows
 from herodotus_cli.transport.api_server_queries import LivePodQuery, PodLookup
 from herodotus_client import api_paths
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.holders import HeldObject
+    from herodotus_answers.holders import HeldObject, Holders
     from herodotus_answers.live import BatchQueue, LivePod, LiveState, QueuePlace
     from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
     from herodotus_cli.render.screen_elements import Block, ViewOptions
@@ -291,7 +291,7 @@ def _once(
     if not arguments.full:
         from herodotus_answers.live_objects import add_live
 
-        if not is_document(output.format):  # the document is that of the service
+        if output.format == BRIEF or not is_document(output.format):  # any other document is that of the service
             answer = _add_group_result(answer, connection, environment)
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
@@ -353,6 +353,15 @@ def _read_live(
             )
             reports = _read_reports(lookup.pod, objects)
             place = None if is_undecided else _find_place(lookup.pod, answer, at, objects)
+    if arguments.timeline and is_explanation and fate in live_objects.FATES_WITHOUT_POD:
+        from herodotus_answers.pod_timeline import build_timeline_of_gone  # here, because few pods are gone
+        from herodotus_cli.transport import open_objects
+
+        recorded = _read_attempts(answer["metadata"], connection, environment)
+        state, replaced_by = (
+            build_timeline_of_gone(answer, open_objects(connection, environment.environ), recorded),
+            None,
+        )
     if arguments.timeline and not arguments.every_node and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
@@ -499,56 +508,73 @@ def _read_live_facts(
     arguments: PodArguments,
     connection: ConnectionSettings,
     environment: Environment,
-) -> list[list[Block]]:
-    """Return the sections of `read_live_sections` for a pod without a node, otherwise [].
+) -> LiveFacts | None:
+    """Return what no record holds about a pending pod; None if kubectl is not used or an attempt is named.
 
     They are also [] if the cluster's API server is not reached, or if an attempt is named.
     """
     if not connection.reaches_cluster or arguments.attempt is not None:
-        return []
+        return None
     if answer["kind"] != "PodExplanation" or answer["outcome"]["node"] is not None:
-        return []
+        return None
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    return read_live_sections(answer, KubectlTransport(connection, environment.environ))
+    return read_live_facts(answer, KubectlTransport(connection, environment.environ))
 
 
-def read_live_sections(answer: Json, transport: KubectlTransport) -> list[list[Block]]:
-    """Return the sections about a pending pod that come from the API server: missing rights, and holders.
+class LiveFacts(NamedTuple):
+    """What the API server says about a pending pod that no record holds.
 
-    Missing rights are those that the commands of suggestions need and the user lacks. Holders are the pods that hold
-    what the pod lacks. Everything is read at the same time, with the user's rights. A request that fails leaves its
-    lines out; if the user may not make it, a line says so.
+    `missing` has the rights for suggestions that the user lacks, `holders` the pods that hold what the pod lacks, or
+    the object whose holders may not be listed.
+    """
+
+    missing: list[Json]
+    holders: Holders | HeldObject | None
+
+    def build(self, *, is_short: bool = False) -> list[list[Block]]:
+        """Return the sections of the screen."""
+        from herodotus_answers.holders import Holders
+        from herodotus_cli.render import suggestions
+        from herodotus_cli.render.screen_elements import TextLine
+
+        held: list[Block] = []
+        if isinstance(self.holders, Holders):
+            held = suggestions.build_holders(self.holders, is_short=is_short)
+        elif self.holders is not None:
+            what, why = ", ".join(self.holders.names), "you may not list pods in all namespaces"
+            held = [TextLine(f"Who holds {what} on {self.holders.node} is not shown: {why}.", "dim")]
+        return [section for section in (suggestions.build_missing_rights(self.missing), held) if section]
+
+
+def read_live_facts(answer: Json, transport: KubectlTransport) -> LiveFacts | None:
+    """Return the answers of the API server about a pending pod to requests, all at once; None if there are none.
+
+    Everything is read with the user's rights. A request that fails leaves its part out.
     """
     from contextlib import ExitStack  # here and below, because most pods are placed
 
     from herodotus_answers.holders import find_held
-    from herodotus_cli.render import suggestions
 
     held = find_held(answer)
     needed = [right for suggestion in answer.get("suggestions") or () for right in suggestion["rights"]]
     if answer.get("kind") != "PodExplanation" or (held is None and not needed):
-        return []
+        return None
     with ExitStack() as running:
         rights = running.enter_context(transport.rights(answer["metadata"]["namespace"])) if needed else None
         pods = running.enter_context(transport.pods_on_node(held.node)) if held else None
-        missing = suggestions.build_missing_rights(rights.find_missing(needed)) if rights else []
-        holders = _read_holders(held, pods) if held and pods else []
-    return [section for section in (missing, holders) if section]
+        missing = rights.find_missing(needed) if rights else []
+        return LiveFacts(missing, _read_holders(held, pods) if held and pods else None)
 
 
-def _read_holders(held: HeldObject, query: NodePodsQuery) -> list[Block]:
+def _read_holders(held: HeldObject, query: NodePodsQuery) -> Holders | HeldObject | None:
+    """Return the holders, the object itself if the user may not list them, or None if the request failed."""
     from herodotus_answers.holders import find_holders
-    from herodotus_cli.render.screen_elements import TextLine
-    from herodotus_cli.render.suggestions import build_holders
 
     pods = query.pods()
     if pods is not None:
-        return build_holders(find_holders(held, pods))
-    if not query.is_forbidden:
-        return []
-    why = "you may not list pods in all namespaces"
-    return [TextLine(f"Who holds {', '.join(held.names)} on {held.node} is not shown: {why}.", "dim")]
+        return find_holders(held, pods)
+    return held if query.is_forbidden else None
 
 
 def _show(
@@ -569,9 +595,11 @@ def _show(
     if "replacedBy" in live:
         print_to_stderr(_EARLIER_NOTE)
         answer, fate = live["replacedBy"] | {"live": live}, ""
-    sections = [] if fate else _read_live_facts(answer, arguments, connection, environment)
+    facts = None if fate else _read_live_facts(answer, arguments, connection, environment)
 
     def screen(view: ViewOptions) -> list[Block]:
+        is_short = not (view.piped or view.wide or arguments.every_node or arguments.node)
+        sections = facts.build(is_short=is_short) if facts else []
         note: list[Block] = [TextLine(_FATE_NOTES[fate])] if fate else []
         preemption = answer.get("preemptedBy")
         if preemption and (fate or preemption["evicted"]):  # the observer's evaluation alone may err

@@ -108,10 +108,12 @@ def build_report(subject: str, arguments: Sequence[str], environment: Environmen
         sections.append(_read_cluster(connection, view, sections, environment))
     question = shlex.join(("kubectl", "herodotus", *SUBJECTS[subject], *arguments))
     facts = list(_list_facts(question, answers[0][0], view))
-    first, *others = sections[0].blocks
-    if isinstance(first, SplitLine):  # what the answer is about, which the title says
-        sections[0] = Section("", [*([TextLine(first.right, "dim")] if first.right else []), *others])
-    return AnswerReport(first.left if isinstance(first, SplitLine) else question, facts, sections)
+    first = next((block for block in sections[0].blocks if isinstance(block, SplitLine)), None)
+    if first is not None:  # what the answer is about, which the title says
+        state = [TextLine(first.right, "dim")] if first.right else []
+        blocks = (state if block is first else [block] for block in sections[0].blocks)
+        sections[0] = Section("", [block for part in blocks for block in part])
+    return AnswerReport(question if first is None else first.left, facts, sections)
 
 
 def _read_cluster(

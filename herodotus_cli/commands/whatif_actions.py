@@ -29,7 +29,7 @@ _COMMON = (
         "--then",
         multiple=True,
         metavar="'ACTION …'",
-        shell_complete=lambda _ctx, _option, word: [name for name in ACTIONS if name.startswith(word)],
+        shell_complete=completion_values.actions,
         help="A further action, applied afterwards, such as 'cordon n2'; repeatable.",
     ),
     click.option("--all", "every_row", is_flag=True, help="All pods and nodes, however many there are."),
@@ -84,7 +84,7 @@ def _action(name: str, parameters: Sequence[Callable[..., Any]], build: Builder)
 def _run(ctx: click.Context) -> None:
     environment = environment_of(ctx)
     connection = option_values.connection_settings(ctx, environment.environ)
-    actions = [ctx, *(_parse_then(text, ctx) for text in ctx.params["then"])]
+    actions = [ctx, *(_parse_action(text, "--then", ctx) for text in ctx.params["then"])]
     changes = [change for action in actions for change in _build(action, environment)]
     title = ", then ".join(f"{action.command.name} {_describe(action)}".rstrip() for action in actions)
     asked = ReviewOptions(title, ctx.params["cluster_files"], ctx.params["every_row"])
@@ -93,13 +93,20 @@ def _run(ctx: click.Context) -> None:
         ctx.exit(1)
 
 
-def _parse_then(text: str, ctx: click.Context) -> click.Context:
+def build_changes(texts: Sequence[str], option: str, ctx: click.Context) -> list[Json]:
+    """Return the changes of the actions that an option of another command names, such as `add-nodes --like n1`."""
+    environment = environment_of(ctx)
+    return [change for text in texts for change in _build(_parse_action(text, option, ctx), environment)]
+
+
+def _parse_action(text: str, option: str, ctx: click.Context) -> click.Context:
+    """Return the context of an action that an option of the command of `ctx` has as text."""
     try:
         name, *words = shlex.split(text)
     except ValueError:
-        raise click.UsageError(f"--then {text!r}: name an action: {', '.join(ACTIONS)}") from None
+        raise click.UsageError(f"{option} {text!r}: name an action: {', '.join(ACTIONS)}") from None
     if name not in ACTIONS:
-        raise click.UsageError(f"--then {text!r}: {name!r} is not an action: use one of {', '.join(ACTIONS)}")
+        raise click.UsageError(f"{option} {text!r}: {name!r} is not an action: use one of {', '.join(ACTIONS)}")
     action = ACTIONS[name].make_context(name, words, parent=ctx)
     for common in _INHERITED:  # they say which cluster all actions are about
         action.params[common] = action.params[common] or ctx.params[common]

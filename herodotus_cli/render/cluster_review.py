@@ -209,7 +209,7 @@ def _format_amount(resource: str, amounts: Json) -> str:
 
 
 def _capacity(found: Json, most: int | None) -> list[list[Block]]:
-    nodes = [node for node in found["nodes"] if node["fits"]]
+    nodes = [node for node in found["nodes"] if node["fits"] or node.get("isNew")]
     sections = list[list[Block]]()
     zones = [(zone or "(no zone)", str(count)) for zone, count in found["zones"].items()]
     if len(zones) > 1:
@@ -220,7 +220,8 @@ def _capacity(found: Json, most: int | None) -> list[list[Block]]:
         sections.append([build_table(("WHAT LIMITS IT", "NODES"), rows, right=(1,))])
     shown = _cut(nodes, most)
     if shown:
-        by_node = [(node["node"], str(node["fits"]), node["limitedBy"]) for node in shown]
+        names = [f"{node['node']} (new)" if node.get("isNew") else node["node"] for node in shown]
+        by_node = [(name, str(node["fits"]), node["limitedBy"]) for name, node in zip(names, shown, strict=True)]
         table = build_table(("NODE", "PODS", "LIMITED BY"), by_node, right=(1,))
         sections.append([table, *_more(len(nodes) - len(shown), "node")])
     return sections

@@ -5,7 +5,8 @@ Owns: the content of the screen. Does not own: grouping (`herodotus_answers.pend
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from herodotus_cli.render.formatting import (
     format_age_or_time,
@@ -15,12 +16,21 @@ from herodotus_cli.render.formatting import (
     join_limited,
     title_of_times,
 )
-from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, join_sections
+from herodotus_cli.render.screen_elements import (
+    SCREEN_LINES,
+    Block,
+    Cell,
+    TextLine,
+    ViewOptions,
+    build_table,
+    join_sections,
+)
 
 if TYPE_CHECKING:
     from herodotus_answers.pending import ListedPendingPod, PendingGroup, PendingPods
 
-_MAX_PODS = 20  # on a terminal, one by one; every pod when piped
+_MAX_ROWS = 20  # on a terminal; every pod when piped
+_MIN_ROWS = 3  # of a screen that its reasons fill
 _NAMED = 3  # of a group
 _FATES = {
     "deleted": "deleted since",
@@ -29,33 +39,72 @@ _FATES = {
     None: "deleted or placed since",
 }
 _ROOMY = 100  # columns of a terminal that hold the queue too
+_WIDE = 160  # columns of a terminal that hold the reason too
+
+
+class PodsAlike(NamedTuple):
+    """Pods of one owner with one reason, of which the first is shown."""
+
+    first: ListedPendingPod
+    pods: int
 
 
 def build_screen(answer: PendingPods, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: reasons why pods are pending, most pods first, then the pods.
 
-    `answer` has `live` applied (`herodotus_answers.pending.apply_live`).
+    `answer` has `live` applied (`herodotus_answers.pending.apply_live`). On a terminal, pods of one owner with one
+    reason share a row, and there are only as many rows as fit 24 lines, but a few at least.
     """
+    if _is_whole(view):
+        return _build(answer, view, [PodsAlike(pod, 1) for pod in answer["pods"]])
+    from herodotus_cli.render.terminal import count_lines  # here, because piped output needs no Rich
+
+    rows = _merge_alike(answer["pods"])
+    most = min(len(rows), _MAX_ROWS)
+    blocks = _build(answer, view, rows[:most])
+    while most > _MIN_ROWS and count_lines(blocks, view) > SCREEN_LINES:
+        most -= 1
+        blocks = _build(answer, view, rows[:most])
+    return blocks
+
+
+def _is_whole(view: ViewOptions) -> bool:
+    """Return whether each pod has a row."""
+    return view.piped or view.wide
+
+
+def _merge_alike(pods: Sequence[ListedPendingPod]) -> list[PodsAlike]:
+    """Return the pods with those of one owner and one reason counted together, in the order of the first of each."""
+    alike: dict[tuple[str, ...], PodsAlike] = {}
+    for pod in pods:
+        key = (pod["namespace"], pod["owner"] or pod["uid"], _reason(pod), "overdue" if pod["overdue"] else "")
+        before = alike.get(key)
+        alike[key] = before._replace(pods=before.pods + 1) if before else PodsAlike(pod, 1)
+    return list(alike.values())
+
+
+def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -> list[Block]:
+    """Return the blocks of the screen with these rows of pods."""
     count, late = answer["count"], answer["overdue"]
     overdue = f"; {'the retry' if late == 1 else 'the retries'} of {late} {'is' if late == 1 else 'are'} overdue"
     omitted = f" {answer['podsOmitted']} are not listed." if answer["podsOmitted"] else ""
     pending = f"{format_count(count, 'pod')} {'is' if count == 1 else 'are'} pending{overdue if late else ''}."
-    sentence = f"{pending}{omitted}{_deleted_pods_sentence(answer, view)}"
-    pods = answer["pods"]
-    shown = pods if view.piped or view.wide else pods[:_MAX_PODS]
-    left_out = len(pods) - len(shown)
+    gone = _describe_gone(answer, view) if _is_whole(view) else ""
+    left_out = len(answer["pods"]) - sum(row.pods for row in shown)
+    others = format_count(left_out, "more pod") if left_out else "each pod"
+    more = [f"-o wide ({others})"] if left_out or len(shown) < len(answer["pods"]) else []
+    more += [] if view.piped else ["kubectl herodotus pod NAME (why it is pending)"]
     is_local = "source" in answer  # there are no attempts
     sections: list[list[Block]] = [
-        [TextLine(sentence, "strong")],
+        [TextLine(f"{pending}{omitted}{gone}", "strong")],
         [] if view.piped or not view.headers else [_groups(answer["groups"], view)],
         [(_pods_without_attempts if is_local else _pods)(shown, view)] if shown else [],
-        [TextLine(f"… {format_count(left_out, 'more pod')}: -o wide", "dim")] if left_out else [],
-        [] if view.piped else [TextLine("more: kubectl herodotus pod NAME (why it is pending)", "dim")],
+        [TextLine(f"more: {', '.join(more)}", "dim")] if more else [],
     ]
     return join_sections(sections)
 
 
-def _deleted_pods_sentence(answer: PendingPods, view: ViewOptions) -> str:
+def _describe_gone(answer: PendingPods, view: ViewOptions) -> str:
     """Return a sentence on pods that have a record as pending but were deleted or placed since; "" if none."""
     sentences = ""
     for fate, words in _FATES.items():
@@ -80,30 +129,35 @@ def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:
     return build_table(("PODS", "OLDEST", "REASON"), rows, right=(0,))
 
 
-def _pods_without_attempts(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
-    rows = [[f"{p['namespace']}/{p['pod']}", format_age_or_time(p["createdAt"], view) or "–", _reason(p)] for p in pods]
-    return build_table(("POD", title_of_times(view), "REASON"), rows)
+def _name_pods(rows: Sequence[PodsAlike]) -> tuple[list[str], list[list[str]]]:
+    """Return the titles and the cells of the columns that name the first pod of each row, and count those like it."""
+    names = [f"{row.first['namespace']}/{row.first['pod']}" for row in rows]
+    if all(row.pods == 1 for row in rows):
+        return ["POD"], [[name] for name in names]
+    return ["POD", "ALIKE"], [[name, str(row.pods)] for name, row in zip(names, rows, strict=True)]
 
 
-def _pods(pods: list[ListedPendingPod], view: ViewOptions) -> Block:
-    rows = []
-    narrow = view.width is not None and view.width < _ROOMY
-    for p in pods:
-        since, tried = format_age_or_time(p["createdAt"], view) or "–", format_age_or_time(p["startedAt"], view) or "–"
-        cells = [f"{p['namespace']}/{p['pod']}", since, tried, str(p["attempt"])]
-        cells += [] if narrow else [p["queue"] or "–"]
-        rows.append([*cells, next_try(p, view), *([_reason(p)] if view.piped or view.wide else [])])
-    queue = [] if narrow else ["QUEUE"]
-    header = [
-        "POD",
-        title_of_times(view),
-        "TRIED",
-        "ATTEMPT",
-        *queue,
-        "NEXT TRY",
-        *(["REASON"] if view.piped or view.wide else []),
+def _pods_without_attempts(rows: Sequence[PodsAlike], view: ViewOptions) -> Block:
+    titles, names = _name_pods(rows)
+    cells = [
+        [*named, format_age_or_time(row.first["createdAt"], view) or "–", _reason(row.first)]
+        for named, row in zip(names, rows, strict=True)
     ]
-    return build_table(header, rows, right=(3,))
+    return build_table((*titles, title_of_times(view), "REASON"), cells, right=range(1, len(titles)))
+
+
+def _pods(rows: Sequence[PodsAlike], view: ViewOptions) -> Block:
+    titles, names = _name_pods(rows)
+    narrow = view.width is not None and view.width < _ROOMY
+    has_reason = _is_whole(view) or (view.width is not None and view.width >= _WIDE)
+    table = []
+    for named, (p, _) in zip(names, rows, strict=True):
+        since, tried = format_age_or_time(p["createdAt"], view) or "–", format_age_or_time(p["startedAt"], view) or "–"
+        cells = [*named, since, tried, str(p["attempt"]), *([] if narrow else [p["queue"] or "–"])]
+        table.append([*cells, next_try(p, view), *([_reason(p)] if has_reason else [])])
+    queue, reason = [] if narrow else ["QUEUE"], ["REASON"] if has_reason else []
+    header = [*titles, title_of_times(view), "TRIED", "ATTEMPT", *queue, "NEXT TRY", *reason]
+    return build_table(header, table, right=(*range(1, len(titles)), len(titles) + 2))
 
 
 def _reason(pod: ListedPendingPod) -> str:

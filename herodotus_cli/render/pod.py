@@ -22,6 +22,7 @@ from herodotus_cli.render.formatting import (
     join_limited,
 )
 from herodotus_cli.render.screen_elements import (
+    SCREEN_LINES,
     Blank,
     Block,
     SplitLine,
@@ -29,9 +30,12 @@ from herodotus_cli.render.screen_elements import (
     ViewOptions,
     build_table,
     headline,
+    is_labelled,
     join_sections,
     labelled_rows,
+    merge_rows,
 )
+from herodotus_record.notes import CATALOGUE
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -42,6 +46,7 @@ _DEVICES_NAMED = 8
 _POD_GROUP = "PodGroup"  # phase that undoes a placement with the pod's group
 _RUNNING = ("pod-running", "pod-resizing")  # states of pods whose place may be the question
 _WITHOUT_NODE = ("pod-gated", "pod-not-tried", "pod-waits-for-node", "pod-waits-for-victims")
+_EVALUATED = CATALOGUE["evaluated"]  # which the first line says too
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
@@ -51,16 +56,48 @@ def build_screen(
     """Return the blocks of the screen that explains a pod's attempt. With `every_node`, each node has a row.
 
     `live` has the sections on what the API server says now. The state that the pod is really in comes first, if the
-    answer has one; then nothing but the headline explains the place of a pod that does not run.
+    answer has one; then nothing but the headline explains the place of a pod that does not run. The screen of a pod
+    without a node has only as many rejected nodes, and groups of them, as fit a terminal of 24 lines.
     """
+    is_timeline = "timeline" in ((answer.get("live") or {}).get("state") or {})
+    if is_timeline or not _is_short(answer, view, every_node=every_node):
+        return join_sections(_build_sections(answer, view, live, every_node=every_node))
+    from herodotus_cli.render.terminal import count_lines  # here, because piped output needs no Rich
+
+    blocks = _join_short(_build_sections(answer, view, live))
+    groups = len(answer["rejections"])
+    while groups >= 0 and count_lines(blocks, view) > SCREEN_LINES:
+        blocks = _join_short(_build_sections(answer, view, live, groups=groups))
+        groups -= 1
+    return blocks
+
+
+def _join_short(sections: Sequence[Sequence[Block]]) -> list[Block]:
+    """Return the blocks of all sections, with the labelled rows of all in one table, above the hint, which is last."""
+    *sections, hint = (section for section in sections if section)
+    rows = [block for section in sections for block in section if is_labelled(block, section)]
+    others = [[block for block in section if not is_labelled(block, section)] for section in sections]
+    return [*join_sections([*others, [merge_rows(rows)] if rows else []]), *hint]
+
+
+def _build_sections(
+    answer: Json,
+    view: ViewOptions,
+    live: Sequence[Sequence[Block]],
+    *,
+    every_node: bool = False,
+    groups: int | None = None,
+) -> list[Sequence[Block]]:
+    """Return the sections of the screen, of which the last is the hint. `groups` limits those of rejected nodes."""
     now = (answer.get("live") or {}).get("state")
-    evidence = build_evidence(answer, view, every_node=every_node)
+    evidence = build_evidence(answer, view, every_node=every_node, groups=groups)
     state, short = _state(answer, view), _state(answer, view, is_short=True)
     head: list[Block] = [SplitLine(describe_pod(answer), state, short=short)]
     hints = _hints(answer, view, every_node=every_node)
+    is_short = _is_short(answer, view, every_node=every_node)
     if now is None:
-        fixes = suggestions.build_blocks(answer)
-        return join_sections([[*head, *_headline(answer, view), *fixes], *live, *evidence, hints])
+        fixes = suggestions.build_blocks(answer, view, is_short=is_short)
+        return [[*head, *_headline(answer, view), *fixes], *live, *evidence, hints]
     is_recorded, is_timeline = answer["attempt"]["source"] != "evaluated", "timeline" in now and not every_node
     is_explained = every_node or now["code"] in (*_WITHOUT_NODE, *_RUNNING)
     # an evaluation of now says nothing of a pod that has a node and does not run
@@ -68,12 +105,14 @@ def build_screen(
     # a change for the scheduler's sake helps no pod that waits for something else
     is_advised = not is_timeline and now["code"] == "pod-waits-for-node"
     blocks = pod_state.build_blocks(
-        now, view, decided=_decision_rows(answer, view) if has_decision else (), proposed=answer if is_advised else None
+        now,
+        view,
+        decided=_decision_rows(answer, view) if has_decision else (),
+        proposed=answer if is_advised else None,
+        is_short=is_short,
     )
-    first: list[list[Block]] = [[*head, *blocks], pod_state.build_timeline(now, view)]
-    if is_timeline:
-        return join_sections(first)
-    return join_sections([*first, *live, *(evidence if is_explained else []), hints])
+    first: list[Sequence[Block]] = [[*head, *blocks], pod_state.build_timeline(now, view)]
+    return first if is_timeline else [*first, *live, *(evidence if is_explained else []), hints]
 
 
 def _decision_rows(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
@@ -83,18 +122,21 @@ def _decision_rows(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
     return [("" if number else label, text) for number, text in enumerate(texts)]
 
 
-def build_evidence(answer: Json, view: ViewOptions, *, every_node: bool = False) -> list[list[Block]]:
+def build_evidence(
+    answer: Json, view: ViewOptions, *, every_node: bool = False, groups: int | None = None
+) -> list[list[Block]]:
     """Return the sections that explain the decision: scores, measurements, rejected nodes, and labelled notes.
 
     For a pod without a node, the message of the FailedScheduling event follows, unless the answer is for a terminal and
-    short: it repeats in kube-scheduler's words what the screen says.
+    short: it repeats in kube-scheduler's words what the screen says. `groups` limits the groups of rejected nodes, of
+    which the first nodes are named then.
     """
-    has_event = answer["outcome"]["node"] is None and _is_detailed(view, every_node=every_node)
+    has_event = answer["outcome"]["node"] is None and not _is_short(answer, view, every_node=every_node)
     return [
         scores.build_blocks(answer, view, every_node=every_node),
         scores.build_reasons(answer, view),
         inputs.build_blocks(answer, _nodes_with_inputs(answer, view, every_node=every_node), view),
-        _rejected(answer, view, every_node=every_node),
+        _rejected(answer, view, every_node=every_node, groups=groups),
         rejections.build_verdict_matrix(answer, view) if every_node else [],
         [labelled_rows(notes)] if (notes := _notes(answer, view, every_node=every_node)) else [],
         _event(answer) if has_event else [],
@@ -116,7 +158,7 @@ def describe_pod(answer: Json) -> str:
 def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
     """Return a text on what became of the pod and when, such as `scheduled 5m ago, attempt 2`.
 
-    If `is_short`, leave out when a pending pod was tried last.
+    If `is_short`, a pending pod's attempts and the age of the last one are in fewer words.
     """
     outcome, attempt = answer["outcome"], answer["attempt"]
     timestamp = outcome["phases"][-1]["at"] if outcome["phases"] else attempt["startedAt"]
@@ -135,14 +177,18 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
             "Error": f"failed {when}",
         }.get(outcome["state"], "")
     gone = _GONE.get((answer.get("live") or {}).get("fate") or "", "")
+    is_last = False
     if state:
         state += f", {gone} since" if gone else ""
     else:
         state = gone or f"Pending {format_age(attempt.get('podCreatedAt'), view.now)}".rstrip()
+        is_last = is_short and not is_earlier_attempt(answer)
         state += "" if is_short else f", last tried {when}"
         if is_earlier_attempt(answer):
             state = f"found no node {when}"
     attempts, repeated = attempt.get("attempts") or 1, attempt.get("repeatedAttempts") or 0
+    if is_last and not gone and attempts + repeated > 1 and attempt.get("ordinal") == attempts:
+        return f"{state}, last of {attempts + repeated} attempts {when}"
     if attempts + repeated > 1 and attempt.get("ordinal") == attempts:
         return f"{state}, {attempts + repeated} attempts (--attempts)"
     before = attempt.get("failedBefore") or 0
@@ -210,21 +256,22 @@ def _nodes_with_inputs(answer: Json, view: ViewOptions, *, every_node: bool) -> 
     return answer.get("perNode", []) if every_node or view.wide else []
 
 
-def _rejected(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
+def _rejected(answer: Json, view: ViewOptions, *, every_node: bool, groups: int | None) -> list[Block]:
     """Return a table of the rejected nodes grouped by reason and, with `every_node`, one with a row for each node.
 
     If no node was rejected, a line says so.
     """
     nodes = rejections.build_node_table(answer, view) if every_node else []
-    groups = rejections.build_groups(answer, title="REJECTED", name_nodes=not nodes)
-    if not groups and not every_node:
+    if not answer["rejections"] and not every_node:
         return rejections.build_all_passed_line(answer)
-    return [*groups, *([Blank()] if groups and nodes else []), *nodes]
+    table = rejections.build_groups(answer, title="REJECTED", name_nodes=not nodes, most=groups)
+    return [*table, *([Blank()] if table and nodes else []), *nodes]
 
 
 def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[str, str]]:
     """Return (label, sentence) pairs on ties, PreFilter, preemption, requeueing, the next try and sources."""
-    is_detailed = answer["outcome"]["node"] is not None or _is_detailed(view, every_node=every_node)
+    is_detailed = not _is_short(answer, view, every_node=every_node)
+    place = (answer.get("live") or {}).get("place") or {}
     labelled = [
         ("TIE", _tie(answer, every_node=every_node)),
         *(("PREFILTER", f"{v['plugin']}: {', '.join(v['reasons']) or v['code']}") for v in answer["preFilters"]),
@@ -240,17 +287,20 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         *(("PREEMPTION", text) for text in _preemption(answer) if is_detailed or _has_victims(answer)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy")) if is_detailed else ""),
         ("NEXT TRY", _next_try(answer, view)),
-        ("QUEUE", ((answer.get("live") or {}).get("place") or {}).get("text", "")),
+        ("QUEUE", place.get("text", "") if is_detailed or place.get("neglected") else ""),
         *_origins(answer),
         ("ARCHIVE", f"decision of {answer['archive']['day']}" if "archive" in answer else ""),
-        *(("NOTE", note) for note in answer["notes"]),
+        *(("NOTE", note) for note in answer["notes"] if is_detailed or note != _EVALUATED),
     ]
     return [(label, text) for label, text in labelled if text]
 
 
-def _is_detailed(view: ViewOptions, *, every_node: bool) -> bool:
-    """Return whether to show what an operator seldom needs: in piped output, with -o wide and with --all."""
-    return view.piped or view.wide or every_node
+def _is_short(answer: Json, view: ViewOptions, *, every_node: bool) -> bool:
+    """Return whether to leave out what an operator seldom needs, so that a pod without a node fits one screen.
+
+    Piped output, -o wide and --all have it.
+    """
+    return answer["outcome"]["node"] is None and not (view.piped or view.wide or every_node)
 
 
 def _condition(answer: Json, view: ViewOptions) -> str:
@@ -405,17 +455,22 @@ def _event(answer: Json) -> list[Block]:
 
 
 def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
-    """Return a line that names the options that show more; [] for piped output."""
+    """Return a line that names the options that show more; [] for piped output. What they show is left out first."""
     if view.piped:
         return []
-    hints = [] if every_node else ["--all (every node)"]
-    hints += ["--node NODE (why or why not)"]
-    hints += ["--attempts (what changed)"] if (answer["attempt"].get("attempts") or 1) > 1 else []
-    hints += ["--timeline (what happened)"] if "state" in (answer.get("live") or {}) else []
-    if not view.wide:
-        hints += ["-o wide (raw scores)"] if answer["scorePlugins"] else []
-        hints += ["-o wide (event, preemption)"] if answer["outcome"]["node"] is None and not every_node else []
-    return [TextLine(f"more: {', '.join(hints)}", "dim")]
+    is_short = _is_short(answer, view, every_node=every_node)
+    hints = {} if every_node else {"--all": "every node"}
+    hints["--node NODE"] = "why or why not"
+    if (answer["attempt"].get("attempts") or 1) > 1:
+        hints["--attempts"] = "what changed"
+    if "state" in (answer.get("live") or {}):
+        hints["--timeline"] = "what happened"
+    if not view.wide and (is_short or answer["scorePlugins"]):
+        hints["-o wide"] = "all fixes with commands, holders, event" if is_short else "raw scores"
+    line = f"more: {', '.join(f'{option} ({what})' for option, what in hints.items())}"
+    if view.width is not None and len(line) > view.width:
+        line = f"more: {'  '.join(hints)}"
+    return [TextLine(line, "dim")]
 
 
 def build_undecided_screen(answer: Json, view: ViewOptions) -> list[Block]:

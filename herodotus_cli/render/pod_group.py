@@ -45,7 +45,7 @@ def build_screen(answer: PodGroupPlacement, view: ViewOptions) -> list[Block]:
         [
             SplitLine(f"{meta['name']} ({meta['namespace']})  PodGroup", _when(answer, view)),
             headline(sign + answer["headline"], "placed" if is_good else None),
-            *suggestions.build_blocks({"suggestions": proposed, "possibleChanges": []}),
+            *suggestions.build_blocks({"suggestions": proposed, "possibleChanges": []}, view),
         ],
         [labelled_rows(rows)] if (rows := _notes(answer)) else [],
         [] if whole and not view.headers else [_groups(answer)] if not view.piped else [],

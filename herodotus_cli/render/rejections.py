@@ -18,17 +18,24 @@ PASS, REJECT, NOTHING = "✓", "✗", "–"
 NO_REASON = "no reason given"  # an extender may give none
 
 
-def build_groups(answer: Json, *, title: str, name_nodes: bool) -> list[Block]:
+def build_groups(answer: Json, *, title: str, name_nodes: bool, most: int | None = None) -> list[Block]:
     """Return a table of the rejected nodes with one row per filter and reason, most nodes first.
 
     A node counts for the first filter that rejects it. `title` heads the column of counts; with `name_nodes` the nodes
-    are named. If no node was rejected, the result is [].
+    are named. With `most`, return the first `most` groups, and of each the first node. Without a rejected node, return
+    [].
     """
     groups = answer["rejections"]
-    if not groups:
+    if not groups or most == 0:
         return []
-    texts = [_group_reason(group, name_nodes=name_nodes, rest=omitted_hint(answer)) for group in groups]
-    rows = [(Cell(str(g["count"])), Cell(g["plugin"]), Cell(why)) for g, why in zip(groups, texts, strict=True)]
+    shown = groups[:most]
+    name = _group_reason if most is None else _name_first
+    texts = [name(group, rest=omitted_hint(answer)) if name_nodes else _common_reason(group) for group in shown]
+    rows = [(Cell(str(g["count"])), Cell(g["plugin"]), Cell(why)) for g, why in zip(shown, texts, strict=True)]
+    if len(shown) < len(groups):
+        left = groups[len(shown) :]
+        why = f"{'another reason' if len(left) == 1 else f'{len(left)} other reasons'}: {omitted_hint(answer)}"
+        rows.append((Cell(str(sum(g["count"] for g in left))), Cell("…"), Cell(why)))
     return [build_table((title, "FILTER", "REASON"), rows, right=(0,))]
 
 
@@ -87,18 +94,34 @@ def _verdict(node: Json, plugin: str, view: ViewOptions) -> str:
     return str(node["evaluation"]) if view.piped else NOTHING
 
 
-def _group_reason(group: Json, *, name_nodes: bool, rest: str) -> str:
-    """Return the text for a group of rejected nodes: their common reason, then their names.
+def _common_reason(group: Json) -> str:
+    return "; ".join(reason["text"] for reason in group["reasons"]) or NO_REASON
 
-    Names are grouped by the free amount of the resource that the node lacks, if any. `rest` is the hint on how to see
-    nodes that are not named. With `name_nodes` False, only the reason is returned.
-    """
-    common = "; ".join(reason["text"] for reason in group["reasons"]) or NO_REASON
-    if not name_nodes:
-        return common
+
+def _name_first(group: Json, **_: str) -> str:
+    """Return the reason of a group of rejected nodes with the first of them, that with most free, as a short text."""
+    named = group["nodes"][:1]
+    by_free = _group_by_free(named)
+    parts = [_list_nodes(free, nodes) for free, nodes in by_free.items()]
+    if left := group["count"] - len(named):
+        parts.append(f"… {left} more")
+    return f"{_common_reason(group)}{'; free ' if any(by_free) else ': '}{', '.join(parts)}"
+
+
+def _group_by_free(rows: Sequence[Json]) -> dict[str, list[str]]:
+    """Return the names of rejected nodes by what they have free of that of which they have too little."""
     by_free: dict[str, list[str]] = {}
-    for row in group["nodes"]:
+    for row in rows:
         by_free.setdefault(_free_amounts(row["reasons"]), []).append(row["node"])
+    return by_free
+
+
+def _group_reason(group: Json, *, rest: str) -> str:
+    """Return the text for a group of rejected nodes: their common reason, then their names by free amount.
+
+    `rest` is the hint on how to see nodes that are not named.
+    """
+    common, by_free = _common_reason(group), _group_by_free(group["nodes"])
     parts = [_list_nodes(free, nodes) for free, nodes in by_free.items()]
     if group["nodesOmitted"]:
         parts.append(f"… {group['nodesOmitted']} more: {rest}")

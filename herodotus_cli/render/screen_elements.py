@@ -14,6 +14,8 @@ from unicodedata import combining, east_asian_width
 
 from herodotus_record.escaping import escape
 
+SCREEN_LINES = 22  # of a terminal of 24, which has the prompt too, and may have a note
+
 Style = Literal["", "strong", "good", "bad", "dim"]
 
 
@@ -107,6 +109,16 @@ def labelled_rows(rows: Iterable[tuple[str, str]], bold: Collection[str] = ()) -
     return build_table(
         (), [(Cell(label, "strong"), Cell(text, "strong" if label in bold else "")) for label, text in rows if text]
     )
+
+
+def is_labelled(block: Block, section: Sequence[Block]) -> bool:
+    """Return whether a block is a table of labelled rows, and its section consists of such tables alone."""
+    return all(isinstance(each, Table) and not each.header for each in section) and isinstance(block, Table)
+
+
+def merge_rows(tables: Iterable[Block]) -> Table:
+    """Return one table of the rows of several tables of labelled rows, so that their sentences are aligned."""
+    return Table((), tuple(row for table in tables if isinstance(table, Table) for row in table.rows))
 
 
 def escape_block(block: Block) -> Block:

@@ -13,6 +13,7 @@ from herodotus_cli.render.formatting import format_age_or_time, format_count, ti
 from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
+    Style,
     TextLine,
     ViewOptions,
     build_table,
@@ -25,16 +26,23 @@ _MAX_REMEDIES = 3
 
 
 def build_blocks(
-    state: Json, view: ViewOptions, *, decided: Sequence[tuple[str, str]] = (), proposed: Json | None = None
+    state: Json,
+    view: ViewOptions,
+    *,
+    decided: Sequence[tuple[str, str]] = (),
+    proposed: Json | None = None,
+    is_short: bool = False,
 ) -> list[Block]:
     """Return the headline of a state, its causes with their objects and sources, and one list of fixes.
 
     `decided` has labelled sentences on the scheduler's decision, which are evidence for the state. `proposed` is an
-    answer with suggestions for the same pod: checked ones that need no new capacity are the first fixes.
+    answer with suggestions for the same pod: checked ones that need no new capacity are the first fixes. If `is_short`,
+    only the first fix has its command.
     """
     is_well = state["actor"] is None
-    sign = "" if view.piped else "✓ " if is_well else "✗ "
-    blocks: list[Block] = [TextLine(sign + state["headline"], "good" if is_well else "bad")]
+    sign = "" if view.piped or state["code"] == "pod-gone" else "✓ " if is_well else "✗ "
+    style: Style = "strong" if state["code"] == "pod-gone" else "good" if is_well else "bad"
+    blocks: list[Block] = [TextLine(sign + state["headline"], style)]
     causes = state["causes"][:_MAX_CAUSES]
     rows = [row for cause in causes for row in _describe(cause, state["headline"])]
     if omitted := len(state["causes"]) - len(causes):
@@ -43,8 +51,9 @@ def build_blocks(
         rows.append(("UNREAD", f"you may not read, or could not: {', '.join(state['unread'])}"))
     rows += decided
     blocks += [labelled_rows(rows)] if rows else []
-    fixes = _merge_fixes([remedy for cause in causes for remedy in cause["remedies"]][:_MAX_REMEDIES], proposed or {})
-    return [*blocks, Blank(), *suggestions.build_fixes(fixes)] if fixes else blocks
+    remedies = [remedy for cause in causes for remedy in cause["remedies"]][:_MAX_REMEDIES]
+    fixes = _merge_fixes(remedies, proposed or {}, view)
+    return [*blocks, Blank(), *suggestions.build_fixes(fixes, is_short=is_short)] if fixes else blocks
 
 
 def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
@@ -69,21 +78,19 @@ def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
     return [*rows, *([("SEE", cause["inspect"])] if "inspect" in cause else [])]
 
 
-def _merge_fixes(remedies: Sequence[Json], proposed: Json) -> list[suggestions.Fix]:
-    """Return the suggestions that end the wait by themselves, then the remedies of causes, then the other suggestions.
+def _merge_fixes(remedies: Sequence[Json], proposed: Json, view: ViewOptions) -> list[suggestions.Fix]:
+    """Return the remedies of causes between the suggestions that end the wait by themselves and all others.
 
     A suggestion ends the wait by itself if it is checked and needs no new capacity. If `proposed` has no suggestions,
     its unchecked changes are returned only if there are no remedies.
     """
     of_causes = [
-        suggestions.Fix(
-            remedy["text"] + ("" if remedy.get("checked") else f" ({suggestions.NOT_CHECKED})"), remedy["command"]
-        )
+        suggestions.Fix(remedy["text"], remedy["command"], is_checked=bool(remedy.get("checked")))
         for remedy in remedies
     ]
     given = proposed.get("suggestions") or []
     if not given:
-        return of_causes or (suggestions.list_fixes(proposed) if proposed else [])
+        return of_causes or (suggestions.list_fixes(proposed, view) if proposed else [])
     is_enough = [bool(each["checked"]) and "capacity" not in each["costs"] for each in given]
-    listed = list(zip(is_enough, suggestions.list_fixes(proposed), strict=True))
+    listed = list(zip(is_enough, suggestions.list_fixes(proposed, view), strict=True))
     return [*(fix for enough, fix in listed if enough), *of_causes, *(fix for enough, fix in listed if not enough)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from herodotus_cli.render.formatting import format_count
-from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
+from herodotus_cli.render.formatting import format_ago, format_count
+from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
 from herodotus_record.units import format_quantity
 
 if TYPE_CHECKING:
@@ -23,39 +23,50 @@ _COSTS = {"application": "changes the application", "node": "changes a node", "c
 
 
 class Fix(NamedTuple):
-    """What ends a problem, as a sentence, and the shell command that does it; None if none is known."""
+    """What ends a problem, as a sentence, with notes on it, and the shell command that does it; None if none is known.
+
+    `is_checked` says that it was tried on a copy of the cluster.
+    """
 
     text: str
     command: str | None
+    notes: tuple[str, ...] = ()
+    is_checked: bool = False
 
 
-def build_blocks(answer: Json, *, with_commands: bool = True) -> list[Block]:
+def build_blocks(answer: Json, view: ViewOptions, *, with_commands: bool = True, is_short: bool = False) -> list[Block]:
     """Return the suggestions of an answer, the smallest change first, each with its shell command.
 
     `with_commands` is false for a pod that does not exist: its commands, and the objects that they delete, are left
     out. An answer without suggestions gives its unchecked `possibleChanges`, or [] if there are none either.
     """
-    return build_fixes(list_fixes(answer, with_commands=with_commands))
+    return build_fixes(list_fixes(answer, view, with_commands=with_commands), is_short=is_short)
 
 
-def list_fixes(answer: Json, *, with_commands: bool = True) -> list[Fix]:
-    """Return the fixes that `build_blocks` shows for the same arguments; see there for `with_commands`."""
-    suggestions = answer.get("suggestions") or []
-    if not suggestions:
-        steps = " and ".join(answer["possibleChanges"])
-        return [Fix(f"{steps} ({NOT_CHECKED})", None)] if steps else []
-    return [
-        Fix(_describe(each, with_commands=with_commands), each["command"] if with_commands else None)
-        for each in suggestions
-    ]
+def list_fixes(answer: Json, view: ViewOptions, *, with_commands: bool = True) -> list[Fix]:
+    """Return the suggestions of an answer as `build_blocks` shows them."""
+    steps = " and ".join(answer["possibleChanges"])
+    fixes = [_describe(each, with_commands=with_commands) for each in answer.get("suggestions") or ()]
+    fixes = fixes or ([Fix(steps, None)] if steps else [])
+    attempt = answer.get("attempt") or {}  # a pod group's suggestions are of several attempts
+    if fixes and with_commands and attempt.get("startedAt") and attempt.get("source") != "evaluated":
+        of = "checked" if fixes[0].is_checked else "by the attempt"
+        fixes[0] = fixes[0]._replace(notes=(f"{of} {format_ago(attempt['startedAt'], view)}", *fixes[0].notes))
+    return fixes
 
 
-def build_fixes(fixes: Sequence[Fix]) -> list[Block]:
-    """Return the fixes as lines with their commands: the best, which is the first, under FIX, the others under `or`."""
+def build_fixes(fixes: Sequence[Fix], *, is_short: bool = False) -> list[Block]:
+    """Return the one list of fixes of a screen, of which the first is the best.
+
+    If `is_short`, only the first has its notes and its command.
+    """
     blocks: list[Block] = []
     for number, fix in enumerate(fixes):
-        blocks.append(build_table((), [(Cell("or" if number else "FIX", "strong"), Cell(fix.text, "strong"))]))
-        if fix.command:
+        is_whole = not (is_short and number)
+        notes = [*(fix.notes if is_whole else ()), *([] if fix.is_checked else [NOT_CHECKED])]
+        text = fix.text + (f" ({'; '.join(notes)})" if notes else "")
+        blocks.append(build_table((), [(Cell("or" if number else "FIX", "strong"), Cell(text, "strong"))]))
+        if fix.command and is_whole:
             blocks.append(TextLine(f"{_INDENT}{fix.command}", command=True))
     return blocks
 
@@ -69,16 +80,13 @@ def build_missing_rights(missing: Sequence[Json]) -> list[Block]:
     return [TextLine(f"{_INDENT}You may not {', '.join(rights)}.", "bad")] if rights else []
 
 
-def _describe(suggestion: Json, *, with_commands: bool) -> str:
-    """Return a suggestion as a sentence, with notes in parentheses.
-
-    The sentence has the changes and the node on which the pod then fits; the notes have the costs and side effects, and
-    that the suggestion is unchecked.
-    """
+def _describe(suggestion: Json, *, with_commands: bool) -> Fix:
+    """Return the changes, the node on which the pod then fits, and what the reader must know of them."""
     from herodotus_answers.suggestions import describe_effect  # here, because most pods are placed
 
     is_of_node = suggestion["object"].partition("/")[0] == "Node"
-    notes = [_COSTS[cost] for cost in suggestion["costs"]]
+    is_rollout = with_commands and suggestion["costs"] == ["application"] and suggestion["rollsOut"]
+    notes = [] if is_rollout else [_COSTS[cost] for cost in suggestion["costs"]]  # a rollout says as much
     if with_commands:
         notes += [f"rolls out {', '.join(suggestion['rollsOut'])}"] if suggestion["rollsOut"] else []
         notes += [f"deletes {', '.join(suggestion['deletes'])}"] if suggestion["deletes"] else []
@@ -86,14 +94,14 @@ def _describe(suggestion: Json, *, with_commands: bool) -> str:
             notes.append(f"no command known for {suggestion['object']}")
     others = suggestion.get("helps") or 0  # a service of an earlier version does not say
     notes += [f"also helps {format_count(others, 'other pod')}{', each alone' if others > 1 else ''}"] if others else []
-    notes += [] if suggestion["checked"] else [NOT_CHECKED]
-    return describe_effect(suggestion) + (f" ({'; '.join(notes)})" if notes else "")
+    command = suggestion["command"] if with_commands else None
+    return Fix(describe_effect(suggestion), command, tuple(notes), bool(suggestion["checked"]))
 
 
-def build_holders(holders: Holders) -> list[Block]:
-    """Return a table of the pods that hold what a pending pod lacks, largest first, and a line that sums them up.
+def build_holders(holders: Holders, *, is_short: bool = False) -> list[Block]:
+    """Return the table of the holders, largest first, and a line on which of them would be enough and their state.
 
-    The line says which of the pods would be enough, and their state. Without such pods the result is [].
+    If `is_short`, return one row with their number in place of the table.
     """
     from herodotus_answers.holders import MAX_NAMED, describe_holders  # here, because most pods are placed
 
@@ -102,6 +110,9 @@ def build_holders(holders: Holders) -> list[Block]:
         return []
     what = ", ".join(held.names) if held.kind != "pod" else "its place"
     has_amount = held.kind == "resource" and held.names != ("pods",)
+    if is_short:
+        text = f"{what} on {held.node}: {format_count(len(holders.pods), 'pod')}. {' '.join(describe_holders(holders))}"
+        return [labelled_rows([("HOLDERS", text)])]
     title = f"HOLDS {what.upper() if has_amount else what} ON {held.node}"
     rows = [
         (

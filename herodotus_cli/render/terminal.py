@@ -59,6 +59,11 @@ def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def count_lines(blocks: Sequence[Block], view: ViewOptions) -> int:
+    """Return how many lines of a terminal the blocks take."""
+    return draw(blocks, view, color=False).count("\n")
+
+
 def draw_on(console: Console, blocks: Sequence[Block], width: int, *, headers: bool = True) -> None:
     """Print the blocks on a console of Rich, wrapped to `width` columns; `headers` false omits headers of tables."""
     for block in blocks:

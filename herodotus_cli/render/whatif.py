@@ -46,7 +46,7 @@ def build_screen(answer: Json, view: ViewOptions, *, every_node: bool = False, o
         sections += pod_on_node.build_evidence(shown_pod, view, every_node=every_node)
     else:
         sections += [
-            suggestions.build_blocks(shown_pod, with_commands=False),
+            suggestions.build_blocks(shown_pod, view, with_commands=False),
             *pod_screen.build_evidence(shown_pod, view, every_node=every_node),
         ]
     sections += [_hints(view, every_node=every_node, one_node=one_node, several=replicas > 1)]

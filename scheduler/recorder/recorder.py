@@ -138,7 +138,7 @@ class Recorder:
             is_written = self._write_record(record, columns)
             if is_rejection and is_written:
                 self._recent.add(record, columns, now_us, is_large=attempt.pod.is_large)
-        if self.on_no_node is not None and record.path is DecisionPath.NONE:
+        if is_written and self.on_no_node is not None and record.path is DecisionPath.NONE:
             pod = record.pod
             template = (pod.namespace, pod.digest)
             self.on_no_node(RecordedAttempt(record.id, record.sequence, pod.namespace, pod.name, pod.uid, template))

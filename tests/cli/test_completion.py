@@ -62,7 +62,7 @@ def words(service: Service, *typed: str) -> list[str]:
         (("report", "node", "wor"), ["worker-1", "worker-2"]),
         (("report", "drain", "wor"), ["worker-1", "worker-2"]),
         (("pending", "--sort-by", "n"), ["name", "namespace", "next-try"]),
-        (("explain", "HOL"), ["HOLDS"]),
+        (("explain", "HOL"), ["HOLDERS", "HOLDS"]),
         (("explain", "quota-e"), ["quota-exceeded"]),
         (("pod", "shop/pod-"), ["shop/pod-6", "shop/pod-7", "shop/pod-8"]),
         (("balance", "--weights", "ImageLocality=0,nodeA"), ["ImageLocality=0,NodeAffinity="]),

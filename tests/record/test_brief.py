@@ -85,6 +85,12 @@ def test_failed_binding_is_the_headline() -> None:
     assert shorten(scenes()["bind-failed"]().answer)["headline"] == "Bind failed on worker-7: the API server said no"
 
 
+def test_pod_that_waits_for_its_group_has_the_groups_headline() -> None:
+    answer = scenes()["placed"]().answer
+    waiting = answer | {"outcome": answer["outcome"] | {"state": "Binding"}, "groupHeadline": "6 of 8 pods fit."}
+    assert shorten(waiting)["headline"] == "Fits on worker-7, but waits for its pod group. 6 of 8 pods fit."
+
+
 def test_pending_pods_have_the_cause_of_most() -> None:
     document = build_pending_pods([pending_pod("a", None), pending_pod("b", "Job/b")], now_us=10**15)
     brief = shorten(document)

@@ -433,3 +433,6 @@ def test_timeline_goes_from_the_owner_to_the_end_and_is_bounded() -> None:
         "deletion asked for, with a grace period of 30s",
     ]
     assert len(build_timeline(pod, a_cluster(pod), [attempt] * 500)) == MAX_ENTRIES
+    again = attempt | {"startedAt": at(28), "number": 2}
+    texts = [entry["text"] for entry in build_timeline(a_pod(), a_cluster(pod), [again, attempt])]
+    assert "attempt 2: Unschedulable, with the same message" in texts

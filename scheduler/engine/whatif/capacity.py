@@ -7,6 +7,7 @@ others are evicted does not count.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from typing import Final
 
 import msgspec
@@ -30,13 +31,17 @@ MAX_PODS: Final = 100_000
 
 
 def measure_capacity(
-    simulation: Simulation, question: CapacityQuestion, scheduler: str, classes: dict[str, PriorityClass] | None
+    simulation: Simulation,
+    question: CapacityQuestion,
+    scheduler: str,
+    classes: dict[str, PriorityClass] | None,
+    old: Set[str],
 ) -> Capacity:
     """Return how many pods like that of the question's object fit in addition to the present pods.
 
     Pods are placed one after the other, or group by group, until one does not fit or the question's limit is reached;
-    they stay in the simulation. `scheduler` is used if the object names no scheduler. Raises PodTemplateError or
-    ManifestError for an invalid object.
+    they stay in the simulation. `scheduler` is used if the object names no scheduler. `old` names the nodes that were
+    there before the question's changes. Raises PodTemplateError or ManifestError for an invalid object.
     """
     template = parse_pod_template(question.object)
     namespace = template.namespace or question.namespace
@@ -63,15 +68,29 @@ def measure_capacity(
     nodes: list[NodeCapacity] = [
         {"node": name, "fits": here[name], "limitedBy": limits.get(name, "")} for name in {*here, *limits}
     ]
+    for node in nodes:
+        if node["node"] not in old:
+            node["isNew"] = True
     return {
         "fits": here.total(),
         "limited": groups == most,
         "message": message,
-        "nodes": sorted(nodes, key=lambda node: (-node["fits"], natural_sort_key(node["node"]))),
+        "nodes": sorted(nodes, key=_rank),
         "zones": _count_zones(simulation, here),
         "groups": groups if question.group_size else None,
         "groupSize": question.group_size,
     }
+
+
+def list_nodes(simulation: Simulation) -> Set[str]:
+    """Return the names of the nodes that there are."""
+    nodes = simulation.nodes
+    return {nodes.names[slot] for slot in np.flatnonzero(nodes.live[: nodes.slots]).tolist()}
+
+
+def _rank(node: NodeCapacity) -> tuple[bool, int, object]:
+    """Return a sort key: new nodes come first, then those with the most pods."""
+    return "isNew" not in node, -node["fits"], natural_sort_key(node["node"])
 
 
 def _number(pod: Pod, name: str, number: int) -> PodInfo:

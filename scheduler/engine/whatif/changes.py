@@ -46,7 +46,7 @@ from scheduler.engine.plans.answers import answer_plan
 from scheduler.engine.plans.fitting import PlanError
 from scheduler.engine.whatif.budgets import is_ready
 from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
-from scheduler.engine.whatif.capacity import measure_capacity
+from scheduler.engine.whatif.capacity import list_nodes, measure_capacity
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.eviction import DrainResult, drain
@@ -112,8 +112,10 @@ def answer_review(
         if not 1 <= spec.capacity.limit <= MAX_CAPACITY:
             raise ClusterReviewError(f"capacity: limit: expected 1 to {MAX_CAPACITY}, got {spec.capacity.limit}")
         try:
-            capacity = measure_capacity(simulation, spec.capacity, spec.scheduler_name, classes)
-            return {**build_empty_status(), "capacity": capacity, "notes": [*simulation.notes]}
+            old, review = list_nodes(simulation), _Review(simulation, classes, spec.scheduler_name)
+            review.apply_all(spec.capacity.changes)
+            capacity = measure_capacity(simulation, spec.capacity, spec.scheduler_name, classes, old)
+            return {**build_empty_status(), "capacity": capacity, "notes": [*review.notes, *simulation.notes]}
         except PodTemplateError as e:
             raise ClusterReviewError(f"capacity: object: {e}") from e
     if spec.consolidate is not None:
@@ -124,12 +126,7 @@ def answer_review(
         return {**build_empty_status(), "consolidation": consolidation, "notes": [*simulation.notes]}
     before = _measure(simulation)
     review = _Review(simulation, classes, spec.scheduler_name)
-    for number, change in enumerate(spec.changes or (), 1):
-        try:
-            review.apply(change)
-        except (ClusterReviewError, PodTemplateError) as e:
-            raise ClusterReviewError(f"change {number} ({type(change).__name__}): {e}") from e
-        simulation.settle()
+    review.apply_all(spec.changes or ())
     placements, pending = simulation.list_placements()
     return {
         **build_empty_status(),
@@ -152,6 +149,18 @@ class _Review:
         self._created = 0
         self.drained = DrainResult()
         self.notes: list[str] = []
+
+    def apply_all(self, changes: Sequence[Change]) -> None:
+        """Apply the changes one after the other. After each, the pods that it displaces or makes room for are placed.
+
+        Raises ClusterReviewError, with the number of the change.
+        """
+        for number, change in enumerate(changes, 1):
+            try:
+                self.apply(change)
+            except (ClusterReviewError, PodTemplateError) as e:
+                raise ClusterReviewError(f"change {number} ({type(change).__name__}): {e}") from e
+            self._simulation.settle()
 
     def apply(self, change: Change) -> None:
         match change:

@@ -9,8 +9,17 @@ import pytest
 GOLDEN = Path(__file__).parent / "golden"
 FITTING = sorted(
     path.name
-    for pattern in ("node-*", "workload*", "cluster-review-drain*", "cluster-review-scale", "cluster-review-capacity")
+    for pattern in (
+        "node-*",
+        "pod-*pending*",
+        "pod-preemption-*",
+        "workload*",
+        "cluster-review-drain*",
+        "cluster-review-scale",
+        "cluster-review-capacity",
+    )
     for path in GOLDEN.glob(f"{pattern}.80.txt")
+    if not path.name.startswith("pod-pending-all")  # --all is long
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from herodotus_answers.agreements import ComparedOutcome, CoveredTime, build_agreements
+from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.wording import CAUSES
 from herodotus_cli.render import balance, disagreements, pending, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
@@ -86,3 +87,29 @@ def test_terminal_screens_are_limited(survey_records: Service) -> None:
         )
         < 60
     )
+
+
+def a_waiting_pod(name: str, owner: str | None) -> PendingPod:
+    created = NOON_US - 60 * SECOND_US
+    message = "0/3 nodes are available: 3 Insufficient cpu."
+    return PendingPod("shop", name, name, owner, "p", "Unschedulable", 1, NOON_US, message, name, created_us=created)
+
+
+def test_pods_of_one_owner_with_one_reason_share_a_row() -> None:
+    pods = [a_waiting_pod(f"web-{i:03}", "ReplicaSet/web") for i in range(400)]
+    others = [a_waiting_pod("api-0", "StatefulSet/api"), a_waiting_pod("alone", None), a_waiting_pod("other", None)]
+    document = build_pending_pods([*others, *pods], now_us=NOON_US)
+    view = ViewOptions(NOW, 80)
+    text = terminal.draw(pending.build_screen(document, view), view, color=False)
+    rows = [line.split()[:2] for line in text.splitlines() if line.startswith("shop/")]
+    assert rows == [["shop/alone", "1"], ["shop/api-0", "1"], ["shop/other", "1"], ["shop/web-000", "400"]]
+    whole = ViewOptions(NOW, 80, wide=True)
+    assert terminal.draw(pending.build_screen(document, whole), whole, color=False).count("shop/web-") == 400
+
+
+def test_pods_without_owner_take_no_more_rows_than_a_terminal_has() -> None:
+    document = build_pending_pods([a_waiting_pod(f"pod-{i}", None) for i in range(40)], now_us=NOON_US)
+    view = ViewOptions(NOW, 80)
+    lines = terminal.draw(pending.build_screen(document, view), view, color=False).splitlines()
+    assert len(lines) < 24
+    assert "more pods)" in lines[-1]

@@ -552,6 +552,13 @@ def test_timeline_has_the_recorded_attempts_at_this_pod(
         "record of p",
     ]
     service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 404, "NotFound", f'pods "{POD}" not found')
+    ran = command("pod", POD, "--timeline", environ=as_kubectl_sees_it)
+    assert (ran.code, ran.out.splitlines()[0]) == (
+        0,
+        "note: this pod no longer exists: it was deleted after this decision",
+    )
+    assert "attempt 1: Bound on worker-7\n" in ran.out
+    service.refuse(f"/api/v1/namespaces/shop/pods/{POD}", 403, "Forbidden", "pods is forbidden")
     assert command("pod", POD, "--timeline", environ=as_kubectl_sees_it).code == 1
     assert "--attempts" in capsys.readouterr().err
 

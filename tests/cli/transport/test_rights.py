@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_cli.commands.pod import read_live_sections
+from herodotus_cli.commands.pod import read_live_facts
 from herodotus_cli.render import plain_text
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_cli.transport.api_server_queries import NodePodsQuery, RightsQuery
@@ -89,7 +89,9 @@ def test_the_screen_states_missing_rights_and_pods_that_could_not_be_read() -> N
         1, b"", b'Error from server (Forbidden): pods is forbidden: User "eve" cannot list resource "pods"'
     )
     transport: Any = Transport(Ended(0, LISTED), forbidden)
-    rights, unread = read_live_sections(explained(pending_with_suggestions()), transport)
+    facts = read_live_facts(explained(pending_with_suggestions()), transport)
+    assert facts is not None
+    rights, unread = facts.build()
     said = plain_text.draw([*rights, *unread], ViewOptions(NOW))
     assert said == (
         "     You may not patch statefulsets.apps in shop.\n"
@@ -99,4 +101,6 @@ def test_the_screen_states_missing_rights_and_pods_that_could_not_be_read() -> N
 
 def test_a_request_that_fails_otherwise_leaves_its_lines_out() -> None:
     transport: Any = Transport(Ended(1), Ended(1, b"", b"Unable to connect to the server"))
-    assert read_live_sections(explained(pending_with_suggestions()), transport) == []
+    facts = read_live_facts(explained(pending_with_suggestions()), transport)
+    assert facts is not None
+    assert facts.build() == []

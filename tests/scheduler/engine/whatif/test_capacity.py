@@ -6,8 +6,15 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from herodotus_answers.cluster_questions import CapacityQuestion, ClusterQuestion, ConsolidationQuestion
-from herodotus_answers.cluster_review import Capacity, ClusterReviewStatus, Consolidation
+from herodotus_answers.cluster_headlines import format_cluster_headline
+from herodotus_answers.cluster_questions import (
+    AddNodes,
+    CapacityQuestion,
+    Change,
+    ClusterQuestion,
+    ConsolidationQuestion,
+)
+from herodotus_answers.cluster_review import Capacity, ClusterReviewStatus, Consolidation, build_cluster_review
 from scheduler.engine.whatif.changes import answer_review
 from scheduler.engine.whatif.simulation import WhatIfState
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid, random_clusters
@@ -50,6 +57,17 @@ def test_counts_what_fits_and_names_what_runs_out() -> None:
 def test_ends_at_the_limit() -> None:
     found = capacity(NODES, a_pod("more", cpu="1m", owner=""), limit=7)
     assert (found["fits"], found["limited"], found["message"]) == (7, True, "")
+
+
+def test_nodes_that_are_added_first_are_marked_and_come_first() -> None:
+    changes: list[Change] = [AddNodes(like="n1", count=2)]
+    question = CapacityQuestion(object=a_pod("more", cpu="500m", owner=""), changes=changes)
+    status = ask(a_state([*NODES, a_pod("web-0", "n0")]), capacity=question)
+    assert status["capacity"] is not None
+    marked = [(node["fits"], node.get("isNew", False)) for node in status["capacity"]["nodes"]]
+    assert marked == [(4, True), (4, True), (6, False), (4, False), (0, False)]
+    headline = format_cluster_headline(build_cluster_review(status)["status"])
+    assert headline.startswith("18 more pods fit, on 4 nodes: 4 on each of the 2 new nodes. ")
 
 
 def test_pods_that_avoid_each_other_fit_once_per_node() -> None:
