@@ -262,5 +262,15 @@ def test_only_the_record_is_offered_for_verdicts_of_node_groups(tried: Tried) ->
     assert offered == [1]
 
 
+def test_a_lost_record_is_not_offered_for_verdicts_of_node_groups(
+    tried: Tried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered: list[int] = []
+    tried.recorder.on_no_node = lambda attempt: offered.append(attempt.sequence)
+    monkeypatch.setattr(tried.recorder, "_write_record", lambda *_: False)
+    tried.attempt(a_pod().info())
+    assert offered == []
+
+
 def records(tried: Tried) -> Iterator[Any]:
     return (f for f in spools.frames(tried.folder) if isinstance(f, Decision | Outcome))
