@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from herodotus_answers.amount_causes import explain_limit_range, explain_quota
+from herodotus_answers.kubelet_messages import find_remedy
 from herodotus_answers.pod_facts import clean, make_cause, make_remedy
 from herodotus_answers.template_changes import Refusal, change_template, is_template_mutable
 
@@ -168,16 +169,16 @@ def _explain_failed_webhook(refusal: Refusal, workload: Workload) -> LiveCause |
         namespace, service_name = service
         fault = _find_service_fault(namespace, service_name, workload)
         text += f" (Service {namespace}/{service_name}{f', which {fault}' if fault else ''})"
-        what = f"make the pods behind Service {service_name} in {namespace} run and answer"
+        what = find_remedy("webhook", why, server=f"the pods behind Service {service_name} in {namespace}")
         if fault == _NO_SERVICE:
             what = f"install Service {service_name} in {namespace} again, or remove the webhook if nothing needs it"
         remedies.append(make_remedy(what))
         inspect = f"kubectl get service,endpointslices,pods -n {namespace}"
     elif url:
         text += f" (at {urlsplit(url).netloc})"
-        remedies.append(make_remedy(f"make {urlsplit(url).netloc} answer"))
+        remedies.append(make_remedy(find_remedy("webhook", why, server=urlsplit(url).netloc)))
     else:
-        remedies.append(make_remedy(f"make the server of webhook {name} answer"))
+        remedies.append(make_remedy(find_remedy("webhook", why, server=f"the server of webhook {name}")))
     of = None
     for configuration, index, hook in _find_webhooks(name, workload):
         kind, config = configuration["kind"], configuration["metadata"]["name"]

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.creation_causes import explain_refusal, find_missing_references
 from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_node
+from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated
 from herodotus_answers.pod_facts import (
+    ask_for_events,
     clean,
     format_ago,
     format_seconds,
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _FRESH: Final = timedelta(seconds=10)  # a controller has acted on a change that is older
-_REVISION_LABEL: Final = "controller-revision-hash"
 # Kinds that may be unreadable without an answer that lacks something: they only add to it.
 _OPTIONAL: Final = (
     "HorizontalPodAutoscaler",
@@ -154,7 +155,7 @@ def _count_updated(workload: Workload) -> int | None:
         return len(workload.list_active_of(workload.current)) if workload.current else 0
     revision = workload.status.get("updateRevision")
     if workload.kind == "StatefulSet" and revision:
-        revisions = [(pod["metadata"].get("labels") or {}).get(_REVISION_LABEL) for pod in workload.active]
+        revisions = [(pod["metadata"].get("labels") or {}).get(REVISION_LABEL) for pod in workload.active]
         return revisions.count(revision)
     return None
 
@@ -207,11 +208,8 @@ def _find_zero(situation: Situation) -> Parts:
     workload, left = situation.workload, len(situation.workload.active)
     still = f"; {_join(left, 'pod')} of it still {'exists' if left == 1 else 'exist'}" if left else ""
     if workload.kind == "DaemonSet":
-        reasons = "; ".join(f"{_join(each['count'], 'node')}: {each['text']}" for each in situation.skipped)
-        text = f"no node matches its node selector, affinity and tolerations ({reasons or 'no node can be read'})"
-        remedy = make_remedy("label a node that is to have a pod as the template asks, or change the template")
-        cause = make_cause("no-node-selected", text, "Nodes, spec.template.spec", remedies=[remedy])
-        return "workload-scaled-to-zero", f"Asks for no pods: {text}{still}", [cause], "user"
+        cause = _explain_no_node(situation)
+        return "workload-scaled-to-zero", f"Asks for no pods: {cause['text']}{still}", [cause], "user"
     parent = find_parent(workload)
     if parent:
         text = f"{parent} keeps it at 0 replicas"
@@ -227,6 +225,21 @@ def _find_zero(situation: Situation) -> Parts:
         causes,
         actor,
     )
+
+
+def _explain_no_node(situation: Situation) -> LiveCause:
+    """Return the cause that a DaemonSet is to have a pod on no node."""
+    source, listed = "Nodes, spec.template.spec", situation.workload.objects.list_objects("Node")
+    if listed.missing:
+        text = "its controller counts no node for it, and which nodes there are cannot be read"
+        return make_cause("no-node-selected", text, "status.desiredNumberScheduled")
+    if not listed.items:
+        remedy = make_remedy("add a node: each that matches the template then gets a pod by itself")
+        return make_cause("no-node-selected", "the cluster has no nodes", source, remedies=[remedy])
+    reasons = "; ".join(f"{_join(each['count'], 'node')}: {each['text']}" for each in situation.skipped)
+    text = f"no node matches its node selector, affinity and tolerations ({reasons or 'as its controller reports'})"
+    remedy = make_remedy("label a node that is to have a pod as the template asks, or change the template")
+    return make_cause("no-node-selected", text, source, remedies=[remedy])
 
 
 def _find_paused(situation: Situation) -> Parts | None:
@@ -267,7 +280,7 @@ def _find_short(situation: Situation) -> Parts:
         age = _find_age(workload)
         if situation.problems.causes:
             return _find_unready(situation, _find_stuck_rollout(workload))
-        if age is not None and age < _FRESH:
+        if age is not None and age < _FRESH and "Event" not in workload.objects.unread:
             ago = format_seconds(age.total_seconds())
             headline = f"{exist} yet: {workload.label} was created {ago} ago, and no event says that a pod was refused"
             return code, headline, [], "kube-controller-manager"
@@ -332,9 +345,10 @@ def _explain_nothing(situation: Situation) -> LiveCause:
         text = "its events cannot be read, and no condition says why"
     nodes = [name for each in situation.skipped if each["code"] == "missing" for name in each["nodes"]]
     text += f"; no pod is on {', '.join(nodes)}" if nodes else ""
-    remedy = make_remedy("see whether kube-controller-manager runs, and what its log says")
+    remedies = ask_for_events(workload.object, workload.objects)
+    remedies = remedies or [make_remedy("see whether kube-controller-manager runs, and what its log says")]
     look = workload.kubectl(f"describe {workload.kind.lower()} {workload.name}")
-    return make_cause("creation-unexplained", text, "Events, status.conditions", remedies=[remedy], inspect=look)
+    return make_cause("creation-unexplained", text, "Events, status.conditions", remedies=remedies, inspect=look)
 
 
 def _explain_order(situation: Situation) -> LiveCause | None:
@@ -373,7 +387,7 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
     held = _explain_kept_pods(situation)
     if held is not None:  # it comes first if a new pod surely finds the resources that an old one leaves
         causes.insert(0 if _asks_no_more(workload) else len(causes), held)
-    if workload.kind == "StatefulSet" and (broken := _explain_broken_update(situation)):
+    if broken := _explain_broken_update(situation):
         causes.insert(0, broken)
     if stuck is not None:
         code = "workload-rollout-stuck"
@@ -496,21 +510,12 @@ def _find_held_update(situation: Situation) -> Parts | None:
 
 
 def _explain_broken_update(situation: Situation) -> LiveCause | None:
-    """Return the cause that a StatefulSet does not replace a pod of an earlier template that is not ready."""
+    """Return the cause that a StatefulSet or DaemonSet does not replace a pod of an earlier template."""
     workload = situation.workload
-    revision = workload.status.get("updateRevision")
-    policy = workload.spec.get("podManagementPolicy", "OrderedReady")
-    if not revision or policy != "OrderedReady" or _is_held(workload):
+    if workload.kind not in ("StatefulSet", "DaemonSet"):
         return None
-    for pod in workload.active:
-        has = (pod["metadata"].get("labels") or {}).get(_REVISION_LABEL)
-        if has and has != revision and not is_ready(pod):
-            name = pod["metadata"]["name"]
-            text = f"{name} has an earlier template and is not ready, and the StatefulSet replaces it only when it is"
-            command = workload.kubectl(f"delete pod {name}")
-            remedy = make_remedy(f"delete {name}: it is made again with the newest template", command)
-            return make_cause("waits-for-earlier-pod", text, _REVISION_LABEL, of=f"Pod/{name}", remedies=[remedy])
-    return None
+    causes = (cause for pod in workload.active if (cause := explain_outdated(pod, workload.object)) is not None)
+    return next(causes, None)
 
 
 # --- workloads that are being deleted or cannot be read -------------------------------------------------------------

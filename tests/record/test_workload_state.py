@@ -571,3 +571,25 @@ def test_times_of_schedules(text: str, zone: str, following: str, last: str) -> 
 @pytest.mark.parametrize("text", ["61 * * * *", "* * * *", "@every 5m", "a b c d e"])
 def test_schedule_that_cannot_be_computed_is_unknown(text: str) -> None:
     assert parse_schedule(text) is None
+
+
+def test_daemon_set_in_a_cluster_without_nodes_selects_nothing_wrong() -> None:
+    daemon_set = a_workload("DaemonSet", status={"desiredNumberScheduled": 0})
+    assert find("DaemonSet", daemon_set)["headline"] == "Asks for no pods: the cluster has no nodes."
+    assert "cannot be read" in find("DaemonSet", daemon_set, forbidden=["nodes"])["headline"]
+
+
+def test_silence_of_events_that_may_not_be_read_is_not_told_as_silence() -> None:
+    state = find("StatefulSet", a_workload("StatefulSet"), forbidden=["events"])
+    assert "its events cannot be read" in state["headline"]
+    assert state["causes"][0]["remedies"][0]["command"] == "kubectl get events -n shop --sort-by=.lastTimestamp"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("UnknownTimeZone", "set timeZone of CronJob/web"), ("JobAlreadyActive", "concurrencyPolicy of CronJob/web")],
+)
+def test_event_of_a_cron_job_that_makes_no_job_has_a_remedy(reason: str, words: str) -> None:
+    event = an_event(("CronJob", "web"), reason, "words of the controller")
+    state = find("CronJob", event, unserved=["cronjobs"])
+    assert words in state["causes"][0]["remedies"][0]["text"]
