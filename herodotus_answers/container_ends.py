@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _OUT_OF_MEMORY: Final = "OOMKilled"
 _NEVER_RAN: Final = ("StartError", "ContainerCannotRun")  # such a container has no log
+_UNKNOWN_END: Final = "ContainerStatusUnknown"  # the kubelet's words, and not the program's
 _KILLED: Final = (137, 143)  # exit codes after SIGKILL and SIGTERM, as after a failed probe
 _RECENT: Final = timedelta(hours=1)
 _MAX_WORDS: Final = 120  # characters of a container's own last words in a remedy
@@ -148,7 +149,7 @@ def _explain_completion(
 def _list_remedies(pod: Json, container: Container, end: Json, objects: ClusterObjects) -> list[Remedy]:
     """Return what keeps a container from ending again as it did."""
     message = clean(end.get("message"))
-    if not end:
+    if not end or end.get("reason") == _UNKNOWN_END:
         return []
     if end.get("reason") == _OUT_OF_MEMORY:
         return [_advise_on_memory(pod, container, objects)]

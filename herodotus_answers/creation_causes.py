@@ -61,12 +61,12 @@ _SHORT: Final = 60  # characters of a violation that is shown as it is
 
 def explain_refusal(refusal: Refusal, workload: Workload) -> LiveCause:
     """Return why the API server refuses to create pods of a workload."""
-    message = clean(refusal.message)
+    message = original = clean(refusal.message)
     while (match := _BEFORE.match(message)) is not None:
         message = message[match.end() :]
-    refusal = refusal._replace(message=message)
+    refusal = refusal._replace(message=message, original=original)
     causes = (cause for explain in _EXPLAIN if (cause := explain(refusal, workload)) is not None)
-    return next(causes, None) or _make(refusal, "creation-refused", f"the API server refuses it: {message}")
+    return next(causes, None) or _explain_other(refusal, workload)
 
 
 def find_missing_references(workload: Workload) -> Iterator[LiveCause]:
@@ -350,6 +350,14 @@ def _explain_taken(refusal: Refusal, workload: Workload) -> LiveCause | None:
         return _make(refusal, "name-taken", text, f"Pod/{match[1]}", (), f"kubectl herodotus pod {match[1]}")
     what = f"delete {match[1]} if nothing else needs it, or rename it"
     return _make(refusal, "name-taken", text, f"Pod/{match[1]}", [make_remedy(what)])
+
+
+def _explain_other(refusal: Refusal, workload: Workload) -> LiveCause:
+    selector = workload.pod_spec.get("nodeSelector") or {}
+    listed = ", ".join(f"{key}={value}" for key, value in selector.items()) or "none"
+    advice = find_remedy("admission", refusal.original, owner=_template_owner(workload), selector=listed)
+    remedies = [make_remedy(advice)] if advice else []
+    return _make(refusal, "creation-refused", f"the API server refuses it: {refusal.message}", None, remedies)
 
 
 def _make(

@@ -25,7 +25,7 @@ from herodotus_answers.pod_facts import (
 )
 from herodotus_answers.workload_events import find_refusal, list_events
 from herodotus_answers.workload_objects import Workload, find_parent
-from herodotus_answers.workload_pods import explain_pod
+from herodotus_answers.workload_pods import explain_failed_pod
 
 if TYPE_CHECKING:
     from herodotus_answers.live import LiveCause, LiveState
@@ -73,7 +73,7 @@ def find_job_state(situation: Situation) -> Parts:
         if short is not None:
             return short
     causes = situation.problems.causes
-    failed = _explain_failures(workload)
+    failed = explain_failed_pod(workload)
     words = _describe_done(workload)
     if counts["pending"]:
         return "workload-pending", _tell(f"{words}; {counts['pending']} without a node", causes), causes, "user"
@@ -116,11 +116,15 @@ def _describe_end(situation: Situation, end: str) -> Parts:
     text = f"{reason}: {message}" if message else reason
     if code == "backoff-limit":
         text = f"its pods failed more often than backoffLimit {limit} allows"
+    elif reason in ("MaxFailedIndexesExceeded", "FailedIndexes"):
+        most = workload.spec.get("maxFailedIndexes")
+        limits = "" if most is None else f"maxFailedIndexes {most}; "
+        text += f" ({limits}failed indexes {workload.status.get('failedIndexes')})"
     elif code == "job-deadline":
         text = f"it ran longer than activeDeadlineSeconds {workload.spec.get('activeDeadlineSeconds')} allows"
     parent = find_parent(workload)
     again = f"{parent} makes the next one" if parent else f"then create Job {workload.name} again (delete it first)"
-    causes = _explain_failures(workload)
+    causes = explain_failed_pod(workload)
     what = "remove the cause of the failures"
     if code == "job-deadline":
         what = "raise activeDeadlineSeconds, or let the Job do less"
@@ -128,16 +132,6 @@ def _describe_end(situation: Situation, end: str) -> Parts:
     causes.append(make_cause(code, text, f"status.conditions[{end}]", at=at, remedies=[remedy]))
     why = f". {causes[0]['text']}" if len(causes) > 1 else ""
     return "workload-failed", f"Failed{ago}: {text} ({words}){why}", causes, "user"
-
-
-def _explain_failures(workload: Workload) -> list[LiveCause]:
-    """Return why the last pod of a Job failed, if it still exists."""
-    failed = [pod for pod in workload.pods if (pod.get("status") or {}).get("phase") == "Failed"]
-    if not failed:
-        return []
-    last = max(failed, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
-    cause = explain_pod(last, workload, len(failed) - 1)
-    return [cause] if cause else []
 
 
 def _find_suspended(workload: Workload, words: str) -> Parts:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from herodotus_answers.live import LiveCause, Remedy
 
 Json = dict[str, Any]
-_PULL: Final = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
+_PULL: Final = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed")
 _INVALID_IMAGE: Final = ("InvalidImageName", "ImageInspectError")
 _START: Final = ("CreateContainerError", "RunContainerError", "StartError", "PreCreateHookError", "PostStartHookError")
 # What the kubelet and container runtimes put before the registry's error: all of it names the image again.
@@ -133,7 +133,9 @@ def _explain_container(
         ]
         return [make_cause("image-never-pull", text, source, remedies=remedies)]
     if reason in _INVALID_IMAGE:
-        return [make_cause("image-invalid", f"{container.label}: image {image}: {message or reason}", source)]
+        remedies = advise("image", message or reason, pod, objects, container)
+        text = f"{container.label}: image {image}: {message or reason}"
+        return [make_cause("image-invalid", text, source, remedies=remedies)]
     if reason == "CrashLoopBackOff":
         return explain_crash_loop(pod, container, events, objects, source, now)
     code = "container-config" if reason == "CreateContainerConfigError" else "container-waiting"
@@ -223,5 +225,6 @@ def _find_closed_gates(pod: Json) -> list[LiveCause]:
         message = clean((condition or {}).get("message") or (condition or {}).get("reason"))
         text = f"readiness gate {name} {state}{': ' + message if message else ''}; its controller sets that condition"
         at = (condition or {}).get("lastTransitionTime")
-        causes.append(make_cause("readiness-gate", text, f"status.conditions[{name}]", at=at))
+        remedies = [make_remedy(f"see why the controller of {name.partition('/')[0]} does not set the condition")]
+        causes.append(make_cause("readiness-gate", text, f"status.conditions[{name}]", at=at, remedies=remedies))
     return causes

@@ -15,7 +15,19 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-Topic = Literal["image", "sandbox", "volume", "start", "end", "eviction", "rejection", "provision", "webhook"]
+Topic = Literal[
+    "image",
+    "sandbox",
+    "volume",
+    "start",
+    "end",
+    "eviction",
+    "rejection",
+    "devices",
+    "provision",
+    "webhook",
+    "admission",
+]
 
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
 # `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {runtime} (the RuntimeClass), and
@@ -30,6 +42,14 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"toomanyrequests|\b429\b|rate ?limit",
             "wait until the registry's limit allows more pulls, pull with credentials (imagePullSecrets of {owner}), or"
             " use a mirror",
+        ),
+        (
+            r"signature",
+            "sign {image} as the policy of the container runtime of {node} demands, or let the policy accept it",
+        ),
+        (
+            r"parse image|invalid reference format|InvalidImageName",
+            "correct the image in {owner}: no image can have the name {image}",
         ),
         (r"x509|certificate", "let the container runtime of {node} trust the registry's certificate, or renew it"),
         (
@@ -284,8 +304,19 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"shutting down", "start {node} again, or remove it"),
     ),
+    "devices": (
+        (
+            r"(?:DRA|plugin) (?:driver|name) \"?([\w.-]+)\"?.* (?:not registered|not found)",
+            "make the DRA driver {0} run on {node}: its plugin is not registered there",
+        ),
+        (r"", "see what the DRA driver of the claim logs on {node}"),
+    ),
     # what a provisioner says that makes no volume for a claim
     "provision": (
+        (
+            r"no volume plugin matched",
+            "make the claim anew with a class of a CSI driver: Kubernetes has no provisioner {driver} any more",
+        ),
         (
             r"Unauthorized|AccessDenied|not authorized|PermissionDenied|\bforbidden\b|AuthorizationFailed",
             "grant {driver} the rights that the message names, in the role or the credentials of its controller",
@@ -350,6 +381,29 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make {server} run and answer in time, also through the network between the API server and the pods",
         ),
         (r"", "make {server} run and answer"),
+    ),
+    # why the API server refuses a pod, beyond quotas, policies, webhooks and lacking objects
+    "admission": (
+        (
+            r"selector conflicts with its namespace",
+            "correct nodeSelector ({selector}) in the template of {owner}, or the annotation"
+            " scheduler.alpha.kubernetes.io/node-selector of the namespace",
+        ),
+        (
+            r"namespace tolerations whitelist",
+            "drop from {owner} the tolerations that the annotations of the namespace do not allow",
+        ),
+        (r"priorityClass is not permitted", "run {owner} in kube-system, or without that priorityClassName"),
+        (
+            r"cannot set blockOwnerDeletion|cannot create resource",
+            "grant the account that the message names the right that it lacks (a Role and its binding)",
+        ),
+        (r"image policy webhook", "use an image in {owner} that the image policy allows"),
+        (
+            r"etcdserver|timed? ?out|too many requests|connection refused|has been modified",
+            "wait for the controller, which tries again; if it lasts, see kube-apiserver and etcd",
+        ),
+        (r"forbidden|not allowed|not permitted|denied", "change the template of {owner} as the message demands"),
     ),
 }
 

@@ -311,6 +311,8 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
         text += f"; {differs}"
     cause = make_cause(code, text, "status.reason, status.message", of=f"Node/{node}" if node else None)
     cause["remedies"] = _list_end_remedies(pod, reason, message, objects)
+    for each in exits:
+        each["remedies"] = []  # what ended the pod ended its containers
     # the condition of the kubelet's own termination repeats the status
     others = [each for each in disruption if each["code"] != "terminated-by-kubelet"]
     return state, [cause, *others, *exits]

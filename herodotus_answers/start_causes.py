@@ -14,14 +14,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.attachment_causes import explain_attachment, find_claim
+from herodotus_answers.claim_causes import find_claim_causes
+from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.kubelet_messages import Topic
 from herodotus_answers.pod_facts import (
     ask_for_events,
+    clean,
     find_claim_of_volume,
     format_since,
+    list_claims,
     make_cause,
     make_event_cause,
+    make_remedy,
+    name_event,
     read_conditions,
 )
 
@@ -43,7 +49,11 @@ _WORDS: Final = {
     "sandbox-failed": "the pod's sandbox cannot be set up: ",
     "devices-failed": "devices of a resource claim cannot be prepared: ",
 }
-_TOPICS: Final[dict[str, Topic]] = {"sandbox-failed": "sandbox", "volume-failed": "volume"}
+_TOPICS: Final[dict[str, Topic]] = {
+    "sandbox-failed": "sandbox",
+    "volume-failed": "volume",
+    "devices-failed": "devices",
+}
 _MULTI_ATTACH: Final = re.compile(r'Multi-Attach error for volume "([^"]+)"')
 # What the kubelet says when it gives up a wait for volumes: which ones, and why, if it knows.
 _GAVE_UP: Final = re.compile(
@@ -62,6 +72,7 @@ _NOT_PROBLEMS: Final = (
     "Preempting",
     "FailedToRetrieveImagePullSecret",
 )
+_ONE_POD: Final = "ReadWriteOncePod access mode"
 _STARTED_SANDBOX: Final = "PodReadyToStartContainers"
 _MAX_NAMES: Final = 4  # volumes in a sentence
 
@@ -79,7 +90,7 @@ def explain_creation(
         if event.get("type") == "Warning" and event.get("reason") not in _NOT_PROBLEMS:
             latest[_EVENTS.get(str(event.get("reason")), "kubelet-event")] = event
     if not latest:
-        return [_explain_silence(pod, objects, now, is_reported=is_reported)]
+        return [_explain_silence(pod, events, objects, now, is_reported=is_reported)]
     causes = []
     for code, event in sorted(latest.items(), key=lambda item: item[0] == "kubelet-event"):
         message, topic = str(event.get("message") or ""), _TOPICS.get(code)
@@ -90,6 +101,9 @@ def explain_creation(
         words, of = _WORDS.get(code, ""), None
         if code == "volume-failed":
             what, of = _name_volume(pod, message, objects)
+            users = find_claim_causes(pod, objects, only=of.partition("/")[2]) if of and _ONE_POD in message else []
+            causes += users  # who uses it says more
+            remedies = [] if users else remedies
             words = f"{what} cannot be attached or mounted: "
             given_up = _GAVE_UP.match(message)
             event = {**event, "message": given_up[2]} if given_up and given_up[2] else event
@@ -112,14 +126,31 @@ def _name_volume(pod: Json, message: str, objects: ClusterObjects) -> tuple[str,
     claim = find_claim_of_volume(pod, name)
     if not claim and (bound := find_claim(pod, name, objects)) is not None:
         claim = str(bound["metadata"]["name"])
+    claims = [each.name for each in list_claims(pod)]
+    if not claim and claims and not any(each["name"] == name for each in pod["spec"].get("volumes") or ()):
+        which = " or ".join(claims[:_MAX_NAMES])  # it is a PersistentVolume, of one of the claims
+        return f"volume {name} of claim {which}", f"PersistentVolumeClaim/{claims[0]}" if len(claims) == 1 else None
     return (f"volume {name} of claim {claim}", f"PersistentVolumeClaim/{claim}") if claim else (f"volume {name}", None)
 
 
-def _explain_silence(pod: Json, objects: ClusterObjects, now: datetime, *, is_reported: bool) -> LiveCause:
+def _find_pull(events: list[Json]) -> Json | None:
+    """Return the event of an image pull that has neither succeeded nor failed, or None."""
+    of_pulls = [each for each in events if each.get("reason") in ("Pulling", "Pulled", "Failed")]
+    return of_pulls[-1] if of_pulls and of_pulls[-1]["reason"] == "Pulling" else None
+
+
+def _explain_silence(
+    pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, *, is_reported: bool
+) -> LiveCause:
     """Return the cause that no event says why the kubelet has not created the containers."""
     conditions, node = read_conditions(pod), pod["spec"].get("nodeName")
     since = (conditions.get("PodScheduled") or {}).get("lastTransitionTime")
     what = "is creating the containers" if is_reported else "has not reported on the pod"
+    if (pull := _find_pull(events)) is not None:
+        at = pull.get("firstTimestamp") or read_event_time(pull)
+        text = f"{node} is still pulling an image{format_since(at, now)}: {clean(pull.get('message'))}"
+        advice = f"wait for the pull; if it takes long, see the network of {node} and the size of the image"
+        return make_cause("kubelet-waits", text, name_event(pull), at=at, remedies=[make_remedy(advice)])
     text = f"the kubelet of {node} {what}{format_since(since, now)}"
     source = "status.containerStatuses, events"
     if "Event" not in objects.unread:

@@ -32,7 +32,7 @@ from herodotus_answers.quantities import read_quantity
 from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
 from herodotus_answers.workload_events import build_timeline, find_refusal
 from herodotus_answers.workload_objects import Workload, find_newest_sibling, find_parent, is_ready
-from herodotus_answers.workload_pods import Problems, find_problems
+from herodotus_answers.workload_pods import Problems, explain_failed_pod, find_problems
 
 if TYPE_CHECKING:
     from herodotus_answers.live import (
@@ -286,8 +286,9 @@ def _find_short(situation: Situation) -> Parts:
             return code, headline, [], "kube-controller-manager"
         causes = [_explain_nothing(situation)]
     first = causes[0]
+    verb = "Its last pod failed" if first in explain_failed_pod(workload) else "Not created"
     more = [cause for cause in situation.problems.causes if cause["text"] != first["text"]]
-    return code, f"{exist}. Not created: {first['text']}", [*causes, *more], "user"
+    return code, f"{exist}. {verb}: {first['text']}", [*causes, *more], "user"
 
 
 def _find_age(workload: Workload) -> timedelta | None:
@@ -309,6 +310,7 @@ def _explain_short(situation: Situation) -> Iterator[LiveCause]:
         yield explain_refusal(refusal, workload)
         return
     yield from find_missing_references(workload)
+    yield from explain_failed_pod(workload)
     if workload.kind == "StatefulSet" and (waits := _explain_order(situation)):
         yield waits
     if workload.kind == "Deployment" and not behind and workload.current is None:

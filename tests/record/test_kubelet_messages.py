@@ -16,6 +16,7 @@ FACTS = {
     "driver": "csi.example",
     "storage_class": "gold",
     "server": "hook",
+    "selector": "pool=b",
 }
 
 
@@ -90,6 +91,13 @@ FACTS = {
         ("provision", "(QUOTA_EXCEEDED): Quota 'SSD_TOTAL_GB' exceeded", "raise the quota"),
         ("provision", "no topology key found on CSINode w2", "node plugin of csi.example"),
         ("provision", 'failed to get secret: secrets "ceph" not found', "create the Secret ceph"),
+        ("provision", "no volume plugin matched name: kubernetes.io/glusterfs", "class of a CSI driver"),
+        ("image", "Source image rejected: A signature was required, but no signature exists", "sign registry.example"),
+        ("image", "couldn't parse image name: invalid reference format", "no image can have the name"),
+        ("devices", "DRA driver gpu.example is not registered", "DRA driver gpu.example run on n1"),
+        ("admission", "pod node label selector conflicts with its namespace node label selector", "(pool=b)"),
+        ("admission", "is forbidden: words of a plugin", "as the message demands"),
+        ("admission", "words that nobody knows", ""),
         ("provision", "words that nobody knows", "mend what csi.example reports"),
         ("webhook", "x509: certificate signed by unknown authority", "put the CA of the certificate of hook"),
         ("webhook", "x509: certificate has expired or is not yet valid: current time", "renew the certificate of hook"),

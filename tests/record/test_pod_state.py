@@ -543,3 +543,43 @@ def test_victim_on_a_node_that_takes_no_pods_makes_no_room(node: Json, toleratio
     assert state["code"] == ("pod-waits-for-node" if words else "pod-waits-for-victims")
     assert words in state["headline"]
     assert any("patch pod low" in command for command in list_commands(state)) == (not words)
+
+
+def test_image_that_is_being_pulled_is_what_the_kubelet_waits_for() -> None:
+    pod = a_pod(status_containerStatuses=waits("ContainerCreating"))
+    pulling = an_event("Pulling", 'Pulling image "app:1"', type="Normal", firstTimestamp=at(7))
+    assert "n1 is still pulling an image for 7m" in find(pod, pulling)["headline"]
+    pulled = an_event("Pulled", "Successfully pulled", type="Normal", lastTimestamp=at(0))
+    assert "no event reports an error" in find(pod, pulling, pulled)["headline"]
+
+
+def test_claim_for_one_pod_names_the_pod_that_uses_it_on_the_node() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"volumeName": "pvc-9", "accessModes": ["ReadWriteOncePod"]},
+        "status": {"phase": "Bound"},
+    }
+    user = a_pod(phase="Running", metadata={"name": "old-0", "uid": "u2"}, volumes=CLAIM_VOLUME)
+    used = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+    event = an_event("FailedMount", f'MountVolume.SetUp failed for volume "pvc-9" : {used}')
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "pvc-9"}, "spec": {}}
+    pod = a_pod(volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    state = find(pod, claim, volume, user, event)
+    assert [cause["code"] for cause in state["causes"]] == ["claim-used-by-pod", "volume-failed"]
+    assert "pod old-0 on n1 uses it" in state["headline"]
+    assert not state["causes"][1]["remedies"]
+
+
+def test_volume_is_of_one_of_the_claims_even_if_none_may_be_read() -> None:
+    event = an_event("FailedMount", 'MountVolume.MountDevice failed for volume "pvc-9" : deadline exceeded')
+    pod = a_pod(volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    assert "volume pvc-9 of claim data" in find(pod, event, forbidden=("persistentvolumeclaims",))["headline"]
+
+
+def test_containers_that_ended_with_their_pod_are_not_to_be_mended() -> None:
+    end = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
+    statuses = [{"name": "main", "state": {"terminated": end}}]
+    state = find(a_pod(phase="Failed", status_reason="Evicted", status_containerStatuses=statuses))
+    assert [bool(cause["remedies"]) for cause in state["causes"]] == [True, False]
+    assert not find(a_pod(phase="Failed", status_containerStatuses=statuses))["causes"][0]["remedies"]

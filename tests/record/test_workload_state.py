@@ -593,3 +593,28 @@ def test_event_of_a_cron_job_that_makes_no_job_has_a_remedy(reason: str, words: 
     event = an_event(("CronJob", "web"), reason, "words of the controller")
     state = find("CronJob", event, unserved=["cronjobs"])
     assert words in state["causes"][0]["remedies"][0]["text"]
+
+
+def test_missing_pod_of_a_daemon_set_is_explained_by_the_one_that_failed() -> None:
+    failed = a_pod(("DaemonSet", "web"), "web-b", node="n1")
+    failed["status"] = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    daemon_set = a_workload("DaemonSet", status={"desiredNumberScheduled": 1})
+    state = find("DaemonSet", daemon_set, a_node("n1"), failed)
+    assert state["headline"].startswith("0 of 1 pods exist. Its last pod failed: web-b: The node was low on resource")
+
+
+def test_job_with_failed_indexes_names_them_and_the_limit() -> None:
+    condition = {"type": "Failed", "status": "True", "reason": "MaxFailedIndexesExceeded", "message": "too many"}
+    status = {"failedIndexes": "4,6", "conditions": [condition]}
+    state = find("Job", a_workload("Job", {"maxFailedIndexes": 1}, status=status))
+    assert "(maxFailedIndexes 1; failed indexes 4,6)" in state["headline"]
+
+
+def test_selector_that_conflicts_with_the_namespaces_is_named() -> None:
+    workload = a_workload("ReplicaSet", pod_spec={"nodeSelector": {"pool": "b"}})
+    words = (
+        'Error creating: pods "web-x" is forbidden: pod node label selector conflicts with its namespace node label '
+    )
+    cause = refused("ReplicaSet", f"{words}selector", workload=workload)
+    assert cause["code"] == "creation-refused"
+    assert "nodeSelector (pool=b)" in cause["remedies"][0]["text"]
