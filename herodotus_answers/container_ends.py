@@ -32,6 +32,17 @@ Json = dict[str, Any]
 _OUT_OF_MEMORY: Final = "OOMKilled"
 _NEVER_RAN: Final = ("StartError", "ContainerCannotRun")  # such a container has no log
 _UNKNOWN_END: Final = "ContainerStatusUnknown"  # the kubelet's words, and not the program's
+_SIGNALS: Final = 128  # exit codes above it mean a signal
+# Of Linux, where containers run, whatever the reader's own system has.
+_SIGNAL_NAMES: Final = {
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+}
 _KILLED: Final = (137, 143)  # exit codes after SIGKILL and SIGTERM, as after a failed probe
 _RECENT: Final = timedelta(hours=1)
 _MAX_WORDS: Final = 120  # characters of a container's own last words in a remedy
@@ -116,7 +127,8 @@ def _make_end(
 def _describe_end(pod: Json, container: Container, end: Json, now: datetime) -> str:
     """Return how a container ended, such as `ended with exit code 1 (Error) 12m ago: MESSAGE`."""
     reason, message = end.get("reason"), clean(end.get("message"))
-    text = f"ended with exit code {end.get('exitCode')}" + (f" ({reason})" if reason else "")
+    why = f"{reason}{_name_signal(end)}" if reason else ""
+    text = f"ended with exit code {end.get('exitCode')}" + (f" ({why})" if why else "")
     if reason == _OUT_OF_MEMORY:
         limit, of_pod = _read_memory_limits(pod, container)
         why = "it reached its memory limit" if limit else "its pod reached the pod's memory limit"
@@ -124,6 +136,12 @@ def _describe_end(pod: Json, container: Container, end: Json, now: datetime) -> 
             why = f"the memory for pods on {pod['spec'].get('nodeName')} ran out; it has no memory limit"
         text = f"was killed because {why} (OOMKilled, exit code {end.get('exitCode')})"
     return f"{text}{format_ago(end.get('finishedAt'), now)}" + (f": {message}" if message else "")
+
+
+def _name_signal(end: Json) -> str:
+    """Return the signal that ended a container, as a clause; "" if none did. Shells and runtimes add 128 to it."""
+    number = int(end.get("signal") or 0) or int(end.get("exitCode") or 0) - _SIGNALS
+    return f", {_SIGNAL_NAMES[number]}" if number in _SIGNAL_NAMES else ""
 
 
 def _explain_completion(

@@ -27,10 +27,11 @@ from herodotus_answers.pod_facts import (
     list_containers,
     make_cause,
     make_remedy,
+    name_source,
     patch_template,
     read_conditions,
 )
-from herodotus_answers.probe_causes import explain_probes
+from herodotus_answers.probe_causes import describe_unanswered, explain_probes
 from herodotus_answers.reference_causes import CREATING, find_missing_references, find_unbound_claims
 from herodotus_answers.start_causes import explain_creation
 
@@ -201,13 +202,13 @@ def _explain_unready(
         probes.sort(key=lambda cause: cause["code"] != "probe-startup")
     if probes:
         return probes
-    waits = container.status.get("started") is False and container.spec.get("startupProbe")
-    which = "startup probe has" if waits else "readiness probe has" if container.spec.get("readinessProbe") else ""
     asking = ask_for_events(pod, objects)
     silence = "the events that would say why cannot be read" if asking else "no event says why"
-    why = f"its {which} not succeeded, and {silence}" if which else silence
+    which, advice = describe_unanswered(container)
+    why = f"its {which} has not succeeded, and {silence}" if which else silence
+    remedies = [make_remedy(f"{advice}, in {name_source(pod, objects)}")] if which else []
     text = f"{container.label} runs and is not ready: {why}"
-    return [make_cause("container-not-ready", text, source, remedies=asking)]
+    return [make_cause("container-not-ready", text, source, remedies=[*remedies, *asking])]
 
 
 def _find_closed_gates(pod: Json) -> list[LiveCause]:

@@ -261,6 +261,15 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"exit code 0\b",
             "let the program of {container} run on, or run it as a Job: what ends, even with success, is started again",
         ),
+        (
+            r"exit code 132\b",
+            "use an image that is built for the processor of {node}: the program has an instruction that it lacks",
+        ),
+        (
+            r"exit code 13[4-69]\b",
+            "mend the program of {container}, which crashes in itself: see its log and a core dump, or use another"
+            " version of the image",
+        ),
         (r"exit code 12[67]\b", "correct the command of {container} in {owner}: the image lacks it, or cannot run it"),
     ),
     "eviction": (

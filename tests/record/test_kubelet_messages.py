@@ -75,6 +75,8 @@ FACTS = {
         ("start", 'configmap "web-conf" not found', "create the configmap web-conf"),
         ("end", "exit code 0", "Job"),
         ("end", "exit code 127", "command"),
+        ("end", "exit code 139", "crashes in itself"),
+        ("end", "exit code 132", "processor of n1"),
         ("end", "exit code 1", ""),
         (
             "eviction",

@@ -583,3 +583,15 @@ def test_containers_that_ended_with_their_pod_are_not_to_be_mended() -> None:
     state = find(a_pod(phase="Failed", status_reason="Evicted", status_containerStatuses=statuses))
     assert [bool(cause["remedies"]) for cause in state["causes"]] == [True, False]
     assert not find(a_pod(phase="Failed", status_containerStatuses=statuses))["causes"][0]["remedies"]
+
+
+@pytest.mark.parametrize(("code", "words"), [(139, "139 (Error, SIGSEGV)"), (143, "SIGTERM"), (1, "1 (Error)")])
+def test_exit_code_of_a_signal_names_it(code: int, words: str) -> None:
+    end = {"terminated": {"exitCode": code, "reason": "Error"}}
+    assert words in find(a_pod(status_containerStatuses=waits("CrashLoopBackOff", lastState=end)))["headline"]
+
+
+def test_probe_without_an_event_is_named_with_what_it_asks() -> None:
+    state = find(a_pod(phase="Running", containers=PROBED, status_containerStatuses=runs()), forbidden=("events",))
+    assert "its readiness probe (GET :80/ok) has not succeeded, and the events" in state["headline"]
+    assert state["causes"][0]["remedies"][0]["text"].startswith("make the program answer GET :80/ok within 1s")
