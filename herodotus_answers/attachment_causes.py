@@ -34,7 +34,7 @@ def list_users(pod: Json, claim: str, objects: ClusterObjects) -> list[Json]:
 def explain_attachment(pod: Json, volume: str, objects: ClusterObjects, now: datetime) -> LiveCause | None:
     """Return the cause for a Multi-Attach error, or None if nothing shows where the volume is attached."""
     node, namespace = pod["spec"]["nodeName"], pod["metadata"]["namespace"]
-    claim = _find_claim(pod, volume, objects)
+    claim = find_claim(pod, volume, objects)
     if claim is None:
         return None
     name = str(claim["metadata"]["name"])
@@ -67,7 +67,7 @@ def explain_attachment(pod: Json, volume: str, objects: ClusterObjects, now: dat
     return None
 
 
-def _find_claim(pod: Json, volume: str, objects: ClusterObjects) -> Json | None:
+def find_claim(pod: Json, volume: str, objects: ClusterObjects) -> Json | None:
     """Return the claim of the pod that is bound to a volume, or None."""
     for each in list_claims(pod):
         claim = objects.get("PersistentVolumeClaim", each.name, pod["metadata"]["namespace"]).object

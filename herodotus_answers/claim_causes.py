@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.attachment_causes import list_users
 from herodotus_answers.cluster_objects import count_event, read_event_time
+from herodotus_answers.kubelet_messages import find_remedy
 from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term
 from herodotus_answers.pod_facts import describe_similar, list_claims, make_cause, make_remedy
@@ -212,6 +213,8 @@ class _ClaimFinder:
             return
         failure = self._find_provisioning_failure({**claim, "kind": "PersistentVolumeClaim"})
         if failure is not None:
+            driver = str(storage_class.get("provisioner"))
+            advice = find_remedy("provision", failure[0], driver=driver, storage_class=str(class_name))
             text = f"claim {name} ({wanted}, class {class_name}) gets no volume: {failure[0]}"
             yield make_cause(
                 "provisioning-failed",
@@ -219,7 +222,7 @@ class _ClaimFinder:
                 "Event ProvisioningFailed",
                 of=about,
                 at=failure[1],
-                remedies=[make_remedy(f"mend what {storage_class.get('provisioner')} reports, or use another class")],
+                remedies=[make_remedy(advice)],
             )
             return
         full = self._describe_capacity(name, wanted, class_name, about)

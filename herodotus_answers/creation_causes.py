@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from herodotus_answers.amount_causes import explain_limit_range, explain_quota
+from herodotus_answers.kubelet_messages import find_remedy
 from herodotus_answers.pod_facts import clean, make_cause, make_remedy
 from herodotus_answers.template_changes import Refusal, change_template, is_template_mutable
 
@@ -60,12 +61,12 @@ _SHORT: Final = 60  # characters of a violation that is shown as it is
 
 def explain_refusal(refusal: Refusal, workload: Workload) -> LiveCause:
     """Return why the API server refuses to create pods of a workload."""
-    message = clean(refusal.message)
+    message = original = clean(refusal.message)
     while (match := _BEFORE.match(message)) is not None:
         message = message[match.end() :]
-    refusal = refusal._replace(message=message)
+    refusal = refusal._replace(message=message, original=original)
     causes = (cause for explain in _EXPLAIN if (cause := explain(refusal, workload)) is not None)
-    return next(causes, None) or _make(refusal, "creation-refused", f"the API server refuses it: {message}")
+    return next(causes, None) or _explain_other(refusal, workload)
 
 
 def find_missing_references(workload: Workload) -> Iterator[LiveCause]:
@@ -168,16 +169,16 @@ def _explain_failed_webhook(refusal: Refusal, workload: Workload) -> LiveCause |
         namespace, service_name = service
         fault = _find_service_fault(namespace, service_name, workload)
         text += f" (Service {namespace}/{service_name}{f', which {fault}' if fault else ''})"
-        what = f"make the pods behind Service {service_name} in {namespace} run and answer"
+        what = find_remedy("webhook", why, server=f"the pods behind Service {service_name} in {namespace}")
         if fault == _NO_SERVICE:
             what = f"install Service {service_name} in {namespace} again, or remove the webhook if nothing needs it"
         remedies.append(make_remedy(what))
         inspect = f"kubectl get service,endpointslices,pods -n {namespace}"
     elif url:
         text += f" (at {urlsplit(url).netloc})"
-        remedies.append(make_remedy(f"make {urlsplit(url).netloc} answer"))
+        remedies.append(make_remedy(find_remedy("webhook", why, server=urlsplit(url).netloc)))
     else:
-        remedies.append(make_remedy(f"make the server of webhook {name} answer"))
+        remedies.append(make_remedy(find_remedy("webhook", why, server=f"the server of webhook {name}")))
     of = None
     for configuration, index, hook in _find_webhooks(name, workload):
         kind, config = configuration["kind"], configuration["metadata"]["name"]
@@ -349,6 +350,14 @@ def _explain_taken(refusal: Refusal, workload: Workload) -> LiveCause | None:
         return _make(refusal, "name-taken", text, f"Pod/{match[1]}", (), f"kubectl herodotus pod {match[1]}")
     what = f"delete {match[1]} if nothing else needs it, or rename it"
     return _make(refusal, "name-taken", text, f"Pod/{match[1]}", [make_remedy(what)])
+
+
+def _explain_other(refusal: Refusal, workload: Workload) -> LiveCause:
+    selector = workload.pod_spec.get("nodeSelector") or {}
+    listed = ", ".join(f"{key}={value}" for key, value in selector.items()) or "none"
+    advice = find_remedy("admission", refusal.original, owner=_template_owner(workload), selector=listed)
+    remedies = [make_remedy(advice)] if advice else []
+    return _make(refusal, "creation-refused", f"the API server refuses it: {refusal.message}", None, remedies)
 
 
 def _make(

@@ -14,6 +14,7 @@ from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.creation_causes import explain_refusal, find_missing_references
 from herodotus_answers.cron_schedule import parse_schedule
 from herodotus_answers.pod_facts import (
+    ask_for_events,
     clean,
     format_ago,
     format_seconds,
@@ -24,7 +25,7 @@ from herodotus_answers.pod_facts import (
 )
 from herodotus_answers.workload_events import find_refusal, list_events
 from herodotus_answers.workload_objects import Workload, find_parent
-from herodotus_answers.workload_pods import explain_pod
+from herodotus_answers.workload_pods import explain_failed_pod
 
 if TYPE_CHECKING:
     from herodotus_answers.live import LiveCause, LiveState
@@ -72,7 +73,7 @@ def find_job_state(situation: Situation) -> Parts:
         if short is not None:
             return short
     causes = situation.problems.causes
-    failed = _explain_failures(workload)
+    failed = explain_failed_pod(workload)
     words = _describe_done(workload)
     if counts["pending"]:
         return "workload-pending", _tell(f"{words}; {counts['pending']} without a node", causes), causes, "user"
@@ -115,11 +116,15 @@ def _describe_end(situation: Situation, end: str) -> Parts:
     text = f"{reason}: {message}" if message else reason
     if code == "backoff-limit":
         text = f"its pods failed more often than backoffLimit {limit} allows"
+    elif reason in ("MaxFailedIndexesExceeded", "FailedIndexes"):
+        most = workload.spec.get("maxFailedIndexes")
+        limits = "" if most is None else f"maxFailedIndexes {most}; "
+        text += f" ({limits}failed indexes {workload.status.get('failedIndexes')})"
     elif code == "job-deadline":
         text = f"it ran longer than activeDeadlineSeconds {workload.spec.get('activeDeadlineSeconds')} allows"
     parent = find_parent(workload)
     again = f"{parent} makes the next one" if parent else f"then create Job {workload.name} again (delete it first)"
-    causes = _explain_failures(workload)
+    causes = explain_failed_pod(workload)
     what = "remove the cause of the failures"
     if code == "job-deadline":
         what = "raise activeDeadlineSeconds, or let the Job do less"
@@ -127,16 +132,6 @@ def _describe_end(situation: Situation, end: str) -> Parts:
     causes.append(make_cause(code, text, f"status.conditions[{end}]", at=at, remedies=[remedy]))
     why = f". {causes[0]['text']}" if len(causes) > 1 else ""
     return "workload-failed", f"Failed{ago}: {text} ({words}){why}", causes, "user"
-
-
-def _explain_failures(workload: Workload) -> list[LiveCause]:
-    """Return why the last pod of a Job failed, if it still exists."""
-    failed = [pod for pod in workload.pods if (pod.get("status") or {}).get("phase") == "Failed"]
-    if not failed:
-        return []
-    last = max(failed, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
-    cause = explain_pod(last, workload, len(failed) - 1)
-    return [cause] if cause else []
 
 
 def _find_suspended(workload: Workload, words: str) -> Parts:
@@ -183,8 +178,9 @@ def _find_short(situation: Situation, manager: str) -> Parts | None:
         if failed or (age and workload.now - age < _FRESH):
             return None
         look = workload.kubectl(f"describe job {workload.name}")
-        text = "no event says why (events are kept for an hour)"
-        causes = [make_cause("creation-unexplained", text, "Events", inspect=look)]
+        asking = ask_for_events(workload.object, workload.objects)
+        text = "its events cannot be read" if asking else "no event says why (events are kept for an hour)"
+        causes = [make_cause("creation-unexplained", text, "Events", remedies=asking, inspect=look)]
     exist = f"{created} of {wanted} pods {'exists' if created == 1 else 'exist'}"
     headline = f"{exist} ({_describe_done(workload)}). Not created: {causes[0]['text']}"
     return "workload-not-created", headline, [*causes, *situation.problems.causes], "user"
@@ -289,14 +285,23 @@ def _explain_missed(workload: Workload, expected: datetime | None) -> list[LiveC
     ]
 
 
-_EVENT_CODES: Final = {
-    "JobAlreadyActive": "job-still-active",
-    "MissSchedule": "schedule-missed",
-    "TooManyMissedTimes": "schedule-missed",
-    "FailedNeedsStart": "schedule-invalid",
-    "InvalidSchedule": "schedule-invalid",
-    "UnparseableSchedule": "schedule-invalid",
-    "UnknownTimeZone": "schedule-invalid",
+_CORRECT_SCHEDULE: Final = "correct spec.schedule of {0}: five fields, minute to day of the week"
+_LIFT_DEADLINE: Final = "raise startingDeadlineSeconds of {0}, or see why kube-controller-manager did not run"
+# By the reason of a CronJob's event: the code of the cause, and what to do about it.
+_EVENTS: Final = {
+    "JobAlreadyActive": (
+        "job-still-active",
+        "let the Job that runs end, or set concurrencyPolicy of {0}: Replace ends it, Allow runs both",
+    ),
+    "MissSchedule": ("schedule-missed", _LIFT_DEADLINE),
+    "TooManyMissedTimes": ("schedule-missed", "set or lower startingDeadlineSeconds of {0}, so that fewer times count"),
+    "FailedNeedsStart": ("schedule-missed", "set or lower startingDeadlineSeconds of {0}, so that fewer times count"),
+    "InvalidSchedule": ("schedule-invalid", _CORRECT_SCHEDULE),
+    "UnparseableSchedule": ("schedule-invalid", _CORRECT_SCHEDULE),
+    "UnknownTimeZone": (
+        "schedule-invalid",
+        "set timeZone of {0} to a name that the time zone database of kube-controller-manager has, or remove it",
+    ),
 }
 
 
@@ -305,10 +310,11 @@ def explain_skipped(workload: Workload) -> list[LiveCause]:
     causes: dict[str, LiveCause] = {}
     last = str(workload.status.get("lastScheduleTime") or "")
     for event, about in list_events(workload):
-        code = _EVENT_CODES.get(str(event.get("reason")))
+        code, advice = _EVENTS.get(str(event.get("reason")), ("", ""))
         time = read_event_time(event)
-        if code is None or about["kind"] != "CronJob" or (code == "schedule-missed" and time < last):
+        if not code or about["kind"] != "CronJob" or (code == "schedule-missed" and time < last):
             continue
         text = f"{clean(event.get('message'))}{format_ago(time, workload.now)}"
-        causes[code] = make_cause(code, text, f"Event {event['reason']}", at=time)
+        remedies = [make_remedy(advice.format(workload.label))]
+        causes[code] = make_cause(code, text, f"Event {event['reason']}", at=time, remedies=remedies)
     return list(causes.values())

@@ -3,78 +3,52 @@
 What the kubelet reports comes first: container states, conditions, events. Objects that the pod names and that do not
 exist come before what the kubelet says of them.
 
-Owns: these causes and their remedies. Does not own: objects that the pod needs (`reference_causes`), probes
-(`probe_causes`), resizes (`resize_causes`), pods without a node (`pod_state`), ended ones (`pod_ending`). Pure.
+Owns: these causes and their remedies. Does not own: objects that the pod needs (`reference_causes`), containers that
+are not created yet (`start_causes`) or that end (`container_ends`), probes (`probe_causes`), resizes
+(`resize_causes`), pods without a node (`pod_state`), ended ones (`pod_ending`). Pure.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.attachment_causes import explain_attachment
-from herodotus_answers.kubelet_messages import Topic, find_remedy
-from herodotus_answers.node_rules import read_labels
+from herodotus_answers.container_ends import explain_crash_loop, explain_end
+from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.pod_facts import (
     Container,
+    ask_for_events,
     clean,
-    describe_end,
     find_missing_objects,
     find_owner,
     format_since,
     kubectl,
     list_containers,
     make_cause,
-    make_event_cause,
     make_remedy,
     name_source,
-    parse_time,
     patch_template,
     read_conditions,
 )
-from herodotus_answers.probe_causes import explain_probes
+from herodotus_answers.probe_causes import describe_unanswered, explain_probes
 from herodotus_answers.reference_causes import CREATING, find_missing_references, find_unbound_claims
+from herodotus_answers.start_causes import explain_creation
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.live import LiveCause, Remedy
 
 Json = dict[str, Any]
-_PULL: Final = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable")
+_PULL: Final = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed")
 _INVALID_IMAGE: Final = ("InvalidImageName", "ImageInspectError")
 _START: Final = ("CreateContainerError", "RunContainerError", "StartError", "PreCreateHookError", "PostStartHookError")
-# Event reasons of the kubelet and of the attach/detach controller, and the code of the cause.
-_EVENTS: Final = {
-    "FailedCreatePodSandBox": "sandbox-failed",
-    "NetworkNotReady": "sandbox-failed",
-    "FailedMount": "volume-failed",
-    "FailedMapVolume": "volume-failed",
-    "FailedAttachVolume": "volume-failed",
-    "FailedPrepareDynamicResources": "devices-failed",
-}
-_TOPICS: Final[dict[str, Topic]] = {"sandbox-failed": "sandbox", "volume-failed": "volume"}
-_MULTI_ATTACH: Final = re.compile(r'Multi-Attach error for volume "([^"]+)"')
-_TIMED_OUT: Final = "Unable to attach or mount volumes"
-_NEVER_RAN: Final = ("StartError", "ContainerCannotRun")  # such a container has no log
 # What the kubelet and container runtimes put before the registry's error: all of it names the image again.
 _BEFORE_ERROR: Final = re.compile(
     r"(?:(?:Back-off pulling|Failed to pull) image|failed to (?:pull and unpack image|resolve reference)) \"[^\"]*\": "
     r"|ErrImagePull: |rpc error: code = \w+ desc = "
 )
 _MISSING: Final = ("secret-missing", "config-map-missing")
-_RECENT: Final = timedelta(hours=1)
-_ARCHITECTURE: Final = "kubernetes.io/arch"
-_NOT_PROBLEMS: Final = (
-    "Unhealthy",
-    "BackOff",
-    "Failed",
-    "FailedScheduling",
-    "Evicted",
-    "Preempted",
-    "Preempting",
-    "FailedToRetrieveImagePullSecret",
-)
 
 
 def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
@@ -104,23 +78,6 @@ def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list
         if cause["code"] == "volume-failed" and any(f'"{name}" not found' in cause["text"] for name in missing):
             cause["remedies"] = []
     return [*causes, *_find_closed_gates(pod)]
-
-
-def find_restart_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
-    """Return which containers of a pod that runs were restarted within the last hour, after a failure."""
-    causes = []
-    for container in list_containers(pod):
-        end = (container.status.get("lastState") or {}).get("terminated") or {}
-        ended = parse_time(end.get("finishedAt"))
-        if not end.get("exitCode") or ended is None or now - ended > _RECENT or not container.read_state("running"):
-            continue
-        times = f"{container.restarts} times, last" if container.restarts > 1 else "once,"
-        text = f"{container.label} was restarted {times} after it {describe_end(end, now)}"
-        logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name, "--previous")
-        source = f"status.{container.status_field}[{container.name}].lastState"
-        remedies, at = _list_end_remedies(pod, container, end, objects), end.get("finishedAt")
-        causes.append(make_cause("container-restarted", text, source, at=at, remedies=remedies, inspect=logs))
-    return causes
 
 
 def find_debugging_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
@@ -163,9 +120,9 @@ def _explain_container(
     if running:
         return _explain_unready(pod, container, events, objects, now, source)
     if container.read_state("terminated"):
-        return [_explain_end(pod, container, container.last_end, objects, source, now)]
+        return [explain_end(pod, container, objects, source, now)]
     if reason in CREATING:
-        return _explain_creation(pod, events, objects, now, bool(container.status))
+        return explain_creation(pod, events, objects, now, is_reported=bool(container.status))
     if reason in _PULL:
         return _explain_pull(pod, container, events, objects, source, now)
     if reason == "ErrImageNeverPull":
@@ -177,67 +134,15 @@ def _explain_container(
         ]
         return [make_cause("image-never-pull", text, source, remedies=remedies)]
     if reason in _INVALID_IMAGE:
-        return [make_cause("image-invalid", f"{container.label}: image {image}: {message or reason}", source)]
+        remedies = advise("image", message or reason, pod, objects, container)
+        text = f"{container.label}: image {image}: {message or reason}"
+        return [make_cause("image-invalid", text, source, remedies=remedies)]
     if reason == "CrashLoopBackOff":
-        return _explain_crash_loop(pod, container, events, objects, source, now)
+        return explain_crash_loop(pod, container, events, objects, source, now)
     code = "container-config" if reason == "CreateContainerConfigError" else "container-waiting"
     code = "container-start" if reason in _START else code
     text = f"{container.label}: {reason}{': ' + message if message else ''}"
-    return [make_cause(code, text, source, remedies=_advise("start", message, pod, objects, container))]
-
-
-def _advise(
-    topic: Topic, message: str, pod: Json, objects: ClusterObjects, container: Container | None = None
-) -> list[Remedy]:
-    """Return what a message of the kubelet asks for; [] if that is not known."""
-    node = str(pod["spec"].get("nodeName"))
-    architecture = read_labels(objects.get("Node", node).object or {"metadata": {}}).get(_ARCHITECTURE)
-    text = find_remedy(
-        topic,
-        message,
-        node=node,
-        platform=f"{node} ({architecture})" if architecture else node,
-        owner=name_source(pod, objects),
-        container=container.label if container else "the container",
-        image=str(container.spec.get("image")) if container else "the image",
-        runtime=str(pod["spec"].get("runtimeClassName")),
-    )
-    return [make_remedy(text)] if text else []
-
-
-def _explain_creation(
-    pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, is_reported: bool
-) -> list[LiveCause]:
-    """Return why the kubelet has not created a container: what its latest warnings say, of each kind the last.
-
-    That a wait is over says less than what was waited for.
-    """
-    latest: dict[str, Json] = {}
-    for event in sorted(events, key=lambda each: _TIMED_OUT not in str(each.get("message"))):
-        if event.get("type") == "Warning" and event.get("reason") not in _NOT_PROBLEMS:
-            latest[_EVENTS.get(str(event.get("reason")), "kubelet-event")] = event
-    if not latest:
-        since = (read_conditions(pod).get("PodScheduled") or {}).get("lastTransitionTime")
-        what = "is creating the containers" if is_reported else "has not reported on the pod"
-        text = (
-            f"the kubelet of {pod['spec'].get('nodeName')} {what}{format_since(since, now)}; no event reports an error"
-        )
-        return [make_cause("kubelet-waits", text, "status.containerStatuses, events", at=since)]
-    words = {
-        "sandbox-failed": "the pod's sandbox cannot be set up: ",
-        "volume-failed": "a volume cannot be attached or mounted: ",
-        "devices-failed": "devices of a resource claim cannot be prepared: ",
-    }
-    order = sorted(latest.items(), key=lambda item: item[0] == "kubelet-event")
-    causes = []
-    for code, event in order:
-        message, topic = str(event.get("message") or ""), _TOPICS.get(code)
-        volume = _MULTI_ATTACH.search(message)
-        if volume is not None and (attached := explain_attachment(pod, volume[1], objects, now)):
-            causes.append(attached)
-        remedies = _advise(topic, message, pod, objects) if topic and volume is None else []
-        causes.append(make_event_cause(code, words.get(code, ""), event, now, remedies=remedies))
-    return causes
+    return [make_cause(code, text, source, remedies=advise("start", message, pod, objects, container))]
 
 
 def _explain_pull(
@@ -264,84 +169,9 @@ def _explain_pull(
         )
         for name in find_missing_objects("Secret", names, pod["metadata"]["namespace"], objects)
     ]
-    remedies = _advise("image", message, pod, objects, container)
+    remedies = advise("image", message, pod, objects, container)
     at = pod["status"].get("startTime")
     return [*causes, make_cause("image-pull", text, source, at=at, remedies=remedies)]
-
-
-def _explain_crash_loop(
-    pod: Json, container: Container, events: list[Json], objects: ClusterObjects, source: str, now: datetime
-) -> list[LiveCause]:
-    end = (container.status.get("lastState") or {}).get("terminated") or {}
-    ending = f"; it last {describe_end(end, now)}" if end else ""
-    text = f"{container.label} ends again and again (CrashLoopBackOff, {container.restarts} restarts){ending}"
-    logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name, "--previous")
-    code = "out-of-memory" if end.get("reason") == "OOMKilled" else "container-crash-loop"
-    remedies = _list_end_remedies(pod, container, end, objects)
-    logs = "" if end.get("reason") in _NEVER_RAN else logs
-    cause = make_cause(code, text, source, at=end.get("finishedAt"), remedies=remedies, inspect=logs)
-    liveness = [c for c in explain_probes(pod, container, events, objects, now) if c["code"] != "probe-readiness"]
-    return [*liveness, cause] if code != "out-of-memory" and _was_killed(end) else [cause, *liveness]
-
-
-def _was_killed(end: Json) -> bool:
-    """Return whether a container ended by the signal SIGKILL or SIGTERM, as after a failed probe."""
-    return end.get("exitCode") in (137, 143)
-
-
-def _explain_end(
-    pod: Json, container: Container, end: Json, objects: ClusterObjects, source: str, now: datetime
-) -> LiveCause:
-    """Return the cause for a container that has ended."""
-    if end.get("exitCode") == 0 and pod["spec"].get("restartPolicy") in ("Never", "OnFailure"):
-        return _explain_completion(pod, container, end, objects, source, now)
-    logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
-    is_memory = end.get("reason") == "OOMKilled"
-    remedies = _list_end_remedies(pod, container, end, objects)
-    restarts = f", {container.restarts} restarts" if container.restarts else ""
-    return make_cause(
-        "out-of-memory" if is_memory else "container-exit",
-        f"{container.label} {describe_end(end, now)}{restarts}",
-        source,
-        at=end.get("finishedAt"),
-        remedies=remedies,
-        inspect=logs,
-    )
-
-
-def _explain_completion(
-    pod: Json, container: Container, end: Json, objects: ClusterObjects, source: str, now: datetime
-) -> LiveCause:
-    """Return the cause for a container that ended with success, is not started again, and is not the pod's last."""
-    mains = [each for each in list_containers(pod) if not each.is_init]
-    left = [each.name for each in mains if each.read_state("running")]
-    text = f"{container.label} {describe_end(end, now)}, and is not started again"
-    remedies: list[Remedy] = []
-    if left:
-        names = ", ".join(left)
-        text += f"; {names} still {'runs' if len(left) == 1 else 'run'}, and the pod ends when all containers have"
-        where = name_source(pod, objects)
-        advice = f"if {names} only serves {container.name}, make it an init container with restartPolicy Always in"
-        remedies = [make_remedy(f"{advice} {where}: the kubelet ends such a sidecar after the last other container")]
-    return make_cause("container-completed", text, source, at=end.get("finishedAt"), remedies=remedies)
-
-
-def _list_end_remedies(pod: Json, container: Container, end: Json, objects: ClusterObjects) -> list[Remedy]:
-    """Return what keeps a container from ending again as it did."""
-    if end.get("reason") == "OOMKilled":
-        return _raise_memory(pod, container, objects)
-    if message := clean(end.get("message")) if end.get("reason") in _NEVER_RAN else "":
-        return _advise("start", message, pod, objects, container)
-    return _advise("end", f"exit code {end.get('exitCode')}", pod, objects, container)
-
-
-def _raise_memory(pod: Json, container: Container, objects: ClusterObjects) -> list[Remedy]:
-    limit = ((container.spec.get("resources") or {}).get("limits") or {}).get("memory")
-    if not limit:
-        return []
-    owner = find_owner(pod, objects)
-    who = f" in {owner.label}" if owner else ""
-    return [make_remedy(f"raise the memory limit of {container.label}, now {limit},{who} or make it use less memory")]
 
 
 def _change_container(pod: Json, container: Container, change: Json, why: str, objects: ClusterObjects) -> list[Remedy]:
@@ -372,10 +202,13 @@ def _explain_unready(
         probes.sort(key=lambda cause: cause["code"] != "probe-startup")
     if probes:
         return probes
-    waits = container.status.get("started") is False and container.spec.get("startupProbe")
-    which = "startup probe has" if waits else "readiness probe has" if container.spec.get("readinessProbe") else ""
-    why = f"its {which} not succeeded, and no event says why" if which else "no event says why"
-    return [make_cause("container-not-ready", f"{container.label} runs and is not ready: {why}", source)]
+    asking = ask_for_events(pod, objects)
+    silence = "the events that would say why cannot be read" if asking else "no event says why"
+    which, advice = describe_unanswered(container)
+    why = f"its {which} has not succeeded, and {silence}" if which else silence
+    remedies = [make_remedy(f"{advice}, in {name_source(pod, objects)}")] if which else []
+    text = f"{container.label} runs and is not ready: {why}"
+    return [make_cause("container-not-ready", text, source, remedies=[*remedies, *asking])]
 
 
 def _find_closed_gates(pod: Json) -> list[LiveCause]:
@@ -393,5 +226,6 @@ def _find_closed_gates(pod: Json) -> list[LiveCause]:
         message = clean((condition or {}).get("message") or (condition or {}).get("reason"))
         text = f"readiness gate {name} {state}{': ' + message if message else ''}; its controller sets that condition"
         at = (condition or {}).get("lastTransitionTime")
-        causes.append(make_cause("readiness-gate", text, f"status.conditions[{name}]", at=at))
+        remedies = [make_remedy(f"see why the controller of {name.partition('/')[0]} does not set the condition")]
+        causes.append(make_cause("readiness-gate", text, f"status.conditions[{name}]", at=at, remedies=remedies))
     return causes

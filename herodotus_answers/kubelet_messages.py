@@ -1,9 +1,10 @@
-"""What the messages of kubelets, container runtimes, registries and volume drivers ask for: who has to do what.
+"""What messages of kubelets, container runtimes, registries, drivers and webhooks ask for: who has to do what.
 
 The first pattern that occurs in a message has the remedy. Nothing in the cluster confirms it, so every remedy is
 labelled as not checked. A message without a pattern has no remedy: then its own words have to do.
 
-Owns: the patterns and the remedies. Does not own: which message explains a pod (`kubelet_causes`, `pod_ending`). Pure.
+Owns: the patterns and the remedies. Does not own: which message explains a pod (`kubelet_causes`, `pod_ending`,
+`claim_causes`, `creation_causes`). Pure.
 
 Sources: Kubernetes v1.33 to v1.36 (pkg/kubelet, pkg/volume, pkg/controller/volume/attachdetach), containerd, CRI-O,
 runc, and public reports.
@@ -14,11 +15,23 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-Topic = Literal["image", "sandbox", "volume", "start", "end", "eviction", "rejection"]
+Topic = Literal[
+    "image",
+    "sandbox",
+    "volume",
+    "start",
+    "end",
+    "eviction",
+    "rejection",
+    "devices",
+    "provision",
+    "webhook",
+    "admission",
+]
 
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
 # `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {runtime} (the RuntimeClass), and
-# {owner}, whose pod template or manifest has to change.
+# {owner}, whose pod template or manifest has to change; of a claim {driver} and {storage_class}; of a webhook {server}.
 _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     "image": (
         (
@@ -29,6 +42,14 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"toomanyrequests|\b429\b|rate ?limit",
             "wait until the registry's limit allows more pulls, pull with credentials (imagePullSecrets of {owner}), or"
             " use a mirror",
+        ),
+        (
+            r"signature",
+            "sign {image} as the policy of the container runtime of {node} demands, or let the policy accept it",
+        ),
+        (
+            r"parse image|invalid reference format|InvalidImageName",
+            "correct the image in {owner}: no image can have the name {image}",
         ),
         (r"x509|certificate", "let the container runtime of {node} trust the registry's certificate, or renew it"),
         (
@@ -70,8 +91,21 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "free addresses for pods on {node}: fewer pods there, or a larger range for its network plugin",
         ),
         (
+            r"failed to reserve sandbox name|DeadlineExceeded|context deadline exceeded",
+            "see why the container runtime of {node} is slow: its log, the load of the node and of its disk",
+        ),
+        (
+            r"no space left on device",
+            "free disk space on {node}: the sandbox has no room",
+        ),
+        (
             r"sandbox image|pause",
             "let {node} pull the sandbox image, which is set in its container runtime",
+        ),
+        (
+            r"network-attachment-definition \((\S+)\) in namespace \((\S+)\)",
+            "create the NetworkAttachmentDefinition {0} in namespace {1}, or correct the annotation of {owner} that"
+            " names it",
         ),
         (
             r'plugin type="([^"]+)"',
@@ -88,6 +122,33 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make the CSI driver {0} run on {node}: its node plugin is not registered there",
         ),
         (
+            r"has volumeMode Filesystem, but is specified in volumeDevices",
+            "mount the volume with volumeMounts in place of volumeDevices in {owner}, or make its claim anew with"
+            " volumeMode: Block",
+        ),
+        (
+            r"has volumeMode Block, but is specified in volumeMounts",
+            "use the volume with volumeDevices in place of volumeMounts in {owner}, or make its claim anew with"
+            " volumeMode: Filesystem",
+        ),
+        (
+            r'serviceaccounts "([^"]+)" not found',
+            "create the ServiceAccount {0} again, or correct serviceAccountName in {owner}",
+        ),
+        (
+            r'object "[^"]+"/"([^"]+)" not registered|failed to sync (?:configmap|secret) cache',
+            "wait for the kubelet of {node}, which has not read the object yet; if that lasts, start the kubelet again",
+        ),
+        (
+            r"SecretProviderClass\S* \"?([\w.-]+)\"? not found|failed to get secretproviderclass \S*?([\w.-]+), error",
+            "create the SecretProviderClass {0}, or correct its name in {owner}",
+        ),
+        (
+            r"failed to mount secrets store objects",
+            "let the pod's ServiceAccount read in the external store what the SecretProviderClass names, and see that"
+            " it is there",
+        ),
+        (
             r"hostPath type check failed: (\S+) is not (.*)",
             "make {0} on {node} what the volume's hostPath.type demands, or change the type in {owner}",
         ),
@@ -101,19 +162,42 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"(configmap|secret) \"([^\"]+)\" not found", "create the {0} {1}, or correct its name in {owner}"),
         (
-            r"NotFound|not found|does not exist|No such file",
-            "restore what the message names on the storage, or correct the volume: it is not there",
+            r"code = NotFound|(?:volume|disk) \S+ (?:was )?not found|(?:volume|disk) \S+ does not exist",
+            "restore the volume that the message names, such as from a snapshot or backup; without one, delete the"
+            " claim and make it anew: what its volume held is lost",
         ),
         (
-            r"wrong fs type|bad superblock|bad option",
+            r"No such file|not found|does not exist",
+            "make what the message names on the storage, or correct the volume: it is not there",
+        ),
+        (
+            r"fsck|Structure needs cleaning|bad superblock.*(?:ext\d|xfs)|run xfs_repair|can't read superblock",
+            "repair the volume's file system (fsck) on {node} while no pod uses it, or restore it from a backup",
+        ),
+        (
+            r"wrong fs type|bad superblock|bad option|unknown filesystem type",
             "install the file system's tools on {node}, or repair the volume's file system",
         ),
+        (
+            r"applyFSGroup failed|SetVolumeOwnership|chown \S+: operation not permitted",
+            "drop fsGroup from {owner}, or let the storage allow the change of the owner: an export that squashes root"
+            " refuses it",
+        ),
+        (
+            r"operation with the given [Vv]olume\S*.* already exists|code = Aborted",
+            "see why the driver's earlier attempt at the volume has not ended: the log of its pod on {node}",
+        ),
+        (
+            r"still attached|already attached|in use by another|VolumeInUse|RESOURCE_IN_USE",
+            "let the other node detach the volume: end the pod that uses it there, or see its VolumeAttachment",
+        ),
+        (r"no space left on device", "free disk space on {node}"),
         (
             r"access denied by server|permission denied",
             "let the storage server allow {node} to mount the volume",
         ),
         (
-            r"connection refused|timed out|no route to host|deadline exceeded",
+            r"connection refused|timed out|no route to host|deadline exceeded|code = Unavailable|error while dialing",
             "make the storage of the volume, and its driver on {node}, answer",
         ),
     ),
@@ -131,6 +215,27 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "add the key {0} to {1} {2}, or correct it in {owner}",
         ),
         (r"exec format error", "use an image that is built for {platform}, in {owner}"),
+        (
+            r"memory limit too low|OOM-killed|minimum memory limit",
+            "raise the memory limit of {container} in {owner}: the runtime cannot even start it with that",
+        ),
+        (
+            r"unable to find user (\S+?):|no users found|no matching entries in passwd",
+            "run {container} in {owner} as a user that its image has, or by number (runAsUser)",
+        ),
+        (
+            r"chdir to cwd \(\"([^\"]+)\"\)",
+            "correct workingDir of {container} in {owner}, or let its user enter {0} in the image",
+        ),
+        (
+            r"nvidia-container-cli|CDI device",
+            "make the GPU driver and the container toolkit of {node} work: the runtime cannot give the device",
+        ),
+        (
+            r"seccomp profile|AppArmor profile|apparmor",
+            "load the profile that the message names on {node}, or name another in {owner}",
+        ),
+        (r"no space left on device", "free disk space on {node}"),
         (
             r'exec: "([^"]+)": (?:permission denied)',
             "make {0} executable in the image, or correct the command of {container} in {owner}",
@@ -155,6 +260,15 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"exit code 0\b",
             "let the program of {container} run on, or run it as a Job: what ends, even with success, is started again",
+        ),
+        (
+            r"exit code 132\b",
+            "use an image that is built for the processor of {node}: the program has an instruction that it lacks",
+        ),
+        (
+            r"exit code 13[4-69]\b",
+            "mend the program of {container}, which crashes in itself: see its log and a core dump, or use another"
+            " version of the image",
         ),
         (r"exit code 12[67]\b", "correct the command of {container} in {owner}: the image lacks it, or cannot run it"),
     ),
@@ -182,6 +296,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     ),
     "rejection": (
         (
+            r"forbidden sysctl|SysctlForbidden",
+            "allow the sysctl on {node} (allowedUnsafeSysctls of the kubelet), or drop it from {owner}",
+        ),
+        (
             r"(?:unregistered device|unhealthy devices|unavailable for) ([\w./-]*\w)",
             "make the device plugin of {0} run on {node}, and its devices healthy",
         ),
@@ -194,6 +312,107 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "remove nodeName from {owner}, or name a node with the labels that its selector and affinity want",
         ),
         (r"shutting down", "start {node} again, or remove it"),
+    ),
+    "devices": (
+        (
+            r"(?:DRA|plugin) (?:driver|name) \"?([\w.-]+)\"?.* (?:not registered|not found)",
+            "make the DRA driver {0} run on {node}: its plugin is not registered there",
+        ),
+        (r"", "see what the DRA driver of the claim logs on {node}"),
+    ),
+    # what a provisioner says that makes no volume for a claim
+    "provision": (
+        (
+            r"no volume plugin matched",
+            "make the claim anew with a class of a CSI driver: Kubernetes has no provisioner {driver} any more",
+        ),
+        (
+            r"Unauthorized|AccessDenied|not authorized|PermissionDenied|\bforbidden\b|AuthorizationFailed",
+            "grant {driver} the rights that the message names, in the role or the credentials of its controller",
+        ),
+        (
+            r"NoCredentialProviders|InvalidClientTokenId|Expired ?Token|authenticat|credentials|\b401\b",
+            "give the controller of {driver} valid credentials for the storage",
+        ),
+        (
+            r"quota|limit ?exceeded|maximum number of",
+            "raise the quota that the message names at the provider, or delete volumes that nothing needs",
+        ),
+        (
+            r"secrets? \"?([\w.-]+)\"? not found|failed to get secret \S*?([\w.-]+)\b",
+            "create the Secret {0} that StorageClass {storage_class} names for {driver}",
+        ),
+        (
+            r"ResourceExhausted|OutOfCapacity|(?:\bno|enough|insufficient|out of) (?:free )?(?:space|capacity|storage)",
+            "free or add storage for StorageClass {storage_class}, or make the claim anew with less",
+        ),
+        (
+            r"DataSource|snapshot",
+            "correct the claim's dataSource, or make what it names: the claim has to be made anew for it",
+        ),
+        (
+            r"access ?mode|volume capabilit",
+            "make the claim anew with an access mode that {driver} supports, or with another class",
+        ),
+        (
+            r"InvalidArgument|invalid (?:option|parameter|value)|unknown parameter|unsupported|not supported",
+            "correct the parameters of StorageClass {storage_class}, which has to be made anew for that, or the claim",
+        ),
+        (r"OutOfRange|minimum", "make the claim anew with a size that {driver} allows"),
+        (
+            r"topology",
+            "make the node plugin of {driver} run on the node that was chosen, so that its CSINode has the topology",
+        ),
+        (
+            r"Unavailable|Deadline ?Exceeded|connection refused|timed? ?out|no route|no such host|dialing",
+            "make the storage behind {driver} answer its controller",
+        ),
+        (r"", "mend what {driver} reports, or use another class"),
+    ),
+    # why the API server cannot call a webhook
+    "webhook": (
+        (
+            r"unknown authority|self-signed|failed to parse certificate|no certificate",
+            "put the CA of the certificate of {server} into caBundle of the webhook's configuration (cert-manager's CA"
+            " injector does that), or give the server a certificate of that CA",
+        ),
+        (r"certificate has expired|not yet valid", "renew the certificate of {server}"),
+        (
+            r"certificate is (?:not )?valid for|IP SANs|Common Name",
+            "give {server} a certificate for the name that the API server calls",
+        ),
+        (
+            r"could not find the requested resource|\b404\b",
+            "correct the path of the webhook, which {server} does not serve",
+        ),
+        (
+            r"deadline exceeded|timeout|no route to host",
+            "make {server} run and answer in time, also through the network between the API server and the pods",
+        ),
+        (r"", "make {server} run and answer"),
+    ),
+    # why the API server refuses a pod, beyond quotas, policies, webhooks and lacking objects
+    "admission": (
+        (
+            r"selector conflicts with its namespace",
+            "correct nodeSelector ({selector}) in the template of {owner}, or the annotation"
+            " scheduler.alpha.kubernetes.io/node-selector of the namespace",
+        ),
+        (
+            r"namespace tolerations whitelist",
+            "drop from {owner} the tolerations that the annotations of the namespace do not allow",
+        ),
+        (r"priorityClass is not permitted", "run {owner} in kube-system, or without that priorityClassName"),
+        (
+            r"cannot set blockOwnerDeletion|cannot create resource",
+            "grant the account that the message names the right that it lacks (a Role and its binding)",
+        ),
+        (r"image policy webhook", "use an image in {owner} that the image policy allows"),
+        (
+            r"etcdserver|timed? ?out|too many requests|connection refused|has been modified",
+            "wait for the controller, which tries again; if it lasts, see kube-apiserver and etcd",
+        ),
+        (r"forbidden|not allowed|not permitted|denied", "change the template of {owner} as the message demands"),
     ),
 }
 

@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import read_event_time
-from herodotus_answers.kubelet_messages import Topic, find_remedy
+from herodotus_answers.container_ends import find_exits
+from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.node_rules import (
+    describe_taint,
     describe_terms,
     list_lacking_labels,
     list_pod_terms,
@@ -20,7 +22,6 @@ from herodotus_answers.node_rules import (
 )
 from herodotus_answers.pod_facts import (
     clean,
-    describe_end,
     find_owner,
     format_ago,
     format_seconds,
@@ -86,6 +87,7 @@ _OF_START: Final = (
     "NotTriggerScaleUp",
 )
 _BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
+_CORDON: Final = "node.kubernetes.io/unschedulable"
 _UNREACHABLE: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
 
 
@@ -199,6 +201,34 @@ def find_node_problem(pod: Json, objects: ClusterObjects, now: datetime) -> Live
     return make_cause("node-not-ready", text, "Node status.conditions[Ready]", of=f"Node/{name}", at=since)
 
 
+def explain_closed_node(pod: Json, node: str, objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return the cause that the node for which a pod is nominated takes no pods now; None if it may take it.
+
+    A pod that ends there makes no room that the pod could use.
+    """
+    problem = find_node_problem({"spec": {"nodeName": node}}, objects, now)
+    found = objects.get("Node", node).object
+    if found is None:
+        return None
+    tolerations, spec = pod["spec"].get("tolerations") or (), found.get("spec") or {}
+    taints = [each for each in spec.get("taints") or () if each.get("effect") in ("NoSchedule", "NoExecute")]
+    closing = [describe_taint(each) for each in taints if each["key"] != _CORDON and not tolerates(tolerations, each)]
+    is_cordoned = spec.get("unschedulable") and not tolerates(tolerations, {"key": _CORDON, "effect": "NoSchedule"})
+    if problem is not None:
+        why, remedies = problem["text"], [make_remedy(f"start the kubelet of {node} again, or repair the node")]
+    elif is_cordoned:
+        why, remedies = f"{node} is cordoned", [make_remedy(f"uncordon {node}", f"kubectl uncordon {node}")]
+    elif closing:
+        why = f"{node} has the taint {closing[0]}, which the pod does not tolerate"
+        remedies = [make_remedy(f"remove the taint from {node} when it may take pods again, or wait for another node")]
+    else:
+        return None
+    text = f"it is nominated for {node}, but {why}: pods that end there make no room for it"
+    return make_cause(
+        "nominated-node-closed", text, "Node spec, status.nominatedNodeName", of=f"Node/{node}", remedies=remedies
+    )
+
+
 def describe_eviction_from(pod: Json, objects: ClusterObjects, now: datetime) -> str:
     """Return when the pod is evicted from its node that is not ready, in a sentence without a full stop."""
     node = objects.get("Node", pod["spec"]["nodeName"]).object or {}
@@ -264,7 +294,7 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
         return "pod-succeeded", []
     reason, message = str(status.get("reason") or ""), clean(status.get("message"))
     disruption = find_disruption(pod, objects, now)
-    exits = _find_exits(pod, now)
+    exits = find_exits(pod, objects, now)
     if not reason:
         return "pod-failed", [*disruption, *exits]
     state, code = _STATUS_REASONS.get(reason, ("pod-failed", "pod-status-reason"))
@@ -281,6 +311,8 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
         text += f"; {differs}"
     cause = make_cause(code, text, "status.reason, status.message", of=f"Node/{node}" if node else None)
     cause["remedies"] = _list_end_remedies(pod, reason, message, objects)
+    for each in exits:
+        each["remedies"] = []  # what ended the pod ended its containers
     # the condition of the kubelet's own termination repeats the status
     others = [each for each in disruption if each["code"] != "terminated-by-kubelet"]
     return state, [cause, *others, *exits]
@@ -328,33 +360,13 @@ def describe_successor(pod: Json, objects: ClusterObjects) -> str:
     return f"Its owner is {label}; no later pod of it is known." if listed.is_complete else f"Its owner is {label}."
 
 
-def _find_exits(pod: Json, now: datetime) -> list[LiveCause]:
-    causes = []
-    for container in list_containers(pod):
-        end = container.read_state("terminated")
-        if not end or end.get("exitCode") == 0:
-            continue
-        logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name)
-        code = "out-of-memory" if end.get("reason") == "OOMKilled" else "container-exit"
-        text, source = (
-            f"{container.label} {describe_end(end, now)}",
-            f"status.{container.status_field}[{container.name}]",
-        )
-        causes.append(make_cause(code, text, source, at=end.get("finishedAt"), inspect=logs))
-    return causes
-
-
 def _list_end_remedies(pod: Json, reason: str, message: str, objects: ClusterObjects) -> list[Remedy]:
     """Return what keeps a pod that follows from the same end, and what to do with this one."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
     owner = find_owner(pod, objects)
-    topics: dict[str, Topic] = {"Evicted": "eviction"}
-    facts = {"node": str(node), "owner": name_source(pod, objects)}
-    remedies = []
-    if advice := find_remedy(topics.get(reason, "rejection"), message, **facts):
-        remedies.append(make_remedy(advice))
+    remedies = advise("eviction" if reason == "Evicted" else "rejection", message, pod, objects)
     if reason == "DeadlineExceeded":
-        text = f"raise activeDeadlineSeconds in {facts['owner']}, or let the pod do less"
+        text = f"raise activeDeadlineSeconds in {name_source(pod, objects)}, or let the pod do less"
         remedies.append(make_remedy(text))
     if reason == "UnexpectedAdmissionError" and node:
         text = f"keep new pods off {node} until its devices work again, and uncordon it then"

@@ -116,6 +116,11 @@ def list_claims(pod: Json) -> list[PodClaim]:
     return claims
 
 
+def find_claim_of_volume(pod: Json, volume: str) -> str:
+    """Return the name of the claim of a volume that the pod names; "" if there is none."""
+    return next((claim.name for claim in list_claims(pod) if claim.volume == volume), "")
+
+
 def read_conditions(obj: Json) -> dict[str, Json]:
     """Return the conditions of an object by type."""
     return {str(each.get("type")): each for each in (obj.get("status") or {}).get("conditions") or ()}
@@ -158,16 +163,6 @@ def format_ago(time: object, now: datetime) -> str:
 def clean(message: object) -> str:
     """Return a message of the cluster on one line, without a full stop at its end."""
     return " ".join(str(message or "").split()).rstrip(".")
-
-
-def describe_end(end: Json, now: datetime) -> str:
-    """Return how a container ended, such as `ended with exit code 1 (Error) 12m ago: MESSAGE`."""
-    reason, message = end.get("reason"), clean(end.get("message"))
-    if reason == "OOMKilled":
-        text = f"was killed because it reached its memory limit (OOMKilled, exit code {end.get('exitCode')})"
-    else:
-        text = f"ended with exit code {end.get('exitCode')}" + (f" ({reason})" if reason else "")
-    return f"{text}{format_ago(end.get('finishedAt'), now)}" + (f": {message}" if message else "")
 
 
 def make_cause(
@@ -230,6 +225,15 @@ def make_remedy(text: str, command: str | None = None) -> Remedy:
 def kubectl(obj: Json, verb: str, *more: str) -> str:
     """Return a kubectl command in the namespace of a pod or another object."""
     return " ".join(("kubectl", *verb.split(), "-n", obj["metadata"]["namespace"], *more))
+
+
+def ask_for_events(obj: Json, objects: ClusterObjects) -> list[Remedy]:
+    """Return who can say what the events of an object's namespace are, if they could not be read; else []."""
+    if "Event" not in objects.unread:
+        return []
+    namespace = obj["metadata"]["namespace"]
+    text = f"ask someone who may read events of namespace {namespace} what they say"
+    return [make_remedy(text, kubectl(obj, "get events", "--sort-by=.lastTimestamp"))]
 
 
 def quote_patch(patch: object) -> str:

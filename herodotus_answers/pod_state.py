@@ -69,9 +69,9 @@ def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
 def is_decision_enough(state: LiveState, answer: Json, now: datetime) -> bool:
     """Return whether the decision that an answer explains says the same as the state of its pod, and more."""
     codes = [cause["code"] for cause in state["causes"]]
-    if state["code"] == "pod-running":
-        return not codes
     is_recorded = answer["attempt"]["source"] != "evaluated"
+    if state["code"] == "pod-running":
+        return not codes and is_recorded  # an evaluation says where the pod fits, not that it runs
     if any(code.startswith("pod-group-") for code in codes):
         return False  # what holds the group, no attempt at one pod tells
     if state["code"] == "pod-not-tried":
@@ -145,10 +145,17 @@ def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) 
 
 
 def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    from herodotus_answers.pod_ending import explain_closed_node
     from herodotus_answers.waiting_causes import find_waiting_causes
 
     if nominated := (pod.get("status") or {}).get("nominatedNodeName"):
         victims = _find_victims(pod, nominated, objects, now)
+        closed = explain_closed_node(pod, nominated, objects, now)
+        if closed is not None:
+            headline = f"Pending: waits for a node. {_capitalize(closed['text'])}"
+            for victim in victims:
+                victim["remedies"] = []  # its end would not help
+            return make_state("pod-waits-for-node", headline, "user", [closed, *victims], objects.unread)
         if victims:
             names = ", ".join(str(cause["object"]).partition("/")[2] for cause in victims)
             headline = f"Nominated for {nominated}, waits for {names} to end there: still terminating"
@@ -237,8 +244,8 @@ def _find_not_tried(pod: Json, causes: list[LiveCause], objects: ClusterObjects,
     found = _explain_silence(pod, scheduler, age, objects, now)
     word = "Pending: not tried yet" if age < _FRESH else "Pending: never tried"
     headline = (
-        f"{word} by {scheduler} in the {format_seconds(age.total_seconds())} since it was created: no condition and no"
-        " event of an attempt"
+        f"{word} by {scheduler} in the {format_seconds(age.total_seconds())} since it was created: no condition"
+        f"{', and its events cannot be read' if 'Event' in objects.unread else ' and no event of an attempt'}"
     )
     if found["code"] == "scheduler-unknown":
         headline = f"Pending: never tried. Nothing in the cluster shows a scheduler named {scheduler}"
@@ -362,7 +369,9 @@ def _choose_scheduler(pod: Json, scheduler: str, known: list[str], objects: Clus
 
 
 def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
-    from herodotus_answers.kubelet_causes import find_debugging_causes, find_restart_causes, find_start_causes
+    from herodotus_answers.container_ends import find_restart_causes
+    from herodotus_answers.kubelet_causes import find_debugging_causes, find_start_causes
+    from herodotus_answers.outdated_pods import find_outdated
     from herodotus_answers.pod_ending import (
         describe_eviction_from,
         find_disruption,
@@ -408,6 +417,10 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         causes.append(_explain_static(pod))
     elif was_created_with_node(pod) and not any(cause["code"] == "created-with-node" for cause in causes):
         causes.append(_explain_node_name(pod))
+    if causes and (outdated := find_outdated(pod, objects)):  # what is wrong with its template may be mended already
+        outdated["remedies"] += causes[0]["remedies"]
+        causes[0]["remedies"] = []
+        causes.insert(1, outdated)
     why = f": {causes[0]['text']}" if causes else ""
     failing = ("container-crash-loop", "container-exit", "out-of-memory", "probe-liveness")
     if causes and causes[0]["code"] in failing:

@@ -61,6 +61,21 @@ def explain_probes(
     return causes
 
 
+def describe_unanswered(container: Container) -> tuple[str, str]:
+    """Return which probe of a running container has not succeeded, and what would let it; "" if it has none.
+
+    Readiness is not probed before the startup probe has passed.
+    """
+    waits = container.status.get("started") is False and container.spec.get("startupProbe")
+    code = "probe-startup" if waits else "probe-readiness"
+    probe = container.spec.get(_PROBE_FIELDS[code])
+    if not probe:
+        return "", ""
+    target = _describe_probe(probe)
+    which = f"{'startup' if waits else 'readiness'} probe{f' ({target})' if target else ''}"
+    return which, _advise_on_probe(code, probe) + _name_declared_ports(probe, container.spec)
+
+
 def _advise_on_probe(code: str, probe: Json) -> str:
     """Return how a probe that fails may succeed."""
     target = _describe_probe(probe) or "the probe's command"

@@ -20,12 +20,16 @@ _ROLLS: Final = ("Deployment", "StatefulSet", "DaemonSet")  # kinds that replace
 
 
 class Refusal(NamedTuple):
-    """The message of a refusal to create pods, where it was read, and how many pods are missing."""
+    """The message of a refusal to create pods, where it was read, and how many pods are missing.
+
+    `original` is the message with what controllers and the API server put before it, once that is removed.
+    """
 
     message: str
     source: str
     at: str | None
     missing: int
+    original: str = ""
 
 
 def is_template_mutable(workload: Workload) -> bool:

@@ -60,6 +60,16 @@ def explain_pod(pod: Json, workload: Workload, others: int = 0) -> LiveCause | N
     return _adopt(pod, state["causes"], others, workload)
 
 
+def explain_failed_pod(workload: Workload) -> list[LiveCause]:
+    """Return why the last pod of a workload that failed did so, if it still exists: it counts for nothing."""
+    failed = [pod for pod in workload.pods if (pod.get("status") or {}).get("phase") == "Failed"]
+    if not failed:
+        return []
+    last = max(failed, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
+    cause = explain_pod(last, workload, len(failed) - 1)
+    return [cause] if cause else []
+
+
 def _sign(pod: Json) -> tuple[object, ...]:
     """Return what pods with the same problem have in common."""
     spec, status = pod["spec"], pod.get("status") or {}

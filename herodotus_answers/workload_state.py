@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.creation_causes import explain_refusal, find_missing_references
 from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_node
+from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated
 from herodotus_answers.pod_facts import (
+    ask_for_events,
     clean,
     format_ago,
     format_seconds,
@@ -30,7 +32,7 @@ from herodotus_answers.quantities import read_quantity
 from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
 from herodotus_answers.workload_events import build_timeline, find_refusal
 from herodotus_answers.workload_objects import Workload, find_newest_sibling, find_parent, is_ready
-from herodotus_answers.workload_pods import Problems, find_problems
+from herodotus_answers.workload_pods import Problems, explain_failed_pod, find_problems
 
 if TYPE_CHECKING:
     from herodotus_answers.live import (
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _FRESH: Final = timedelta(seconds=10)  # a controller has acted on a change that is older
-_REVISION_LABEL: Final = "controller-revision-hash"
 # Kinds that may be unreadable without an answer that lacks something: they only add to it.
 _OPTIONAL: Final = (
     "HorizontalPodAutoscaler",
@@ -154,7 +155,7 @@ def _count_updated(workload: Workload) -> int | None:
         return len(workload.list_active_of(workload.current)) if workload.current else 0
     revision = workload.status.get("updateRevision")
     if workload.kind == "StatefulSet" and revision:
-        revisions = [(pod["metadata"].get("labels") or {}).get(_REVISION_LABEL) for pod in workload.active]
+        revisions = [(pod["metadata"].get("labels") or {}).get(REVISION_LABEL) for pod in workload.active]
         return revisions.count(revision)
     return None
 
@@ -207,11 +208,8 @@ def _find_zero(situation: Situation) -> Parts:
     workload, left = situation.workload, len(situation.workload.active)
     still = f"; {_join(left, 'pod')} of it still {'exists' if left == 1 else 'exist'}" if left else ""
     if workload.kind == "DaemonSet":
-        reasons = "; ".join(f"{_join(each['count'], 'node')}: {each['text']}" for each in situation.skipped)
-        text = f"no node matches its node selector, affinity and tolerations ({reasons or 'no node can be read'})"
-        remedy = make_remedy("label a node that is to have a pod as the template asks, or change the template")
-        cause = make_cause("no-node-selected", text, "Nodes, spec.template.spec", remedies=[remedy])
-        return "workload-scaled-to-zero", f"Asks for no pods: {text}{still}", [cause], "user"
+        cause = _explain_no_node(situation)
+        return "workload-scaled-to-zero", f"Asks for no pods: {cause['text']}{still}", [cause], "user"
     parent = find_parent(workload)
     if parent:
         text = f"{parent} keeps it at 0 replicas"
@@ -227,6 +225,21 @@ def _find_zero(situation: Situation) -> Parts:
         causes,
         actor,
     )
+
+
+def _explain_no_node(situation: Situation) -> LiveCause:
+    """Return the cause that a DaemonSet is to have a pod on no node."""
+    source, listed = "Nodes, spec.template.spec", situation.workload.objects.list_objects("Node")
+    if listed.missing:
+        text = "its controller counts no node for it, and which nodes there are cannot be read"
+        return make_cause("no-node-selected", text, "status.desiredNumberScheduled")
+    if not listed.items:
+        remedy = make_remedy("add a node: each that matches the template then gets a pod by itself")
+        return make_cause("no-node-selected", "the cluster has no nodes", source, remedies=[remedy])
+    reasons = "; ".join(f"{_join(each['count'], 'node')}: {each['text']}" for each in situation.skipped)
+    text = f"no node matches its node selector, affinity and tolerations ({reasons or 'as its controller reports'})"
+    remedy = make_remedy("label a node that is to have a pod as the template asks, or change the template")
+    return make_cause("no-node-selected", text, source, remedies=[remedy])
 
 
 def _find_paused(situation: Situation) -> Parts | None:
@@ -267,14 +280,15 @@ def _find_short(situation: Situation) -> Parts:
         age = _find_age(workload)
         if situation.problems.causes:
             return _find_unready(situation, _find_stuck_rollout(workload))
-        if age is not None and age < _FRESH:
+        if age is not None and age < _FRESH and "Event" not in workload.objects.unread:
             ago = format_seconds(age.total_seconds())
             headline = f"{exist} yet: {workload.label} was created {ago} ago, and no event says that a pod was refused"
             return code, headline, [], "kube-controller-manager"
         causes = [_explain_nothing(situation)]
     first = causes[0]
+    verb = "Its last pod failed" if first in explain_failed_pod(workload) else "Not created"
     more = [cause for cause in situation.problems.causes if cause["text"] != first["text"]]
-    return code, f"{exist}. Not created: {first['text']}", [*causes, *more], "user"
+    return code, f"{exist}. {verb}: {first['text']}", [*causes, *more], "user"
 
 
 def _find_age(workload: Workload) -> timedelta | None:
@@ -296,6 +310,7 @@ def _explain_short(situation: Situation) -> Iterator[LiveCause]:
         yield explain_refusal(refusal, workload)
         return
     yield from find_missing_references(workload)
+    yield from explain_failed_pod(workload)
     if workload.kind == "StatefulSet" and (waits := _explain_order(situation)):
         yield waits
     if workload.kind == "Deployment" and not behind and workload.current is None:
@@ -332,9 +347,10 @@ def _explain_nothing(situation: Situation) -> LiveCause:
         text = "its events cannot be read, and no condition says why"
     nodes = [name for each in situation.skipped if each["code"] == "missing" for name in each["nodes"]]
     text += f"; no pod is on {', '.join(nodes)}" if nodes else ""
-    remedy = make_remedy("see whether kube-controller-manager runs, and what its log says")
+    remedies = ask_for_events(workload.object, workload.objects)
+    remedies = remedies or [make_remedy("see whether kube-controller-manager runs, and what its log says")]
     look = workload.kubectl(f"describe {workload.kind.lower()} {workload.name}")
-    return make_cause("creation-unexplained", text, "Events, status.conditions", remedies=[remedy], inspect=look)
+    return make_cause("creation-unexplained", text, "Events, status.conditions", remedies=remedies, inspect=look)
 
 
 def _explain_order(situation: Situation) -> LiveCause | None:
@@ -373,7 +389,7 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
     held = _explain_kept_pods(situation)
     if held is not None:  # it comes first if a new pod surely finds the resources that an old one leaves
         causes.insert(0 if _asks_no_more(workload) else len(causes), held)
-    if workload.kind == "StatefulSet" and (broken := _explain_broken_update(situation)):
+    if broken := _explain_broken_update(situation):
         causes.insert(0, broken)
     if stuck is not None:
         code = "workload-rollout-stuck"
@@ -496,21 +512,12 @@ def _find_held_update(situation: Situation) -> Parts | None:
 
 
 def _explain_broken_update(situation: Situation) -> LiveCause | None:
-    """Return the cause that a StatefulSet does not replace a pod of an earlier template that is not ready."""
+    """Return the cause that a StatefulSet or DaemonSet does not replace a pod of an earlier template."""
     workload = situation.workload
-    revision = workload.status.get("updateRevision")
-    policy = workload.spec.get("podManagementPolicy", "OrderedReady")
-    if not revision or policy != "OrderedReady" or _is_held(workload):
+    if workload.kind not in ("StatefulSet", "DaemonSet"):
         return None
-    for pod in workload.active:
-        has = (pod["metadata"].get("labels") or {}).get(_REVISION_LABEL)
-        if has and has != revision and not is_ready(pod):
-            name = pod["metadata"]["name"]
-            text = f"{name} has an earlier template and is not ready, and the StatefulSet replaces it only when it is"
-            command = workload.kubectl(f"delete pod {name}")
-            remedy = make_remedy(f"delete {name}: it is made again with the newest template", command)
-            return make_cause("waits-for-earlier-pod", text, _REVISION_LABEL, of=f"Pod/{name}", remedies=[remedy])
-    return None
+    causes = (cause for pod in workload.active if (cause := explain_outdated(pod, workload.object)) is not None)
+    return next(causes, None)
 
 
 # --- workloads that are being deleted or cannot be read -------------------------------------------------------------

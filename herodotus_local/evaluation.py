@@ -54,6 +54,7 @@ from scheduler.engine.nodegroups.reading import AutoscalingObjects
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
+from scheduler.engine.plugins.volume_binding.claims import find_claims
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, Origin, RecordIdentity
 from scheduler.engine.records.ids import uuid7
@@ -344,7 +345,7 @@ class ClusterEvaluation:
             result = with_outcome(result, slot, "")
             result.trace.list_devices = lambda _node: devices
         elif result.chosen is not None:
-            result = replace(result, message=f"{self._describe_fit(pod.pod, name)}; {name} has not placed it yet")
+            result = replace(result, message=f"{self._describe_fit(pod, name)}; {name} has not placed it yet")
         attempt = AttemptData(
             pod=pod,
             number=1,
@@ -372,15 +373,19 @@ class ClusterEvaluation:
             return tuple(replace(suggestion, is_checked=False) for suggestion in suggestions)
         return suggestions
 
-    def _describe_fit(self, pod: Pod, scheduler: str) -> str:
+    def _describe_fit(self, pod: PodInfo, scheduler: str) -> str:
         """Return a clause on a pod that finds a node: `fits now`, or `may fit` with what is not known."""
-        unknown = self._find_unknown(pod)
+        unknown = self._find_unknown(pod.pod)
         limits = f" (whether {unknown} is unknown)" if unknown else ""
         if self._is_partial:
             return f"may fit{limits}: {UNREAD_PODS}"
         if scheduler not in (*self._index, DEFAULT_NAME):  # decided as the first profile would
             return f"may fit{limits}: kube-scheduler's filters let it pass, and {scheduler}'s own are not known"
-        return f"may fit{limits}" if unknown else "fits now"
+        if unknown:
+            return f"may fit{limits}"
+        claims = find_claims(pod, self._objects)
+        awaited = [each.metadata.name for each in (claims.delayed if claims else ()) if each.annotations.selected_node]
+        return f"fits, and waits for the volume of claim {', '.join(awaited)}" if awaited else "fits now"
 
     def _find_unknown(self, pod: Pod) -> str:
         """Return what could not be evaluated for the pod, as a clause such as `its volumes fit`; "" if nothing."""

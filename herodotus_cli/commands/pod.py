@@ -342,7 +342,8 @@ def _read_live(
     reports: list[AutoscalerReport] = []
     if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
-        is_enough = not arguments.timeline and not is_undecided and live_objects.is_running_well(lookup.pod)
+        is_recorded = is_explanation and answer["attempt"]["source"] != "evaluated"
+        is_enough = is_recorded and not arguments.timeline and live_objects.is_running_well(lookup.pod)
         if is_pod and not is_enough and (is_undecided or not arguments.node):  # --node is about the decision
             from herodotus_cli.transport import open_objects
 

@@ -436,3 +436,165 @@ def test_timeline_goes_from_the_owner_to_the_end_and_is_bounded() -> None:
     again = attempt | {"startedAt": at(28), "number": 2}
     texts = [entry["text"] for entry in build_timeline(a_pod(), a_cluster(pod), [again, attempt])]
     assert "attempt 2: Unschedulable, with the same message" in texts
+
+
+def test_container_without_a_memory_limit_did_not_reach_one() -> None:
+    state = find(a_pod(status_containerStatuses=waits("CrashLoopBackOff", **OOM)))
+    assert "memory for pods on n1 ran out; it has no memory limit" in state["headline"]
+    assert "request the memory that container main needs" in state["causes"][0]["remedies"][0]["text"]
+    limited = [{"name": "main", "image": "app:1", "resources": {"limits": {"memory": "1Gi"}}}]
+    state = find(a_pod(containers=limited, status_containerStatuses=waits("CrashLoopBackOff", **OOM)))
+    assert "it reached its memory limit" in state["headline"]
+    of_pod = {"limits": {"memory": "2Gi"}}
+    state = find(a_pod(resources=of_pod, status_containerStatuses=waits("CrashLoopBackOff", **OOM)))
+    assert "limit of the pod, now 2Gi" in state["causes"][0]["remedies"][0]["text"]
+
+
+@pytest.mark.parametrize(("message", "words"), [("no role_id", "says at its end: no role_id"), ("", "what the log of")])
+def test_end_without_a_known_remedy_asks_for_what_the_program_says(message: str, words: str) -> None:
+    end = {"terminated": {"exitCode": 2, "reason": "Error", "message": message}}
+    crashing = find(a_pod(status_containerStatuses=waits("CrashLoopBackOff", lastState=end)))
+    failed = find(a_pod(phase="Failed", status_containerStatuses=[{"name": "main", "state": end}]))
+    for state in (crashing, failed):
+        assert words in state["causes"][0]["remedies"][0]["text"]
+
+
+def test_volume_in_a_message_is_named_by_its_claim() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"volumeName": "pvc-9"},
+        "status": {"phase": "Bound"},
+    }
+    pod = a_pod(volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    lost = 'AttachVolume.Attach failed for volume "pvc-9" : rpc error: code = NotFound desc = Volume "v" not found'
+    state = find(pod, claim, an_event("FailedAttachVolume", lost))
+    assert "volume pvc-9 of claim data cannot be attached" in state["headline"]
+    assert state["causes"][0]["object"] == "PersistentVolumeClaim/data"
+
+
+def test_end_of_a_wait_for_volumes_counts_if_it_says_why() -> None:
+    given_up = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], failed to process "
+    why = given_up + "volumes=[data]: volume data has volumeMode Filesystem, but is specified in volumeDevices"
+    pod = a_pod(volumes=[{"name": "data", "emptyDir": {}}], status_containerStatuses=waits("ContainerCreating"))
+    state = find(pod, an_event("FailedMount", why))
+    assert "volume data cannot be attached or mounted: volume data has volumeMode" in state["headline"]
+    timed_out = an_event("FailedMount", given_up + "volumes=[]: context deadline exceeded", lastTimestamp=at(0.5))
+    state = find(pod, an_event("FailedMount", 'MountVolume.SetUp failed for volume "data" : no such host'), timed_out)
+    assert "no such host" in state["headline"]
+
+
+def test_silence_of_events_that_may_not_be_read_says_nothing() -> None:
+    not_set_up = {"type": "PodReadyToStartContainers", "status": "False"}
+    pod = a_pod(
+        volumes=SECRET_VOLUME,
+        status_conditions=[SCHEDULED, not_set_up],
+        status_containerStatuses=waits("ContainerCreating"),
+    )
+    state = find(pod, forbidden=("events", "secrets"))
+    assert "no event" not in state["headline"]
+    assert "volumes (tls) come first" in state["headline"]
+    assert list_commands(state) == ["kubectl get events -n shop --sort-by=.lastTimestamp"]
+    unready = find(a_pod(phase="Running", status_containerStatuses=runs()), forbidden=("events",))
+    assert "no event" not in unready["headline"]
+    assert "no event" not in find(a_pod(node=""), forbidden=("events",))["headline"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "is_kept"),
+    [
+        ("StatefulSet", {}, True),
+        ("StatefulSet", {"podManagementPolicy": "Parallel"}, False),
+        ("StatefulSet", {"updateStrategy": {"rollingUpdate": {"partition": 1}}}, False),
+        ("StatefulSet", {"podManagementPolicy": "Parallel", "updateStrategy": {"type": "OnDelete"}}, True),
+        ("DaemonSet", {"updateStrategy": {"type": "OnDelete"}}, True),
+        ("DaemonSet", {}, False),
+    ],
+)
+def test_pod_that_its_owner_keeps_at_an_earlier_template_is_deleted(kind: str, spec: Json, *, is_kept: bool) -> None:
+    labels = {"controller-revision-hash": "web-1", "pod-template-generation": "1"}
+    owned = {"ownerReferences": [{"kind": kind, "name": "web", "controller": True}], "labels": labels}
+    pod = a_pod(metadata=owned, status_containerStatuses=waits("ErrImagePull", "not found"))
+    annotations = {"deprecated.daemonset.template.generation": "2"}
+    owner = {
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "shop", "annotations": annotations},
+        "spec": spec,
+        "status": {"updateRevision": "web-2"},
+    }
+    state = find(pod, owner)
+    assert state["causes"][0]["code"] == "image-pull"
+    assert (list_commands(state)[:1] == ["kubectl delete pod web-0 -n shop"]) == is_kept
+    assert bool(state["causes"][0]["remedies"]) != is_kept  # the template may be mended already
+
+
+@pytest.mark.parametrize(
+    ("node", "tolerations", "words"),
+    [
+        (a_node(unschedulable=True), [], "n1 is cordoned"),
+        (a_node(ready="False"), [], "n1 is not ready"),
+        (a_node(taints=[{"key": "repair", "effect": "NoSchedule"}]), [], "taint repair:NoSchedule"),
+        (a_node(taints=[{"key": "repair", "effect": "NoSchedule"}]), [{"operator": "Exists"}], ""),
+        (a_node(), [], ""),
+    ],
+)
+def test_victim_on_a_node_that_takes_no_pods_makes_no_room(node: Json, tolerations: list[Json], words: str) -> None:
+    pod = a_pod(node="", priority=10, status_nominatedNodeName="n1", tolerations=tolerations)
+    deleted = {"name": "low", "deletionTimestamp": at(4.5), "finalizers": ["example.com/keep"]}
+    victim = a_pod(phase="Running", metadata=deleted)
+    state = find_state(pod, a_cluster(pod, victim, node), NOW)
+    assert state["code"] == ("pod-waits-for-node" if words else "pod-waits-for-victims")
+    assert words in state["headline"]
+    assert any("patch pod low" in command for command in list_commands(state)) == (not words)
+
+
+def test_image_that_is_being_pulled_is_what_the_kubelet_waits_for() -> None:
+    pod = a_pod(status_containerStatuses=waits("ContainerCreating"))
+    pulling = an_event("Pulling", 'Pulling image "app:1"', type="Normal", firstTimestamp=at(7))
+    assert "n1 is still pulling an image for 7m" in find(pod, pulling)["headline"]
+    pulled = an_event("Pulled", "Successfully pulled", type="Normal", lastTimestamp=at(0))
+    assert "no event reports an error" in find(pod, pulling, pulled)["headline"]
+
+
+def test_claim_for_one_pod_names_the_pod_that_uses_it_on_the_node() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"volumeName": "pvc-9", "accessModes": ["ReadWriteOncePod"]},
+        "status": {"phase": "Bound"},
+    }
+    user = a_pod(phase="Running", metadata={"name": "old-0", "uid": "u2"}, volumes=CLAIM_VOLUME)
+    used = "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+    event = an_event("FailedMount", f'MountVolume.SetUp failed for volume "pvc-9" : {used}')
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "pvc-9"}, "spec": {}}
+    pod = a_pod(volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    state = find(pod, claim, volume, user, event)
+    assert [cause["code"] for cause in state["causes"]] == ["claim-used-by-pod", "volume-failed"]
+    assert "pod old-0 on n1 uses it" in state["headline"]
+    assert not state["causes"][1]["remedies"]
+
+
+def test_volume_is_of_one_of_the_claims_even_if_none_may_be_read() -> None:
+    event = an_event("FailedMount", 'MountVolume.MountDevice failed for volume "pvc-9" : deadline exceeded')
+    pod = a_pod(volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    assert "volume pvc-9 of claim data" in find(pod, event, forbidden=("persistentvolumeclaims",))["headline"]
+
+
+def test_containers_that_ended_with_their_pod_are_not_to_be_mended() -> None:
+    end = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
+    statuses = [{"name": "main", "state": {"terminated": end}}]
+    state = find(a_pod(phase="Failed", status_reason="Evicted", status_containerStatuses=statuses))
+    assert [bool(cause["remedies"]) for cause in state["causes"]] == [True, False]
+    assert not find(a_pod(phase="Failed", status_containerStatuses=statuses))["causes"][0]["remedies"]
+
+
+@pytest.mark.parametrize(("code", "words"), [(139, "139 (Error, SIGSEGV)"), (143, "SIGTERM"), (1, "1 (Error)")])
+def test_exit_code_of_a_signal_names_it(code: int, words: str) -> None:
+    end = {"terminated": {"exitCode": code, "reason": "Error"}}
+    assert words in find(a_pod(status_containerStatuses=waits("CrashLoopBackOff", lastState=end)))["headline"]
+
+
+def test_probe_without_an_event_is_named_with_what_it_asks() -> None:
+    state = find(a_pod(phase="Running", containers=PROBED, status_containerStatuses=runs()), forbidden=("events",))
+    assert "its readiness probe (GET :80/ok) has not succeeded, and the events" in state["headline"]
+    assert state["causes"][0]["remedies"][0]["text"].startswith("make the program answer GET :80/ok within 1s")

@@ -571,3 +571,50 @@ def test_times_of_schedules(text: str, zone: str, following: str, last: str) -> 
 @pytest.mark.parametrize("text", ["61 * * * *", "* * * *", "@every 5m", "a b c d e"])
 def test_schedule_that_cannot_be_computed_is_unknown(text: str) -> None:
     assert parse_schedule(text) is None
+
+
+def test_daemon_set_in_a_cluster_without_nodes_selects_nothing_wrong() -> None:
+    daemon_set = a_workload("DaemonSet", status={"desiredNumberScheduled": 0})
+    assert find("DaemonSet", daemon_set)["headline"] == "Asks for no pods: the cluster has no nodes."
+    assert "cannot be read" in find("DaemonSet", daemon_set, forbidden=["nodes"])["headline"]
+
+
+def test_silence_of_events_that_may_not_be_read_is_not_told_as_silence() -> None:
+    state = find("StatefulSet", a_workload("StatefulSet"), forbidden=["events"])
+    assert "its events cannot be read" in state["headline"]
+    assert state["causes"][0]["remedies"][0]["command"] == "kubectl get events -n shop --sort-by=.lastTimestamp"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("UnknownTimeZone", "set timeZone of CronJob/web"), ("JobAlreadyActive", "concurrencyPolicy of CronJob/web")],
+)
+def test_event_of_a_cron_job_that_makes_no_job_has_a_remedy(reason: str, words: str) -> None:
+    event = an_event(("CronJob", "web"), reason, "words of the controller")
+    state = find("CronJob", event, unserved=["cronjobs"])
+    assert words in state["causes"][0]["remedies"][0]["text"]
+
+
+def test_missing_pod_of_a_daemon_set_is_explained_by_the_one_that_failed() -> None:
+    failed = a_pod(("DaemonSet", "web"), "web-b", node="n1")
+    failed["status"] = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    daemon_set = a_workload("DaemonSet", status={"desiredNumberScheduled": 1})
+    state = find("DaemonSet", daemon_set, a_node("n1"), failed)
+    assert state["headline"].startswith("0 of 1 pods exist. Its last pod failed: web-b: The node was low on resource")
+
+
+def test_job_with_failed_indexes_names_them_and_the_limit() -> None:
+    condition = {"type": "Failed", "status": "True", "reason": "MaxFailedIndexesExceeded", "message": "too many"}
+    status = {"failedIndexes": "4,6", "conditions": [condition]}
+    state = find("Job", a_workload("Job", {"maxFailedIndexes": 1}, status=status))
+    assert "(maxFailedIndexes 1; failed indexes 4,6)" in state["headline"]
+
+
+def test_selector_that_conflicts_with_the_namespaces_is_named() -> None:
+    workload = a_workload("ReplicaSet", pod_spec={"nodeSelector": {"pool": "b"}})
+    words = (
+        'Error creating: pods "web-x" is forbidden: pod node label selector conflicts with its namespace node label '
+    )
+    cause = refused("ReplicaSet", f"{words}selector", workload=workload)
+    assert cause["code"] == "creation-refused"
+    assert "nodeSelector (pool=b)" in cause["remedies"][0]["text"]

@@ -1,0 +1,38 @@
+"""Say what a message of the kubelet, about a pod or one of its containers, asks for in the pod's own cluster.
+
+Owns: the facts about the pod that a remedy names. Does not own: the patterns (`kubelet_messages`). Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.kubelet_messages import Topic, find_remedy
+from herodotus_answers.node_rules import read_labels
+from herodotus_answers.pod_facts import Container, make_remedy, name_source
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
+    from herodotus_answers.live import Remedy
+
+Json = dict[str, Any]
+_ARCHITECTURE: Final = "kubernetes.io/arch"
+
+
+def advise(
+    topic: Topic, message: str, pod: Json, objects: ClusterObjects, container: Container | None = None
+) -> list[Remedy]:
+    """Return what a message of the kubelet asks for; [] if that is not known."""
+    node = str(pod["spec"].get("nodeName"))
+    architecture = read_labels(objects.get("Node", node).object or {"metadata": {}}).get(_ARCHITECTURE)
+    text = find_remedy(
+        topic,
+        message,
+        node=node,
+        platform=f"{node} ({architecture})" if architecture else node,
+        owner=name_source(pod, objects),
+        container=container.label if container else "the container",
+        image=str(container.spec.get("image")) if container else "the image",
+        runtime=str(pod["spec"].get("runtimeClassName")),
+    )
+    return [make_remedy(text)] if text else []

@@ -1,0 +1,167 @@
+"""Find why the kubelet has not created the containers of a pod: its sandbox, its volumes, its devices.
+
+Owns: these causes and their remedies, and which object of the cluster a volume in a message is. Does not own: objects
+that do not exist (`reference_causes`), Multi-Attach errors (`attachment_causes`), containers that the kubelet has
+created (`kubelet_causes`). Pure.
+
+Invariant: no absence of errors is concluded from events that cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from herodotus_answers.attachment_causes import explain_attachment, find_claim
+from herodotus_answers.claim_causes import find_claim_causes
+from herodotus_answers.cluster_objects import read_event_time
+from herodotus_answers.kubelet_advice import advise
+from herodotus_answers.kubelet_messages import Topic
+from herodotus_answers.pod_facts import (
+    ask_for_events,
+    clean,
+    find_claim_of_volume,
+    format_since,
+    list_claims,
+    make_cause,
+    make_event_cause,
+    make_remedy,
+    name_event,
+    read_conditions,
+)
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
+    from herodotus_answers.live import LiveCause
+
+Json = dict[str, Any]
+# Event reasons of the kubelet and of the attach/detach controller, and the code of the cause.
+_EVENTS: Final = {
+    "FailedCreatePodSandBox": "sandbox-failed",
+    "NetworkNotReady": "sandbox-failed",
+    "FailedMount": "volume-failed",
+    "FailedMapVolume": "volume-failed",
+    "FailedAttachVolume": "volume-failed",
+    "FailedPrepareDynamicResources": "devices-failed",
+}
+_WORDS: Final = {
+    "sandbox-failed": "the pod's sandbox cannot be set up: ",
+    "devices-failed": "devices of a resource claim cannot be prepared: ",
+}
+_TOPICS: Final[dict[str, Topic]] = {
+    "sandbox-failed": "sandbox",
+    "volume-failed": "volume",
+    "devices-failed": "devices",
+}
+_MULTI_ATTACH: Final = re.compile(r'Multi-Attach error for volume "([^"]+)"')
+# What the kubelet says when it gives up a wait for volumes: which ones, and why, if it knows.
+_GAVE_UP: Final = re.compile(
+    r"Unable to attach or mount volumes: unmounted volumes=\[([^\]]*)\].*?"
+    r"(?:failed to process volumes=\[[^\]\s]+[^\]]*\]: (.*))?$",
+    re.DOTALL,
+)
+_NAMED_VOLUME: Final = re.compile(r'(?:for|processing PVC [^:]*: error processing) volume "([^"]+)"')
+_NOT_PROBLEMS: Final = (
+    "Unhealthy",
+    "BackOff",
+    "Failed",
+    "FailedScheduling",
+    "Evicted",
+    "Preempted",
+    "Preempting",
+    "FailedToRetrieveImagePullSecret",
+)
+_ONE_POD: Final = "ReadWriteOncePod access mode"
+_STARTED_SANDBOX: Final = "PodReadyToStartContainers"
+_MAX_NAMES: Final = 4  # volumes in a sentence
+
+
+def explain_creation(
+    pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, *, is_reported: bool
+) -> list[LiveCause]:
+    """Return why the kubelet has not created a container: what its latest warnings say, of each kind the last.
+
+    That a wait is over says less than what was waited for. `is_reported` means that the kubelet has reported the
+    container.
+    """
+    latest: dict[str, Json] = {}
+    for event in sorted(events, key=lambda each: not _has_only_given_up(str(each.get("message")))):
+        if event.get("type") == "Warning" and event.get("reason") not in _NOT_PROBLEMS:
+            latest[_EVENTS.get(str(event.get("reason")), "kubelet-event")] = event
+    if not latest:
+        return [_explain_silence(pod, events, objects, now, is_reported=is_reported)]
+    causes = []
+    for code, event in sorted(latest.items(), key=lambda item: item[0] == "kubelet-event"):
+        message, topic = str(event.get("message") or ""), _TOPICS.get(code)
+        volume = _MULTI_ATTACH.search(message)
+        if volume is not None and (attached := explain_attachment(pod, volume[1], objects, now)):
+            causes.append(attached)
+        remedies = advise(topic, message, pod, objects) if topic and volume is None else []
+        words, of = _WORDS.get(code, ""), None
+        if code == "volume-failed":
+            what, of = _name_volume(pod, message, objects)
+            users = find_claim_causes(pod, objects, only=of.partition("/")[2]) if of and _ONE_POD in message else []
+            causes += users  # who uses it says more
+            remedies = [] if users else remedies
+            words = f"{what} cannot be attached or mounted: "
+            given_up = _GAVE_UP.match(message)
+            event = {**event, "message": given_up[2]} if given_up and given_up[2] else event
+        causes.append(make_event_cause(code, words, event, now, remedies=remedies, of=of))
+    return causes
+
+
+def _has_only_given_up(message: str) -> bool:
+    """Return whether a message only says that a wait for volumes is over, and not why they are not there."""
+    given_up = _GAVE_UP.match(message)
+    return given_up is not None and not given_up[2]
+
+
+def _name_volume(pod: Json, message: str, objects: ClusterObjects) -> tuple[str, str | None]:
+    """Return which volume a message is about, for a sentence, and its claim as KIND/NAME, or None."""
+    given_up, named = _GAVE_UP.match(message), _NAMED_VOLUME.search(message)
+    name = named[1] if named else given_up[1].split()[0] if given_up and given_up[1] else ""
+    if not name:
+        return "a volume", None
+    claim = find_claim_of_volume(pod, name)
+    if not claim and (bound := find_claim(pod, name, objects)) is not None:
+        claim = str(bound["metadata"]["name"])
+    claims = [each.name for each in list_claims(pod)]
+    if not claim and claims and not any(each["name"] == name for each in pod["spec"].get("volumes") or ()):
+        which = " or ".join(claims[:_MAX_NAMES])  # it is a PersistentVolume, of one of the claims
+        return f"volume {name} of claim {which}", f"PersistentVolumeClaim/{claims[0]}" if len(claims) == 1 else None
+    return (f"volume {name} of claim {claim}", f"PersistentVolumeClaim/{claim}") if claim else (f"volume {name}", None)
+
+
+def _find_pull(events: list[Json]) -> Json | None:
+    """Return the event of an image pull that has neither succeeded nor failed, or None."""
+    of_pulls = [each for each in events if each.get("reason") in ("Pulling", "Pulled", "Failed")]
+    return of_pulls[-1] if of_pulls and of_pulls[-1]["reason"] == "Pulling" else None
+
+
+def _explain_silence(
+    pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, *, is_reported: bool
+) -> LiveCause:
+    """Return the cause that no event says why the kubelet has not created the containers."""
+    conditions, node = read_conditions(pod), pod["spec"].get("nodeName")
+    since = (conditions.get("PodScheduled") or {}).get("lastTransitionTime")
+    what = "is creating the containers" if is_reported else "has not reported on the pod"
+    if (pull := _find_pull(events)) is not None:
+        at = pull.get("firstTimestamp") or read_event_time(pull)
+        text = f"{node} is still pulling an image{format_since(at, now)}: {clean(pull.get('message'))}"
+        advice = f"wait for the pull; if it takes long, see the network of {node} and the size of the image"
+        return make_cause("kubelet-waits", text, name_event(pull), at=at, remedies=[make_remedy(advice)])
+    text = f"the kubelet of {node} {what}{format_since(since, now)}"
+    source = "status.containerStatuses, events"
+    if "Event" not in objects.unread:
+        return make_cause("kubelet-waits", f"{text}; no event reports an error", source, at=since)
+    text += "; the events that would say why cannot be read"
+    sandbox = (conditions.get(_STARTED_SANDBOX) or {}).get("status")
+    if sandbox == "False":
+        volumes = [str(each["name"]) for each in pod["spec"].get("volumes") or ()]
+        listed = ", ".join(volumes[:_MAX_NAMES]) + (", …" if len(volumes) > _MAX_NAMES else "")
+        text += f". It has not set up the sandbox: volumes{f' ({listed})' if listed else ''} come first, then the"
+        text += " network and the container runtime"
+    elif sandbox == "True":
+        text += ". The sandbox is there, with its volumes and network: images, and then the containers, come next"
+    return make_cause("kubelet-waits", text, source, at=since, remedies=ask_for_events(pod, objects))
