@@ -69,7 +69,8 @@ def build_device_shortage(decision: Decision, table: NodeTable) -> DeviceShortag
         params = reason.params
         if not {"claim", "request", "needed", "usable", "devices"} <= params.keys():
             continue  # one of too many different explanations, of which only the code is kept
-        key = (params["claim"], params["request"], params.get("extendedResource", ""), int(params["needed"]))
+        request = params["request"].partition("/")[0]  # nodes may lack devices for different alternatives of it
+        key = (params["claim"], request, params.get("extendedResource", ""), int(params["needed"]))
         nodes_by_request.setdefault(key, []).append(_NodeDevices(node, int(params["usable"]), int(params["devices"])))
     if not nodes_by_request or decision.chosen is not None:
         return None

@@ -243,7 +243,7 @@ def list_possible_changes(decision: Decision, table: NodeTable) -> list[str]:
 
 def _find_least_effort(decision: Decision, table: NodeTable) -> int | None:
     """Return the slot of the rejected node that needs the fewest changes, or None if no node was rejected."""
-    effort = [(rate_effort(decision, slots[0]), slots) for _, _, slots in _group_by_verdicts(decision)]
+    effort = [(rate_effort(decision, table, slots[0]), slots) for _, _, slots in _group_by_verdicts(decision)]
     least = min((needed for needed, _ in effort), default=(False, 0))
     rejected = [slot for needed, slots in effort if needed == least for slot in slots]
     unoffered = [s for s in rejected if any(r.params.get("capacity") for r in list_obstacles(decision, s))]

@@ -20,16 +20,16 @@ Json = dict[str, Any]
 
 MAX_NAMED: Final = 5  # holders that a screen lists
 _STARTING: Final = ("ContainerCreating", "PodInitializing")  # reasons of containers that may run soon
-_RESOURCE, _PORTS, _POD, _DISK = "resource", "ports", "pod", "claims"
+_RESOURCE, _PORTS, _POD, _DISK, _DEVICES = "resource", "ports", "pod", "claims", "devices"
 
 
 class HeldObject(NamedTuple):
-    """What a pod lacks on a node: a resource, host ports, a place away from another pod, or a volume claim.
+    """What a pod lacks on a node: a resource, host ports, a place away from another pod, a volume claim, or devices.
 
-    `kind` says which; `names` are the resource, the ports, the pods or the claims. Of a resource, in base units:
-    `missing` is the amount that would have had to become free at the decision, `requested` is what the pod requests,
-    and `allocatable` what the node has (0: unknown). `others` says in words what else stands against the node, and
-    `unknown` names the filters that did not run there.
+    `kind` says which; `names` are the resource, the ports, the pods, the claims, or the resource claims that have the
+    devices. Of a resource, in base units: `missing` is the amount that would have had to become free at the decision,
+    `requested` is what the pod requests, and `allocatable` what the node has (0: unknown). `others` says in words what
+    else stands against the node, and `unknown` names the filters that did not run there.
     """
 
     node: str
@@ -145,6 +145,8 @@ def _describe_enough(holders: Holders) -> str:
         what = "this pod" if len(holders.pods) == 1 else "these pods"
         if held.kind == _POD:
             return "Other pods may keep this pod away from the node too: one is named."
+        if held.kind == _DEVICES:
+            return f"The devices of {', '.join(held.names)} become free when {what} end{'s' * (what == 'this pod')}."
         fits = f"fits {held.node}" if is_all else f"could use {', '.join(held.names)} on {held.node}"
         return f"The pod {fits} without {what}."
     if not held.missing:
@@ -248,6 +250,8 @@ def _parse_reason(node: str, reason: Json) -> HeldObject | None:
             return HeldObject(node, _POD, (params["pod"],))
         case "claim-in-use" if params.get("claims"):
             return HeldObject(params.get("podNode") or node, _DISK, tuple(params["claims"].split(", ")))
+        case "cannot-allocate" if params.get("holders"):
+            return HeldObject(node, _DEVICES, tuple(params["holders"].split(", ")))
         case _:
             return None
 
@@ -260,8 +264,20 @@ def _held(held: HeldObject, pod: Json) -> int:
         return int(any(_conflicts(port, name) for port in _host_ports(pod["spec"]) for name in held.names))
     if held.kind == _POD:
         return int(_full_name(pod) in held.names)
+    if held.kind == _DEVICES:
+        return int(any(f"{pod['metadata']['namespace']}/{name}" in held.names for name in _list_device_claims(pod)))
     claims = (v.get("persistentVolumeClaim") for v in pod["spec"].get("volumes") or ())
     return int(any(f"{pod['metadata']['namespace']}/{c['claimName']}" in held.names for c in claims if c))
+
+
+def _list_device_claims(pod: Json) -> Iterable[str]:
+    """Yield the names of the pod's resource claims: those that it names, and those that were made for it."""
+    status = pod.get("status") or {}
+    own = (pod["spec"].get("resourceClaims") or (), status.get("resourceClaimStatuses") or ())
+    extended = status.get("extendedResourceClaimStatus") or {}
+    for each in (*own[0], *own[1], extended):
+        if each.get("resourceClaimName"):
+            yield str(each["resourceClaimName"])
 
 
 def read_request(spec: Json, resource: str) -> int:

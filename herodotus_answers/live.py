@@ -55,7 +55,10 @@ class BatchQueue(TypedDict):
     localQueue: Annotated[str | None, "Kueue's LocalQueue."]
     queue: Annotated[str | None, "Kueue's ClusterQueue, or Volcano's Queue."]
     state: Annotated[str | None, "State of the object."]
-    message: Annotated[str | None, "Message of the condition that says so, or how many pods of the group exist."]
+    message: Annotated[
+        str | None,
+        "Message of the condition that says so, or how many pods of the group exist; and those without a node.",
+    ]
     minMember: Annotated[int | None, "Number of pods that a PodGroup needs."]
     position: Annotated[int | None, "Position in the LocalQueue, from 1."]
     waiting: Annotated[int | None, "Number of Workloads or PodGroups that wait in the queue."]

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 from herodotus_answers import wording
 from herodotus_answers.declare import NotRequired
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
-from herodotus_record.node_taints import TaintKind, find_node_taint
+from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
 from herodotus_record.units import format_quantity, pluralize
 
+_NOT_FOR_POD: Final = (TaintKind.LEAVES, TaintKind.RESERVED, TaintKind.FOR_DEVICES)
 _HOSTNAMES = re.compile(r"kubernetes\.io/hostname(?:=([^ ,]+)| in \(([^ )]+)\))")  # as `format_requirement` writes
 _IDENTITY_LABEL = re.compile(r"\b(kubernetes|k8s)\.io/")  # labels that state what a node is
 _UNOFFERED = "unhealthy, or their device plugin has stopped"
@@ -118,16 +119,26 @@ def list_obstacles(decision: Decision, slot: int) -> list[Reason]:
     return [r for r in reasons if not (cordoned and _taints(r.params) == [_CORDON_TAINT])]
 
 
-def rate_effort(decision: Decision, slot: int) -> tuple[bool, int]:
+def rate_effort(decision: Decision, table: NodeTable, slot: int) -> tuple[bool, int]:
     """Return how hard it is to make the pod fit on the slot's node: whether the node is not for it, and the obstacles.
 
     A node is not for the pod if a taint reserves it for other pods or says that it is being removed.
     """
     obstacles = list_obstacles(decision, slot)
-    declared = [
-        find_node_taint(r.params["key"]) for r in obstacles if r.code == "untolerated-taint" and "key" in r.params
-    ]
-    return any(d is not None and d.kind is not TaintKind.CLEARS for d in declared), len(obstacles)
+    taints = [taint for r in obstacles if r.code == "untolerated-taint" for taint in _taints(r.params)]
+    declared = [_find_declared(decision, table, slot, taint) for taint in taints]
+    return any(d is not None and d.kind in _NOT_FOR_POD for d in declared), len(obstacles)
+
+
+def _find_declared(decision: Decision, table: NodeTable, slot: int, taint: str) -> NodeTaint | None:
+    """Return the declaration of a taint of the slot's node against the pod, None for one that it may tolerate.
+
+    The taint has the form of `kubectl taint`.
+    """
+    (key, _, value), offered = taint.rpartition(":")[0].partition("="), table.allocatable[slot]
+    requested = [resource for resource, amount in decision.pod.requests.items() if amount > 0]
+    claims = any(run.plugin == "DynamicResources" and not run.skipped for run in decision.filters)
+    return find_taint_against(key, value, offered, requested, claims_devices=claims)
 
 
 def find_resource(reason: Reason) -> str:
@@ -256,7 +267,7 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             taints = [taint for taint in _taints(p) if taint != _CORDON_TAINT]
             if not taints:
                 return wording.describe_remedy(Reason("unschedulable"), node)
-            declared = [(taint, find_node_taint(re.split("[=:]", taint)[0])) for taint in taints]
+            declared = [(taint, _find_declared(decision, table, slot, taint)) for taint in taints]
             actions = {d.action.format(node=node): taint for taint, d in declared if d is not None}
             if actions:  # while the node has these, the others do not matter
                 action, taint = next(iter(actions.items()))
@@ -312,9 +323,6 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
         variant = "insufficient/crowded"
     else:
         variant = "insufficient/full" if allocatable else "insufficient/absent"
-    owner = decision.pod.owner
-    if owner is not None and owner.kind == "DaemonSet" and variant in ("too-many-pods", "insufficient"):
-        variant += "/daemon"  # its pods have one node each, so others have to give way
     amounts = {"requested": requested, "free": free, "allocatable": allocatable}
     derived = {name: format_quantity(resource, amount) for name, amount in amounts.items()}
     derived["owner"] = f"{owner.kind}/{owner.name}" if owner else ""

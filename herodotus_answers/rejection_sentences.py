@@ -22,6 +22,7 @@ from herodotus_answers.node_results import (
     list_obstacles,
     list_rejections,
     list_similar_resources,
+    rate_effort,
 )
 from herodotus_answers.wording import ShortReason
 from herodotus_record.kubernetes_version import find_wording_version
@@ -67,21 +68,32 @@ def format_rejections(decision: Decision, table: NodeTable) -> str:
 
 
 def find_short_reason(decision: Decision, table: NodeTable) -> ShortReason | None:
-    """Return what the sentence of `format_rejections` begins with, for a row of a table.
+    """Return what the sentence of `format_rejections` says first, for a row of a table: one or two kinds of reasons.
 
-    Return None if the filters rejected no node, so that only the message of the attempt tells what happened.
+    The second is that of most other nodes that are for such pods. Return None if the filters rejected no node, so that
+    only the message of the attempt tells what happened.
     """
     if decision.chosen is not None or decision.pre_filters or decision.key.source is Source.LOGGED:
         return None
-    kind = next(iter(group_by_kind(decision, table)), None)
-    if kind is None:
+    kinds = group_by_kind(decision, table)
+    if not kinds:
         return None
-    subject = "nodes"
+    kind, subject = kinds[0], "nodes"
     if decision.nodes_evaluated == 1:
         subject = "its node" if decision.restricted_by else "the only node"
     text = f"{subject} {_describe_kind(decision, kind, 1 if decision.nodes_evaluated == 1 else 2)}"
+    others = [
+        other for other in kinds[1:MAX_KINDS] if other.is_usable and not _is_for_other_pods(decision, table, other)
+    ]
+    if others:
+        text += f"; others {_describe_kind(decision, max(others, key=lambda other: other.nodes), 2)}"
     first = next(iter(kind.reasons), None)
     return ShortReason(text, first.code if first else "unknown", dict(first.params) if first else {})
+
+
+def _is_for_other_pods(decision: Decision, table: NodeTable, kind: RejectionKind) -> bool:
+    """Return whether the nodes of a kind are reserved for other pods, or are being removed."""
+    return bool(kind.named) and all(rate_effort(decision, table, slot)[0] for slot in kind.named)
 
 
 def _find_absent_node(decision: Decision, table: NodeTable, kinds: Sequence[RejectionKind]) -> str:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from herodotus_answers.wording import shorten_lists
 from herodotus_record.model import Decision, Reason, RecordedPod, Suggestion
-from herodotus_record.node_taints import find_node_taint
+from herodotus_record.node_taints import TaintKind, find_node_taint
 from herodotus_record.reasons import CHANGES
 
 Json = dict[str, Any]
@@ -167,9 +167,12 @@ def _rolls_out(owner: TemplateOwner, suggestion: Suggestion) -> bool:
 def format_change(suggestion: Suggestion, change: Reason) -> str:
     """Return a change of a suggestion as a sentence in the imperative, without a full stop."""
     params = dict(change.params) | {"node": suggestion.node, "taint": _format_taint(change.params)}
-    if change.code == "clear-taint":
-        declared = find_node_taint(params.get("key", ""))
+    template = CHANGES.get(change.code, change.code)
+    if change.code in ("clear-taint", "remove-taint"):
+        declared = find_node_taint(params.get("key", ""), params.get("value", ""))
         params["action"] = declared.action.format_map(params) if declared else f"repair {suggestion.node}"
+        if declared is not None and declared.kind is TaintKind.MAINTAINED:
+            template = CHANGES["clear-taint"]
     params.setdefault("difference", f"{params.get('from')} becomes {params.get('to')}")  # of earlier records
     if not params.get("leaving"):  # an earlier record, or hidden from the reader
         params["leaving"] = "of lower priority"
@@ -177,7 +180,6 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
         params["to"] = '""'
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
-    template = CHANGES.get(change.code, change.code)
     return shorten_lists(template.format_map(params))
 
 

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 from herodotus_answers.declare import Document
 from herodotus_answers.live import BatchQueue
 from herodotus_answers.live_objects import read_scheduled
+from herodotus_record.units import natural_sort_key
 
 if TYPE_CHECKING:
     from herodotus_answers.pod_group import OtherMember
 
 Json = dict[str, Any]
 MAX_PODS = 500  # of a group that the document lists
+_MAX_BLOCKING = 4  # reasons in a sentence, and pods of each
+_NODES = "nodes are available: "
 
 
 class UndecidedMember(TypedDict):
@@ -89,6 +92,31 @@ def explain_untried(pod: Json) -> str:
     if gates:
         return f"waits for its scheduling gates ({gates})"
     return "" if read_scheduled(pod) else "was not tried yet"
+
+
+def describe_blocking(pods: Sequence[Json], besides: str) -> str:
+    """Return which other pods of a group have no node, each reason with its pods; "" if none is in the way.
+
+    `besides` is the name of the pod that the sentence is for. Pods that their scheduler could place are left out.
+    """
+    names_by_reason: dict[str, list[str]] = {}
+    for pod in sorted(pods, key=lambda each: natural_sort_key(each["metadata"]["name"])):
+        name, said = str(pod["metadata"]["name"]), read_scheduled(pod)
+        if name == besides or pod["spec"].get("nodeName") or (said is not None and said["reason"] == "Schedulable"):
+            continue
+        reason = explain_untried(pod) or (_shorten_message(said["message"] or said["reason"]) if said else "")
+        names_by_reason.setdefault(reason, []).append(name)
+    parts = []
+    for reason, names in list(names_by_reason.items())[:_MAX_BLOCKING]:
+        more = f", … {len(names) - _MAX_BLOCKING} more" if len(names) > _MAX_BLOCKING else ""
+        parts.append(f"{', '.join(names[:_MAX_BLOCKING])}{more}" + (f" ({reason})" if reason else ""))
+    return "; ".join(parts)
+
+
+def _shorten_message(message: str) -> str:
+    """Return what a scheduler's message says of nodes, which may follow words about the group; else all of it."""
+    _, separator, counts = message.partition(_NODES)
+    return (counts.partition(". ")[0] if separator else message).rstrip(". ")
 
 
 def list_other_members(pods: Sequence[Json], recorded: Collection[str]) -> list[OtherMember]:

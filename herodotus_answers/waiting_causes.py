@@ -112,7 +112,8 @@ class _Finder:
             return
         spec = lookup.object.get("spec") or {}
         requests = ((spec.get("spec") or spec).get("devices") or {}).get("requests") or ()
-        names = {(r.get("exactly") or r).get("deviceClassName") for r in requests}
+        alternatives = (r.get("firstAvailable") or (r.get("exactly") or r,) for r in requests)
+        names = {each.get("deviceClassName") for several in alternatives for each in several}
         for class_name in sorted(filter(None, names)):
             if self._objects.get("DeviceClass", class_name).is_absent:
                 text = f"DeviceClass {class_name} of {kind} {name} does not exist"

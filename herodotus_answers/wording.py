@@ -30,6 +30,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "features": "the node does not declare {features}",
     "cannot-allocate/extended": "{extendedResource}: requests {needed}; {usable} of {devices} devices (DRA) usable"
     " ({stoppers})",
+    "cannot-allocate/used": "request {request} of claim {claim}: {usable} of {devices} devices usable, {needed} needed"
+    " ({stoppers}; claim {holders}, used by {users})",
     "cannot-allocate/held": "request {request} of claim {claim}: {usable} of {devices} devices usable, {needed} needed"
     " ({stoppers}; held by {holders})",
     "cannot-allocate": "request {request} of claim {claim}: {usable} of {devices} devices usable, {needed} needed"
@@ -92,6 +94,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "volume-zone": "run the pod in a zone of its volumes ({wants}), not on {node}",
     "features": "turn on {features} on {node}",
     "cannot-allocate/extended": "free or add devices for {extendedResource} on {node}: {stoppers}",
+    "cannot-allocate/used": "end {users} with claim {holders}, or add devices on {node} for request {request} of claim"
+    " {claim}",
     "cannot-allocate/held": "end the pods that use claim {holders} on {node}, or add devices there for request"
     " {request} of claim {claim}",
     "cannot-allocate/none": "see whether the DRA driver for request {request} of claim {claim} runs on {node}: no"
@@ -148,7 +152,7 @@ def _find_key(reason: Reason) -> str:
     if "extendedResource" in reason.params:
         return f"{reason.code}/extended"
     if reason.code == "cannot-allocate" and reason.params.get("holders"):
-        return "cannot-allocate/held"
+        return "cannot-allocate/used" if reason.params.get("users") else "cannot-allocate/held"
     return f"{reason.code}/elsewhere" if "selected" in reason.params else reason.code
 
 

@@ -388,6 +388,8 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
     causes = [*situation.problems.causes]
     held = _explain_kept_pods(situation)
     if held is not None:  # it comes first if a new pod surely finds the resources that an old one leaves
+        if any(map(_changes_strategy, causes)):
+            held["remedies"] = []  # the same change, which the engine has checked
         causes.insert(0 if _asks_no_more(workload) else len(causes), held)
     if broken := _explain_broken_update(situation):
         causes.insert(0, broken)
@@ -405,6 +407,11 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
         is_new = age is not None and age < _FRESH
         return code, f"{words}{' yet' if is_new else ''}", [], None if is_new else "kubelet"
     return code, f"{words}. {causes[0]['text']}", causes, "user"
+
+
+def _changes_strategy(cause: LiveCause) -> bool:
+    """Return whether a remedy of a cause lets the rollout delete an old pod first."""
+    return any('"maxSurge":0' in (remedy["command"] or "") for remedy in cause["remedies"])
 
 
 def _find_stuck_rollout(workload: Workload) -> LiveCause | None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from herodotus_answers.live_objects import is_active
+from herodotus_answers.undecided_group import describe_blocking
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
 
@@ -51,13 +52,18 @@ def read_queue(pod: Json, get: Get) -> BatchQueue | None:
     if spec.get("nodeName"):
         return None
     gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
-    group = (metadata.get("annotations") or {}).get(_VOLCANO_GROUP)
+    group = _read_volcano_group(pod)
     if any(gate in _KUEUE_GATES for gate in gates):
         return _read_kueue(pod, _Reader(get))
     if group:
-        return _read_volcano(metadata["namespace"], group, _Reader(get))
+        answer = _read_volcano(metadata["namespace"], group, reader := _Reader(get))
+        pods = reader.list(api_paths.namespaced("/api/v1", metadata["namespace"], "pods"), "pods of the group") or ()
+        return _add_blocking(answer, pod, [each for each in pods if _read_volcano_group(each) == group])
     label = next((label for label in _COSCHEDULING if (metadata.get("labels") or {}).get(label)), None)
-    return None if label is None else _read_coscheduling(pod, label, _Reader(get))
+    if label is None:
+        return None
+    answer, members = _read_coscheduling(pod, label, _Reader(get))
+    return _add_blocking(answer, pod, members)
 
 
 class GroupObjects(NamedTuple):
@@ -84,14 +90,14 @@ def read_group(namespace: str, name: str, get: Get) -> GroupObjects | None:
     kueue = select(lambda pod: (pod["metadata"].get("labels") or {}).get(_KUEUE_GROUP))
     if kueue:
         return GroupObjects(_read_kueue(kueue[0], reader), kueue, [])
-    volcano = select(lambda pod: (pod["metadata"].get("annotations") or {}).get(_VOLCANO_GROUP))
+    volcano = select(_read_volcano_group)
     if volcano or reader.probe(api_paths.namespaced(_VOLCANO_API, namespace, "podgroups", name)):
         return GroupObjects(_read_volcano(namespace, name, reader), volcano, [])
     for label, root in _COSCHEDULING.items():
         members = select(lambda pod, label=label: (pod["metadata"].get("labels") or {}).get(label))  # type: ignore[misc]
         if members or (root and reader.probe(api_paths.namespaced(root, namespace, "podgroups", name))):
             group: Json = {"metadata": {"namespace": namespace, "labels": {label: name}}}
-            return GroupObjects(_read_coscheduling(members[0] if members else group, label, reader), members, [])
+            return GroupObjects(_read_coscheduling(members[0] if members else group, label, reader)[0], members, [])
     own = select(lambda pod: ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName"))
     return GroupObjects(None, own, reader.notes) if own else None
 
@@ -286,10 +292,26 @@ def _read_volcano(namespace: str, group: str, reader: _Reader) -> BatchQueue:
     return answer
 
 
+def _read_volcano_group(pod: Json) -> str | None:
+    """Return the name of the pod's PodGroup of Volcano, or None if it belongs to none."""
+    name: str | None = (pod["metadata"].get("annotations") or {}).get(_VOLCANO_GROUP)
+    return name
+
+
+def _add_blocking(answer: BatchQueue, pod: Json, members: list[Json]) -> BatchQueue:
+    """Return the answer about a group with the other ones of its pods that have no node."""
+    blocking = describe_blocking(list(filter(is_active, members)), pod["metadata"].get("name", ""))
+    if blocking:
+        words = f"other pods of the group without a node: {blocking}"
+        answer["message"] = f"{answer['message']}; {words}" if answer["message"] else words
+    return answer
+
+
 # --- coscheduling of scheduler-plugins -----------------------------------------------------------------------------
 
 
-def _read_coscheduling(pod: Json, label: str, reader: _Reader) -> BatchQueue:
+def _read_coscheduling(pod: Json, label: str, reader: _Reader) -> tuple[BatchQueue, list[Json]]:
+    """Return the answer about the group of a pod, and the pods of the group."""
     namespace, labels = pod["metadata"]["namespace"], pod["metadata"]["labels"]
     name, root = str(labels[label]), _COSCHEDULING[label]
     answer = _describe("Coscheduling", f"PodGroup/{name}", reader)
@@ -306,7 +328,7 @@ def _read_coscheduling(pod: Json, label: str, reader: _Reader) -> BatchQueue:
     pods = reader.list(f"{api_paths.namespaced('/api/v1', namespace, 'pods')}?{selector}", "pods of the group")
     if pods is not None:
         answer["message"] = _count_members(pods, answer["minMember"])
-    return answer
+    return answer, pods or []
 
 
 def _count_members(pods: list[Json], minimum: int | None) -> str:
@@ -315,7 +337,9 @@ def _count_members(pods: list[Json], minimum: int | None) -> str:
     placed = sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in present)
     nodes = f"{placed} of them {'has' if placed == 1 else 'have'} a node"
     if minimum is None:
-        return f"{len(present)} pods of the group exist; {nodes}"
+        return (
+            f"{len(present)} {'pod of the group exists' if len(present) == 1 else 'pods of the group exist'}; {nodes}"
+        )
     only = "only " if len(present) < minimum else ""
     return f"{only}{len(present)} of the {minimum} pods that the group needs exist; {nodes}"
 

@@ -71,6 +71,7 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     "victim": Discloses.PODS,
     "nominated": Discloses.PODS,
     "leaving": Discloses.PODS,
+    "users": Discloses.PODS,
     "holders": Discloses.PODS,  # resource claims, which the pods of their namespace own or use
     # texts that anyone may have written
     "message": Discloses.MESSAGE,

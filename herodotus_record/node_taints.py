@@ -1,7 +1,10 @@
-"""Taints that state a node's condition, start or removal, or reserve it, and what to do about each.
+"""Taints that state a node's condition, start, maintenance or removal, or reserve it, and what to do about each.
 
 Owns: the one declaration of taints that no pod should be made to tolerate. Does not own: which nodes have them, the
 check of a suggestion (`scheduler.engine.suggestions`), sentences around an action (`herodotus_answers`).
+
+Operators name taints as they like. Two kinds are known by their words: those that speak of maintenance or removal, and
+those that name a device of the node, such as nvidia.com/gpu or sku=gpu, which keep it for pods that request devices.
 
 Sources: k8s.io/api/core/v1/well_known_taints.go, k8s.io/cloud-provider/api, cluster-autoscaler's utils/taints,
 Karpenter's pkg/apis/v1/taints.go, and the documentation of the agents that remove a taint once they are ready.
@@ -9,6 +12,8 @@ Karpenter's pkg/apis/v1/taints.go, and the documentation of the agents that remo
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from fnmatch import fnmatchcase
@@ -17,16 +22,18 @@ from typing import Final
 
 
 class TaintKind(Enum):
-    """What a taint of the system says about its node."""
+    """What a declared taint says about its node."""
 
     CLEARS = auto()  # the node is starting or in trouble; whoever set the taint removes it when that is over
+    MAINTAINED = auto()  # an operator works on the node, and removes the taint afterwards, as one uncordons a node
     LEAVES = auto()  # the node is about to be removed or replaced
     RESERVED = auto()  # the node is for other pods, such as those of the control plane
+    FOR_DEVICES = auto()  # the node is for pods that request its devices
 
 
 @dataclass(frozen=True)
 class NodeTaint:
-    """A taint of the system. `key` is its key, in which `*` stands for any characters.
+    """A declared taint. `key` is its key, in which `*` stands for any characters; "" if words declare it.
 
     `action` is a sentence in the imperative that says what to do instead of tolerating the taint, with {node}.
     """
@@ -106,10 +113,52 @@ NODE_TAINTS: Final[tuple[NodeTaint, ...]] = (
 )
 
 
-@lru_cache(maxsize=1024)
-def find_node_taint(key: str) -> NodeTaint | None:
-    """Return the declaration of the system taint with this key, or None if the system does not set it.
+# Words in the key or value of a taint that an operator made up.
+_MAINTAINED_WORDS: Final = re.compile(
+    r"maint|maintenance|maintain\w*|quarantine\w*|repair\w*|broken|faulty|unhealthy|reboot\w*|patching|outage"
+)
+_LEAVING_WORDS: Final = re.compile(r"drain\w*|decommission\w*|retir\w*|evacuat\w*|terminating|deprecated")
+_MAINTAINED: Final = NodeTaint("", TaintKind.MAINTAINED, "end the maintenance of {node}, then remove its taint")
+_LEAVING: Final = NodeTaint("", _LEAVES, _REMOVED)
+_DOMAINS: Final = frozenset(("com", "io", "ai", "org", "net", "dev", "k8s", "kubernetes"))  # words that tell nothing
 
-    For a taint that is declared, tolerating it is no remedy; the declaration says what to do instead.
+
+@lru_cache(maxsize=1024)
+def find_node_taint(key: str, value: str = "") -> NodeTaint | None:
+    """Return the declaration of a taint that no pod should be made to tolerate, or None for any other taint.
+
+    The declaration says what to do instead of tolerating the taint.
     """
-    return next((taint for taint in NODE_TAINTS if taint.matches(key)), None)
+    declared = next((taint for taint in NODE_TAINTS if taint.matches(key)), None)
+    if declared is not None:
+        return declared
+    words = _split_words(f"{key} {value}")
+    if any(map(_LEAVING_WORDS.fullmatch, words)):
+        return _LEAVING
+    return _MAINTAINED if any(map(_MAINTAINED_WORDS.fullmatch, words)) else None
+
+
+def find_taint_against(
+    key: str, value: str, offered: Iterable[str], requested: Collection[str], *, claims_devices: bool = False
+) -> NodeTaint | None:
+    """Return the declaration of a taint for a pod that requests resources, on a node that offers some.
+
+    A taint that names a device of the node reserves it for pods that request devices of this kind. `claims_devices` is
+    whether the pod has resource claims, which may be for them.
+    """
+    declared = find_node_taint(key, value)
+    if declared is not None or claims_devices:
+        return declared
+    words = _split_words(f"{key} {value}") - _DOMAINS
+    for resource in offered:
+        if "/" not in resource or not words & (_split_words(resource) - _DOMAINS):
+            continue
+        vendor = resource.partition("/")[0]
+        if not any(each.partition("/")[0] == vendor for each in requested):
+            action = f"add a node for other pods: {{node}} is reserved for pods that request {resource}"
+            return NodeTaint("", TaintKind.FOR_DEVICES, action)
+    return None
+
+
+def _split_words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z][a-z0-9]+", text.lower()))

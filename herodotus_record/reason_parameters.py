@@ -125,6 +125,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         "usable": ReasonParameter("Devices that the request could use.", "devices"),
         "stoppers": ReasonParameter("Why the others cannot be allocated, with their numbers."),
         "holders": ReasonParameter("Claims that have devices of the node, as NAMESPACE/NAME, separated by commas."),
+        "users": ReasonParameter("Pods that use these claims, as NAMESPACE/NAME, separated by commas."),
     },
     "device-claim-not-found": {"claim": _DEVICE_CLAIM},
     "device-claim-deleted": {"claim": _DEVICE_CLAIM},

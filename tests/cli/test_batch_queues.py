@@ -121,6 +121,20 @@ def test_volcano_says_why_a_group_waits() -> None:
     assert found["quota"] == [{"flavor": None, "resource": "cpu", "used": "6", "limit": "8"}]
 
 
+def test_the_other_pods_of_a_volcano_group_that_fit_nowhere_are_named() -> None:
+    def a_pod(name: str, reason: str, message: str) -> Json:
+        member = pod("", annotations={"scheduling.k8s.io/group-name": "train"})
+        member["metadata"]["name"] = name
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        return member | {"status": {"conditions": [condition]}}
+
+    origin = "gang unschedulable. Origin reason is b: 0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2."
+    members = [a_pod("a", "Schedulable", "could go to n1"), a_pod("b", "Unschedulable", origin)]
+    members += [a_pod("c", "Schedulable", "could go to n2")]
+    found = as_json(read_queue(members[0], Objects({"/api/v1/namespaces/ml/pods": {"items": members}}).get))
+    assert found["message"] == "other pods of the group without a node: b (2 Insufficient cpu)"
+
+
 @pytest.mark.parametrize(
     ("labels", "selector", "groups"),
     [
@@ -149,6 +163,7 @@ def test_a_group_of_coscheduling_says_how_many_of_its_pods_exist(
     labels: dict[str, str], selector: str, groups: str
 ) -> None:
     members: list[Json] = [pod(""), pod(""), pod("", deletionTimestamp="2026-01-01T00:00:00Z"), pod("")]
+    members[1]["metadata"]["name"] = "other"
     members[0]["spec"]["nodeName"] = "n0"
     members[3]["status"] = {"phase": "Failed"}
     objects: dict[str, Json] = {f"/api/v1/namespaces/ml/pods?labelSelector={selector}": {"items": members}}
@@ -164,7 +179,8 @@ def test_a_group_of_coscheduling_says_how_many_of_its_pods_exist(
         "Pending",
         4,
     )
-    assert found["message"] == "only 2 of the 4 pods that the group needs exist; 1 of them has a node"
+    count = "only 2 of the 4 pods that the group needs exist; 1 of them has a node"
+    assert found["message"] == f"{count}; other pods of the group without a node: other (was not tried yet)"
     assert found["notes"] == []
 
 

@@ -288,7 +288,7 @@ def test_the_headline_of_a_decision(decision: Decision, words: str) -> None:
 @pytest.mark.parametrize(
     ("decision", "text", "code"),
     [
-        (PENDING, "nodes are cordoned", "unschedulable"),
+        (PENDING, "nodes are cordoned; others have the untolerated taint dedicated=gpu:NoSchedule", "unschedulable"),
         (
             a_decision(
                 rejected={
@@ -313,7 +313,7 @@ def test_the_short_reason_is_what_the_headline_begins_with(decision: Decision, t
     reason = find_short_reason(decision, table_of(decision))
     assert reason is not None
     assert (reason.text, reason.code) == (text, code)
-    predicate = text.partition(" ")[2].removeprefix("node ").removeprefix("are ")
+    predicate = text.partition(";")[0].partition(" ")[2].removeprefix("node ").removeprefix("are ")
     assert predicate in headlines.format_headline(decision, table_of(decision))
 
 

@@ -8,7 +8,7 @@ compete for the same devices or counters, or no combination satisfies the constr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from scheduler.engine.dra import capacity
@@ -30,8 +30,8 @@ class Shortage:
     """A request of claim number `claim` that lacks usable devices on a node.
 
     `devices` is how many devices the node has, `usable` how many of them the request could use. `stoppers` says in
-    words what stops the others, `holders` names the claims (NAMESPACE/NAME) that use devices which the request could
-    use otherwise.
+    words what stops the others, `holders` names the claims (NAMESPACE/NAME) that use the `held` devices which the
+    request could use otherwise.
     """
 
     claim: int
@@ -41,6 +41,7 @@ class Shortage:
     usable: int
     stoppers: str
     holders: tuple[str, ...] = ()
+    held: int = 0
 
 
 class _NodePools(NamedTuple):
@@ -64,15 +65,16 @@ def find_shortage(allocator: Allocator, node: Node, claims: Sequence[ResourceCla
             shortages = [
                 _examine(allocator, reached, number, each, reachable) for each in list_alternatives(claim, request)
             ]
-            best = min(shortages, key=lambda shortage: shortage.needed - shortage.usable)
+            best = min(shortages, key=lambda shortage: (shortage.needed - shortage.usable, -shortage.held))
             if best.usable < best.needed or not best.needed:
                 return best
             needed, last = needed + best.needed, best
     if needed > len(reachable):
-        stoppers = "each request alone has enough devices, but they compete for the same ones"
-        return Shortage(last.claim, last.request, needed, last.devices, len(reachable), stoppers)
-    stoppers = "; ".join(_describe_constraints(claims)) or "the devices exceed what is left of shared counters together"
-    return Shortage(last.claim, last.request, last.needed, last.devices, last.usable, stoppers)
+        why = "each request alone has enough devices, but they compete for the same ones"
+        last = replace(last, needed=needed, usable=len(reachable))
+    else:
+        why = "; ".join(_describe_constraints(claims)) or "the devices exceed what is left of shared counters together"
+    return replace(last, stoppers=f"{why}; {last.stoppers}" if last.held else why)
 
 
 def _examine(
@@ -107,7 +109,14 @@ def _examine(
     stoppers = "; ".join(_describe(stopper, names) for stopper, names in groups.items())
     stoppers = stoppers or ("the node has no more devices" if devices else "no ResourceSlice has devices for the node")
     return Shortage(
-        claim, request.full_name, max(needed, 1), devices, usable, stoppers, tuple(sorted(holders)[:MAX_HOLDERS])
+        claim,
+        request.full_name,
+        max(needed, 1),
+        devices,
+        usable,
+        stoppers,
+        tuple(sorted(holders)[:MAX_HOLDERS]),
+        len(groups.get(IN_USE, ())),
     )
 
 

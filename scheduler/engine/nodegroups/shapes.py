@@ -132,7 +132,7 @@ def _find_shape(
 
 def is_transient(taint: Taint) -> bool:
     """Return whether a taint states a condition of one node, such as starting or being removed, and not its purpose."""
-    declared = find_node_taint(taint.key)
+    declared = find_node_taint(taint.key, taint.value)
     return declared is not None and declared.kind is not TaintKind.RESERVED
 
 

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from herodotus_record.model import Reason
-from herodotus_record.node_taints import TaintKind, find_node_taint
+from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
 from herodotus_record.units import format_exact_quantity, format_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
@@ -52,6 +52,7 @@ _IDENTITY_LABEL: Final = re.compile(r"([^/]*\.)?(kubernetes|k8s)\.io/.*")
 # A program is built for these, so a pod cannot run where they have another value.
 BUILT_FOR: Final = tuple(f"{domain}kubernetes.io/{what}" for what in ("os", "arch") for domain in ("", "beta."))
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_RESERVED: Final = (TaintKind.RESERVED, TaintKind.FOR_DEVICES)
 _CONTROLLER_ADDS: Final = "node.kubernetes.io/"  # tolerations of admission and of the DaemonSet controller
 
 
@@ -202,20 +203,23 @@ def _answer_taints(draft: Draft, place: Place, answer: Callable[[Draft, Taint, P
     """Return the draft with an answer to each taint of the node that the pod does not tolerate, or None.
 
     `answer` is for taints that an operator set. The others go with what they state. No pod is let onto nodes that are
-    reserved for other pods while the pod may select another node, nor onto those that are being removed.
+    reserved for other pods, or for devices that it does not request, while the pod may select another node, nor onto
+    those that are being removed.
     """
     cleared = set[str]()
     for taint in place.node.spec.taints or ():
         if taint.effect not in HARD_EFFECTS or is_tolerated(taint, draft.spec.tolerations or ()):
             continue
         params = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-        declared = find_node_taint(taint.key)
+        declared = _find_declared(taint, place.node, place.pod)
         if taint.key == UNSCHEDULABLE.key:
             if place.node.spec.unschedulable:
                 continue  # goes with the cordon
             changed: Draft | None = _without_taint(draft, "remove-taint", params, taint)
-        elif declared is None or declared.kind is TaintKind.RESERVED:
+        elif declared is None or declared.kind in _RESERVED:
             changed = None if declared and _may_select_unreserved(place) else answer(draft, taint, place)
+        elif declared.kind is TaintKind.MAINTAINED:
+            changed = _without_taint(draft, "remove-taint", params, taint)
         elif declared.kind is TaintKind.CLEARS and not place.node.spec.unschedulable:  # else it is in maintenance
             changed = _without_taint(draft, "clear-taint", params, taint)
             if taint.key in cleared:  # one condition may set taints with two effects
@@ -240,7 +244,8 @@ def _add_toleration(draft: Draft, taint: Taint, place: Place) -> Draft:
 
 def _untaint(draft: Draft, taint: Taint, place: Place) -> Draft | None:
     """Return the draft that removes a taint from the node, or None if it keeps the node for some pods on purpose."""
-    if find_node_taint(taint.key) is None:
+    declared = _find_declared(taint, place.node, place.pod)
+    if declared is None or declared.kind is TaintKind.FOR_DEVICES:
         return None
     return _without_taint(
         draft, "remove-taint", {"key": taint.key, "value": taint.value, "effect": taint.effect}, taint
@@ -251,7 +256,7 @@ def _may_select_unreserved(place: Place) -> bool:
     """Return whether the pod may select a node that is not reserved for other pods."""
     nodes = place.nodes
     return any(
-        not is_reserved(node)
+        not _is_reserved(node, place.pod)
         for slot in np.flatnonzero(match_required_affinity(place.pod, nodes) & nodes.live)
         if (node := nodes.nodes[slot]) is not None
     )
@@ -262,10 +267,20 @@ def find_controller(pod: PodInfo) -> OwnerReference | None:
     return next((owner for owner in pod.pod.metadata.owner_references or () if owner.controller), None)
 
 
-def is_reserved(node: Node) -> bool:
+def _is_reserved(node: Node, pod: PodInfo) -> bool:
     """Return whether a taint reserves the node for other pods, such as those of the control plane."""
-    declared = [find_node_taint(taint.key) for taint in node.spec.taints or () if taint.effect in HARD_EFFECTS]
-    return any(taint is not None and taint.kind is TaintKind.RESERVED for taint in declared)
+    hard = [taint for taint in node.spec.taints or () if taint.effect in HARD_EFFECTS]
+    declared = [_find_declared(taint, node, pod) for taint in hard]
+    return any(taint is not None and taint.kind in _RESERVED for taint in declared)
+
+
+def _find_declared(taint: Taint, node: Node, pod: PodInfo) -> NodeTaint | None:
+    """Return the declaration of a node's taint against a pod, or None for a taint that the pod may tolerate."""
+    requested = [resource for resource, amount in pod.requests.items() if amount > 0]
+    has_claims = bool(pod.pod.spec.resource_claims)
+    return find_taint_against(
+        taint.key, taint.value, node.status.allocatable or (), requested, claims_devices=has_claims
+    )
 
 
 def _with_tolerations(spec: PodSpec, more: list[Toleration]) -> PodSpec:

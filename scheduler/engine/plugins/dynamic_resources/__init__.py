@@ -73,7 +73,7 @@ from scheduler.engine.plugins.dynamic_resources.claims import (
 )
 from scheduler.engine.plugins.dynamic_resources.devices import ClusterDevices, PendingAllocation, match_selector
 from scheduler.engine.plugins.dynamic_resources.node_results import NodeResults, ResultsByClaims
-from scheduler.engine.plugins.dynamic_resources.reporting import build_devices, name_shared
+from scheduler.engine.plugins.dynamic_resources.reporting import build_devices, list_users, name_shared
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import (
     BINDING_CONDITIONS,
@@ -379,8 +379,11 @@ class DynamicResources(BasePlugin):
             # the claim does not exist: the scheduler makes it for the pod's extended resources
             resources = [m.resource for m in extended.mappings if m.request == shortage.request.partition("/")[0]]
             params |= {"claim": "", "request": "", "extendedResource": ", ".join(dict.fromkeys(resources))}
-        holders = {"holders": ", ".join(shortage.holders)} if shortage.holders else {}
-        return unresolvable(Reason("cannot-allocate", params | holders))
+        if shortage.holders:
+            params |= {"holders": ", ".join(shortage.holders)}
+            if users := list_users(self.handle.objects, shortage.holders):
+                params |= {"users": ", ".join(users)}
+        return unresolvable(Reason("cannot-allocate", params))
 
     def _claims_on(self, attempt: ClaimsOfAttempt, extended: NodeAllocation | None) -> list[ResourceClaim]:
         """Return the unallocated claims, the last one replaced by the claim of `extended` if that is not None."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from herodotus_record.model import AllocatedDevice
 from scheduler.engine.dra.extended_resources import may_be_backed
@@ -10,6 +11,8 @@ from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import AllocationResult, ResourceClaim
 from scheduler.engine.plugins.dynamic_resources.claims import UnusableDeviceClaimError, find_claims, find_extended_claim
+
+MAX_USERS: Final = 8  # pods that a reason names as users of devices
 
 
 def name_in_pod(pod: PodInfo, claim: ResourceClaim) -> str:
@@ -26,6 +29,17 @@ def name_shared(pod: PodInfo, claim: ResourceClaim) -> str:
     """
     named = {each.resource_claim_name for each in pod.pod.spec.resource_claims or ()}
     return claim.metadata.name if claim.metadata.name in named else name_in_pod(pod, claim)
+
+
+def list_users(objects: ClusterObjects, claims: Iterable[str]) -> list[str]:
+    """Return the first MAX_USERS pods, as NAMESPACE/NAME, that claims (NAMESPACE/NAME) are reserved for."""
+    users = dict[str, None]()
+    for full_name in claims:
+        namespace, _, name = full_name.partition("/")
+        claim = objects.get(ResourceClaim, name, namespace)
+        reserved = (claim.status.reserved_for if claim is not None else None) or ()
+        users |= dict.fromkeys(f"{namespace}/{user.name}" for user in reserved if user.resource == "pods")
+    return list(users)[:MAX_USERS]
 
 
 def build_devices(

@@ -79,6 +79,7 @@ def test_a_device_in_use_names_the_claims_that_hold_it() -> None:
     )
     assert found["stoppers"] == "in use: a, b"
     assert found["holders"] == "default/x, default/y"
+    assert found["users"] == "default/x-pod, default/y-pod"
     assert (found["needed"], found["usable"]) == ("2", "1")
 
 
@@ -105,6 +106,23 @@ def test_an_unsatisfiable_constraint_is_named() -> None:
     devices = [device("a", **of("numa", {"int": 0})), device("b", **of("numa", {"int": 1}))]
     found = shortage(claim("c", exactly("r", 2), constraints=[{"matchAttribute": numa}]), slice_on("n", *devices))
     assert found["stoppers"] == f"no combination has one value of {numa}"
+
+
+def test_a_device_in_use_that_would_satisfy_a_constraint_is_named() -> None:
+    root = f"{DRIVER}/root"
+    devices = [device(name, **of("root", {"int": number})) for name, number in (("a", 0), ("b", 1), ("c", 1))]
+    wanted = claim("c", exactly("r", 2), constraints=[{"matchAttribute": root}])
+    found = shortage(wanted, slice_on("n", *devices), allocated("x", "n", "c"))
+    assert found["stoppers"] == f"no combination has one value of {root}; in use: c"
+    assert (found["holders"], found["users"]) == ("default/x", "default/x-pod")
+
+
+def test_of_alternatives_the_one_whose_device_is_in_use_is_named() -> None:
+    large = exactly("large", 1, MEMORY)["exactly"] | {"name": "large"}
+    small = exactly("small")["exactly"] | {"name": "small"}
+    wanted = claim("c", {"name": "r", "firstAvailable": [large, small]})
+    found = shortage(wanted, slice_on("n", device("a", **of("memory", {"int": 16}))), allocated("x", "n", "a"))
+    assert (found["request"], found["stoppers"]) == ("r/small", "in use: a")
 
 
 def test_the_short_text_of_the_reason_shows_the_count_and_the_stoppers() -> None:

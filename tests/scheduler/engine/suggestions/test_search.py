@@ -326,6 +326,24 @@ def test_a_taint_of_the_system_is_never_tolerated_where_the_pod_may_select_anoth
     assert not (taint.kind is not TaintKind.CLEARS and {c.code for c in suggested} != {"uncordon"})
 
 
+@pytest.mark.parametrize(
+    ("resources", "code"),
+    [({"cpu": "2"}, "set-request"), ({"cpu": "2", "example.com/gpu": "1"}, "add-toleration")],
+    ids=["without-devices", "with-devices"],
+)
+def test_a_pool_of_devices_is_tolerated_only_for_a_pod_that_requests_them(resources: dict[str, str], code: str) -> None:
+    pool = host("a").taint("sku", "gpu").allocatable({"cpu": "8", "pods": "9", "example.com/gpu": "4"})
+    nodes = columns_of([pool, host("b").allocatable({"cpu": "1", "pods": "9"})])
+    first = find(make_pod().request(resources).info(), nodes)[0]
+    assert [change.code for change in first.changes] == [code]
+
+
+def test_the_taint_of_a_maintained_node_is_removed_and_never_tolerated() -> None:
+    found = find(make_pod().info(), columns_of([host("a").taint("example.com/maintenance", "disk")]))
+    taint = {"key": "example.com/maintenance", "value": "disk", "effect": "NoSchedule"}
+    assert [changes(suggestion) for suggestion in found] == [[("remove-taint", taint)]]
+
+
 def test_no_other_operating_system_is_suggested_and_a_larger_node_is_beside_a_smaller_request() -> None:
     node = host("a").label("kubernetes.io/os", "linux")
     (only,) = find(make_pod().node_selector(**{"kubernetes.io/os": "windows"}).info(), columns_of([node]))
