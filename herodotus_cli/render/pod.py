@@ -35,7 +35,6 @@ from herodotus_cli.render.screen_elements import (
     labelled_rows,
     merge_rows,
 )
-from herodotus_record.notes import CATALOGUE
 
 Json = dict[str, Any]
 _TIED_NAMED = 8
@@ -46,7 +45,6 @@ _DEVICES_NAMED = 8
 _POD_GROUP = "PodGroup"  # phase that undoes a placement with the pod's group
 _RUNNING = ("pod-running", "pod-resizing")  # states of pods whose place may be the question
 _WITHOUT_NODE = ("pod-gated", "pod-not-tried", "pod-waits-for-node", "pod-waits-for-victims")
-_EVALUATED = CATALOGUE["evaluated"]  # which the first line says too
 _GONE = {"deleted": "deleted", "replaced": "replaced by another pod"}  # what became of the pod after the decision
 
 
@@ -290,9 +288,18 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         ("QUEUE", place.get("text", "") if is_detailed or place.get("neglected") else ""),
         *_origins(answer),
         ("ARCHIVE", f"decision of {answer['archive']['day']}" if "archive" in answer else ""),
-        *(("NOTE", note) for note in answer["notes"] if is_detailed or note != _EVALUATED),
+        *(("NOTE", note) for note in (answer["notes"] if is_detailed else _omit_evaluated(answer["notes"]))),
     ]
     return [(label, text) for label, text in labelled if text]
+
+
+def _omit_evaluated(notes: Sequence[str]) -> list[str]:
+    """Return the notes without the one that the pod was evaluated, which the first line of the screen says."""
+    if not notes:
+        return []
+    from herodotus_record.notes import CATALOGUE  # here, because most answers have no notes
+
+    return [note for note in notes if note != CATALOGUE["evaluated"]]
 
 
 def _is_short(answer: Json, view: ViewOptions, *, every_node: bool) -> bool:
