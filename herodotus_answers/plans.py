@@ -88,12 +88,14 @@ class PlanBound(TypedDict):
     kind: Annotated[
         str,
         "Exhaustive (all smaller sets of changes were tried, each pod moved at most once), Relaxation (fewer changes"
-        " free too little on every node) or NotProven.",
+        " cannot be enough, whatever they are) or NotProven.",
         Discloses.NOTHING,
     ]
     changes: Annotated[int, "No plan has fewer changes than this, unless it is not proven.", Discloses.NOTHING]
     tried: Annotated[int, "Number of sets of changes.", Discloses.NOTHING]
-    reason: Annotated[str, "Why it is not proven; empty otherwise.", Discloses.NOTHING]
+    reason: Annotated[
+        str, "Why it is not proven, or why fewer changes are not enough; may be empty.", Discloses.NOTHING
+    ]
 
 
 class PlansOfKind(TypedDict):
@@ -268,5 +270,5 @@ def describe_bound(bound: PlanBound) -> str:
             return f"No plan of this kind with at most {pluralize(fewer, 'change')} exists: {why}."
         case "Relaxation":
             most = pluralize(fewer, "change")
-            return f"No plan of this kind with at most {most} exists: it frees too little on every node."
+            return f"No plan of this kind with at most {most} exists: {bound['reason']}."
     return f"That no smaller plan exists is not proven: {bound['reason']}."

@@ -238,7 +238,7 @@ def plan_spread(ctx: click.Context, /, workload: str, **_given: object) -> None:
     """Find the fewest moves of a workload's pods that restore its topology spread constraints.
 
     After a drain, a rollout or the return of a zone, pods stay where they are. Constraints with ScheduleAnyway count
-    too.
+    too. Each plan holds for every tie-break, or has the cordons that force it.
 
     \b
     kubectl herodotus plan spread deploy/checkout -n shop

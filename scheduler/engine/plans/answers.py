@@ -60,7 +60,7 @@ def answer_plan(
         return _plan_empty_nodes(state, question, limit), []
     if question.spread:
         return _plan_spread(state, question, limit)
-    return Planner(state, question, find_targets(state, question, classes, scheduler), limit).answer()
+    return Planner(state, question, find_targets(state, question, classes, scheduler), World(state, limit)).answer()
 
 
 def _check(question: PlanQuestion) -> None:
@@ -136,11 +136,11 @@ def _plan_spread(state: WhatIfState, question: PlanQuestion, limit: TimeLimit) -
     newest = max(pods, key=lambda each: (each[0].pod.metadata.creation_timestamp or "", each[0].name))[0]
     if not newest.pod.spec.topology_spread_constraints:
         raise PlanError(f"{namespace}/{question.spread} has no topology spread constraint")
-    goal = SpreadGoal.of_pod(World(state, limit), newest)
+    world = World(state, limit)
+    goal = SpreadGoal(world, newest, state.rules)
     skews = goal.list_skews()
-    planner = Planner(state, question, Targets([], True), limit, goal=goal.is_reached)
     if goal.is_reached():
-        review = _build_review(question, SPREAD, planner.world)
+        review = _build_review(question, SPREAD, world)
         review["verdict"] = DONE
     else:
         changes = [
@@ -148,6 +148,6 @@ def _plan_spread(state: WhatIfState, question: PlanQuestion, limit: TimeLimit) -
             for pod, node in sorted(pods, key=lambda each: each[0].full_name)
             if find_hindrance(pod) == MAY_MOVE
         ]
-        review = planner.answer_moves(changes, SPREAD)
+        review = Planner(state, question, Targets([], True), world, goal).answer_moves(changes, SPREAD)
     review["pods"], review["spread"] = len(pods), skews
     return review, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -33,12 +33,13 @@ from herodotus_answers.plans import (
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
+from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.lower_requests import find_lower_requests
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
 from scheduler.engine.plans.room_proof import fit_in_any_order
 from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
-from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
+from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
     ADD_NODES,
     CORDON,
@@ -153,17 +154,18 @@ class Planner:
         state: WhatIfState,
         question: PlanQuestion,
         targets: Targets,
-        limit: TimeLimit,
-        goal: Callable[[], bool] | None = None,
+        world: World,
+        goal: Goal | None = None,
     ) -> None:
-        """`goal` says whether the copy after a plan is as it should be, beside the targets."""
-        self._question, self._targets, self._limit = question, targets, limit
-        self.world = World(state, limit)
+        """`world` is the copy of the state. `goal` says how it should be after a plan, beside the targets."""
+        self._question, self._targets, self._limit = question, targets, world.limit
+        self.world, self._goal = world, goal
         own = {pod.uid for pod in targets.pods}
         self._others = [pod for pod in state.list_waiting() if pod.uid not in own]
         self._budgets = state.build_budgets()
+        is_reached = None if goal is None else goal.is_reached
         self._verification = Verification(
-            self.world, targets.pods, self._others, min_targets=targets.min_count, goal=goal
+            self.world, targets.pods, self._others, min_targets=targets.min_count, goal=is_reached
         )
         self._workloads: dict[str, list[PodInfo]] = {}
 
@@ -259,6 +261,7 @@ class Planner:
             self._budgets,
             exist=self._targets.exist,
             min_targets=self._targets.min_count,
+            goal=self._goal,
         )
 
     # --- candidates -------------------------------------------------------------------------------------------------

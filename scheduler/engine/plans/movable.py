@@ -56,3 +56,17 @@ def helped_only_by_room(info: PodInfo) -> bool:
     spread = any(each.when_unsatisfiable == "DoNotSchedule" for each in pod.spec.topology_spread_constraints or ())
     affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
     return not spread and not (affinity and affinity.required)
+
+
+def is_decided_by_node_alone(pod: PodInfo, *, but_for_spread: bool = False) -> bool:
+    """Return whether no other pod, volume or claim decides on which nodes the pod fits.
+
+    With `but_for_spread` its topology spread constraints may.
+    """
+    return (
+        (but_for_spread or helped_only_by_room(pod))
+        and pod.terms is None
+        and not pod.has_storage
+        and not pod.pod.spec.resource_claims
+        and pod.pod_group is None
+    )

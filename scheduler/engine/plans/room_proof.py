@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plans.movable import helped_only_by_room
+from scheduler.engine.plans.movable import is_decided_by_node_alone
 from scheduler.engine.plans.verification import (
     CORDON,
     CREATE,
@@ -42,14 +42,12 @@ def prove_by_room(
     """
     targets, others = verification.targets, [pods[0] for pods in verification.others.values()]
     displaced = [(step, verification.replacement_of(step.pod)) for step in leaving if step.kind == MOVE and step.pod]
-    if not targets or verification.goal is not None or any(step.kind not in (MOVE, SCALE_DOWN) for step in leaving):
+    if not targets or any(step.kind not in (MOVE, SCALE_DOWN) for step in leaving):
         return None
-    if not all(map(_depends_on_node_alone, (*targets, *others, *(pod for _, pod in displaced)))):
+    if not all(map(is_decided_by_node_alone, (*targets, *others, *(pod for _, pod in displaced)))):
         return None
-    for pod in (*targets, *others, *(pod for _, pod in displaced)):
-        framework = world.framework(pod.pod)
-        if framework is None or framework.extenders.filter or framework.extenders.prioritize:
-            return None
+    if any(world.has_extenders(pod) for pod in (*targets, *others, *(pod for _, pod in displaced))):
+        return None
     emptied = tuple(sorted({step.node for step in leaving}))
     proof = Proof(None, {}, 0)
     with world.tried():
@@ -83,7 +81,7 @@ def fit_in_any_order(world: World, verification: Verification) -> bool:
     Alike pods that are decided by their node alone do, where no other waiting pod gets a node before or after them.
     """
     targets, others = verification.targets, [pods[0] for pods in verification.others.values()]
-    if len({target.spec_digest for target in targets}) > 1 or not all(map(_depends_on_node_alone, targets)):
+    if len({target.spec_digest for target in targets}) > 1 or not all(map(is_decided_by_node_alone, targets)):
         return False
     with world.tried():
         if any(draws.slots or draws.preempts for draws in map(world.find_draws, others)):
@@ -95,17 +93,6 @@ def fit_in_any_order(world: World, verification: Verification) -> bool:
                 return False
             world.place(target, world.nodes.names[int(slots[0])], state)
         return not any(draws.slots or draws.preempts for draws in map(world.find_draws, others))
-
-
-def _depends_on_node_alone(pod: PodInfo) -> bool:
-    spec = pod.pod.spec
-    return (
-        helped_only_by_room(pod)
-        and pod.terms is None
-        and not pod.has_storage
-        and not spec.resource_claims
-        and pod.pod_group is None
-    )
 
 
 def _settle(

@@ -16,10 +16,11 @@ Invariant: a returned plan was verified, and `Bound` claims only what was search
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations, islice
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ from numpy.typing import NDArray
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.movable import helped_only_by_room
 from scheduler.engine.plans.room_proof import prove_by_room
 from scheduler.engine.plans.time_limit import TimeOverError
@@ -42,6 +44,7 @@ from scheduler.engine.plans.verification import (
     UNCORDON,
     PlannedStep,
     Proof,
+    Tracked,
     UnprovenError,
     Verification,
 )
@@ -55,17 +58,28 @@ MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
 MAX_PLANS: Final = 3
 MAX_DESTINATIONS: Final = 4  # of a pod, in a search that is not exhaustive
 MAX_SETS_OF_NODE: Final = 24
+MAX_SPARE: Final = 6  # changes beyond those of a set, from which sets for a goal are chosen
 MAX_EXPLORED_NODES: Final = 60  # in larger clusters many nodes are equally good, and plans have too many runs
 MAX_NODES: Final = 64  # from which a search that is not exhaustive starts
 EXHAUSTIVE, RELAXATION, NOT_PROVEN = "Exhaustive", "Relaxation", "NotProven"
+FREES_TOO_LITTLE: Final = "it frees too little on every node"
 
 
-class Change(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Change:
     """One change: `pod` moves away from `node` or ends there, or `node` is uncordoned."""
 
     kind: str
     node: str
     pod: PodInfo | None = None
+
+    @cached_property
+    def key(self) -> object:
+        """What alike changes share: pods of one node and controller that nothing else tells apart."""
+        pod = self.pod
+        if pod is None or pod.has_storage or pod.pod.spec.resource_claims:
+            return self.kind, self.node, pod.uid if pod else ""
+        return self.kind, self.node, Tracked(pod, DISPLACED).key, pod.pod.status.phase
 
 
 class Move(NamedTuple):
@@ -79,8 +93,8 @@ class Move(NamedTuple):
 class Bound:
     """What is known about plans with fewer changes.
 
-    `kind` is EXHAUSTIVE if all `sets` of fewer changes were tried, RELAXATION if fewer than `moves` changes cannot free
-    enough on any node, else NOT_PROVEN with the `reason`.
+    `kind` is EXHAUSTIVE if all `sets` of fewer changes were tried, RELAXATION if fewer than `moves` changes cannot do
+    for the `reason`, else NOT_PROVEN with the `reason`.
     """
 
     kind: str = NOT_PROVEN
@@ -123,8 +137,10 @@ class PlanSearch:
         *,
         exist: bool = True,
         min_targets: int = 0,
+        goal: Goal | None = None,
     ) -> None:
         """`exist` says that the targets wait already; otherwise they are created after the other steps."""
+        self._goal = goal
         self._world, self._targets, self._verification = world, targets, verification
         self._budgets, self._exist = budgets, exist
         self._needed = min_targets or len(targets)
@@ -148,17 +164,16 @@ class PlanSearch:
         return result
 
     def _search_sizes(self, changes: Sequence[Change], max_changes: int, result: SearchResult) -> None:
-        relaxed = self._bound_by_room(changes)
+        least, why = self._count_least(changes)
         exhaustive = True
         for self._size in range(max_changes + 1):
             size = self._size
-            small = math.comb(len(changes), size) <= MAX_SETS
-            exhaustive = exhaustive and small
-            sets = combinations(changes, size) if small else self._list_sets(changes, size)
-            if size < relaxed and self._room_only and len(self._targets) == 1:
-                result.bound = Bound(RELAXATION, relaxed)
-                result.bound.sets += math.comb(len(changes), size) if small else 0
+            if size < least:
+                result.bound = Bound(RELAXATION, least, 0, why)
                 continue
+            small = count_sets(changes, size) <= MAX_SETS
+            exhaustive = exhaustive and small
+            sets = list_sets(changes, size) if small else self._list_sets(changes, size)
             for chosen in sets:
                 self._world.limit.check()
                 self.tried += 1
@@ -166,10 +181,10 @@ class PlanSearch:
                 if len(result.plans) >= MAX_PLANS:
                     break
             if result.plans:
-                self._bound(result, changes, size, relaxed, exhaustive=exhaustive)
+                self._bound(result, changes, size, least, why, exhaustive=exhaustive)
                 return
-            if not small:
-                exhaustive = False
+        if least > max_changes:
+            return
         result.bound = Bound(NOT_PROVEN, max_changes, self.tried, "not every set of changes was tried")
         if exhaustive and not result.unproven:
             result.bound = Bound(EXHAUSTIVE, max_changes + 1, self._count_sets(changes, max_changes + 1))
@@ -177,13 +192,13 @@ class PlanSearch:
             result.bound.reason = f"{result.unproven} sequences fit on paper and do not hold for every draw"
 
     def _bound(
-        self, result: SearchResult, changes: Sequence[Change], size: int, relaxed: int, *, exhaustive: bool
+        self, result: SearchResult, changes: Sequence[Change], size: int, least: int, why: str, *, exhaustive: bool
     ) -> None:
         certain = exhaustive and self._exact
         if size <= 1:
             result.bound = Bound(EXHAUSTIVE, size, 1)  # the targets do not fit as it is
-        elif size <= relaxed and self._room_only and len(self._targets) == 1:
-            result.bound = Bound(RELAXATION, size)
+        elif size <= least:
+            result.bound = Bound(RELAXATION, size, 0, why)
         elif certain and not result.unproven:
             result.bound = Bound(EXHAUSTIVE, size, self._count_sets(changes, size))
         else:
@@ -202,7 +217,14 @@ class PlanSearch:
         )
 
     def _count_sets(self, changes: Sequence[Change], size: int) -> int:
-        return sum(math.comb(len(changes), each) for each in range(size))
+        return sum(count_sets(changes, each) for each in range(size))
+
+    def _count_least(self, changes: Sequence[Change]) -> tuple[int, str]:
+        """Return how many changes there must be at least, and why fewer do not do."""
+        if self._goal is not None:
+            return self._goal.count_least_moves()
+        certain = self._room_only and len(self._targets) == 1
+        return (self._bound_by_room(changes) if certain else 0), FREES_TOO_LITTLE
 
     # --- one set ----------------------------------------------------------------------------------------------------
 
@@ -221,6 +243,8 @@ class PlanSearch:
 
     def _may_fit(self, chosen: Sequence[Change]) -> bool:
         """Return whether the targets fit if the pods of these changes are gone; True if that says nothing."""
+        if self._goal is not None:
+            return self._may_reach(self._goal, chosen)
         if not self._room_only:
             return True
         if not self._has_room(chosen):
@@ -230,6 +254,13 @@ class PlanSearch:
                 self._leave(change)
             return self.fits()
 
+    def _may_reach(self, goal: Goal, left: Sequence[Change]) -> bool:
+        """Return whether the goal may be reached by these changes, wherever their pods land."""
+        with self._world.tried():
+            for change in left:
+                self._leave(change)
+            return goal.may_be_reached(len(left))
+
     def _leave(self, change: Change) -> None:
         if change.pod is None:
             self._world.set_schedulable((change.node,), True)
@@ -238,7 +269,7 @@ class PlanSearch:
 
     def fits(self) -> bool:
         """Return whether enough targets find a node one after the other, and the goal is reached."""
-        if self._verification.goal is not None and not self._verification.goal():
+        if self._goal is not None and not self._goal.is_reached():
             return False
         placed = 0
         with self._world.tried():
@@ -257,10 +288,13 @@ class PlanSearch:
         seen: set[object] = set()
 
         def extend(left: tuple[Change, ...], moves: list[Move], budgets: Budgets) -> Iterator[list[Move]]:
-            signature = (frozenset(map(id, left)), frozenset((id(move.change), move.to) for move in moves))
+            placed = Counter((move.change.key, move.to) for move in moves)
+            signature = (frozenset(Counter(change.key for change in left).items()), frozenset(placed.items()))
             if signature in seen:
                 return
             seen.add(signature)
+            if self._goal is not None and not self._may_reach(self._goal, left):
+                return
             if not left:
                 if self.fits():
                     yield [*moves]
@@ -305,7 +339,8 @@ class PlanSearch:
         if len(names) > 1:
             draws = self._world.find_draws(successor)
             best = {self._world.nodes.names[slot] for slot in draws.slots}
-            names.sort(key=lambda name: name not in best)
+            rank = (lambda _name: 0) if self._goal is None else self._goal.rank_nodes()
+            names.sort(key=lambda name: (rank(name), name not in best))
         return [(name, state) for name in (names[:MAX_DESTINATIONS] if narrow else names)]
 
     # --- proving ----------------------------------------------------------------------------------------------------
@@ -322,7 +357,10 @@ class PlanSearch:
 
     def _prove_by_room(self, moves: Sequence[Move]) -> FoundPlan | None:
         leaving = [PlannedStep(change.kind, (), change.pod, change.node, to) for change, to in moves]
-        proven = prove_by_room(self._world, self._verification, leaving, exist=self._exist)
+        if self._goal is not None:
+            proven = self._goal.prove(self._verification, leaving)
+        else:
+            proven = prove_by_room(self._world, self._verification, leaving, exist=self._exist)
         return None if proven is None else FoundPlan(list(moves), *proven)
 
     def _prove_by_runs(self, moves: Sequence[Move], result: SearchResult, max_states: int) -> FoundPlan | None:
@@ -470,8 +508,8 @@ class PlanSearch:
 
     def _list_sets(self, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
         """Yield sets of changes that free a node for a target, and further ones where those pods must go."""
-        if not self._targets:
-            yield from combinations(changes, size)  # until the time is over
+        if self._goal is not None:
+            yield from self._list_sets_for_goal(self._goal, changes, size)
             return
         by_node: dict[str, list[Change]] = {}
         for change in changes:
@@ -482,6 +520,18 @@ class PlanSearch:
                 yield chosen
             else:
                 yield from self._extend(chosen, by_node, size)
+
+    def _list_sets_for_goal(self, goal: Goal, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
+        """Yield sets of the changes that serve the goal most, each chosen as if the earlier ones were made."""
+        left, ranked = list(changes), list[Change]()
+        with self._world.tried():
+            while left and len(ranked) < size + MAX_SPARE:
+                rank = goal.rank_nodes()
+                best = max(left, key=lambda change: rank(change.node))
+                left.remove(best)
+                ranked.append(best)
+                self._leave(best)
+        yield from list_sets(ranked, size)
 
     def _extend(
         self, chosen: tuple[Change, ...], by_node: dict[str, list[Change]], size: int
@@ -576,6 +626,33 @@ class PlanSearch:
         """Return the sort key of a pod that may leave: the least important first, then the smallest that suffices."""
         assert change.pod is not None
         return change.pod.priority, sum(change.pod.requests.get(name, 0) for name in pod.requests)
+
+
+def count_sets(changes: Sequence[Change], size: int) -> int:
+    """Return how many sets `list_sets` yields."""
+    counts = [1, *[0] * size]  # by size
+    for alike in Counter(change.key for change in changes).values():
+        counts = [sum(counts[max(0, each - alike) : each + 1]) for each in range(size + 1)]
+    return counts[size]
+
+
+def list_sets(changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
+    """Yield the sets of some size, one of those that differ only in which of several alike changes they have."""
+    groups: dict[object, list[Change]] = {}
+    for change in changes:
+        alike = groups.setdefault(change.key, [])
+        alike.insert(0 if change.kind == SCALE_DOWN else len(alike), change)  # not those that move in the same set
+
+    def choose(kinds: list[list[Change]], size: int) -> Iterator[tuple[Change, ...]]:
+        if size == 0:
+            yield ()
+            return
+        for number, alike in enumerate(kinds):
+            for count in range(min(size, len(alike)), 0, -1):
+                for rest in choose(kinds[number + 1 :], size - count):
+                    yield (*alike[:count], *rest)
+
+    return choose(list(groups.values()), size)
 
 
 def _repeats_pod(changes: Sequence[Change]) -> bool:

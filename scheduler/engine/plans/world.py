@@ -196,6 +196,11 @@ class World:
         """Return the framework that decides a pod, or None if no profile has its scheduler's name."""
         return self._framework(pod.spec.scheduler_name)
 
+    def has_extenders(self, pod: PodInfo) -> bool:
+        """Return whether an extender, or no profile, decides on the pod's node."""
+        framework = self.framework(pod.pod)
+        return framework is None or bool(framework.extenders.filter or framework.extenders.prioritize)
+
     def find_feasible(self, pod: PodInfo) -> tuple[Mask, CycleState]:
         """Return the mask of the nodes that pass all filters for the pod, by slot, and the state of that search.
 

@@ -57,7 +57,6 @@ SYSTEM_DEFAULTS: Final = (
 )
 MAX_CONSTRAINTS: Final = 2048  # of parsed pods, about a kilobyte each; users write them, and a pod may have 8,000
 _MAX_DOMAINS: Final = 6  # domains that a reason names, and nodes of the emptiest ones
-_NO_DOMAINS: Final = (1 << 31) - 1  # the smallest count if there are no domains
 _OPEN: Final = np.iinfo(np.int64).min  # stands for a domain that the pod may join; no number of pods
 
 
@@ -95,7 +94,7 @@ class _PreFilterState:
         for a domain that the pod must not join, and `_OPEN` for any other.
         """
         constraint, domains = self.constraints[i], self.domains[i]
-        fewest, with_pod = _count_smallest_domain(constraint, domains), domains.by_value + self.matches_itself[i]
+        fewest, with_pod = spread.count_smallest_domain(constraint, domains), domains.by_value + self.matches_itself[i]
         return fewest, np.where(with_pod - fewest > constraint.max_skew, with_pod, _OPEN)
 
     def changed_slots(self, before: _PreFilterState, nodes: NodeColumns) -> Slots | None:
@@ -227,7 +226,7 @@ class PodTopologySpread(BasePlugin):
         if not constraints:
             return SKIPPED
         keys = spread.collect_keys(constraints)
-        domains = [_count_domains(c, keys, pod, nodes) for c in constraints]
+        domains = [spread.count_domains(c, keys, pod, nodes) for c in constraints]
         state.write(_PreFilterState(constraints, keys, [c.selects(pod) for c in constraints], domains))
         return PreFilterResult()
 
@@ -336,13 +335,6 @@ def _all_open(closed: Counts) -> bool:
     return bool((closed == _OPEN).all())
 
 
-def _count_smallest_domain(constraint: Constraint, domains: DomainCounts) -> int:
-    """Return the number of matching pods in the smallest domain, or 0 if there are fewer domains than minDomains."""
-    if len(domains) < constraint.min_domains:
-        return 0
-    return int(domains.counts.min(initial=_NO_DOMAINS))
-
-
 def _rejection(constraint: Constraint, with_pod: int, fewest: int) -> Verdict:
     numbers = {"pods": str(with_pod), "fewest": str(fewest), "maxSkew": str(constraint.max_skew)}
     return unschedulable(Reason("spread", {"key": constraint.key, **numbers}))
@@ -376,20 +368,6 @@ def _describe_domains(
     if len(present) < constraint.min_domains:
         described["minDomains"] = str(constraint.min_domains)
     return described
-
-
-def _count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> DomainCounts:
-    """Return the number of matching pods by topology domain of the constraint.
-
-    Only nodes count that have every key in `keys` and that the constraint's inclusion policies include.
-    """
-    if constraint.key not in nodes.label_keys:
-        return DomainCounts.empty(constraint.key, nodes.label(constraint.key).values)
-    counted_nodes = spread.find_counted_nodes(constraint, keys, pod, nodes)
-    present = spread.find_domains(constraint, keys, pod, nodes)
-    return DomainCounts.from_nodes(
-        constraint.key, nodes, counted_nodes, present, spread.count_pods_to_spread(constraint, pod, nodes)
-    )
 
 
 def _build_term(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns, scored: Mask) -> _ScoreTerm:

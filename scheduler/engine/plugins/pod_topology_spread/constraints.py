@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -23,13 +24,14 @@ from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
 from scheduler.engine.objects.types import LabelSelector, OwnerReference, Requirement, TopologySpreadConstraint
 from scheduler.engine.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.engine.plugins.node_affinity import match_required_affinity
-from scheduler.engine.plugins.topology import find_present_values, has_label
+from scheduler.engine.plugins.topology import DomainCounts, find_present_values, has_label
 from scheduler.engine.rules import DEFAULT_RULES, Rules
 from scheduler.engine.rules.feature_gates import COMPARISON_OPERATORS, MATCH_LABEL_KEYS
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 SYSTEM, LIST = "System", "List"  # where the default constraints of a profile come from
 HONOR = "Honor"
+_NO_DOMAINS: Final = (1 << 31) - 1  # the smallest count if there are no domains
 
 
 class DefaultConstraint(TopologySpreadConstraint, frozen=True, forbid_unknown_fields=True):
@@ -198,6 +200,27 @@ def count_pods_to_spread(constraint: Constraint, pod: PodInfo, nodes: NodeColumn
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return Tally(np.zeros(nodes.slots, np.int64))
     return nodes.pod_rows.tally(selector, frozenset({pod.namespace}), nodes.slots, staying=True)
+
+
+def count_smallest_domain(constraint: Constraint, domains: DomainCounts) -> int:
+    """Return the number of matching pods in the smallest domain, or 0 if there are fewer domains than minDomains."""
+    if len(domains) < constraint.min_domains:
+        return 0
+    return int(domains.counts.min(initial=_NO_DOMAINS))
+
+
+def count_domains(constraint: Constraint, keys: Keys, pod: PodInfo, nodes: NodeColumns) -> DomainCounts:
+    """Return the number of matching pods by topology domain of the constraint.
+
+    Only nodes count that have every key in `keys` and that the constraint's inclusion policies include.
+    """
+    if constraint.key not in nodes.label_keys:
+        return DomainCounts.empty(constraint.key, nodes.label(constraint.key).values)
+    counted_nodes = find_counted_nodes(constraint, keys, pod, nodes)
+    present = find_domains(constraint, keys, pod, nodes)
+    return DomainCounts.from_nodes(
+        constraint.key, nodes, counted_nodes, present, count_pods_to_spread(constraint, pod, nodes)
+    )
 
 
 def _constraint(c: TopologySpreadConstraint, selector: LabelSelector | None, rules: Rules) -> Constraint:

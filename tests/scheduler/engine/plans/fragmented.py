@@ -1,12 +1,12 @@
 """Fragmented clusters with a pod that does not fit, and a search for moves that shares nothing with the planner.
 
-`search_exhaustively` tries every sequence of moves, in which each pod moves at most once, with the engine's filters.
+`list_move_sequences` tries every sequence of moves, in which each pod moves at most once, with the engine's filters.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -98,6 +98,16 @@ class ExhaustiveResult(NamedTuple):
 def search_exhaustively(state: WhatIfState, most: int) -> ExhaustiveResult:
     """Return the fewest moves after which the pending pod passes all filters on some node, at most `most`."""
     target = next(PodInfo(pod) for pod in state.pending if pod.metadata.name == "big")
+    states = 0
+    for moves in list_move_sequences(state, most, lambda _pod: True):
+        states += 1
+        if _list_feasible(state, target):
+            return ExhaustiveResult(moves, states)
+    return ExhaustiveResult(None, states)
+
+
+def list_move_sequences(state: WhatIfState, most: int, may_move: Callable[[PodInfo], bool]) -> Iterator[int]:
+    """Yield the number of moves of each sequence, the shortest first, while the state is as after it."""
     seen: set[frozenset[tuple[str, str]]] = set()
     budgets = Budgets(state.objects.all(PodDisruptionBudget), [p for pods in state.nodes.pods for p in pods.values()])
     frontier: list[tuple[tuple[str, str], ...]] = [()]  # sequences of (uid, destination)
@@ -110,15 +120,13 @@ def search_exhaustively(state: WhatIfState, most: int) -> ExhaustiveResult:
             seen.add(reached)
             undo, left = _carry_out(state, sequence, budgets)
             try:
-                if _list_feasible(state, target):
-                    return ExhaustiveResult(moves, len(seen))
+                yield moves
                 if moves < most:
-                    following += [(*sequence, move) for move in _list_moves(state, dict(sequence), left)]
+                    following += [(*sequence, move) for move in _list_moves(state, dict(sequence), left, may_move)]
             finally:
                 for step in reversed(undo):
                     step()
         frontier = following
-    return ExhaustiveResult(None, len(seen))
 
 
 def _carry_out(
@@ -139,12 +147,16 @@ def _carry_out(
     return undo, left
 
 
-def _list_moves(state: WhatIfState, moved: dict[str, str], budgets: Budgets) -> Iterator[tuple[str, str]]:
+def _list_moves(
+    state: WhatIfState, moved: dict[str, str], budgets: Budgets, may_move: Callable[[PodInfo], bool]
+) -> Iterator[tuple[str, str]]:
     """Yield each further move: a pod with a replacing controller, to each node where it passes all filters."""
     here = [(pod, state.nodes.names[slot]) for slot, pods in enumerate(state.nodes.pods) for pod in pods.values()]
     for pod, origin in here:
         kind = next((owner.kind for owner in pod.pod.metadata.owner_references or ()), "")
-        if kind not in ("ReplicaSet", "StatefulSet") or pod.uid in moved or budgets.copy().evict(pod.pod) is not None:
+        if not may_move(pod) or kind not in ("ReplicaSet", "StatefulSet") or pod.uid in moved:
+            continue
+        if budgets.copy().evict(pod.pod) is not None:
             continue
         state.nodes.remove_pod(pod.uid, origin)
         spec = msgspec.structs.replace(pod.pod.spec, node_name="")
