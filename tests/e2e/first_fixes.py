@@ -16,7 +16,9 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -253,7 +255,8 @@ class FirstFixTrial:
             return FirstFix(self._name, (), NO_COMMAND)
         before = {p["metadata"]["uid"] for p in self._relatives(pod) if p["spec"].get("nodeName")}
         for command in commands:
-            done = self._execute(["bash", "-e", "-o", "pipefail", "-c", command])
+            with self._ending_deleted_pods():
+                done = self._execute(["bash", "-e", "-o", "pipefail", "-c", command])
             if "the server could not find the requested resource" in done.stderr and self._cluster.kind == "simulated":
                 raise UnsupportedCaseError(command)
             if done.returncode:
@@ -287,6 +290,23 @@ class FirstFixTrial:
             return "the answer has the same fix again"
         return BOUND
 
+    @contextmanager
+    def _ending_deleted_pods(self) -> Iterator[None]:
+        """Context manager in which pods that are being deleted end, as `kubectl delete` waits for that."""
+        done = threading.Event()
+
+        def run() -> None:
+            while not done.wait(0.2):
+                self._end_deleted_pods()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
     def _end_deleted_pods(self) -> None:
         """End the pods that are being deleted, as their kubelets do, which a real control plane lacks."""
         path = f"/api/v1/namespaces/{self._namespace}/pods"
@@ -318,7 +338,10 @@ class FirstFixTrial:
                 c["type"] == "PodScheduled" and c["status"] == "False" for c in pod["status"].get("conditions") or ()
             )
 
-        eventually(is_tried, f"{self._object} to be tried", self._patience_s, every_s=0.2)
+        try:
+            eventually(is_tried, f"{self._object} to be tried", self._patience_s, every_s=0.2)
+        except AssertionError as e:
+            raise UnsupportedCaseError(str(e)) from e
 
     def _relatives(self, pod: Json | None) -> list[Json]:
         """Return the pods that the question is about: the pod or its namesake, and the pods of the same workload."""
