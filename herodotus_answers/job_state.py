@@ -67,6 +67,8 @@ def find_job_state(situation: Situation) -> Parts:
         return _describe_end(situation, end)
     if workload.spec.get("suspend"):
         return _find_suspended(workload, _describe_done(workload))
+    if workload.spec.get("parallelism") == 0:
+        return _describe_no_parallelism(workload)
     manager = workload.spec.get("managedBy") or _OWN_CONTROLLER
     if situation.is_short:
         short = _find_short(situation, manager)
@@ -82,6 +84,15 @@ def find_job_state(situation: Situation) -> Parts:
     if failed:
         return "workload-running", _tell(words, failed), failed, "user"
     return "workload-running", f"{words}; {counts['created']} active", [], None
+
+
+def _describe_no_parallelism(workload: Workload) -> Parts:
+    text = "its parallelism is 0"
+    patch = workload.kubectl(f"patch job {workload.name}", "-p", '\'{"spec":{"parallelism":1}}\'')
+    remedy = make_remedy("set parallelism to the number of pods that are to run at a time, here 1", patch)
+    cause = make_cause("replicas-zero", text, "spec.parallelism", remedies=[remedy])
+    headline = f"Makes no pods: {text} ({_describe_done(workload)})"
+    return "workload-scaled-to-zero", headline, [cause], "user"
 
 
 def _tell(words: str, causes: list[LiveCause]) -> str:

@@ -144,6 +144,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "create the SecretProviderClass {0}, or correct its name in {owner}",
         ),
         (
+            r'provider not found: provider "([^"]+)"',
+            "install provider {0} of the secrets store driver, so that it runs on {node}",
+        ),
+        (
             r"failed to mount secrets store objects",
             "let the pod's ServiceAccount read in the external store what the SecretProviderClass names, and see that"
             " it is there",
@@ -310,6 +314,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"Predicate NodeAffinity failed|didn't match Pod's node affinity",
             "remove nodeName from {owner}, or name a node with the labels that its selector and affinity want",
+        ),
+        (
+            r"enough resource: (\S+), requested: \d+, used: (\d+), capacity: (\d+)",
+            "make room on {node}, where {1} of {2} {0} are used, or let a scheduler choose the node: no nodeName in"
+            " {owner}",
         ),
         (r"shutting down", "start {node} again, or remove it"),
     ),

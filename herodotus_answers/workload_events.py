@@ -54,11 +54,12 @@ def find_refusal(workload: Workload, missing: int) -> Refusal | None:
         )
         return Refusal(str(event.get("message") or ""), source, time or None, missing)
     for about in (*workload.makers[:_MAX_MAKERS], workload.object):
-        condition = read_conditions(about).get("ReplicaFailure") or {}
-        if condition.get("status") == "True":
-            source = f"status.conditions[ReplicaFailure] of {about['kind']}/{about['metadata']['name']}"
-            at = condition.get("lastTransitionTime")
-            return Refusal(str(condition.get("message") or ""), source, at, missing)
+        for name, condition in read_conditions(about).items():
+            is_failure = name == "ReplicaFailure" and condition.get("status") == "True"
+            if is_failure or condition.get("reason") in FAILED:
+                source = f"status.conditions[{name}] of {about['kind']}/{about['metadata']['name']}"
+                at = condition.get("lastTransitionTime")
+                return Refusal(str(condition.get("message") or ""), source, at, missing)
     return None
 
 

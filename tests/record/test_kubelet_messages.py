@@ -106,6 +106,12 @@ FACTS = {
         ("webhook", "x509: certificate is valid for a.svc, not hook.svc", "for the name that the API server calls"),
         ("webhook", "the server could not find the requested resource", "correct the path"),
         ("webhook", "connect: connection refused", "make hook run and answer"),
+        (
+            "rejection",
+            "enough resource: pods, requested: 1, used: 29, capacity: 29",
+            "n1, where 29 of 29 pods are used",
+        ),
+        ("volume", 'provider not found: provider "aws"', "install provider aws"),
         ("rejection", "Resources cannot be allocated with Topology locality", "NUMA"),
     ],
 )

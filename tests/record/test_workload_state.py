@@ -618,3 +618,26 @@ def test_selector_that_conflicts_with_the_namespaces_is_named() -> None:
     cause = refused("ReplicaSet", f"{words}selector", workload=workload)
     assert cause["code"] == "creation-refused"
     assert "nodeSelector (pool=b)" in cause["remedies"][0]["text"]
+
+
+def test_refusal_of_a_replica_set_is_found_in_the_condition_of_its_deployment() -> None:
+    message = (
+        'Failed to create new replica set "web-7": replicasets.apps "web-7" is forbidden: exceeded quota: objects, '
+    )
+    message += (
+        "requested: count/replicasets.apps=1, used: count/replicasets.apps=20, limited: count/replicasets.apps=20"
+    )
+    condition = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": message}
+    state = find("Deployment", a_workload("Deployment", status={"conditions": [condition]}))
+    assert (state["code"], state["causes"][0]["code"]) == ("workload-not-created", "quota-exceeded")
+    assert state["causes"][0]["source"] == "status.conditions[Progressing] of Deployment/web"
+    assert state["causes"][0]["remedies"]
+
+
+def test_job_without_parallelism_makes_no_pods() -> None:
+    state = find("Job", a_workload("Job", {"completions": 5, "parallelism": 0}, status={"succeeded": 2}))
+    assert state["headline"] == "Makes no pods: its parallelism is 0 (2 of 5 completions)."
+    assert (
+        state["causes"][0]["remedies"][0]["command"]
+        == """kubectl patch job web -n shop -p '{"spec":{"parallelism":1}}'"""
+    )
