@@ -110,7 +110,7 @@ class GroupRecords:
 class MemberCounts(TypedDict):
     """Numbers of pods of the group."""
 
-    members: Annotated[int, "Number of pods that are listed."]
+    members: Annotated[int, "Number of pods that are listed, or had a node before the last cycle and have no record."]
     placed: Annotated[int, "Number of pods that are on a node or being bound to one."]
     provisional: Annotated[int, "Number of pods for which a node was found, but which are not placed."]
     blocked: Annotated[int, "Number of pods for which no node was found."]
@@ -225,9 +225,10 @@ def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
     records = replace(records, members=_hold_back([_with_short_reason(m, records) for m in records.members], records))
     members, cycle = records.members, records.cycle
     blocked = group_by_reason(members)
+    earlier = _count_placed_before(records) - sum(m.is_placed for m in members if m.position is None)
     counts: MemberCounts = {
-        "members": len(members),
-        "placed": sum(m.is_placed for m in members),
+        "members": len(members) + earlier,
+        "placed": sum(m.is_placed for m in members) + earlier,
         "provisional": sum(m.is_provisional for m in members),
         "blocked": sum(map(len, blocked)),
         "notRecorded": max(0, cycle.pods - sum(m.position is not None for m in members)) if cycle else 0,
@@ -267,10 +268,15 @@ def _hold_back(members: Sequence[GroupMember], records: GroupRecords) -> Sequenc
     if records.cycle is None:
         return members
     now = sum(m.is_placed for m in members if m.position is not None)
-    before = max(records.cycle.scheduled, sum(m.is_placed for m in members if m.position is None))
-    if now + before >= records.cycle.min_count:
+    if now + _count_placed_before(records) >= records.cycle.min_count:
         return members
     return [replace(m, state="Unschedulable") if m.state == "Binding" else m for m in members]
+
+
+def _count_placed_before(records: GroupRecords) -> int:
+    """Return how many members had a node before the last cycle; the records of some may be gone."""
+    recorded = sum(m.is_placed for m in records.members if m.position is None)
+    return max(records.cycle.scheduled if records.cycle else 0, recorded)
 
 
 def _with_short_reason(member: GroupMember, records: GroupRecords) -> GroupMember:
