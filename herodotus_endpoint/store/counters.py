@@ -254,9 +254,7 @@ class DecisionCounts:
         default_factory=dict
     )  # by slot, then by workload and deciding factor
     _chosen: list[int] = field(default_factory=list)  # slots
-    _contests: list[tuple[str, int | None, int]] = field(
-        default_factory=list
-    )  # deciding factor, lead in points, chosen slot
+    _contests: list[tuple[str, int | None, int]] = field(default_factory=list)  # factor, lead in points, chosen slot
     _runs: dict[tuple[str, str], _DecisionRun] = field(
         default_factory=dict
     )  # the current run of each namespace and template
