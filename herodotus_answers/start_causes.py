@@ -61,7 +61,7 @@ _GAVE_UP: Final = re.compile(
     r"(?:failed to process volumes=\[[^\]\s]+[^\]]*\]: (.*))?$",
     re.DOTALL,
 )
-_NAMED_VOLUME: Final = re.compile(r'(?:for|processing PVC [^:]*: error processing) volume "([^"]+)"')
+_NAMED_VOLUME: Final = re.compile(r'for volume "([^"]+)"')
 _NOT_PROBLEMS: Final = (
     "Unhealthy",
     "BackOff",
