@@ -107,7 +107,7 @@ def test_pending_pods(local: Open, path: str, pods: list[str]) -> None:
     found = document(local(ApiServer(CLUSTER)), path)
     assert sorted(f"{p['namespace']}/{p['pod']}" for p in found["pods"]) == pods
     assert {p["reason"] for p in found["pods"]} == {
-        "nodes have too little cpu",
+        "nodes have too little cpu; others have the untolerated taint dedicated=gpu:NoSchedule",
         "fits now; default-scheduler has not placed it yet",
     }
 
