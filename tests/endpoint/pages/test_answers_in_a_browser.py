@@ -369,7 +369,7 @@ def test_summary_is_the_first_page_and_leads_to_everything(scene: Scene) -> None
     assert page.get_by_role("heading", level=1).inner_text() == "Summary"
     assert scene.answer() == "✗ 1 pod is pending."
     ((count, reason, suggestion, pods, _),) = texts(page, "Pending pods by reason")
-    assert (count, reason, pods) == ("1", "nodes have too little cpu", "shop/payments-0")
+    assert (count, reason, pods) == ("1", "nodes have too little cpu; others are cordoned", "shop/payments-0")
     assert suggestion == "lower the cpu request of container app from 2 to 1700m: fits worker-1"
     assert [row[:2] for row in texts(page, "Last placements")] == [["shop/web-0", "worker-1"]]
     assert texts(page, "Nodes that reject most")[0][0] == "worker-1"
@@ -385,9 +385,8 @@ def test_deleted_pods_are_not_pending(scene: Scene) -> None:
     scene.store(waiting(), waiting(uid="another", sequence=5))
     scene.cluster.objects["/api/v1/pods"] = {"items": [a_pod("payments-0", "1", "shop")]}
     scene.open("view=pending")
-    assert (
-        scene.answer() == "1 pod is pending, most for: nodes have too little cpu. 1 other was deleted or placed since."
-    )
+    most = "1 pod is pending, most for: nodes have too little cpu; others are cordoned."
+    assert scene.answer() == f"{most} 1 other was deleted or placed since."
 
 
 def test_page_shows_new_records_by_itself(scene: Scene) -> None:
