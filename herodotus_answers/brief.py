@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from herodotus_answers.cluster_headlines import count_pending_reasons
 from herodotus_answers.declare import Document, Metadata
 from herodotus_answers.pending import find_dominant_reason
+from herodotus_answers.plans import describe_changes
 from herodotus_record import reasons
 from herodotus_record.model import API_VERSION, EVALUATION, POD_GROUP_PHASE
 from herodotus_record.units import is_in_bytes, pluralize
@@ -37,6 +38,8 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "binding-failed": "A node was chosen, but a phase after that failed.",
     "attempt-failed": "The attempt ended in an error, which the headline has.",
     "fits": "The pods would find a node; nothing was created.",
+    "planned": "A plan was found; the whole document has its steps.",
+    "no-plan": "No plan was found.",
     "not-evicted": "A pod that should leave its node cannot be evicted.",
     "nothing-pending": "No pod waits for a node.",
     "not-decided": "No scheduler whose decisions are recorded has decided about the pod.",
@@ -378,7 +381,23 @@ def _read_pod_history(answer: Answer) -> _Cause:
 
 def _read_cluster_review(answer: Answer) -> _Cause:
     status = answer["status"]
-    return {"about": "Cluster", "headline": status["headline"], **_find_outcome(status)}
+    outcome = _find_plan(status["plan"]) if status.get("plan") else _find_outcome(status)
+    return {"about": "Cluster", "headline": status["headline"], **outcome}
+
+
+def _find_plan(review: Answer) -> _Cause:
+    """Return the outcome of a search for plans, with the changes of the best plan for pods."""
+    if review["verdict"] == "NoPlan":
+        return {"code": "no-plan"}
+    if review["verdict"] != "Planned":
+        return {"code": "fits"}
+    for kind in review["kinds"]:
+        for plan in kind["plans"]:
+            steps = plan["steps"]
+            command = steps[0]["command"] if len(steps) == 1 else None  # between steps the user waits for pods
+            text = f"{describe_changes(kind['kind'], plan)}, in {pluralize(len(steps), 'step')}"
+            return {"code": "planned", "fix": {"text": text, "command": command or None, "checked": True}}
+    return {"code": "planned"}
 
 
 def _find_outcome(status: Answer) -> _Cause:

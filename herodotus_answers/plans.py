@@ -11,7 +11,7 @@ from typing import Annotated, Final, TypedDict
 from herodotus_record.discloses import Discloses
 from herodotus_record.units import pluralize
 
-FIT, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Drain", "Consolidate", "Spread"
+FIT, RESIZE, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Resize", "Drain", "Consolidate", "Spread"
 # Verdicts of a plan review.
 DONE, PLANNED, NO_PLAN, PREEMPTING = "NothingToDo", "Planned", "NoPlan", "Preempting"
 KINDS: Final = ("move", "scale-down", "nodes", "request")
@@ -166,7 +166,7 @@ class SpreadSkew(TypedDict):
 class PlanReview(TypedDict):
     """The answer to a request for a plan."""
 
-    goal: Annotated[str, "Fit, Drain, Consolidate or Spread.", Discloses.NOTHING]
+    goal: Annotated[str, "Fit, Resize (a deferred one fits), Drain, Consolidate or Spread.", Discloses.NOTHING]
     verdict: Annotated[
         str, "NothingToDo, Planned, NoPlan, or Preempting (the pods evict others by themselves).", Discloses.NOTHING
     ]
@@ -193,6 +193,8 @@ def format_plan_headline(review: PlanReview) -> str:
         return _describe_consolidation(review, review["drain"])
     if review["goal"] == SPREAD:
         subject, verb, present = "The workload", "is spread as it should be", "is spread as it should be"
+    elif review["goal"] == RESIZE:
+        subject, verb, present = "The pod's resize", "fits on its node", "fits on its node now"
     else:
         one = review["pods"] == 1
         subject, verb = ("The pod", "fits") if one else (f"All {review['pods']} pods", "fit")

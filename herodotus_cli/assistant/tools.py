@@ -239,6 +239,22 @@ TOOLS: Final = (
         action="drain",
     ),
     Tool(
+        "find_plan",
+        "Find a plan after which pods fit",
+        "The fewest moves, evictions, nodes or the lower request after which pending pods, or those of a manifest, fit."
+        " Also for a running pod whose resize is deferred. Each plan was simulated; nothing is changed.",
+        "plan",
+        {
+            "brief": _BRIEF,
+            "object": _OBJECT,
+            "manifest": _MANIFEST,
+            "namespace": _NAMESPACE,
+            "max_steps": {"type": "integer", "minimum": 1, "maximum": 10, "description": "Changes. Default: 5."},
+        },
+        (),
+        lambda a: [*_options(a, "max_steps"), *_pod_or_workload(a)],
+    ),
+    Tool(
         "capacity",
         "How many more pods fit",
         "How many more pods like this one fit, by node and zone, and what runs out first. Nothing is created.",

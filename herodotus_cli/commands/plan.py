@@ -81,6 +81,8 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
     every scheduling order and every tie-break between equally good nodes, or by counting the nodes that fit. Where a
     tie-break would spoil a plan, cordons prevent it. Nothing is changed: you run the commands.
 
+    A running pod whose resize is deferred keeps its node: other pods move until its new requests fit there.
+
     Other goals; each has its own --help:
 
     \b

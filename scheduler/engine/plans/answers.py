@@ -21,13 +21,16 @@ from herodotus_answers.plans import (
     MAX_CHANGES,
     NO_PLAN,
     PLANNED,
+    RESIZE,
     SPREAD,
     DrainPlan,
     PlanReview,
 )
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.drains import DrainPlanner, list_workers, plan_consolidation, plan_drains
 from scheduler.engine.plans.fitting import PlanError, Planner, Targets, find_targets
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
+from scheduler.engine.plans.resizing import ResizeGoal, is_deferred
 from scheduler.engine.plans.search import Change
 from scheduler.engine.plans.spreading import SpreadGoal
 from scheduler.engine.plans.time_limit import TimeLimit, TimeOverError
@@ -60,6 +63,9 @@ def answer_plan(
         return _plan_empty_nodes(state, question, limit), []
     if question.spread:
         return _plan_spread(state, question, limit)
+    deferred = _find_deferred(state, question)
+    if deferred is not None:
+        return _plan_resize(state, question, World(state, limit), *deferred), []
     return Planner(state, question, find_targets(state, question, classes, scheduler), World(state, limit)).answer()
 
 
@@ -120,6 +126,41 @@ def _build_review(question: PlanQuestion, goal: str, world: World) -> PlanReview
         "timeLimitSeconds": question.time_limit_seconds,
         "endedBy": world.limit.ended,
     }
+
+
+def _find_deferred(state: WhatIfState, question: PlanQuestion) -> tuple[PodInfo, str] | None:
+    """Return the pod of the question and its node if a resize of the pod is deferred. Raises PlanError for several."""
+    found = [
+        (pod, state.nodes.names[slot])
+        for slot, on_node in enumerate(state.nodes.pods)
+        for pod in on_node.values()
+        if pod.full_name in question.pods and is_deferred(pod)
+    ]
+    if found and len(question.pods) > 1:
+        raise PlanError(f"pod {found[0][0].full_name} waits for a resize: ask about it alone")
+    return found[0] if found else None
+
+
+def _plan_resize(state: WhatIfState, question: PlanQuestion, world: World, pod: PodInfo, node: str) -> PlanReview:
+    """Return the review of the moves of other pods after which a deferred resize fits on the pod's node."""
+    if set(question.kinds) - {"move"}:
+        raise PlanError(f"pod {pod.full_name} waits for a resize, for which only the kind move is planned")
+    nodes = state.nodes
+    changes = [
+        Change(MOVE, nodes.names[slot], each)
+        for slot, on_node in enumerate(nodes.pods)
+        for each in sorted(on_node.values(), key=lambda each: (each.priority, each.full_name))
+        if each.uid != pod.uid and find_hindrance(each) == MAY_MOVE
+    ]
+    changes.sort(key=lambda change: change.node != node)
+    goal = ResizeGoal(world, node, [each.pod for each in changes if each.node == node and each.pod is not None])
+    if goal.is_reached():
+        review = _build_review(question, RESIZE, world)
+        review["verdict"] = DONE
+    else:
+        review = Planner(state, question, Targets([], True), world, goal).answer_moves(changes, RESIZE)
+    review["pods"] = 1
+    return review
 
 
 def _plan_spread(state: WhatIfState, question: PlanQuestion, limit: TimeLimit) -> tuple[PlanReview, list[str]]:

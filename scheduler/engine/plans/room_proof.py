@@ -42,7 +42,7 @@ def prove_by_room(
     """
     targets, others = verification.targets, [pods[0] for pods in verification.others.values()]
     displaced = [(step, verification.replacement_of(step.pod)) for step in leaving if step.kind == MOVE and step.pod]
-    if not targets or any(step.kind not in (MOVE, SCALE_DOWN) for step in leaving):
+    if any(step.kind not in (MOVE, SCALE_DOWN) for step in leaving):
         return None
     if not all(map(is_decided_by_node_alone, (*targets, *others, *(pod for _, pod in displaced)))):
         return None
@@ -70,6 +70,8 @@ def prove_by_room(
             return None  # it tolerates the cordon
         world.set_schedulable(emptied, True)
         if not _settle(world, others, proof, targets, emptied):
+            return None
+        if verification.goal is not None and not verification.goal():
             return None
     steps = [PlannedStep(CORDON, emptied), *leaving, PlannedStep(UNCORDON, emptied)]
     return [*steps, *([] if exist else [PlannedStep(CREATE)])], proof

@@ -165,6 +165,8 @@ class PlanSearch:
 
     def _search_sizes(self, changes: Sequence[Change], max_changes: int, result: SearchResult) -> None:
         least, why = self._count_least(changes)
+        if least > len(changes):  # no plan has so many; without any change, that says why
+            least = max_changes + 1 if changes else 0
         exhaustive = True
         for self._size in range(max_changes + 1):
             size = self._size

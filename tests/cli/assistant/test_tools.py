@@ -28,6 +28,7 @@ EXAMPLES: dict[str, Any] = {
     "scheduler": "batch",
     "replicas": 3,
     "limit": 50,
+    "max_steps": 3,
     "pod": "web-0",
     "words": "Insufficient cpu",
 }

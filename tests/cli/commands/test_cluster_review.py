@@ -153,10 +153,10 @@ def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
         ("consolidate", None),
         ("consolidate-blockers", None),
         ("upgrade", None),
-        ("plan", None),
-        ("plan-none", None),
-        ("plan-drain", None),
-        ("plan-consolidate", None),
+        ("plan", "planned"),
+        ("plan-none", "no-plan"),
+        ("plan-drain", "no-plan"),
+        ("plan-consolidate", "planned"),
         ("nodegroups", None),
         ("nodegroups-pod", "untolerated-taint"),
         ("nodegroups-pending", None),
@@ -176,6 +176,18 @@ def test_short_form_of_pods_that_stay_pending_has_their_reason() -> None:
     assert brief["headline"] == "0 of 3 new pods find a node, 3 stay Pending: 2 Insufficient cpu, 1 Too many pods."
     empty = fill(Capacity, message=REASONS[0])
     assert shorten(build_cluster_review(a_status(capacity=empty)))["code"] == "insufficient"
+
+
+def test_short_form_of_a_plan_has_its_changes(cluster: Path) -> None:
+    fixes = [
+        json.loads(ask(cluster, "plan", "waits", "-n", "shop", "--kinds", kind, "-o", "brief").out)["fix"]
+        for kind in ("nodes", "move", "scale-down")
+    ]
+    assert fixes == [
+        {"text": "1 node is added, in 1 step", "command": None, "checked": True},
+        {"text": "1 pod is moved, in 3 steps", "command": None, "checked": True},
+        None,
+    ]
 
 
 def test_short_form_of_pods_that_cannot_be_evicted() -> None:
