@@ -91,7 +91,11 @@ class PlanBound(TypedDict):
         " cannot be enough, whatever they are) or NotProven.",
         Discloses.NOTHING,
     ]
-    changes: Annotated[int, "No plan has fewer changes than this, unless it is not proven.", Discloses.NOTHING]
+    changes: Annotated[
+        int | None,
+        "No plan has fewer changes than this, unless it is not proven; null if no number of changes is enough.",
+        Discloses.NOTHING,
+    ]
     tried: Annotated[int, "Number of sets of changes.", Discloses.NOTHING]
     reason: Annotated[
         str, "Why it is not proven, or why fewer changes are not enough; may be empty.", Discloses.NOTHING
@@ -259,6 +263,8 @@ def describe_changes(kind: str, plan: Plan) -> str:
 
 def describe_bound(bound: PlanBound) -> str:
     """Return the proof that no smaller plan of the kind exists, or why there is none."""
+    if bound["changes"] is None:
+        return f"No plan of this kind exists: {bound['reason']}."
     fewer = bound["changes"] - 1
     match bound["kind"]:
         case "Exhaustive" if bound["changes"] <= 1:

@@ -38,7 +38,7 @@ from scheduler.engine.plans.lower_requests import find_lower_requests
 from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
 from scheduler.engine.plans.room_proof import fit_in_any_order
-from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
+from scheduler.engine.plans.search import IMPOSSIBLE, NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
     ADD_NODES,
@@ -343,7 +343,7 @@ class Planner:
                 of_kind = self._add_nodes(of_kind)
             results.append(of_kind)
         together = [change for kind in ("move", "nodes", "scale-down") if kind in wanted for change in candidates[kind]]
-        fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=1 << 20)
+        fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=IMPOSSIBLE)
         if several and fewest > 2:
             result = self._run(together, 1.0, most=min(self._question.max_changes, fewest - 1))
             results.append(_of_kind(MIXED, self._build_plans(result), result))
@@ -557,7 +557,8 @@ def _of_kind(kind: str, plans: list[Plan], result: SearchResult) -> PlansOfKind:
 
 
 def _bound(bound: Bound) -> PlanBound:
-    return {"kind": bound.kind, "changes": bound.moves, "tried": bound.sets, "reason": bound.reason}
+    changes = bound.moves if bound.moves < IMPOSSIBLE else None
+    return {"kind": bound.kind, "changes": changes, "tried": bound.sets, "reason": bound.reason}
 
 
 def _rank_kind(kind: PlansOfKind) -> tuple[bool, int, tuple[int, ...]]:

@@ -62,6 +62,7 @@ MAX_SPARE: Final = 6  # changes beyond those of a set, from which sets for a goa
 MAX_EXPLORED_NODES: Final = 60  # in larger clusters many nodes are equally good, and plans have too many runs
 MAX_NODES: Final = 64  # from which a search that is not exhaustive starts
 EXHAUSTIVE, RELAXATION, NOT_PROVEN = "Exhaustive", "Relaxation", "NotProven"
+IMPOSSIBLE: Final = 1 << 20  # a number of changes that stands for: no number is enough
 FREES_TOO_LITTLE: Final = "it frees too little on every node"
 
 
@@ -165,8 +166,8 @@ class PlanSearch:
 
     def _search_sizes(self, changes: Sequence[Change], max_changes: int, result: SearchResult) -> None:
         least, why = self._count_least(changes)
-        if least > len(changes):  # no plan has so many; without any change, that says why
-            least = max_changes + 1 if changes else 0
+        if least > len(changes):  # all of them are not enough; without any change, that says why
+            least = IMPOSSIBLE if changes else 0
         exhaustive = True
         for self._size in range(max_changes + 1):
             size = self._size
@@ -492,7 +493,7 @@ class PlanSearch:
                         break
                     lacking -= amount
                     count += 1
-                need = max(need, count if lacking <= 0 else 1 << 20)
+                need = max(need, count if lacking <= 0 else IMPOSSIBLE)
             counts[name] = need + (name in cordoned)
         return counts
 
@@ -503,7 +504,7 @@ class PlanSearch:
         counts = self._count_leaving(changes)
         untouched = (self._missing_cached() <= 0).all(axis=0) & self._world.nodes.live[: self._world.nodes.slots]
         rejected_otherwise = any(self._world.nodes.names[slot] not in counts for slot in np.flatnonzero(untouched))
-        smallest = min(counts.values(), default=1 << 20)
+        smallest = min(counts.values(), default=IMPOSSIBLE)
         return 1 if rejected_otherwise else max(1, smallest)
 
     # --- from the nodes ---------------------------------------------------------------------------------------------
@@ -619,7 +620,7 @@ class PlanSearch:
                         break
                     lacking -= amount
                     count += 1
-                least = max(least, count if lacking <= 0 else 1 << 20)
+                least = max(least, count if lacking <= 0 else IMPOSSIBLE)
             if least <= most:
                 ranked.append((max(1, least), spare, node))
         return [(least, node) for least, _, node in sorted(ranked)]

@@ -9,7 +9,7 @@ import pytest
 
 from herodotus_answers.cluster_questions import ClusterQuestion, PlanQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus, build_cluster_review
-from herodotus_answers.plans import PlanReview, PlanStep
+from herodotus_answers.plans import PlanReview, PlanStep, describe_bound
 from herodotus_record.disclosure import mask_answer
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid
@@ -86,6 +86,12 @@ def test_a_chain_of_moves_makes_room_for_a_displaced_pod_first() -> None:
     assert moves == ["Move s0 to n2", "Move m0 to n1"]
     assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
     assert review["kinds"][0]["bound"]["changes"] == 2
+
+
+def test_a_kind_of_which_no_number_of_changes_is_enough_states_no_number() -> None:
+    bound = ask([*TWO, a_pod("w0", "n0", cpu="2"), big("100")], kinds=["move"])["kinds"][0]["bound"]
+    assert (bound["kind"], bound["changes"]) == ("Relaxation", None)
+    assert describe_bound(bound) == f"No plan of this kind exists: {bound['reason']}."
 
 
 def _allow(*nodes: str) -> Json:
