@@ -57,10 +57,12 @@ def load_case(path: Path) -> Json:
     objects += case.get("objects", ())
     objects += [_event(number, event) for number, event in enumerate(case.get("events", ()))]
     names = {str(o["metadata"].get("namespace") or "default") for o in objects if o["kind"] != "Node"}
+    described = {o["metadata"]["name"] for o in objects if o["kind"] == "Namespace"}
     spaces: list[Json] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(names)
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in sorted(names - described - {"default"})
     ]
-    return {**case, "objects": [*(s for s in spaces if s["metadata"]["name"] != "default"), *objects]}
+    return {**case, "objects": [*spaces, *objects]}
 
 
 def _time(match: re.Match[str]) -> str:
