@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from herodotus_answers.live_objects import is_active
-from herodotus_answers.undecided_group import describe_blocking
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
 
@@ -300,6 +299,8 @@ def _read_volcano_group(pod: Json) -> str | None:
 
 def _add_blocking(answer: BatchQueue, pod: Json, members: list[Json]) -> BatchQueue:
     """Return the answer about a group with the other ones of its pods that have no node."""
+    from herodotus_answers.undecided_group import describe_blocking  # here, because few pods belong to such a group
+
     blocking = describe_blocking(list(filter(is_active, members)), pod["metadata"].get("name", ""))
     if blocking:
         words = f"other pods of the group without a node: {blocking}"

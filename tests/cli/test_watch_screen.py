@@ -72,10 +72,10 @@ def watching(service: Service) -> Service:
     return service
 
 
-def watch(service: Service, name: str, **environ: str) -> PseudoTerminal:
+def watch(service: Service, name: str, *more: str, **environ: str) -> PseudoTerminal:
     arguments, path, first, _, _ = WATCHED[name]
     service.answer(f"{API}/{path}", first)
-    command = [*PLUGIN, name, *arguments, "-w", "--endpoint", service.url]
+    command = [*PLUGIN, name, *arguments, *more, "-w", "--endpoint", service.url]
     return PseudoTerminal(command, {**os.environ, "TERM": "xterm-256color", **environ}, cwd=ROOT)
 
 
@@ -108,7 +108,7 @@ def test_answer_is_drawn_in_place_and_the_terminal_left_as_it_was(watching: Serv
 
 
 def test_an_answer_longer_than_the_terminal_is_cut_and_printed_whole_at_the_end(watching: Service) -> None:
-    terminal = watch(watching, "pending")
+    terminal = watch(watching, "pending", "-o", "wide")
     try:
         names = [f"pod-{i:02}" for i in range(20)]
         watching.answer(f"{API}/namespaces/shop/pendingpods", pending(*names))

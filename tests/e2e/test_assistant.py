@@ -31,6 +31,7 @@ def calls(namespace: str) -> list[Call]:
         Call("compare_nodes", web | {"node": "n1", "other": "n2"}),
         Call("what_if", {"namespace": namespace, "manifest": _MANIFEST, "scheduler": SCHEDULER}),
         Call("what_if_drained", {"nodes": ["n1"]}),
+        Call("find_plan", {"namespace": namespace, "object": "pod/huge"}),
         Call("capacity", {"namespace": namespace, "object": "pod/web"}),
         Call("list_node_groups", {}),
         Call("explain_plugin", {"words": "NodeResourcesFit"}),

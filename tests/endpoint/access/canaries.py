@@ -68,7 +68,7 @@ SHOWN_TEXTS: Final = {
     "DrainObstacle": {"node"},
     "DrainPlan": {"cordon", "given"},
     "SpreadSkew": {"topologyKey", "domains"},
-    "PlanReview": {"goal", "verdict"},
+    "PlanReview": {"goal", "verdict", "endedBy"},
 }
 
 _TOKEN: Final = re.compile(rf"{MARK}-[a-z0-9-]*[a-z0-9]")  # so that a suffix after a dot is no part of a canary
@@ -247,7 +247,7 @@ class Plantation:
         for code, sentence in {**reasons.CATALOGUE, **notes.CATALOGUE, **reasons.CHANGES}.items():
             shown = dict.fromkeys(re.findall(r"\{(\w+)\}", sentence), "1")
             unshown = {Discloses.POD, Discloses.THIS_POD}  # parameters of texts other than the sentence
-            more = {"holders"} if code == "cannot-allocate" else set()
+            more = {"holders", "users"} if code == "cannot-allocate" else set()
             hidden = {n: word for n, word in words.items() if n in shown or n in more or PARAMETERS[n] in unshown}
             yield Reason(code, shown | hidden)
         unknown = self._word(f"{label}-code", Discloses.REASON, True)
