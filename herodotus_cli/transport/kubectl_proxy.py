@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
 
@@ -71,12 +71,12 @@ class KubectlProxy(AbstractContextManager["KubectlProxy"]):
         self._stack.close()
 
     def wait_for_socket(self) -> str:
-        """Return the path of the socket, as soon as it exists.
+        """Return the path of the socket, as soon as it accepts connections.
 
-        Raises ProxyStartError if the process ends, or has no socket after _START_TIMEOUT_S seconds.
+        Raises ProxyStartError if the process ends, or accepts none after _START_TIMEOUT_S seconds.
         """
         until = time.monotonic() + _START_TIMEOUT_S
-        while not os.path.exists(self._path):
+        while not self._accepts_connections():
             if self.process.poll() is not None:
                 lines = self._log.read_text(errors="replace").strip().splitlines()
                 raise ProxyStartError(f"error: kubectl proxy: {lines[-1] if lines else 'it ended without a message'}")
@@ -84,6 +84,15 @@ class KubectlProxy(AbstractContextManager["KubectlProxy"]):
                 raise ProxyStartError(f"error: kubectl proxy: no response within {_START_TIMEOUT_S:g}s")
             time.sleep(_POLL_INTERVAL_S)
         return self._path
+
+    def _accepts_connections(self) -> bool:
+        """Return whether the process listens: its socket exists a moment before."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(self._path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                return False
+        return True
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Return the status code and the body of the response to a GET request.
@@ -94,9 +103,13 @@ class KubectlProxy(AbstractContextManager["KubectlProxy"]):
         if connection is None:
             connection = self._connections.one = UnixConnection(self.wait_for_socket())
             self._stack.callback(connection.close)
-        connection.request("GET", path, headers={"Accept": "application/json"})
-        response = connection.getresponse()
-        return response.status, response.read()
+        try:
+            connection.request("GET", path, headers={"Accept": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, HTTPException):
+            connection.close()  # otherwise the next request would fail too, because this one has no response
+            raise
 
 
 def _socket_folder() -> str | None:

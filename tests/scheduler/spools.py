@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,8 +16,13 @@ F = TypeVar("F", Decision, Outcome, Gap, NodeRows)
 
 
 def frames(directory: Path) -> list[Frame]:
-    """Every whole frame, by incarnation and segment."""
-    return [f for segment in sorted(directory.glob("*/*.seg")) for f in deltas.decode_all(segment.read_bytes())]
+    """Every whole frame, by incarnation and segment. A frame that is being written is not whole yet."""
+    return [f for segment in sorted(directory.glob("*/*.seg")) for f in _decode_whole(segment.read_bytes())]
+
+
+def _decode_whole(data: bytes) -> Iterator[Frame]:
+    with suppress(codec.TruncatedError):
+        yield from deltas.decode_all(data)
 
 
 def of(kind: type[F], directory: Path) -> list[F]:

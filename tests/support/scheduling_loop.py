@@ -162,8 +162,9 @@ class LoopWorld:
 
     def settle(self) -> None:
         """Until there is nothing more to do at once."""
+        deadline = time.monotonic() + 60
         while self.loop.step(0.0) or self.loop.scheduler.in_flight:
-            pass
+            assert time.monotonic() < deadline, "there is always more to do"
 
     def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + 60
