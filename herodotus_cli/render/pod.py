@@ -55,7 +55,8 @@ def build_screen(
 
     `live` has the sections on what the API server says now. The state that the pod is really in comes first, if the
     answer has one; then nothing but the headline explains the place of a pod that does not run. The screen of a pod
-    without a node has only as many rejected nodes, and groups of them, as fit a terminal of 24 lines.
+    without a node has only as many rejected nodes, and groups of them, as fit a terminal of 24 lines; the largest group
+    is always there, because it says why.
     """
     is_timeline = "timeline" in ((answer.get("live") or {}).get("state") or {})
     if is_timeline or not _is_short(answer, view, every_node=every_node):
@@ -64,7 +65,7 @@ def build_screen(
 
     blocks = _join_short(_build_sections(answer, view, live))
     groups = len(answer["rejections"])
-    while groups >= 0 and count_lines(blocks, view) > SCREEN_LINES:
+    while groups and count_lines(blocks, view) > SCREEN_LINES:
         blocks = _join_short(_build_sections(answer, view, live, groups=groups))
         groups -= 1
     return blocks

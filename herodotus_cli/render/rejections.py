@@ -26,7 +26,7 @@ def build_groups(answer: Json, *, title: str, name_nodes: bool, most: int | None
     [].
     """
     groups = answer["rejections"]
-    if not groups or most == 0:
+    if not groups:
         return []
     shown = groups[:most]
     name = _group_reason if most is None else _name_first

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from herodotus_cli.render import pod, terminal
+from herodotus_cli.render.screen_elements import ViewOptions
+from tests.cli.scenes import NOW, explained, pending_with_suggestions
+
 GOLDEN = Path(__file__).parent / "golden"
 FITTING = sorted(
     path.name
@@ -30,3 +34,12 @@ def test_answer_fits_a_terminal_of_24_lines(name: str) -> None:
 
 def test_screens_were_found() -> None:
     assert len(FITTING) >= 8
+
+
+def test_the_largest_group_of_rejected_nodes_is_there_beside_a_command_of_many_lines() -> None:
+    answer, view = explained(pending_with_suggestions()), ViewOptions(NOW, 80)
+    answer["suggestions"][0]["command"] = " ".join(["kubectl"] * 300)
+    text = terminal.draw(pod.build_screen(answer, view), view, color=False)
+    largest = max(answer["rejections"], key=lambda group: group["count"])
+    assert len(text.splitlines()) > 24
+    assert f"{largest['count']}  {largest['plugin']}" in text
