@@ -7,7 +7,6 @@ questions imports it; the plugin sends plain JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -249,18 +248,20 @@ class ClusterQuestion(_Struct, forbid_unknown_fields=True):
 
 def list_namespaces(question: ClusterQuestion) -> frozenset[str]:
     """Return the namespaces of all pods, workloads and manifests that a question names."""
-    return frozenset(_find_namespaces(msgspec.to_builtins(question)))
-
-
-def _find_namespaces(part: object) -> Iterator[str]:
-    if isinstance(part, dict):
-        namespace = part.get("namespace")
+    namespaces, parts = set[str](), [msgspec.to_builtins(question)]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        if not isinstance(part, dict):
+            continue
+        namespace, pods = part.get("namespace"), part.get("pods")
         if isinstance(namespace, str) and (namespace or any(part.get(field) for field in _NAMES_PRESENT)):
-            yield namespace or "default"
-        pods = part.get("pods")
-        yield from (pod.partition("/")[0] for pod in (pods if isinstance(pods, list) else ()) if isinstance(pod, str))
-    for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        yield from _find_namespaces(value)
+            namespaces.add(namespace or "default")
+        if isinstance(pods, list):
+            namespaces |= {pod.partition("/")[0] for pod in pods if isinstance(pod, str)}
+        parts += part.values()
+    return frozenset(namespaces)
 
 
 class ClusterQuestionDocument(_Struct):

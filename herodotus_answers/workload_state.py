@@ -9,7 +9,7 @@ Invariant: no number is given for what could not be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -274,7 +274,8 @@ def _find_short(situation: Situation) -> Parts:
     workload, counts = situation.workload, situation.counts
     wanted, created = counts["wanted"] or 0, counts["created"]
     exist = f"{created} of {wanted} pods {'exists' if created == 1 else 'exist'}"
-    causes = [*_explain_short(situation)]
+    failed = explain_failed_pod(workload)
+    causes = [*_explain_short(situation, failed)]
     code = "workload-not-created"
     if not causes:
         age = _find_age(workload)
@@ -286,7 +287,7 @@ def _find_short(situation: Situation) -> Parts:
             return code, headline, [], "kube-controller-manager"
         causes = [_explain_nothing(situation)]
     first = causes[0]
-    verb = "Its last pod failed" if first in explain_failed_pod(workload) else "Not created"
+    verb = "Its last pod failed" if first in failed else "Not created"
     more = [cause for cause in situation.problems.causes if cause["text"] != first["text"]]
     return code, f"{exist}. {verb}: {first['text']}", [*causes, *more], "user"
 
@@ -299,8 +300,8 @@ def _find_age(workload: Workload) -> timedelta | None:
     return workload.now - min(known) if known else None
 
 
-def _explain_short(situation: Situation) -> Iterator[LiveCause]:
-    """Yield why pods of a workload are not created, the cause to act on first."""
+def _explain_short(situation: Situation, failed: Sequence[LiveCause]) -> Iterator[LiveCause]:
+    """Yield why pods of a workload are not created, the cause to act on first; `failed` is why its last pod failed."""
     workload, missing = situation.workload, situation.counts["notCreated"]
     behind = _explain_behind(workload)
     if behind:
@@ -310,7 +311,7 @@ def _explain_short(situation: Situation) -> Iterator[LiveCause]:
         yield explain_refusal(refusal, workload)
         return
     yield from find_missing_references(workload)
-    yield from explain_failed_pod(workload)
+    yield from failed
     if workload.kind == "StatefulSet" and (waits := _explain_order(situation)):
         yield waits
     if workload.kind == "Deployment" and not behind and workload.current is None:

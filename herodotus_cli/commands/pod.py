@@ -359,10 +359,8 @@ def _read_live(
         from herodotus_cli.transport import open_objects
 
         recorded = _read_attempts(answer["metadata"], connection, environment)
-        state, replaced_by = (
-            build_timeline_of_gone(answer, open_objects(connection, environment.environ), recorded),
-            None,
-        )
+        state = build_timeline_of_gone(answer, open_objects(connection, environment.environ), recorded)
+        replaced_by = None
     if arguments.timeline and not arguments.every_node and state is None:
         raise CliError(_NO_TIMELINE, ["the attempts that were recorded: --attempts"])
     if is_undecided or fate not in live_objects.FATES_WITHOUT_POD:
@@ -510,9 +508,9 @@ def _read_live_facts(
     connection: ConnectionSettings,
     environment: Environment,
 ) -> LiveFacts | None:
-    """Return what no record holds about a pending pod; None if kubectl is not used or an attempt is named.
+    """Return what no record holds about a pending pod, or None.
 
-    They are also [] if the cluster's API server is not reached, or if an attempt is named.
+    It is None for a pod with a node, if the cluster's API server is not reached, and if an attempt is named.
     """
     if not connection.reaches_cluster or arguments.attempt is not None:
         return None

@@ -17,7 +17,6 @@ from herodotus_cli.render.formatting import (
     title_of_times,
 )
 from herodotus_cli.render.screen_elements import (
-    SCREEN_LINES,
     Block,
     Cell,
     TextLine,
@@ -57,15 +56,10 @@ def build_screen(answer: PendingPods, view: ViewOptions) -> list[Block]:
     """
     if _is_whole(view):
         return _build(answer, view, [PodsAlike(pod, 1) for pod in answer["pods"]])
-    from herodotus_cli.render.terminal import count_lines  # here, because piped output needs no Rich
+    from herodotus_cli.render.terminal import fit_terminal  # here, because piped output needs no Rich
 
     rows = _merge_alike(answer["pods"])
-    most = min(len(rows), _MAX_ROWS)
-    blocks = _build(answer, view, rows[:most])
-    while most > _MIN_ROWS and count_lines(blocks, view) > SCREEN_LINES:
-        most -= 1
-        blocks = _build(answer, view, rows[:most])
-    return blocks
+    return fit_terminal(lambda most: _build(answer, view, rows[:most]), min(len(rows), _MAX_ROWS), _MIN_ROWS, view)
 
 
 def _is_whole(view: ViewOptions) -> bool:

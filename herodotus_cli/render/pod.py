@@ -61,14 +61,13 @@ def build_screen(
     is_timeline = "timeline" in ((answer.get("live") or {}).get("state") or {})
     if is_timeline or not _is_short(answer, view, every_node=every_node):
         return join_sections(_build_sections(answer, view, live, every_node=every_node))
-    from herodotus_cli.render.terminal import count_lines  # here, because piped output needs no Rich
+    from herodotus_cli.render.terminal import count_lines, fit_terminal  # here, because piped output needs no Rich
 
     blocks = _join_short(_build_sections(answer, view, live))
     groups = len(answer["rejections"])
-    while groups and count_lines(blocks, view) > SCREEN_LINES:
-        blocks = _join_short(_build_sections(answer, view, live, groups=groups))
-        groups -= 1
-    return blocks
+    if not groups or count_lines(blocks, view) <= SCREEN_LINES:
+        return blocks
+    return fit_terminal(lambda most: _join_short(_build_sections(answer, view, live, groups=most)), groups, 1, view)
 
 
 def _join_short(sections: Sequence[Sequence[Block]]) -> list[Block]:

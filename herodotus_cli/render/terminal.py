@@ -10,7 +10,7 @@ Invariant: colour only repeats what a word or a sign says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 
 from rich.console import Console
@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from herodotus_cli.render.screen_elements import (
+    SCREEN_LINES,
     Blank,
     Block,
     Cell,
@@ -57,6 +58,19 @@ def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
     draw_on(console, blocks, view.width, headers=view.headers)
     lines = out.getvalue().split("\n")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def fit_terminal(build: Callable[[int], list[Block]], most: int, least: int, view: ViewOptions) -> list[Block]:
+    """Return the blocks that `build` makes of the largest number of rows that fits a terminal of 24 lines.
+
+    The number is at most `most`, and `least` if none fits.
+    """
+    rows = min(most, SCREEN_LINES)  # each takes a line
+    blocks = build(rows)
+    while rows > least and count_lines(blocks, view) > SCREEN_LINES:
+        rows -= 1
+        blocks = build(rows)
+    return blocks
 
 
 def count_lines(blocks: Sequence[Block], view: ViewOptions) -> int:

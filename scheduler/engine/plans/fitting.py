@@ -35,10 +35,10 @@ from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.lower_requests import find_lower_requests
-from scheduler.engine.plans.movable import MAY_MOVE, find_hindrance
+from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
 from scheduler.engine.plans.room_proof import fit_in_any_order
-from scheduler.engine.plans.search import IMPOSSIBLE, NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
+from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
     ADD_NODES,

@@ -1,12 +1,16 @@
-"""Which pods a plan may move: those that a controller makes anew elsewhere, and that nobody asked to leave alone.
+"""Which pods a plan may move, and how many must leave a node until something fits there.
+
+A plan moves pods that a controller makes anew elsewhere, and that nobody asked to leave alone.
 
 Pure. Does not own: budgets, which follow the evictions (`whatif.budgets`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, REPLICA_SET, STATEFUL_SET, find_controller
 
@@ -14,6 +18,7 @@ REPLICATION_CONTROLLER: Final = "ReplicationController"
 # The controllers that make a deleted pod anew, and count no failure. That of a Job counts one, and may give up.
 _REPLACING: Final = (REPLICA_SET, STATEFUL_SET, REPLICATION_CONTROLLER)
 MAY_MOVE: Final = ""
+IMPOSSIBLE: Final = 1 << 20  # a number of changes that stands for: no number is enough
 NO_CONTROLLER, JOB, OTHER_CONTROLLER = "NoController", "Job", "OtherController"
 TERMINATING, NOT_READY, DO_NOT_DISRUPT, POD_GROUP = "Terminating", "NotReady", "DoNotDisrupt", "PodGroup"
 
@@ -70,3 +75,22 @@ def is_decided_by_node_alone(pod: PodInfo, *, but_for_spread: bool = False) -> b
         and not pod.pod.spec.resource_claims
         and pod.pod_group is None
     )
+
+
+def read_amount(pod: PodInfo, resource: str) -> int:
+    """Return what a pod requests of a resource, in base units; of `pods` it takes one."""
+    return 1 if resource == requests.PODS else pod.requests.get(resource, 0)
+
+
+def count_leaving(pods: Iterable[PodInfo], resource: str, lacking: int) -> int:
+    """Return how many of a node's pods at least must leave until `lacking` more of a resource is free there.
+
+    Returns IMPOSSIBLE if it is not free even without all of them.
+    """
+    count = 0
+    for amount in sorted((read_amount(pod, resource) for pod in pods), reverse=True):
+        if lacking <= 0 or amount <= 0:
+            break
+        lacking -= amount
+        count += 1
+    return count if lacking <= 0 else IMPOSSIBLE

@@ -10,15 +10,12 @@ resize (`herodotus_answers.resize_causes`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
-from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.movable import count_leaving
 from scheduler.engine.plans.room_proof import prove_by_room
 from scheduler.engine.plans.verification import PlannedStep, Proof, Verification
 from scheduler.engine.plans.world import World
-
-NEVER: Final = 1 << 20  # more moves than any plan has
 
 
 def is_deferred(pod: PodInfo) -> bool:
@@ -47,16 +44,8 @@ class ResizeGoal:
 
     def count_least_moves(self) -> tuple[int, str]:
         """Return how many pods at least must leave the node."""
-        least = 0
-        for name, lacking in self._list_lacking():
-            count = 0
-            for amount in sorted((_amount(pod, name) for pod in self._movable), reverse=True):
-                if lacking <= 0 or amount <= 0:
-                    break
-                lacking -= amount
-                count += 1
-            least = max(least, count if lacking <= 0 else NEVER)
-        return least, "it frees too little on the pod's node"
+        counts = (count_leaving(self._movable, name, lacking) for name, lacking in self._list_lacking())
+        return max(counts, default=0), "it frees too little on the pod's node"
 
     def may_be_reached(self, additions: int) -> bool:
         """Return whether the node has enough now: pods that are placed free nothing."""
@@ -71,7 +60,3 @@ class ResizeGoal:
     ) -> tuple[list[PlannedStep], Proof] | None:
         """Return the steps with a proof by counting the nodes that fit, or None if it does not apply."""
         return prove_by_room(self._world, verification, leaving, exist=True)
-
-
-def _amount(pod: PodInfo, resource: str) -> int:
-    return 1 if resource == requests.PODS else pod.requests.get(resource, 0)

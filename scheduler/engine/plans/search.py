@@ -31,7 +31,7 @@ from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.goals import Goal
-from scheduler.engine.plans.movable import helped_only_by_room
+from scheduler.engine.plans.movable import IMPOSSIBLE, count_leaving, helped_only_by_room, read_amount
 from scheduler.engine.plans.room_proof import prove_by_room
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
@@ -62,7 +62,6 @@ MAX_SPARE: Final = 6  # changes beyond those of a set, from which sets for a goa
 MAX_EXPLORED_NODES: Final = 60  # in larger clusters many nodes are equally good, and plans have too many runs
 MAX_NODES: Final = 64  # from which a search that is not exhaustive starts
 EXHAUSTIVE, RELAXATION, NOT_PROVEN = "Exhaustive", "Relaxation", "NotProven"
-IMPOSSIBLE: Final = 1 << 20  # a number of changes that stands for: no number is enough
 FREES_TOO_LITTLE: Final = "it frees too little on every node"
 
 
@@ -437,14 +436,11 @@ class PlanSearch:
             *(name for name in named if not requests.is_extended(name) or self._world.nodes.allocatable(name).any()),
         ]
 
-    def _amount(self, pod: PodInfo, resource: str) -> int:
-        return 1 if resource == requests.PODS else pod.requests.get(resource, 0)
-
     def _missing(self) -> NDArray[np.int64]:
         """Return what each node lacks for a target, of the shape [resource, node slot]; at most 0 if it has enough."""
         nodes, target = self._world.nodes, self._targets[0]
         rows = [
-            self._amount(target, name) - (nodes.allocatable(name) - nodes.requested(name)) for name in self._resources
+            read_amount(target, name) - (nodes.allocatable(name) - nodes.requested(name)) for name in self._resources
         ]
         return np.array(rows, np.int64).reshape(len(self._resources), nodes.slots)
 
@@ -458,7 +454,7 @@ class PlanSearch:
             slot = self._world.nodes.index[change.node]
             column = lowered.setdefault(slot, missing[:, slot].copy())
             if change.pod is not None:
-                column -= [self._amount(change.pod, name) for name in self._resources]
+                column -= [read_amount(change.pod, name) for name in self._resources]
         if any((column <= 0).all() for column in lowered.values()):
             return True
         return self._some_node_has_room()
@@ -485,16 +481,11 @@ class PlanSearch:
         missing, counts = self._missing_cached(), dict[str, int]()
         for name in {*on_node, *cordoned}:
             column = missing[:, self._world.nodes.index[name]].tolist()
-            need = 0
-            for resource, lacking in zip(self._resources, column, strict=True):
-                count = 0
-                for amount in sorted((self._amount(pod, resource) for pod in on_node.get(name, ())), reverse=True):
-                    if lacking <= 0 or amount <= 0:
-                        break
-                    lacking -= amount
-                    count += 1
-                need = max(need, count if lacking <= 0 else IMPOSSIBLE)
-            counts[name] = need + (name in cordoned)
+            needs = (
+                count_leaving(on_node.get(name, ()), resource, lacking)
+                for resource, lacking in zip(self._resources, column, strict=True)
+            )
+            counts[name] = max(needs, default=0) + (name in cordoned)
         return counts
 
     def _bound_by_room(self, changes: Sequence[Change]) -> int:
@@ -598,32 +589,25 @@ class PlanSearch:
     def _frees(self, pod: PodInfo, slot: int, leaving: Sequence[PodInfo]) -> bool:
         nodes = self._world.nodes
         for name in (requests.PODS, *pod.requests):
-            wanted = self._amount(pod, name)
+            wanted = read_amount(pod, name)
             if name in nodes.resources and wanted:
                 free = int(nodes.allocatable(name)[slot]) - int(nodes.requested(name)[slot])
-                if free + sum(self._amount(each, name) for each in leaving) < wanted:
+                if free + sum(read_amount(each, name) for each in leaving) < wanted:
                     return False
         return True
 
     def _rank_nodes(self, pod: PodInfo, by_node: dict[str, list[Change]], most: int) -> list[tuple[int, str]]:
         """Return the nodes that the pod fits after at most `most` pods have left, by how many must leave."""
-        nodes, ranked = self._world.nodes, list[tuple[int, int, str]]()
+        nodes, ranked = self._world.nodes, list[tuple[int, str]]()
         names = [name for name in (requests.PODS, *pod.requests) if name in nodes.resources]
         free = {name: nodes.allocatable(name) - nodes.requested(name) for name in names}
         for node, changes in by_node.items():
-            slot, least, spare = nodes.index[node], 0, 0
-            for name in names:
-                lacking = self._amount(pod, name) - int(free[name][slot])
-                count = 0
-                for amount in sorted((self._amount(c.pod, name) for c in changes if c.pod is not None), reverse=True):
-                    if lacking <= 0 or amount <= 0:
-                        break
-                    lacking -= amount
-                    count += 1
-                least = max(least, count if lacking <= 0 else IMPOSSIBLE)
+            slot, leaving = nodes.index[node], [change.pod for change in changes if change.pod is not None]
+            needs = (count_leaving(leaving, name, read_amount(pod, name) - int(free[name][slot])) for name in names)
+            least = max(1, *needs)
             if least <= most:
-                ranked.append((max(1, least), spare, node))
-        return [(least, node) for least, _, node in sorted(ranked)]
+                ranked.append((least, node))
+        return sorted(ranked)
 
     def _rank_change(self, change: Change, pod: PodInfo) -> tuple[int, int]:
         """Return the sort key of a pod that may leave: the least important first, then the smallest that suffices."""
