@@ -17,8 +17,11 @@ from typing import Any, Final
 YEAR_9999_US: Final = 253_402_300_800_000_000  # what a record's time can be
 DAY: Final = timedelta(days=1)  # a clock or zone may be this far off before a line is one of last year
 
-# what `kubectl logs --timestamps` and container runtimes put before a line
-_PREFIX: Final = re.compile(r"(\d{4})-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] )?(?=[IWEF{])")
+# what stands before a line: the time by `kubectl logs --timestamps` and container runtimes, and the name of the
+# component, or ???, by the klog of MicroShift, where one process has several components
+_PREFIX: Final = re.compile(
+    r"(?:(\d{4})-\d\d-\d\dT\S+ (?:std(?:out|err) [FP] )?(?=[IWEF{?a-z]))?(?:(?:\?{3}|[a-z][a-z-]*) (?=[IWEF]\d{4} ))?"
+)
 _HEADER: Final = re.compile(
     r'[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) +\d+ [^\] ]+:\d+\] (?:"((?:[^"\\]|\\.)*)"(.*))?', re.DOTALL
 )
@@ -88,11 +91,12 @@ class LogLineParser:
         """Return the entry in one line (without line end), or None if it is no valid entry or not wanted."""
         self.counts.lines += 1
         prefix = _PREFIX.match(line)
-        body = line[prefix.end() :] if prefix else line
+        assert prefix is not None  # it matches the empty text
+        body = line[prefix.end() :]
         try:
             if body.startswith("{"):
                 return self._json(body)
-            return self._text(body, int(prefix[1]) if prefix else None)
+            return self._text(body, int(prefix[1]) if prefix[1] else None)
         except (ValueError, RecursionError, OverflowError):
             self.counts.damaged += 1
             return None

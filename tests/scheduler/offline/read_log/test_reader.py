@@ -237,6 +237,10 @@ def test_preemptions_trial_runs_reject_no_node() -> None:
         pytest.param("I0229 12:00:00.000001       1 s.go:1] ", 2024, id="a leap day"),
         pytest.param("2019-03-07T12:00:00.1Z I0307 12:00:00.000001       1 s.go:1] ", 2019, id="kubectl --timestamps"),
         pytest.param("2019-03-07T12:00:00.1Z stderr F I0307 12:00:00.000001       1 s.go:1] ", 2019, id="a runtime's"),
+        pytest.param("kube-scheduler I0307 12:00:00.000001       1 s.go:1] ", 2026, id="a component's name"),
+        pytest.param(
+            "2019-03-07T12:00:00.1Z ??? I0307 12:00:00.000001       1 s.go:1] ", 2019, id="no component's name"
+        ),
     ],
 )
 def test_year_of_a_log_is_the_latest_possible_one_by_default(line: str, year: int) -> None:
