@@ -53,16 +53,21 @@ def explain_attachment(pod: Json, volume: str, objects: ClusterObjects, now: dat
     for attachment in objects.list_objects("VolumeAttachment").items:
         spec = attachment["spec"]
         if (spec.get("source") or {}).get("persistentVolumeName") == volume and spec.get("nodeName") != node:
-            text += (
-                f", and VolumeAttachment {attachment['metadata']['name']} still has it on {spec['nodeName']}; no pod"
-            )
-            text += " of the namespace uses it there"
-            remedy = make_remedy(
-                f"see whether {spec['nodeName']} runs and its driver detaches: kube-controller-manager detaches a"
-                " volume from a lost node after 6 minutes, or at once with the taint"
-                " node.kubernetes.io/out-of-service"
-            )
-            look = f"kubectl describe volumeattachment {attachment['metadata']['name']}"
+            attached, name = spec["nodeName"], attachment["metadata"]["name"]
+            text += f", and VolumeAttachment {name} still has it on {attached}"
+            if objects.get("Node", attached).is_absent:
+                text += ", a node that no longer exists"
+                remedy = make_remedy(
+                    f"see why driver {spec.get('attacher')} does not detach it; once the machine of {attached} is off,"
+                    f" remove the finalizers of VolumeAttachment {name}"
+                )
+            else:
+                text += "; no pod of the namespace uses it there"
+                remedy = make_remedy(
+                    f"see whether {attached} runs and its driver detaches: kube-controller-manager detaches a volume"
+                    " from a lost node after 6 minutes, or at once with the taint node.kubernetes.io/out-of-service"
+                )
+            look = f"kubectl describe volumeattachment {name}"
             return make_cause("volume-attached-elsewhere", text, source, of=of, remedies=[remedy], inspect=look)
     return None
 

@@ -210,6 +210,11 @@ def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, ch
         "set-request": (f"{holder}.resources.requests[{p.get('resource')}]", p.get("from"), p.get("to")),
         "remove-host-port": (f"{holder}.ports.hostPort", p.get("from"), None),
         "set-node-selector": (f"{spec}.nodeSelector[{p.get('key')}]", p.get("from"), p.get("to")),
+        "rename-node-selector": (
+            f"{spec}.nodeSelector",
+            f"{p.get('key')}={p.get('value')}",
+            f"{p.get('to')}={p.get('value')}",
+        ),
         "remove-node-selector": (f"{spec}.nodeSelector[{p.get('key')}]", p.get("from"), None),
         "set-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), p.get("to")),
         "remove-node-affinity": (f"{spec}.affinity.nodeAffinity.required", p.get("from"), None),

@@ -58,6 +58,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "queued": "The Job is suspended until its queue admits it.",
     "progress-deadline": "The new ReplicaSet made no progress for progressDeadlineSeconds.",
     "old-pods-kept": "The rollout may not delete an old pod before a new one is available.",
+    "min-ready": "Ready pods do not count as available before they were ready for minReadySeconds.",
     "partition": "The update strategy's partition keeps pods at an earlier template.",
     "on-delete": "The update strategy OnDelete keeps pods at an earlier template until they are deleted.",
     "no-node-selected": "No node matches the DaemonSet's node selector, affinity and tolerations.",

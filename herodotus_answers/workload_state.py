@@ -27,6 +27,7 @@ from herodotus_answers.pod_facts import (
     make_remedy,
     make_state,
     parse_time,
+    read_conditions,
 )
 from herodotus_answers.quantities import read_quantity
 from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
@@ -196,7 +197,10 @@ def _find_replicated(situation: Situation) -> Parts:
             headline = f"{situation.progress}, and {_join(created - wanted, 'pod')} more exist"
         refusal = find_refusal(workload, wanted - (counts["updated"] or 0)) if workload.kind == "Deployment" else None
         if refusal is None:
-            return "workload-rolling-out", headline, [], None
+            waits = _explain_min_ready(workload)
+            if waits is None:
+                return "workload-rolling-out", headline, [], None
+            return "workload-rolling-out", f"{headline}. {waits['text']}", [waits], None
         cause = explain_refusal(refusal, workload)
         return "workload-rolling-out", f"{headline}. New pods are not created: {cause['text']}", [cause], "user"
     many = "The pod that it asks for is" if wanted == 1 else f"All {wanted} pods are"
@@ -485,6 +489,25 @@ def _round(value: object, wanted: int) -> int:
     """Return a number of pods that may be a percentage, rounded down as maxUnavailable is."""
     text = str(value)
     return wanted * int(text[:-1]) // 100 if text.endswith("%") else int(text)
+
+
+def _explain_min_ready(workload: Workload) -> LiveCause | None:
+    """Return the cause that ready pods do not count as available yet, because of minReadySeconds."""
+    least = workload.spec.get("minReadySeconds") or 0
+    waiting: list[tuple[timedelta, str]] = []
+    for pod in filter(is_ready, workload.active):
+        since = parse_time(read_conditions(pod)["Ready"].get("lastTransitionTime"))
+        if since is not None and workload.now - since < timedelta(seconds=least):
+            waiting.append((workload.now - since, pod["metadata"]["name"]))
+    if not waiting:
+        return None
+    ready_for, name = min(waiting)
+    more = f" ({len(waiting)} pods wait for it)" if len(waiting) > 1 else ""
+    text = (
+        f"{name} is ready for {format_seconds(ready_for.total_seconds())} and counts as available after"
+        f" {format_seconds(least)} (minReadySeconds {least}); until then the update does not go on{more}"
+    )
+    return make_cause("min-ready", text, "spec.minReadySeconds")
 
 
 def _is_held(workload: Workload) -> bool:

@@ -155,6 +155,7 @@ CHANGES: Final[dict[str, str]] = {
     "remove-taint": "remove the taint {taint} from {node}",
     "clear-taint": "{action} (taint {taint})",
     "set-node-selector": "change the node selector from {key}={from} to {key}={to}",
+    "rename-node-selector": "select {to}={value}, which nodes have, instead of {key}={value}",
     "remove-node-selector": "remove {key}={from} from the node selector",
     "set-node-affinity": "change the required node affinity: {difference}",
     "remove-node-affinity": "remove the required node affinity {from}",

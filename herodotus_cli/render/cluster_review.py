@@ -120,10 +120,10 @@ def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
     """
     own = [pod for pod in pods if pod["cause"] != NOT_DRAINED]
     table = _table("BLOCKED", ("ON", "WHY"), own, lambda p: (p["node"], _explain_blocked(p)), most)
-    others = len(pods) - len(own)
+    others = [f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["cause"] == NOT_DRAINED]
     if not others:
         return table
-    stay = "1 other pod stays" if others == 1 else f"{others} other pods stay"
+    stay = f"{others[0]} stays" if len(others) == 1 else f"{len(others)} other pods stay"
     why = "kubectl drain evicts no pod of a node with one that it cannot delete"
     return [*table, TextLine(f"{stay} too: {why}.", "dim")]
 

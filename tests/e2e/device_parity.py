@@ -8,9 +8,10 @@ Invariant: our engine sees the objects as they were read back before the pod was
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from scheduler.engine.objects.resource_api import to_json
 from scheduler.engine.objects.watched_kinds import KINDS
@@ -38,6 +39,12 @@ COLLECTIONS = {
 }
 ADMIN_ACCESS = {"resource.kubernetes.io/admin-access": "true"}
 FREED = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
+
+# Errors of kube-scheduler's PreBind that are bugs (docs/parity.md, "Intended differences"): of a pod with claims whose
+# extended resource a device plugin serves, and of one that names a claim twice.
+CANNOT_BIND: Final = re.compile(
+    r'running PreBind plugin "DynamicResources": (nil or empty request mappings|.*reservedFor\[\d+\]: Duplicate value)'
+)
 
 
 class DeviceParity:
@@ -234,6 +241,11 @@ class DeviceParity:
             self.figures.same("local totals", name, attempt.totals, local_parity.totals(answer))
 
     def _compare_rejected(self, pod: Json, name: str, attempt: Attempt, ours: Json) -> None:
+        if CANNOT_BIND.match(attempt.message):
+            self.figures.counts["pods that kube-scheduler cannot bind"] += 1
+            self.figures.same("pods without a node", name, False, not ours.get("feasible"))
+            self._end(pod)
+            return
         message = ours.get("fitError") or ours.get("cycleError", "")
         errors = {
             f'running "DynamicResources" filter plugin: {reason}'

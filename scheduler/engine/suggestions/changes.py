@@ -10,6 +10,7 @@ pending pod may be given in place.
 from __future__ import annotations
 
 import copy
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -436,6 +437,16 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
         if key in BUILT_FOR:
             return None
         is_set = there is not None and key != _HOSTNAME  # another node's name would pin the pod to that node
+        other = _find_other_key(key, value, place.labels) if there is None else None
+        if other is not None:
+            selector = {k: v for k, v in (draft.spec.node_selector or {}).items() if k != key} | {other: value}
+            draft = draft.with_change(
+                "rename-node-selector",
+                {"key": key, "value": value, "to": other},
+                msgspec.structs.replace(draft.spec, node_selector=selector),
+                {"nodeSelector": {key: None, other: value}},
+            )
+            continue
         selector = {k: v for k, v in (draft.spec.node_selector or {}).items() if k != key}
         selector |= {key: there} if is_set and there is not None else {}
         draft = draft.with_change(
@@ -450,6 +461,19 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
     if is_daemon(place.pod):
         return None  # the controller replaces the terms by one that names the node
     return _widen_terms(draft, terms, place)
+
+
+def _find_other_key(key: str, value: str, labels: Mapping[str, str]) -> str | None:
+    """Return the one key that has the value and the same name after its domain, or a name that is much the same.
+
+    Such as topology.kubernetes.io/zone for failure-domain.beta.kubernetes.io/zone, and disktype for disk-type.
+    """
+    name = key.rpartition("/")[2]
+    by_name = {each.rpartition("/")[2]: each for each, there in labels.items() if there == value and each != _HOSTNAME}
+    close = difflib.get_close_matches(name, by_name, n=2, cutoff=0.85)
+    if name in by_name:
+        return by_name[name]
+    return by_name[close[0]] if len(close) == 1 else None
 
 
 def is_daemon(pod: PodInfo) -> bool:

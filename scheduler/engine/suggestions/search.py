@@ -70,6 +70,7 @@ _RANKS: Final = {
     "set-rollout-strategy": 2.5,
     "add-toleration": 3.0,
     "remove-min-domains": 3.0,
+    "rename-node-selector": 3.2,
     "set-node-selector": 3.5,
     "remove-node-selector": 3.5,
     "set-node-affinity": 3.5,

@@ -121,7 +121,7 @@ class Budgets:
         if not _is_counted(pod):
             return None
         if len(budgets) > 1:
-            return EvictionRefusal("", MANY_BUDGETS)
+            return EvictionRefusal("", f"{MANY_BUDGETS} They are {', '.join(budget.name for budget in budgets)}.")
         for budget in budgets:
             if budget.allowed <= 0 and not (not is_ready(pod) and _allows_unhealthy(budget)):
                 return budget.refusal

@@ -65,3 +65,13 @@ def test_a_device_is_free_once_the_api_server_has_shown_that_its_claim_has_none(
     world.claims.show()
     decide_second(world)
     assert world.bound() == [("second", "n")]
+
+
+def test_a_pod_that_names_an_allocated_claim_twice_is_reserved_and_bound_once(world: ClaimWorld) -> None:
+    world.begin(a_group("g", 1), using("first"))
+    world.claims.show()
+    twice = [{"name": name, "resourceClaimName": "first"} for name in ("one", "two")]
+    world.pod("ADDED", waiting("second").with_spec(resourceClaims=twice))
+    world.until(lambda: len(world.decisions) > 1 and not world.loop.scheduler.in_flight)
+    assert world.bound() == [("first", "n"), ("second", "n")]
+    assert world.users("first") == ["first", "second"]

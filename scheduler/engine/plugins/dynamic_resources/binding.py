@@ -168,6 +168,8 @@ def _write_claim(
             raise ClaimBindingError(f"claim {claim.full_name} got allocated elsewhere in the meantime")
         if with_timestamps and allocation is None and claim.status.allocation is None:
             raise ClaimBindingError(f"claim {claim.full_name} got deallocated elsewhere in the meantime")
+        if allocation is None and claim.is_reserved_for(consumer.uid):
+            return claim  # the pod names it twice
         try:
             finalizers = claim.metadata.finalizers or []
             if allocation is not None and FINALIZER not in finalizers:

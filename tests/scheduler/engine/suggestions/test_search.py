@@ -21,6 +21,7 @@ from scheduler.offline.evaluate import NoCluster
 from tests.scheduler.builders import NodeBuilder, PodBuilder, columns_of, expression, make_node, make_pod, term
 from tests.support.clock import Clock
 
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 HOST, ZONE, CONTROL_PLANE = (
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
@@ -120,6 +121,30 @@ CASES: dict[str, tuple[PodBuilder, list[NodeBuilder], list[PodBuilder], str, lis
         "a",
         [("set-node-selector", {"key": ZONE, "from": "z9", "to": "z1"})],
         f'{{"nodeSelector":{{"{ZONE}":"z1"}}}}',
+    ),
+    "node selector by the key of old releases": (
+        make_pod().node_selector(**{BETA_ZONE: "z1"}),
+        [host("a").label(ZONE, "z1"), host("b").label(ZONE, "z2")],
+        [],
+        "a",
+        [("rename-node-selector", {"key": BETA_ZONE, "value": "z1", "to": ZONE})],
+        f'{{"nodeSelector":{{"{BETA_ZONE}":null,"{ZONE}":"z1"}}}}',
+    ),
+    "node selector with a misspelled key": (
+        make_pod().node_selector(**{"disk-type": "ssd"}),
+        [host("a").label("disktype", "ssd").label("other", "ssd")],
+        [],
+        "a",
+        [("rename-node-selector", {"key": "disk-type", "value": "ssd", "to": "disktype"})],
+        '{"nodeSelector":{"disk-type":null,"disktype":"ssd"}}',
+    ),
+    "node selector with a key of another meaning": (
+        make_pod().node_selector(gpu="true"),
+        [host("a").label("spot", "true")],
+        [],
+        "a",
+        [("remove-node-selector", {"key": "gpu", "from": "true"})],
+        '{"nodeSelector":{"gpu":null}}',
     ),
     "node affinity": (
         make_pod().required_terms(term(expression("disk", "In", "ssd"), expression(ZONE, "Exists"))),
