@@ -14,12 +14,12 @@ Invariant: each run leaves the copy as it was.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,13 @@ MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random
 LISTING, CHOOSING = 1 / 3, 0.7
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 _FLAGS: Final = "--ignore-daemonsets"
+
+
+class Halt(NamedTuple):
+    """What ended a drain. `homeless` is the displaced pod that found no node, None if something else is the matter."""
+
+    obstacle: DrainObstacle
+    homeless: PodInfo | None = None
 
 
 @dataclass
@@ -74,18 +81,56 @@ class DrainPlanner:
             for node in order:
                 self._world.limit.check()  # nodes without pods need no decision
                 self._world.set_schedulable([node], False)
-                drained, obstacle = self._drain(node, budgets, waiting, rng)
-                if obstacle is not None:
-                    result.obstacle = obstacle
+                drained, halt = self._drain(node, budgets, waiting, rng)
+                if halt is not None:
+                    result.obstacle = halt.obstacle
                     break
                 result.drained.append(drained)
                 if rolling:
                     self._world.set_schedulable([node], True)
         return result
 
+    def choose(self, order: Sequence[str], wanted: int) -> list[str]:
+        """Return nodes that were drained one after the other, at most `wanted`; fewer if the time is over.
+
+        The first `wanted` nodes of the order are cordoned. Where a displaced pod finds no node, the last of them that
+        would take it is given up and takes pods again; without one, the drained node is. So each drain is tried about
+        once, and the number of decisions grows with that of the pods.
+        """
+        chosen, budgets, waiting, rng = list[str](), self._budgets.copy(), [*self._waiting], random.Random(0)
+        hopeful, spare = deque(order[:wanted]), deque(order[wanted:])
+        with suppress(TimeOverError), self._world.tried():
+            self._world.set_schedulable(hopeful, False)
+            while hopeful:
+                self._world.limit.check()
+                mark, after, left = self._world.mark(), budgets.copy(), [*waiting]
+                _, halt = self._drain(hopeful[0], after, left, rng)
+                if halt is None:
+                    budgets, waiting = after, left
+                    chosen.append(hopeful.popleft())
+                    continue
+                taker = self._find_taker(halt.homeless, hopeful)
+                self._world.undo(mark)
+                hopeful.remove(taker)
+                self._world.set_schedulable([taker], True)
+                if taker == halt.obstacle["node"] and spare:
+                    hopeful.append(spare.popleft())
+                    self._world.set_schedulable([hopeful[-1]], False)
+        return chosen
+
+    def _find_taker(self, homeless: PodInfo | None, hopeful: Sequence[str]) -> str:
+        """Return the last of these cordoned nodes on which the pod would fit, else the first, which it left."""
+        if homeless is None:
+            return hopeful[0]
+        with self._world.tried():
+            self._world.set_schedulable([name for name in hopeful if name != hopeful[0]], True)
+            mask, _ = self._world.find_feasible(homeless)
+        fitting = (name for name in reversed(hopeful) if name != hopeful[0] and mask[self._world.nodes.index[name]])
+        return next(fitting, hopeful[0])
+
     def _drain(
         self, node: str, budgets: Budgets, waiting: list[PodInfo], rng: random.Random
-    ) -> tuple[PlannedDrain, DrainObstacle | None]:
+    ) -> tuple[PlannedDrain, Halt | None]:
         pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
         targets: Counter[str] = Counter()
         flags = " --force" * self._flags.force + " --delete-emptydir-data" * self._flags.delete_empty_dir_data
@@ -98,7 +143,7 @@ class DrainPlanner:
         for pod in pods:
             refusal = find_refusal(pod.pod, self._flags)
             if refusal is not None:
-                return done, {"node": node, "pod": pod.full_name, "reason": refusal[1]}
+                return done, Halt({"node": node, "pod": pod.full_name, "reason": refusal[1]})
         left = [pod for pod in pods if not is_left_alone(pod.pod)]
         done["pods"] = len(left)
         rng.shuffle(left)
@@ -112,10 +157,10 @@ class DrainPlanner:
                     refused.append(pod)
                     message = refusal_now.message
             if not evicted:
-                return done, {"node": node, "pod": refused[0].full_name, "reason": message}
-            obstacle = self._replace(evicted, node, budgets, waiting, rng, targets)
-            if obstacle is not None:
-                return done, obstacle
+                return done, Halt({"node": node, "pod": refused[0].full_name, "reason": message})
+            halt = self._replace(evicted, node, budgets, waiting, rng, targets)
+            if halt is not None:
+                return done, halt
             left = refused
         done["targets"] = dict(targets)
         return done, None
@@ -128,7 +173,7 @@ class DrainPlanner:
         waiting: list[PodInfo],
         rng: random.Random,
         targets: Counter[str],
-    ) -> DrainObstacle | None:
+    ) -> Halt | None:
         """Let the pods end, and schedule their successors and the waiting pods in random order."""
         displaced: list[PodInfo] = []
         for pod in evicted:
@@ -150,7 +195,7 @@ class DrainPlanner:
                     continue
                 draws = self._world.find_draws(pod)
                 if draws.preempts:
-                    return {"node": node, "pod": pod.full_name, "reason": "it would evict other pods"}
+                    return Halt({"node": node, "pod": pod.full_name, "reason": "it would evict other pods"})
                 if not draws.slots:
                     nowhere.add(kind)
                 else:
@@ -169,7 +214,8 @@ class DrainPlanner:
         if stuck is None:
             return None
         result = self._world.find_draws(stuck).result
-        return {"node": node, "pod": stuck.full_name, "reason": result.message if result else "no profile decides it"}
+        reason = result.message if result else "no profile decides it"
+        return Halt({"node": node, "pod": stuck.full_name, "reason": reason}, stuck)
 
     def repeat(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun]:
         """Return in how many random runs the order held, and the run in which it did not, else the first one.
@@ -263,21 +309,18 @@ def _try_sets(planner: DrainPlanner, world: World, order: Sequence[str], wanted:
     rng, seen = random.Random(0), set[frozenset[str]]()
     while wanted and order:
         plan["orders"] += 1
-        chosen: list[str] = []
-        with suppress(TimeOverError), world.limit.share(CHOOSING):
-            for name in order:
-                if len(chosen) == wanted:
-                    break
-                trial = planner.run([*chosen, name], random.Random(0), cordon_first=True, rolling=False)
-                if trial.obstacle is None:
-                    chosen.append(name)
+        with world.limit.share(CHOOSING):
+            chosen = planner.choose(order, wanted)
         world.limit.check()
-        if len(chosen) > len(plan["nodes"]) and frozenset(chosen) not in seen:
-            seen.add(frozenset(chosen))
-            runs, run = planner.repeat(chosen, rolling=False)
+        held = [*chosen]
+        while len(held) > len(plan["nodes"]) and frozenset(held) not in seen:
+            seen.add(frozenset(held))
+            runs, run = planner.repeat(held, rolling=False)
             if run.obstacle is None:
                 plan["nodes"], plan["runs"] = run.drained, runs
-                plan["cordon"] = f"kubectl cordon {' '.join(chosen)}"
+                plan["cordon"] = f"kubectl cordon {' '.join(held)}"
+            else:
+                held.remove(run.obstacle["node"])
         if len(plan["nodes"]) == wanted or plan["orders"] >= MAX_ORDERS:
             return
         order = _vary(order, chosen, rng)
