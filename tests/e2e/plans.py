@@ -86,10 +86,14 @@ class PlanTrial(DrainTrial):
         while left > 0:
             cpu, replicas = rng.choice((250, 500, 700, 1000, 1500)), rng.randint(1, 5)
             left -= cpu * replicas
-            for path, body in _make_workload(rng, f"w{number}", cpu, replicas):
+            for path, body in self._make_workload(f"w{number}", cpu, replicas, nodes):
                 cluster.create(path, body)
             number += 1
         self._wait_until_settled()
+
+    def _make_workload(self, name: str, cpu: int, replicas: int, _nodes: int) -> Iterator[tuple[str, Json]]:
+        """Yield a workload with its path, and perhaps a budget; `_nodes` is the number of nodes."""
+        yield from _make_workload(self._rng, name, cpu, replicas)
 
     def _measure_free(self) -> dict[str, int]:
         free = {node["metadata"]["name"]: 4000 for node in self._cluster.items("/api/v1/nodes")}
@@ -239,8 +243,22 @@ class DrainOrderTrial(PlanTrial):
     figures: DrainOrderFigures
 
     def populate(self) -> None:
-        """Create a cluster that is about half full."""
-        self._fill_nodes(self._rng.randint(5, 9), 0.5, 0.75)
+        """Create a cluster that is half full, with pods that are bound to two nodes."""
+        self._fill_nodes(self._rng.randint(4, 7), 0.4, 0.55)
+
+    def _make_workload(self, name: str, cpu: int, replicas: int, nodes: int) -> Iterator[tuple[str, Json]]:
+        """Yield a workload that often fits on two or three nodes only, where another drain must make room."""
+        rng, spec = self._rng, _make_spec(self._rng, name, cpu, plain=True)
+        if rng.random() < 0.6:
+            values = [f"node-{i:02}" for i in rng.sample(range(nodes), rng.choice((2, 2, 3)))]
+            terms = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": values}]}]
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+            spec["affinity"] = {"nodeAffinity": required}
+        replicas = min(replicas, 2)
+        yield f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _make_deployment(name, spec, replicas)
+        if rng.random() < 0.3:
+            body = {"selector": {"matchLabels": {"app": name}}, "minAvailable": replicas - 1}
+            yield BUDGETS, {"metadata": {"name": name}, "spec": body}
 
     def carry_out_order(self, *, naive: bool) -> None:
         """Find such nodes, and drain them in the planned order, or with `naive` in the given one."""
