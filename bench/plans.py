@@ -25,7 +25,7 @@ import numpy as np
 
 from bench.algorithm import calibration_ms
 from bench.processes import exit_on_sigterm, peak_mib, reset_peak, resident_mib
-from herodotus_answers.cluster_questions import ClusterQuestion, PlanQuestion
+from herodotus_answers.cluster_questions import ClusterQuestion, ConsolidationQuestion, PlanQuestion
 from herodotus_answers.plans import PlanReview
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
@@ -42,13 +42,12 @@ _GPU: Final = "example.com/gpu-milli"
 _MODEL: Final = "example.com/gpu-model"
 _SIZES: Final = (1000, 2000, 3000, 4000, 8000)  # millicores of pods
 _NODE: Final = 32_000  # millicores
-_TARGET: Final = 12_000
 _FREE: Final = 8_000  # at most, of any node
 _WORKLOADS: Final = 2_000
 
 
-def build_fragmented(nodes: int, pods: int) -> WhatIfState:
-    """Return a cluster with `shop/big`, which asks for more CPU than any node has free, and budgets of workloads."""
+def build_fragmented(nodes: int, pods: int, cpu: int) -> WhatIfState:
+    """Return a cluster with budgets and `shop/big`, which asks for `cpu` millicores: more than any node has free."""
     rng = random.Random(0)
     free = [_NODE] * nodes
     objects: list[Json] = [a_node(f"n{i}", str(_NODE // 1000)) for i in range(nodes)]
@@ -62,7 +61,7 @@ def build_fragmented(nodes: int, pods: int) -> WhatIfState:
         size = max(size, free[node] - _FREE) if left == 1 else size
         free[node] -= size
         objects.append(a_pod(f"p{number}", f"n{node}", f"ReplicaSet/w{rng.randrange(_WORKLOADS)}", f"{size}m"))
-    objects.append(a_pod("big", "", "ReplicaSet/big", f"{_TARGET}m", preemptionPolicy="Never"))
+    objects.append(a_pod("big", "", "ReplicaSet/big", f"{cpu}m", preemptionPolicy="Never"))
     return a_state(objects)
 
 
@@ -74,10 +73,10 @@ def ask(state: WhatIfState, **question: Any) -> PlanReview:
     return review
 
 
-def measure_fit(nodes: int, pods: int) -> None:
+def measure_fit(nodes: int, pods: int, cpu: int) -> None:
     """Print what is found for a pod in 5 and in 60 seconds, by kind of plan."""
     started = time.monotonic()
-    state = build_fragmented(nodes, pods)
+    state = build_fragmented(nodes, pods, cpu)
     print(f"{nodes} nodes, {pods} pods, built in {time.monotonic() - started:.0f} s")
     for seconds in (5.0, 60.0):
         before = resident_mib(_SELF)
@@ -145,14 +144,17 @@ def measure_consolidation(nodes: Path, pods: Path, seconds: float) -> None:
     empty = sum(not state.nodes.pods[slot] for slot in live)
     print(f"{pods.name}: {len(live)} nodes, {running} pods run, {rejected} found no node,", end=" ")
     print(f"replayed in {time.monotonic() - started:.0f} s; {empty} nodes are empty", flush=True)
+    question = ClusterQuestion(consolidate=ConsolidationQuestion())
+    greedy = answer_review(state, question, lambda _done, _total: None, 0)["consolidation"]
+    assert greedy is not None
+    print(f"  greedy {len(greedy['emptied'])}, {time.monotonic() - started:.0f} s", flush=True)
+    state, _, _ = replay(nodes, pods)  # the answer changed the copy
     reset_peak(_SELF)
     before, started = resident_mib(_SELF), time.monotonic()
     drain = ask(state, consolidate=True, time_limit_seconds=seconds)["drain"]
     assert drain is not None
     print(f"  plan {len(drain['nodes'])} (held in {drain['runs']} runs, {drain['orders']} orders),", end=" ")
-    print(
-        f"bound {drain['bound']}, greedy {drain['greedy']}, {len(drain['obstacles'])} alone cannot be emptied,", end=" "
-    )
+    print(f"bound {drain['bound']}, {len(drain['obstacles'])} alone cannot be emptied,", end=" ")
     print(f"{time.monotonic() - started:.0f} s, +{peak_mib(_SELF) - before:.0f} of {before:.0f} MiB")
 
 
@@ -164,6 +166,7 @@ def main() -> None:
     fit = kinds.add_parser("fit")
     fit.add_argument("--nodes", type=int, default=5000)
     fit.add_argument("--pods", type=int, default=50_000)
+    fit.add_argument("--cpu", type=int, default=12_000, help="millicores that the pod asks for")
     openb = kinds.add_parser("openb")
     openb.add_argument("node_list", type=Path, metavar="NODES")
     openb.add_argument("pod_list", type=Path, metavar="PODS")
@@ -171,7 +174,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"calibration {calibration_ms():.1f} ms")
     if arguments.kind == "fit":
-        measure_fit(arguments.nodes, arguments.pods)
+        measure_fit(arguments.nodes, arguments.pods, arguments.cpu)
     else:
         measure_consolidation(arguments.node_list, arguments.pod_list, arguments.seconds)
 

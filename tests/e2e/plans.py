@@ -25,7 +25,7 @@ BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 TARGET = "big"
 STEP_S = 60.0
 BIND_S = 60.0
-MAX_QUESTIONS = 30  # for nodes whose given order of drains fails
+MAX_QUESTIONS = 100  # for nodes whose given order of drains fails
 KINDS = ("move", "move", "scale-down", "nodes")  # by the remainder of the seed
 
 
@@ -244,7 +244,7 @@ class DrainOrderTrial(PlanTrial):
 
     def populate(self) -> None:
         """Create a cluster that is half full, with pods that are bound to two nodes."""
-        self._fill_nodes(self._rng.randint(4, 7), 0.4, 0.55)
+        self._fill_nodes(self._rng.randint(4, 7), 0.35, 0.5)
 
     def _make_workload(self, name: str, cpu: int, replicas: int, nodes: int) -> Iterator[tuple[str, Json]]:
         """Yield a workload that often fits on two or three nodes only, where another drain must make room."""
@@ -264,8 +264,8 @@ class DrainOrderTrial(PlanTrial):
         """Find such nodes, and drain them in the planned order, or with `naive` in the given one."""
         names = sorted(node["metadata"]["name"] for node in self._cluster.items("/api/v1/nodes"))
         for number in range(MAX_QUESTIONS):
-            given = self._rng.sample(names, self._rng.randint(2, 3))
-            question = {"drain": given, "rolling": number % 2 == 0, "timeLimitSeconds": 20}
+            given = self._rng.sample(names, self._rng.randint(2, 4))
+            question = {"drain": given, "rolling": number % 3 > 0, "timeLimitSeconds": 20}
             drain = self.ask({"plan": question})["plan"]["drain"]
             if drain["given"] and drain["nodes"]:
                 break
@@ -284,6 +284,9 @@ class DrainOrderTrial(PlanTrial):
         if failure:
             self._fail(f"{order} instead of {given}, rolling {drain['rolling']}: {failure}")
 
+    def _list_waiting(self) -> set[str]:
+        return {pod["metadata"]["name"] for pod in self._cluster.items(PODS) if not pod["spec"].get("nodeName")}
+
     def _drain_each(self, commands: list[str], order: list[str], drain: Json, *, naive: bool) -> str:
         """Run the drains and return what went wrong first: a refused eviction, a pod that stays Pending, or ""."""
         environment = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)}
@@ -294,6 +297,7 @@ class DrainOrderTrial(PlanTrial):
             )
             return done.stderr if done.returncode else ""
 
+        before = self._list_waiting()
         if drain["cordon"] and not naive:
             assert not run(drain["cordon"])
         for number, (command, node) in enumerate(zip(commands, order, strict=True), 1):
@@ -301,9 +305,9 @@ class DrainOrderTrial(PlanTrial):
             if failure:
                 return f"{command}: {failure[-300:]}"
             self._wait_until_settled()
-            waiting = [pod["metadata"]["name"] for pod in self._cluster.items(PODS) if not pod["spec"].get("nodeName")]
+            waiting = self._list_waiting() - before
             if waiting:
-                return f"{command}: {waiting} stay Pending"
+                return f"{command}: {sorted(waiting)} stay Pending"
             if not naive:
                 self._check_budgets(number)
             self.figures.drained += not naive

@@ -27,6 +27,7 @@ from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.movable import is_decided_by_node_alone
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import OTHER, Tracked
 from scheduler.engine.plans.world import World
@@ -51,10 +52,14 @@ class Halt(NamedTuple):
 
 @dataclass
 class DrainRun:
-    """What became of one run: the drains that went through, and the obstacle of the next one."""
+    """What became of one run: the drains that went through, and the obstacle of the next one.
+
+    `homeless` is the displaced pod that found no node then, if that is the obstacle.
+    """
 
     drained: list[PlannedDrain] = field(default_factory=list)
     obstacle: DrainObstacle | None = None
+    homeless: PodInfo | None = None
 
 
 class DrainPlanner:
@@ -83,12 +88,24 @@ class DrainPlanner:
                 self._world.set_schedulable([node], False)
                 drained, halt = self._drain(node, budgets, waiting, rng)
                 if halt is not None:
-                    result.obstacle = halt.obstacle
+                    result.obstacle, result.homeless = halt
                     break
                 result.drained.append(drained)
                 if rolling:
                     self._world.set_schedulable([node], True)
         return result
+
+    def can_never_move(self, pod: PodInfo, node: str) -> bool:
+        """Return whether the successor of a pod of a node fits on no other node, also after drains of others.
+
+        Drained nodes take no pods, and the others only get fuller. So a pod that no other pod can help fits nowhere
+        later if it fits nowhere now.
+        """
+        if not is_decided_by_node_alone(pod):
+            return False
+        with self._world.tried():
+            self._world.set_schedulable([node], False)
+            return not self._world.find_feasible(pod)[0].any()
 
     def choose(self, order: Sequence[str], wanted: int) -> list[str]:
         """Return nodes that were drained one after the other, at most `wanted`; fewer if the time is over.
@@ -292,10 +309,10 @@ def plan_consolidation(planner: DrainPlanner, world: World, most: int) -> DrainP
     """
     names = list_workers(world)
     movable = [name for name in names if planner.may_be_emptied(name)]
-    bound = _bound_empty_nodes(world, movable)
-    candidates, obstacles = list[str](), list[DrainObstacle]()
+    candidates, obstacles, immovable = list[str](), list[DrainObstacle](), set[str]()
     with suppress(TimeOverError), world.limit.share(LISTING):
-        _sort_out(planner, names, candidates, obstacles)
+        _sort_out(planner, names, candidates, obstacles, immovable)
+    bound = _bound_empty_nodes(world, [name for name in movable if name not in immovable])
     wanted = min(bound, most or bound)
     plan = _start_plan(bound=bound)
     plan["obstacles"] = obstacles
@@ -342,15 +359,24 @@ def list_workers(world: World) -> list[str]:
 
 
 def _sort_out(
-    planner: DrainPlanner, names: Sequence[str], candidates: list[str], obstacles: list[DrainObstacle]
+    planner: DrainPlanner,
+    names: Sequence[str],
+    candidates: list[str],
+    obstacles: list[DrainObstacle],
+    immovable: set[str],
 ) -> None:
-    """Add the nodes that can be emptied alone to the candidates, and what keeps each of the others."""
+    """Add the nodes that can be emptied alone to the candidates, and what keeps each of the others.
+
+    `immovable` gets those with a pod that can never move.
+    """
     for name in names:
-        obstacle = planner.run([name], random.Random(0), cordon_first=True, rolling=False).obstacle
-        if obstacle is None:
+        run = planner.run([name], random.Random(0), cordon_first=True, rolling=False)
+        if run.obstacle is None:
             candidates.append(name)
-        else:
-            obstacles.append(obstacle)
+            continue
+        obstacles.append(run.obstacle)
+        if run.homeless is not None and planner.can_never_move(run.homeless, name):
+            immovable.add(name)
 
 
 def _sort_by_use(world: World, names: Iterable[str]) -> list[str]:
