@@ -244,7 +244,7 @@ class DrainOrderTrial(PlanTrial):
 
     def populate(self) -> None:
         """Create a cluster that is half full, with pods that are bound to two nodes."""
-        self._fill_nodes(self._rng.randint(4, 7), 0.35, 0.5)
+        self._fill_nodes(self._rng.randint(4, 7), 0.48, 0.56)
 
     def _make_workload(self, name: str, cpu: int, replicas: int, nodes: int) -> Iterator[tuple[str, Json]]:
         """Yield a workload that often fits on two or three nodes only, where another drain must make room."""
