@@ -25,6 +25,7 @@ BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 TARGET = "big"
 STEP_S = 60.0
 BIND_S = 60.0
+MAX_QUESTIONS = 100  # for nodes whose given order of drains fails
 KINDS = ("move", "move", "scale-down", "nodes")  # by the remainder of the seed
 
 
@@ -60,21 +61,7 @@ class PlanTrial(DrainTrial):
     def populate(self) -> None:
         """Create a cluster whose nodes are all rather full, and a pod that fits on none of them."""
         rng, cluster = self._rng, self._cluster
-        cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        for name, value in (("low", -10), ("patient", 100)):
-            body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
-            cluster.create(CLASSES, body)
-        nodes = rng.randint(5, 14)
-        cluster.create_all("/api/v1/nodes", _make_nodes(rng, nodes))
-        left = int(nodes * 4000 * rng.uniform(0.68, 0.85))
-        number = 0
-        while left > 0:
-            cpu, replicas = rng.choice((250, 500, 700, 1000, 1500)), rng.randint(1, 5)
-            left -= cpu * replicas
-            for path, body in _make_workload(rng, f"w{number}", cpu, replicas):
-                cluster.create(path, body)
-            number += 1
-        self._wait_until_settled()
+        self._fill_nodes(rng.randint(5, 14), 0.68, 0.85)
         if self._kind == "nodes":
             cluster.patch("/api/v1/nodes/node-00", {"spec": {"unschedulable": True}})
         free = self._measure_free()
@@ -85,6 +72,28 @@ class PlanTrial(DrainTrial):
             spec["nodeSelector"] = {"disk": "ssd"}
         cluster.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _make_deployment(TARGET, spec, 1))
         self._wait_until_settled()
+
+    def _fill_nodes(self, nodes: int, least: float, most: float) -> None:
+        """Create nodes, and workloads with budgets that request a share of their CPU between these."""
+        rng, cluster = self._rng, self._cluster
+        cluster.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for name, value in (("low", -10), ("patient", 100)):
+            body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
+            cluster.create(CLASSES, body)
+        cluster.create_all("/api/v1/nodes", _make_nodes(rng, nodes))
+        left = int(nodes * 4000 * rng.uniform(least, most))
+        number = 0
+        while left > 0:
+            cpu, replicas = rng.choice((250, 500, 700, 1000, 1500)), rng.randint(1, 5)
+            left -= cpu * replicas
+            for path, body in self._make_workload(f"w{number}", cpu, replicas, nodes):
+                cluster.create(path, body)
+            number += 1
+        self._wait_until_settled()
+
+    def _make_workload(self, name: str, cpu: int, replicas: int, _nodes: int) -> Iterator[tuple[str, Json]]:
+        """Yield a workload with its path, and perhaps a budget; `_nodes` is the number of nodes."""
+        yield from _make_workload(self._rng, name, cpu, replicas)
 
     def _measure_free(self) -> dict[str, int]:
         free = {node["metadata"]["name"]: 4000 for node in self._cluster.items("/api/v1/nodes")}
@@ -211,6 +220,102 @@ class PlanTrial(DrainTrial):
         return bool(pod["metadata"]["labels"].get("app") == TARGET)
 
 
+@dataclass
+class DrainOrderFigures(PlanFigures):
+    """What became of orders of drains."""
+
+    orders: int = 0
+    drained: int = 0
+    naive: int = 0
+    naive_failed: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.questions} questions: {self.orders} orders carried out ({self.drained} drains), where the given one"
+            f" fails in a simulation; {self.naive_failed} of {self.naive} given orders failed; {self.none} clusters"
+            f" without such nodes; {len(self.failures)} failures"
+        )
+
+
+class DrainOrderTrial(PlanTrial):
+    """One random cluster, and nodes whose drains fail in the given order and hold in another one."""
+
+    figures: DrainOrderFigures
+
+    def populate(self) -> None:
+        """Create a cluster that is half full, with pods that are bound to two nodes."""
+        self._fill_nodes(self._rng.randint(4, 7), 0.48, 0.56)
+
+    def _make_workload(self, name: str, cpu: int, replicas: int, nodes: int) -> Iterator[tuple[str, Json]]:
+        """Yield a workload that often fits on two or three nodes only, where another drain must make room."""
+        rng, spec = self._rng, _make_spec(self._rng, name, cpu, plain=True)
+        if rng.random() < 0.6:
+            values = [f"node-{i:02}" for i in rng.sample(range(nodes), rng.choice((2, 2, 3)))]
+            terms = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": values}]}]
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+            spec["affinity"] = {"nodeAffinity": required}
+        replicas = min(replicas, 2)
+        yield f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _make_deployment(name, spec, replicas)
+        if rng.random() < 0.3:
+            body = {"selector": {"matchLabels": {"app": name}}, "minAvailable": replicas - 1}
+            yield BUDGETS, {"metadata": {"name": name}, "spec": body}
+
+    def carry_out_order(self, *, naive: bool) -> None:
+        """Find such nodes, and drain them in the planned order, or with `naive` in the given one."""
+        names = sorted(node["metadata"]["name"] for node in self._cluster.items("/api/v1/nodes"))
+        for number in range(MAX_QUESTIONS):
+            given = self._rng.sample(names, self._rng.randint(2, 4))
+            question = {"drain": given, "rolling": number % 3 > 0, "timeLimitSeconds": 20}
+            drain = self.ask({"plan": question})["plan"]["drain"]
+            if drain["given"] and drain["nodes"]:
+                break
+        else:
+            self.figures.none += 1
+            return
+        if naive:
+            flags = "--ignore-daemonsets --timeout=20s"
+            failure = self._drain_each([f"kubectl drain {n} {flags}" for n in given], given, drain, naive=True)
+            self.figures.naive += 1
+            self.figures.naive_failed += bool(failure)
+            return
+        self.figures.orders += 1
+        order = [each["node"] for each in drain["nodes"]]
+        failure = self._drain_each([each["command"] for each in drain["nodes"]], order, drain, naive=False)
+        if failure:
+            self._fail(f"{order} instead of {given}, rolling {drain['rolling']}: {failure}")
+
+    def _list_waiting(self) -> set[str]:
+        return {pod["metadata"]["name"] for pod in self._cluster.items(PODS) if not pod["spec"].get("nodeName")}
+
+    def _drain_each(self, commands: list[str], order: list[str], drain: Json, *, naive: bool) -> str:
+        """Run the drains and return what went wrong first: a refused eviction, a pod that stays Pending, or ""."""
+        environment = {**os.environ, "KUBECONFIG": str(self._cluster.kubeconfig)}
+
+        def run(command: str) -> str:
+            done = subprocess.run(
+                ["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=120, check=False
+            )
+            return done.stderr if done.returncode else ""
+
+        before = self._list_waiting()
+        if drain["cordon"] and not naive:
+            assert not run(drain["cordon"])
+        for number, (command, node) in enumerate(zip(commands, order, strict=True), 1):
+            failure = run(command)
+            if failure:
+                return f"{command}: {failure[-300:]}"
+            self._wait_until_settled()
+            waiting = self._list_waiting() - before
+            if waiting:
+                return f"{command}: {sorted(waiting)} stay Pending"
+            if not naive:
+                self._check_budgets(number)
+            self.figures.drained += not naive
+            if drain["rolling"]:
+                assert not run(f"kubectl uncordon {node}")
+        return ""
+
+
 def _make_nodes(rng: random.Random, count: int) -> Iterator[Json]:
     for i in range(count):
         name = f"node-{i:02}"
@@ -262,4 +367,4 @@ def _milli(text: str) -> int:
     return int(text[:-1]) if text.endswith("m") else int(float(text) * 1000)
 
 
-__all__ = ["PATIENCE_S", "PlanFigures", "PlanTrial"]
+__all__ = ["PATIENCE_S", "DrainOrderFigures", "DrainOrderTrial", "PlanFigures", "PlanTrial"]

@@ -1,6 +1,7 @@
 """A plan that is carried out on a real control plane ends with the pod bound, whatever kube-scheduler draws.
 
-PLAN_SEEDS is the number of random clusters (`make plans`).
+PLAN_CLUSTERS is the number of random clusters (`make plans`), DRAIN_ORDERS that of clusters with drains. With
+DRAIN_NAIVE=1 the drains are carried out in the given order, and the test says how often that fails.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.kubelets import Kubelets
-from tests.e2e.plans import PlanFigures, PlanTrial
+from tests.e2e.plans import DrainOrderFigures, DrainOrderTrial, PlanFigures, PlanTrial
 from tests.e2e.real_cluster import run_real_cluster
 
 SEEDS, FIRST = int(os.environ.get("PLAN_CLUSTERS", "4")), int(os.environ.get("PLAN_FIRST_CLUSTER", "1"))
+ORDERS, NAIVE = int(os.environ.get("DRAIN_ORDERS", "1")), os.environ.get("DRAIN_NAIVE") == "1"
 CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
 
 
@@ -37,3 +39,24 @@ def test_plans_hold_on_a_real_control_plane(tmp_path: Path) -> None:
         print(f"\nseed {seed}: {figures}", *figures.failures, sep="\n")
     assert not figures.failures, "\n".join(figures.failures)
     assert figures.plans
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(300 * ORDERS)
+def test_orders_of_drains_hold_where_the_given_one_fails(tmp_path: Path) -> None:
+    figures = DrainOrderFigures()
+    for seed in range(FIRST, FIRST + ORDERS):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        with run_real_cluster(directory, CONTROLLERS) as cluster:
+            kubelets = Kubelets(cluster)
+            kubelets.start()
+            try:
+                trial = DrainOrderTrial(cluster, seed, figures)
+                trial.populate()
+                trial.carry_out_order(naive=NAIVE)
+            finally:
+                kubelets.stop()
+        print(f"\nseed {seed}: {figures}", *figures.failures, sep="\n")
+    assert not figures.failures, "\n".join(figures.failures)
+    assert figures.orders or figures.naive

@@ -14,12 +14,12 @@ Invariant: each run leaves the copy as it was.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.movable import is_decided_by_node_alone
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import OTHER, Tracked
 from scheduler.engine.plans.world import World
@@ -42,12 +43,23 @@ CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 _FLAGS: Final = "--ignore-daemonsets"
 
 
+class Halt(NamedTuple):
+    """What ended a drain. `homeless` is the displaced pod that found no node, None if something else is the matter."""
+
+    obstacle: DrainObstacle
+    homeless: PodInfo | None = None
+
+
 @dataclass
 class DrainRun:
-    """What became of one run: the drains that went through, and the obstacle of the next one."""
+    """What became of one run: the drains that went through, and the obstacle of the next one.
+
+    `homeless` is the displaced pod that found no node then, if that is the obstacle.
+    """
 
     drained: list[PlannedDrain] = field(default_factory=list)
     obstacle: DrainObstacle | None = None
+    homeless: PodInfo | None = None
 
 
 class DrainPlanner:
@@ -74,18 +86,68 @@ class DrainPlanner:
             for node in order:
                 self._world.limit.check()  # nodes without pods need no decision
                 self._world.set_schedulable([node], False)
-                drained, obstacle = self._drain(node, budgets, waiting, rng)
-                if obstacle is not None:
-                    result.obstacle = obstacle
+                drained, halt = self._drain(node, budgets, waiting, rng)
+                if halt is not None:
+                    result.obstacle, result.homeless = halt
                     break
                 result.drained.append(drained)
                 if rolling:
                     self._world.set_schedulable([node], True)
         return result
 
+    def can_never_move(self, pod: PodInfo, node: str) -> bool:
+        """Return whether the successor of a pod of a node fits on no other node, also after drains of others.
+
+        Drained nodes take no pods, and the others only get fuller. So a pod that no other pod can help fits nowhere
+        later if it fits nowhere now.
+        """
+        if not is_decided_by_node_alone(pod):
+            return False
+        with self._world.tried():
+            self._world.set_schedulable([node], False)
+            return not self._world.find_feasible(pod)[0].any()
+
+    def choose(self, order: Sequence[str], wanted: int) -> list[str]:
+        """Return nodes that were drained one after the other, at most `wanted`; fewer if the time is over.
+
+        The first `wanted` nodes of the order are cordoned. Where a displaced pod finds no node, the last of them that
+        would take it is given up and takes pods again; without one, the drained node is. So each drain is tried about
+        once, and the number of decisions grows with that of the pods.
+        """
+        chosen, budgets, waiting, rng = list[str](), self._budgets.copy(), [*self._waiting], random.Random(0)
+        hopeful, spare = deque(order[:wanted]), deque(order[wanted:])
+        with suppress(TimeOverError), self._world.tried():
+            self._world.set_schedulable(hopeful, False)
+            while hopeful:
+                self._world.limit.check()
+                mark, after, left = self._world.mark(), budgets.copy(), [*waiting]
+                _, halt = self._drain(hopeful[0], after, left, rng)
+                if halt is None:
+                    budgets, waiting = after, left
+                    chosen.append(hopeful.popleft())
+                    continue
+                taker = self._find_taker(halt.homeless, hopeful)
+                self._world.undo(mark)
+                hopeful.remove(taker)
+                self._world.set_schedulable([taker], True)
+                if taker == halt.obstacle["node"] and spare:
+                    hopeful.append(spare.popleft())
+                    self._world.set_schedulable([hopeful[-1]], False)
+        return chosen
+
+    def _find_taker(self, homeless: PodInfo | None, hopeful: Sequence[str]) -> str:
+        """Return the last of these cordoned nodes on which the pod would fit, else the first, which it left."""
+        if homeless is None:
+            return hopeful[0]
+        with self._world.tried():
+            self._world.set_schedulable([name for name in hopeful if name != hopeful[0]], True)
+            mask, _ = self._world.find_feasible(homeless)
+        fitting = (name for name in reversed(hopeful) if name != hopeful[0] and mask[self._world.nodes.index[name]])
+        return next(fitting, hopeful[0])
+
     def _drain(
         self, node: str, budgets: Budgets, waiting: list[PodInfo], rng: random.Random
-    ) -> tuple[PlannedDrain, DrainObstacle | None]:
+    ) -> tuple[PlannedDrain, Halt | None]:
         pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
         targets: Counter[str] = Counter()
         flags = " --force" * self._flags.force + " --delete-emptydir-data" * self._flags.delete_empty_dir_data
@@ -98,7 +160,7 @@ class DrainPlanner:
         for pod in pods:
             refusal = find_refusal(pod.pod, self._flags)
             if refusal is not None:
-                return done, {"node": node, "pod": pod.full_name, "reason": refusal[1]}
+                return done, Halt({"node": node, "pod": pod.full_name, "reason": refusal[1]})
         left = [pod for pod in pods if not is_left_alone(pod.pod)]
         done["pods"] = len(left)
         rng.shuffle(left)
@@ -112,10 +174,10 @@ class DrainPlanner:
                     refused.append(pod)
                     message = refusal_now.message
             if not evicted:
-                return done, {"node": node, "pod": refused[0].full_name, "reason": message}
-            obstacle = self._replace(evicted, node, budgets, waiting, rng, targets)
-            if obstacle is not None:
-                return done, obstacle
+                return done, Halt({"node": node, "pod": refused[0].full_name, "reason": message})
+            halt = self._replace(evicted, node, budgets, waiting, rng, targets)
+            if halt is not None:
+                return done, halt
             left = refused
         done["targets"] = dict(targets)
         return done, None
@@ -128,7 +190,7 @@ class DrainPlanner:
         waiting: list[PodInfo],
         rng: random.Random,
         targets: Counter[str],
-    ) -> DrainObstacle | None:
+    ) -> Halt | None:
         """Let the pods end, and schedule their successors and the waiting pods in random order."""
         displaced: list[PodInfo] = []
         for pod in evicted:
@@ -150,7 +212,7 @@ class DrainPlanner:
                     continue
                 draws = self._world.find_draws(pod)
                 if draws.preempts:
-                    return {"node": node, "pod": pod.full_name, "reason": "it would evict other pods"}
+                    return Halt({"node": node, "pod": pod.full_name, "reason": "it would evict other pods"})
                 if not draws.slots:
                     nowhere.add(kind)
                 else:
@@ -169,7 +231,8 @@ class DrainPlanner:
         if stuck is None:
             return None
         result = self._world.find_draws(stuck).result
-        return {"node": node, "pod": stuck.full_name, "reason": result.message if result else "no profile decides it"}
+        reason = result.message if result else "no profile decides it"
+        return Halt({"node": node, "pod": stuck.full_name, "reason": reason}, stuck)
 
     def repeat(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun]:
         """Return in how many random runs the order held, and the run in which it did not, else the first one.
@@ -246,10 +309,10 @@ def plan_consolidation(planner: DrainPlanner, world: World, most: int) -> DrainP
     """
     names = list_workers(world)
     movable = [name for name in names if planner.may_be_emptied(name)]
-    bound = _bound_empty_nodes(world, movable)
-    candidates, obstacles = list[str](), list[DrainObstacle]()
+    candidates, obstacles, immovable = list[str](), list[DrainObstacle](), set[str]()
     with suppress(TimeOverError), world.limit.share(LISTING):
-        _sort_out(planner, names, candidates, obstacles)
+        _sort_out(planner, names, candidates, obstacles, immovable)
+    bound = _bound_empty_nodes(world, [name for name in movable if name not in immovable])
     wanted = min(bound, most or bound)
     plan = _start_plan(bound=bound)
     plan["obstacles"] = obstacles
@@ -263,21 +326,18 @@ def _try_sets(planner: DrainPlanner, world: World, order: Sequence[str], wanted:
     rng, seen = random.Random(0), set[frozenset[str]]()
     while wanted and order:
         plan["orders"] += 1
-        chosen: list[str] = []
-        with suppress(TimeOverError), world.limit.share(CHOOSING):
-            for name in order:
-                if len(chosen) == wanted:
-                    break
-                trial = planner.run([*chosen, name], random.Random(0), cordon_first=True, rolling=False)
-                if trial.obstacle is None:
-                    chosen.append(name)
+        with world.limit.share(CHOOSING):
+            chosen = planner.choose(order, wanted)
         world.limit.check()
-        if len(chosen) > len(plan["nodes"]) and frozenset(chosen) not in seen:
-            seen.add(frozenset(chosen))
-            runs, run = planner.repeat(chosen, rolling=False)
+        held = [*chosen]
+        while len(held) > len(plan["nodes"]) and frozenset(held) not in seen:
+            seen.add(frozenset(held))
+            runs, run = planner.repeat(held, rolling=False)
             if run.obstacle is None:
                 plan["nodes"], plan["runs"] = run.drained, runs
-                plan["cordon"] = f"kubectl cordon {' '.join(chosen)}"
+                plan["cordon"] = f"kubectl cordon {' '.join(held)}"
+            else:
+                held.remove(run.obstacle["node"])
         if len(plan["nodes"]) == wanted or plan["orders"] >= MAX_ORDERS:
             return
         order = _vary(order, chosen, rng)
@@ -299,15 +359,24 @@ def list_workers(world: World) -> list[str]:
 
 
 def _sort_out(
-    planner: DrainPlanner, names: Sequence[str], candidates: list[str], obstacles: list[DrainObstacle]
+    planner: DrainPlanner,
+    names: Sequence[str],
+    candidates: list[str],
+    obstacles: list[DrainObstacle],
+    immovable: set[str],
 ) -> None:
-    """Add the nodes that can be emptied alone to the candidates, and what keeps each of the others."""
+    """Add the nodes that can be emptied alone to the candidates, and what keeps each of the others.
+
+    `immovable` gets those with a pod that can never move.
+    """
     for name in names:
-        obstacle = planner.run([name], random.Random(0), cordon_first=True, rolling=False).obstacle
-        if obstacle is None:
+        run = planner.run([name], random.Random(0), cordon_first=True, rolling=False)
+        if run.obstacle is None:
             candidates.append(name)
-        else:
-            obstacles.append(obstacle)
+            continue
+        obstacles.append(run.obstacle)
+        if run.homeless is not None and planner.can_never_move(run.homeless, name):
+            immovable.add(name)
 
 
 def _sort_by_use(world: World, names: Iterable[str]) -> list[str]:

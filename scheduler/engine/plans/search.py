@@ -167,13 +167,13 @@ class PlanSearch:
         least, why = self._count_least(changes)
         if least > len(changes):  # all of them are not enough; without any change, that says why
             least = IMPOSSIBLE if changes else 0
-        exhaustive = True
+        exhaustive, counts = True, count_sets(changes, max_changes)
         for self._size in range(max_changes + 1):
             size = self._size
             if size < least:
                 result.bound = Bound(RELAXATION, least, 0, why)
                 continue
-            small = count_sets(changes, size) <= MAX_SETS
+            small = counts[size] <= MAX_SETS
             exhaustive = exhaustive and small
             sets = list_sets(changes, size) if small else self._list_sets(changes, size)
             for chosen in sets:
@@ -183,26 +183,25 @@ class PlanSearch:
                 if len(result.plans) >= MAX_PLANS:
                     break
             if result.plans:
-                self._bound(result, changes, size, least, why, exhaustive=exhaustive)
+                self._bound(result, sum(counts[:size]), size, least, why, exhaustive=exhaustive)
                 return
         if least > max_changes:
             return
         result.bound = Bound(NOT_PROVEN, max_changes, self.tried, "not every set of changes was tried")
         if exhaustive and not result.unproven:
-            result.bound = Bound(EXHAUSTIVE, max_changes + 1, self._count_sets(changes, max_changes + 1))
+            result.bound = Bound(EXHAUSTIVE, max_changes + 1, sum(counts))
         elif exhaustive:
             result.bound.reason = f"{result.unproven} sequences fit on paper and do not hold for every draw"
 
-    def _bound(
-        self, result: SearchResult, changes: Sequence[Change], size: int, least: int, why: str, *, exhaustive: bool
-    ) -> None:
+    def _bound(self, result: SearchResult, smaller: int, size: int, least: int, why: str, *, exhaustive: bool) -> None:
+        """Set the bound of the plans of a size, when `smaller` is the number of smaller sets of changes."""
         certain = exhaustive and self._exact
         if size <= 1:
             result.bound = Bound(EXHAUSTIVE, size, 1)  # the targets do not fit as it is
         elif size <= least:
             result.bound = Bound(RELAXATION, size, 0, why)
         elif certain and not result.unproven:
-            result.bound = Bound(EXHAUSTIVE, size, self._count_sets(changes, size))
+            result.bound = Bound(EXHAUSTIVE, size, smaller)
         else:
             reason = "not every smaller set of changes was tried"
             if certain:
@@ -217,9 +216,6 @@ class PlanSearch:
         return len(self._targets) <= 1 or (
             self._alike and self._room_only and not any(target.terms for target in self._targets)
         )
-
-    def _count_sets(self, changes: Sequence[Change], size: int) -> int:
-        return sum(count_sets(changes, each) for each in range(size))
 
     def _count_least(self, changes: Sequence[Change]) -> tuple[int, str]:
         """Return how many changes there must be at least, and why fewer do not do."""
@@ -615,12 +611,12 @@ class PlanSearch:
         return change.pod.priority, sum(change.pod.requests.get(name, 0) for name in pod.requests)
 
 
-def count_sets(changes: Sequence[Change], size: int) -> int:
-    """Return how many sets `list_sets` yields."""
-    counts = [1, *[0] * size]  # by size
+def count_sets(changes: Sequence[Change], largest: int) -> list[int]:
+    """Return how many sets `list_sets` yields of each size from 0 to `largest`."""
+    counts = [1, *[0] * largest]
     for alike in Counter(change.key for change in changes).values():
-        counts = [sum(counts[max(0, each - alike) : each + 1]) for each in range(size + 1)]
-    return counts[size]
+        counts = [sum(counts[max(0, each - alike) : each + 1]) for each in range(largest + 1)]
+    return counts
 
 
 def list_sets(changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:

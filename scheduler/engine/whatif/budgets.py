@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Final, NamedTuple
 
 from scheduler.engine.objects.pod import FINISHED_PHASES, PodInfo
 from scheduler.engine.objects.selectors import label_selector_matches
-from scheduler.engine.objects.types import Pod
+from scheduler.engine.objects.types import LabelSelector, Pod
 from scheduler.engine.objects.workloads import BudgetSpec, BudgetStatus, PodDisruptionBudget
 
 MANY_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -26,6 +26,8 @@ VIOLATED: Final = "Cannot evict pod as it would violate the pod's disruption bud
 
 
 _Labels = frozenset[tuple[str, str]]
+# One label that every pod selected by a selector has, so that selectors and pods find each other; None: no such label.
+_Required = tuple[str, str] | None
 
 
 class EvictionRefusal(NamedTuple):
@@ -74,16 +76,16 @@ class Budgets:
         `pods` are all pods of the cluster.
         """
         self._amounts: list[_Amounts] = []
-        self._by_namespace: dict[str, list[int]] = defaultdict(list)  # positions in _amounts
+        self._by_required: dict[tuple[str, _Required], list[int]] = defaultdict(list)  # by namespace; in _amounts
         self._by_labels: dict[tuple[str, _Labels], list[int]] = {}  # positions by a pod's namespace and labels
-        groups: dict[str, dict[_Labels, list[PodInfo]]] = {}
+        groups: _Groups = {}
         for budget in sorted(budgets, key=lambda each: (each.metadata.namespace, each.metadata.name)):
-            namespace, status = budget.metadata.namespace, budget.status
+            key, status = (budget.metadata.namespace, _find_required(budget.spec.selector)), budget.status
             if status == BudgetStatus():
                 if not groups:
                     groups = _group_pods(pods)
-                status = _compute_status(budget, groups.get(namespace, {}))
-            self._by_namespace[namespace].append(len(self._amounts))
+                status = _compute_status(budget, groups.get(key, ()))
+            self._by_required[key].append(len(self._amounts))
             self._amounts.append(_Amounts(budget, status))
 
     def copy(self) -> Budgets:
@@ -154,12 +156,13 @@ class Budgets:
                 budget.current -= 1
 
     def _of(self, pod: Pod) -> list[_Amounts]:
-        labels, here = pod.metadata.labels or {}, self._by_namespace.get(pod.metadata.namespace)
-        if here is None:
+        if not self._amounts:
             return []
-        key = pod.metadata.namespace, frozenset(labels.items())
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels or {}
+        key = namespace, frozenset(labels.items())
         budgets = self._by_labels.get(key)
         if budgets is None:
+            here = sorted(at for each in (None, *labels.items()) for at in self._by_required.get((namespace, each), ()))
             budgets = [at for at in here if label_selector_matches(self._amounts[at].spec.selector, labels)]
             self._by_labels[key] = budgets
         return [self._amounts[at] for at in budgets]
@@ -177,20 +180,33 @@ def _allows_unhealthy(budget: _Amounts) -> bool:
     return budget.current >= budget.desired > 0
 
 
-def _group_pods(pods: Iterable[PodInfo]) -> dict[str, dict[_Labels, list[PodInfo]]]:
-    """Return the pods that have not finished, by namespace and then by labels.
+# The pods that have not finished, with the labels of each group; by namespace and each of the labels, and by None.
+_Groups = dict[tuple[str, _Required], list[tuple[_Labels, list[PodInfo]]]]
+
+
+def _find_required(selector: LabelSelector | None) -> _Required:
+    """Return a label without which the selector matches no pod, or None if it names none."""
+    return next(iter(((selector.match_labels if selector else None) or {}).items()), None)
+
+
+def _group_pods(pods: Iterable[PodInfo]) -> _Groups:
+    """Return the pods that have not finished, those with equal labels together, by what selectors may require of them.
 
     Pods of one template have equal labels, so a selector is evaluated once for all of them.
     """
-    groups: dict[str, dict[_Labels, list[PodInfo]]] = defaultdict(lambda: defaultdict(list))
+    alike: dict[tuple[str, _Labels], list[PodInfo]] = defaultdict(list)
     for pod in pods:
         if pod.pod.status.phase not in FINISHED_PHASES:
-            groups[pod.namespace][frozenset(pod.labels.items())].append(pod)
+            alike[pod.namespace, frozenset(pod.labels.items())].append(pod)
+    groups: _Groups = defaultdict(list)
+    for (namespace, labels), members in alike.items():
+        for required in (None, *labels):
+            groups[namespace, required].append((labels, members))
     return groups
 
 
-def _compute_status(budget: PodDisruptionBudget, groups: Mapping[_Labels, Sequence[PodInfo]]) -> BudgetStatus:
-    matching = (pods for labels, pods in groups.items() if label_selector_matches(budget.spec.selector, dict(labels)))
+def _compute_status(budget: PodDisruptionBudget, groups: Iterable[tuple[_Labels, Sequence[PodInfo]]]) -> BudgetStatus:
+    matching = (pods for labels, pods in groups if label_selector_matches(budget.spec.selector, dict(labels)))
     selected = [pod for pods in matching for pod in pods]
     expected = len(selected)
     current = sum(is_ready(pod.pod) and not pod.terminating for pod in selected)

@@ -7,10 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from herodotus_answers.cluster_questions import ClusterQuestion, PlanQuestion
+from herodotus_answers.cluster_questions import ClusterQuestion, Drain, PlanQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus, build_cluster_review
 from herodotus_answers.plans import PlanReview, PlanStep, describe_bound
 from herodotus_record.disclosure import mask_answer
+from scheduler.engine.plans.drains import DrainPlanner
+from scheduler.engine.plans.time_limit import TimeLimit
+from scheduler.engine.plans.world import World
+from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod, a_state, nodes_by_uid
 from tests.support.namespaces import OneNamespace
@@ -365,6 +369,35 @@ def test_more_nodes_are_emptied_than_one_after_the_other() -> None:
     assert drain["greedy"] is not None
     assert drain["bound"] == 3
     assert len(drain["nodes"]) == 3 >= drain["greedy"]
+
+
+def test_a_node_whose_pod_fits_nowhere_else_is_not_in_the_bound() -> None:
+    """By sums the pods of any one node fit on the two others, but the pod of n0 alone is larger than each free part."""
+    nodes = [a_node("n0", "4"), a_node("n1", "4"), a_node("n2", "4")]
+    pods = [
+        a_pod("a", "n0", "ReplicaSet/a", "3"),
+        a_pod("b", "n1", "ReplicaSet/b", "2"),
+        a_pod("c", "n2", "ReplicaSet/c", "2"),
+    ]
+    drain = ask([*nodes, *pods], pods=[], consolidate=True)["drain"]
+    assert drain is not None
+    assert [each["node"] for each in drain["obstacles"]] == ["n0"]
+    assert (len(drain["nodes"]), drain["bound"]) == (1, 1)
+    full = [*nodes, *pods, a_pod("d", "n1", "ReplicaSet/d", "2"), a_pod("e", "n2", "ReplicaSet/e", "1")]
+    drain = ask(full, pods=[], consolidate=True)["drain"]
+    assert drain is not None
+    assert (drain["nodes"], drain["bound"]) == ([], 0)
+
+
+def test_a_large_consolidation_takes_decisions_in_proportion_to_its_pods() -> None:
+    """Half of the nodes are emptied. Carrying out all earlier drains again for each node would take 400 decisions."""
+    nodes = [a_node(f"n{i}") for i in range(40)]
+    pods = [a_pod(f"w{i}", f"n{i}", f"ReplicaSet/w{i}", "2", labels={"app": "x"}) for i in range(40)]
+    limit = TimeLimit(1e9, lambda: 0.0, lambda _done, _total: None)
+    world = World(a_state([*nodes, *pods]), limit)
+    planner = DrainPlanner(world, Budgets([], []), [], Drain(nodes=[]))
+    assert len(planner.choose([f"n{i}" for i in range(40)], 30)) == 20
+    assert world.decided <= 100
 
 
 def test_the_number_of_emptied_nodes_can_be_limited() -> None:
