@@ -48,7 +48,7 @@ def choose_plan(review: Json, chosen: str) -> Json | None:
     """
     if review["verdict"] in (NOTHING_TO_DO, PREEMPTING):
         return None
-    plans = {
+    plans: dict[str, Json] = {
         f"{kind['kind']}/{number}": plan for kind in review["kinds"] for number, plan in enumerate(kind["plans"], 1)
     }
     if not plans:
@@ -58,7 +58,7 @@ def choose_plan(review: Json, chosen: str) -> Json | None:
         if not followed:
             raise CliError(f"error: --watch cannot follow the step {_list_unfollowed(next(iter(plans.values())))[0]}")
         return followed[0]
-    plan: Json | None = plans.get(chosen if "/" in chosen else f"{chosen}/1")
+    plan = plans.get(chosen if "/" in chosen else f"{chosen}/1")
     if plan is None:
         raise CliError(f'error: --follow: there is no plan "{chosen}"', [f"choose one of them: {', '.join(plans)}"])
     if _list_unfollowed(plan):
