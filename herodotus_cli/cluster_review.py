@@ -62,25 +62,40 @@ def run(
     output: OutputOptions,
     environment: Environment,
 ) -> bool:
-    """Ask the question, print the answer, and return whether the question's aim is met.
+    """Ask the question, print the answer, and return whether the question's aim is met, as `meets_aim` says."""
+    answer = fetch_answer(spec, options, connection, environment)
+    print_answer(answer, options, output, environment)
+    return meets_aim(answer)
 
-    A question for a plan needs one. For other questions, every pod must find or keep a node, none may be blocked, and
-    no rule of another version may reject one that fits now.
-    """
+
+def fetch_answer(spec: Json, options: ReviewOptions, connection: ConnectionSettings, environment: Environment) -> Json:
+    """Return the answer to a question, from the cluster or from the files of the options. Raises CliError."""
     if options.cluster_files:
         from herodotus_cli.transport.local import review_files
 
-        answer = review_files(options.cluster_files, connection, _build_document(spec))
-    else:
-        answer = ask(connect(connection, environment.environ), spec)
-        from herodotus_cli.admission_notes import list_notes  # here, because most commands create no pods
+        return review_files(options.cluster_files, connection, _build_document(spec))
+    answer = ask(connect(connection, environment.environ), spec)
+    from herodotus_cli.admission_notes import list_notes  # here, because most commands create no pods
 
-        answer["status"]["notes"] += list_notes(spec, answer["status"], connection, environment.environ)
+    answer["status"]["notes"] += list_notes(spec, answer["status"], connection, environment.environ)
+    return answer
+
+
+def print_answer(answer: Json, options: ReviewOptions, output: OutputOptions, environment: Environment) -> None:
+    """Print an answer as its screen or, in the other formats, as the document."""
     from herodotus_cli.render import cluster_review as screen
 
     environment.print_answer(
         answer, output, lambda view: screen.build_screen(answer, options.title, view, every_row=options.every_row)
     )
+
+
+def meets_aim(answer: Json) -> bool:
+    """Return whether the aim of the answer's question is met.
+
+    A question for a plan needs one. For other questions, every pod must find or keep a node, none may be blocked, and
+    no rule of another version may reject one that fits now.
+    """
     status = answer["status"]
     if status.get("plan"):
         return bool(status["plan"]["verdict"] != "NoPlan")

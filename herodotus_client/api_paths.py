@@ -167,6 +167,21 @@ def decisions_watch(namespace: str, version: str, *, selector: DecisionSelector 
     return f"{_API}/{_namespace_prefix(namespace)}decisions{_query_string(query)}"
 
 
+def cluster_list(resource: str, *, continued: str = "") -> str:
+    """Return the path of a page of 500 objects of the whole cluster; `continued` is the token of the page before.
+
+    `resource` has the form VERSION/PLURAL of the core API, such as v1/pods.
+    """
+    return f"/api/{resource}{_query_string({'limit': 500, 'continue': continued or None})}"
+
+
+def cluster_watch(resource: str, version: str) -> str:
+    """Return the path of a watch of the same objects, from a resource version on."""
+    return (
+        f"/api/{resource}{_query_string({'watch': 'true', 'allowWatchBookmarks': 'true', 'resourceVersion': version})}"
+    )
+
+
 def cluster_pod(namespace: str, pod: str) -> str:
     """Return the API server's path of a Pod object."""
     return f"/api/v1/namespaces/{_escape(namespace)}/pods/{_escape(pod)}"

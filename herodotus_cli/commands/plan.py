@@ -14,10 +14,13 @@ from herodotus_answers.plans import KINDS, MAX_CHANGES
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.cluster_review import SCALABLE, ReviewOptions
 from herodotus_cli.commands import GOAL_NAMES
-from herodotus_cli.environment import environment_of
+from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_of
+from herodotus_cli.option_values import OutputOptions
 
 Json = dict[str, Any]
 MAX_TIME_S = 240
+_WATCHED_FORMATS = ("json", "yaml")
 _POD_KINDS = ("pod", "pods", "po")
 _GROUP_KINDS = ("podgroup", "podgroups", "pg")
 _TIME_LIMIT = click.option(
@@ -26,6 +29,18 @@ _TIME_LIMIT = click.option(
     default=20,
     metavar="S",
     help="Seconds that the search may take [20].",
+)
+_WATCH = click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="After the answer, follow a plan while you carry it out; exit code 1 if the cluster leaves it.",
+)
+_FOLLOW = click.option(
+    "--follow",
+    metavar="KIND[/N]",
+    default="",
+    help="With --watch: the plan of this kind (the N-th, as by --all) [the first that can be followed].",
 )
 _EXIT_CODE = click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
 
@@ -67,6 +82,8 @@ class PlanCommand(options.PluginCommand):
     help="Number of pods to create from FILE [its replicas].",
 )
 @click.option("--all", "every_row", is_flag=True, help="All plans of each kind.")
+@_WATCH
+@_FOLLOW
 @_EXIT_CODE
 @options.scheduler_option
 @options.cluster_files_option
@@ -81,6 +98,9 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
     every scheduling order and every tie-break between equally good nodes, or by counting the nodes that fit. Where a
     tie-break would spoil a plan, cordons prevent it. Nothing is changed: you run the commands.
 
+    With --watch, the plan is followed while you carry it out: each step gets a line when the API server shows that it
+    is over. The command ends with exit code 1 as soon as the cluster leaves the plan.
+
     A running pod whose resize is deferred keeps its node: other pods move until its new requests fit there.
 
     Other goals; each has its own --help:
@@ -92,6 +112,7 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
     kubectl herodotus plan pod payments-0 -n shop
     kubectl herodotus plan deploy/checkout -n shop --kinds move
     kubectl herodotus plan podgroup train -n ml --max-steps 3
+    kubectl herodotus plan pod payments-0 -n shop --watch
     kubectl herodotus plan -f job.yaml --time-limit 60
     """
     if bool(words) == bool(file):
@@ -145,18 +166,61 @@ _EVERY_ROW = click.option("--all", "every_row", is_flag=True, help="All rows, ho
 
 
 def _ask(ctx: click.Context, question: Json, title: str, scheduler: str = "") -> None:
-    """Ask for a plan, print it, and exit with code 1 if there is none and --exit-code is given."""
+    """Ask for a plan and print it; with --watch, follow it.
+
+    Exit with code 1 if there is none and --exit-code is given, or if the cluster leaves the plan that is followed.
+    """
     given, environment = ctx.params, environment_of(ctx)
+    if given.get("follow") and not given["watch"]:
+        raise click.UsageError("--follow goes with --watch")
     spec: Json = {"plan": question | {"timeLimitSeconds": float(given["time_limit"])}}
-    found = cluster_review.run(
-        spec | ({"schedulerName": scheduler} if scheduler else {}),
-        ReviewOptions(title, given["cluster_files"], given["every_row"]),
-        option_values.connection_settings(ctx, environment.environ),
-        option_values.output_options(ctx),
-        environment,
-    )
-    if given["exit_code"] and not found:
+    spec |= {"schedulerName": scheduler} if scheduler else {}
+    options_ = ReviewOptions(title, given["cluster_files"], given["every_row"])
+    connection = option_values.connection_settings(ctx, environment.environ)
+    output = option_values.output_options(ctx)
+    if given.get("watch"):
+        _require_watchable(question, options_, connection, output)
+        if not _follow(spec, options_, connection, output, environment, given["follow"]):
+            ctx.exit(1)
+        return
+    if not cluster_review.run(spec, options_, connection, output, environment) and given["exit_code"]:
         ctx.exit(1)
+
+
+def _require_watchable(
+    question: Json, asked: ReviewOptions, connection: ConnectionSettings, output: OutputOptions
+) -> None:
+    """Raise UsageError if the options exclude following a plan."""
+    if asked.cluster_files or not connection.reaches_cluster:
+        raise click.UsageError("--watch needs the API server: leave out --cluster-file, --endpoint and --cluster")
+    if "object" in question:
+        raise click.UsageError("--watch follows plans for pods that exist: create them first, and leave out -f")
+    if output.format not in (*SCREEN_FORMATS, *_WATCHED_FORMATS):
+        raise click.UsageError(f"--watch prints lines or {' or '.join(_WATCHED_FORMATS)}, not {output.format}")
+
+
+def _follow(
+    spec: Json,
+    asked: ReviewOptions,
+    connection: ConnectionSettings,
+    output: OutputOptions,
+    environment: Environment,
+    chosen: str,
+) -> bool:
+    """Print the answer, follow the chosen plan, and return whether it was carried out or none is needed."""
+    from herodotus_cli.plan_watch import PlanWatcher, choose_plan  # here, because few commands watch
+
+    answer = cluster_review.fetch_answer(spec, asked, connection, environment)
+    if output.format in SCREEN_FORMATS:
+        cluster_review.print_answer(answer, asked, output, environment)
+    else:
+        environment.out.write(environment.format_document(answer, output, of_stream=True))
+    environment.out.flush()
+    review = answer["status"]["plan"]
+    plan = choose_plan(review, chosen)
+    if plan is None:
+        return True
+    return PlanWatcher(connection, output, environment).follow(review, plan, spec["plan"].get("pods") or ())
 
 
 @options.command(name="drain")
@@ -231,6 +295,8 @@ def plan_consolidate(ctx: click.Context, /, **_given: object) -> None:
 )
 @_TIME_LIMIT
 @_EVERY_ROW
+@_WATCH
+@_FOLLOW
 @_EXIT_CODE
 @options.cluster_files_option
 @options.output_options

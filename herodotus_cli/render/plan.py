@@ -115,7 +115,7 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
 
     blocks: list[Block] = [TextLine(f"{title}: {describe_changes(kind['kind'], plan)}", "strong")]
     for number, step in enumerate(plan["steps"], 1):
-        blocks.append(build_table((), [(Cell(f"{number}.", "strong"), Cell(_describe_step(step)))]))
+        blocks.append(build_table((), [(Cell(f"{number}.", "strong"), Cell(describe_step(step)))]))
         if step["command"]:
             blocks.append(TextLine(f"{_INDENT}{step['command']}", command=True))
     facts = [(label, text) for label, text in _list_facts(kind, plan) if text]
@@ -129,7 +129,7 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
     return blocks
 
 
-def _describe_step(step: Json) -> str:
+def describe_step(step: Json) -> str:
     """Return what a step does, and what to wait for before the next one."""
     pod = f"{step['namespace']}/{step['pod']}"
     nodes = _join(step["nodes"])

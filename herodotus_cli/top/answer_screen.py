@@ -38,6 +38,7 @@ KEYS
   s, S              sort nodes by name, cpu, memory, pods; turn the order around
   g                 group nodes by zone, node group or any label
   w                 why not here: on a node asks for the pod, on a pod for the node
+  p                 waiting pod: the fewest changes after which it fits, with their commands
   i                 node: its past decisions (needs records)
   r                 update now
   y                 copy the pod's best fix (OSC 52, if the terminal allows it)
@@ -89,6 +90,7 @@ class AnswerScreen(_Layer):
         Binding("r", "read", show=False),
         Binding("y", "copy", show=False),
         Binding("w", "why_not", show=False),
+        Binding("p", "plan", show=False),
     ]
 
     def __init__(self, words: Sequence[str], pod: PodName | None = None) -> None:
@@ -99,7 +101,7 @@ class AnswerScreen(_Layer):
     def compose(self) -> ComposeResult:
         yield Static(f" kubectl herodotus {escape(' '.join(self.words))}", classes="title", markup=False)
         yield AnswerText()
-        more = "  y copy fix  w why not here" if self.pod else ""
+        more = "  y copy fix  w why not here  p plan" if self.pod else ""
         yield Static(f" Esc back  r again{more}  q quit", classes="keys", markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -128,6 +130,10 @@ class AnswerScreen(_Layer):
     def action_why_not(self) -> None:
         """Ask for a node, and show why the pod is or is not on it."""
         self.top.ask_why_not(self.pod)
+
+    def action_plan(self) -> None:
+        """Show the fewest changes after which the pod fits."""
+        self.top.show_plan(self.pod)
 
 
 class NodeScreen(_Layer):

@@ -101,6 +101,7 @@ class TopApp(App[None]):
         Binding("S", "reverse", show=False),
         Binding("g", "group", show=False, priority=True),
         Binding("w", "why_not", show=False, priority=True),
+        Binding("p", "plan", show=False),
         Binding("i", "node_history", show=False),
         Binding("r", "read_now", show=False),
         Binding("a", "show_answer", show=False),
@@ -490,6 +491,17 @@ class TopApp(App[None]):
         """Ask for a namespace."""
         names = {pod.namespace for pod in self._state.pods} | {pod["namespace"] for pod in self._waiting}
         self._ask("namespace (empty: all):", self._namespace, sorted(names), self._set_namespace)
+
+    def action_plan(self) -> None:
+        """Show a plan for the chosen pod, or without one for the pod under the cursor of the waiting pods."""
+        self.show_plan(self._chosen_pod() or self._waiting_pod())
+
+    def show_plan(self, pod: PodName | None) -> None:
+        """Show the fewest changes after which a pod fits, with their commands."""
+        if pod is None:
+            self._tell("choose a waiting pod first: Tab to the waiting pods")
+            return
+        self.push_screen(AnswerScreen(["plan", "pod", pod.name, "-n", pod.namespace], pod))
 
     def action_node_history(self) -> None:
         """Show how often the chosen node was considered, rejected and selected."""

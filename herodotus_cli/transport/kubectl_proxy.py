@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -30,13 +30,14 @@ _MAX_ADDRESS = 104  # bytes of a Unix socket's address on macOS, with the final 
 _POLL_INTERVAL_S = 0.02
 _START_TIMEOUT_S = 10.0
 _TIMEOUT_S = 60.0
+_SILENCE_S = 90.0  # the API server sends a bookmark about every minute
 
 
 class UnixConnection(HTTPConnection):
     """An HTTP connection over a Unix socket."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT_S)
+    def __init__(self, path: str, timeout_s: float = _TIMEOUT_S) -> None:
+        super().__init__("localhost", timeout=timeout_s)
         self._path = path
 
     def connect(self) -> None:
@@ -110,6 +111,19 @@ class KubectlProxy(AbstractContextManager["KubectlProxy"]):
         except (OSError, HTTPException):
             connection.close()  # otherwise the next request would fail too, because this one has no response
             raise
+
+    def stream(self, path: str) -> Generator[bytes, None, None]:
+        """Request a watch and yield the lines of the response until it ends. Closing the generator ends it too.
+
+        If the API server refuses, the only line is its Status. Raises OSError or HTTPException if the connection breaks
+        or is silent for longer than between two bookmarks, and ProxyStartError as `wait_for_socket`.
+        """
+        connection = UnixConnection(self.wait_for_socket(), _SILENCE_S)
+        try:
+            connection.request("GET", path, headers={"Accept": "application/json"})
+            yield from connection.getresponse()
+        finally:
+            connection.close()
 
 
 def _socket_folder() -> str | None:

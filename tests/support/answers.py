@@ -17,7 +17,7 @@ def as_json(answer: Mapping[str, object] | None) -> dict[str, Any]:
     return cast("dict[str, Any]", answer)
 
 
-def fill(kind: type[Answer], **given: Any) -> Answer:
+def fill(kind: type[Answer], /, **given: Any) -> Answer:
     """Return an answer, or a part of one, with these values and empty ones in all other fields of its type."""
     hints = get_type_hints(kind)
     assert given.keys() <= hints.keys(), f"{kind.__name__} has no {sorted(given.keys() - hints.keys())}"

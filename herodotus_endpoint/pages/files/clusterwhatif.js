@@ -10,6 +10,7 @@ import { count, more, number } from "./words.js";
 export const live = false;
 
 const ROWS = 100; // of each table
+const PLAN_S = 20; // time of a search, that of the command
 const NOT_DRAINED = "NodeNotDrained"; // cause of a pod that could be evicted, on a node with one that cannot be
 const check = (name, label) => el("div", { class: "field check" }, el("input", { id: `field-${name}`, name, type: "checkbox" }), el("label", { for: `field-${name}` }, label));
 const nodesField = (given, rest = {}) => field("nodes", "Nodes", given("nodes"), null, { hint: "worker-1, worker-2", names: "nodes", required: true, ...rest });
@@ -43,6 +44,14 @@ const QUESTIONS = {
     ],
     spec: async (of) => ({ capacity: { object: of("manifest") ? JSON.parse(of("manifest")) : await readObject(of), namespace: of("namespace") } }),
   },
+  plan: {
+    button: "Find the fewest changes",
+    fields: (given) => [
+      field("namespace", "Namespace", given("namespace"), null, { hint: "default", names: "namespaces" }),
+      field("pod", "Waiting pod", given("pod"), null, { names: "pods", required: true }),
+    ],
+    spec: (of) => ({ plan: { pods: [`${of("namespace") || "default"}/${of("pod")}`], namespace: of("namespace") || "default", timeLimitSeconds: PLAN_S } }),
+  },
   consolidate: { button: "Show which nodes could be emptied", fields: () => [], spec: () => ({ consolidate: {} }) },
 };
 
@@ -63,7 +72,7 @@ function show(status) {
   const nodes = new Set([...status.nodes.map((one) => one.name), ...status.placements.flatMap((pod) => [pod.node, pod.fromNode]), ...status.blocked.map((pod) => pod.node)]);
   const pending = status.placements.filter((pod) => !pod.node);
   const bad = pending.length || status.blocked.length;
-  const isChange = !status.capacity && !status.consolidation;
+  const isChange = !status.capacity && !status.consolidation && !status.plan;
   const kind = isChange ? (bad ? " bad" : " good") : "";
   return [
     el("h2", { tabindex: "-1" }, "Answer"),
@@ -80,6 +89,7 @@ function show(status) {
     ]),
     status.capacity ? capacity(status.capacity) : "",
     status.consolidation ? consolidation(status.consolidation) : "",
+    status.plan ? plans(status.plan) : "",
     status.notes.map((note) => el("p", { class: "quiet" }, note)),
   ].flat(Infinity).filter(Boolean);
 }
@@ -104,6 +114,18 @@ function capacity(told) {
     zones.length > 1 ? rows("Zones", [["Zone"], ["Pods", "number"]], zones, ({ zone, fits }) => [zone || "no zone", number(fits)]) : "",
     rows("Nodes", [["Node"], ["Pods", "number"], ["Limited by", "long"]], told.nodes, (one) => [nodeLink(one.node), number(one.fits), one.limitedBy]),
   ];
+}
+
+/** The least disruptive plan of each kind: its steps in order, with the command of each. */
+function plans(told) {
+  const nodes = (names) => names.map((name, i) => [i ? ", " : "", nodeLink(name)]);
+  return told.kinds.filter((kind) => kind.plans.length).map(({ kind, plans: [plan] }) => [
+    rows(`Plan ${kind}, steps`, [["Step"], ["Pod"], ["Nodes"], ["Lands on"], ["Command", "long"]], plan.steps, (step) => [
+      step.kind, step.pod ? podLink(step.namespace, step.pod) : "–", step.nodes.length ? nodes(step.nodes) : node(step.node),
+      step.landsOn.length ? nodes(step.landsOn) : "–", step.command ? el("code", {}, step.command) : "–",
+    ]),
+    rows(`Plan ${kind}, afterwards`, [["Pod"], ["Lands on"]], plan.targets, (pod) => [podLink(pod.namespace, pod.name), nodes(pod.landsOn)]),
+  ]);
 }
 
 function consolidation(told) {

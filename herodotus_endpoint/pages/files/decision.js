@@ -49,6 +49,7 @@ export async function view(params) {
     mark ? el("p", { class: "marks" }, mark) : "",
     answer.outcome.path === NOMINATED ? madeRoom(namespace, answer) : "",
     ...explanation(answer, params, { holds: !became, note: became ? "" : liveState(namespace, pod, "What became of the pod after this decision") }),
+    became || answer.outcome.node || answer.outcome.path === NOMINATED ? "" : el("p", {}, link("clusterwhatif", { ask: "plan", namespace, pod }, "Which changes would make it fit?")),
     attempts(namespace, answer),
     section("About this decision", about(namespace, answer), answer.origins ? origins(answer.origins, answer.headline) : ""),
   ] };

@@ -13,7 +13,7 @@ const PAGES = [["s", "summary", "Summary"], ["p", "pending", "Pending"], ["d", "
 const KEYS = [["/", "filter this list, or search"], ["Ctrl K", "search pods, nodes, workloads, namespaces and pages"], ["?", "these keys"], ["Esc", "close"],
   ["↑ ↓", "move between rows of the table of nodes and plugins"], ...PAGES.map(([letter, , text]) => [`g ${letter}`, text])];
 const FIXED = [...PAGES.map(([, view, text]) => ({ kind: "page", text, to: query(view) })),
-  ...["drain", "cordon", "add", "capacity", "consolidate"].map((ask) => ({ kind: "page", text: `What if: ${ask}`, to: query("clusterwhatif", { ask }) }))];
+  ...["drain", "cordon", "add", "capacity", "plan", "consolidate"].map((ask) => ({ kind: "page", text: `What if: ${ask}`, to: query("clusterwhatif", { ask }) }))];
 
 /** Listen to keys and to the search button. */
 export function listen(button) {

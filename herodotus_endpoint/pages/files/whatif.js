@@ -19,7 +19,7 @@ const RESOURCES = { // kind, group version, plural
   job: ["Job", "batch/v1", "jobs"],
   cronjob: ["CronJob", "batch/v1", "cronjobs"],
 };
-const QUESTIONS = [["", "place pods"], ["drain", "drain nodes"], ["cordon", "cordon nodes"], ["uncordon", "uncordon nodes"], ["add", "add nodes"], ["capacity", "how many more fit"], ["consolidate", "empty nodes"]];
+const QUESTIONS = [["", "place pods"], ["drain", "drain nodes"], ["cordon", "cordon nodes"], ["uncordon", "uncordon nodes"], ["add", "add nodes"], ["capacity", "how many more fit"], ["plan", "plan for a pod"], ["consolidate", "empty nodes"]];
 const EXAMPLE = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 3\n  …";
 
 export async function view(params) {

@@ -125,8 +125,9 @@ def test_namespace_restricts_pods_but_not_requests() -> None:
         (["down", "w", "enter"], ("pod", "payments-0", "-n", "shop", "--node", "worker-2")),
         (["w", *"web", "tab", "enter"], ("pod", "web-0", "-n", "shop", "--node", "worker-1")),
         (["tab", "w", "enter"], ("pod", "payments-0", "-n", "shop", "--node", "worker-1")),
+        (["tab", "p"], ("plan", "pod", "payments-0", "-n", "shop")),
     ],
-    ids=["history", "waiting", "why not here", "why not here: another pod", "why not there"],
+    ids=["history", "waiting", "why not here", "why not here: another pod", "why not there", "plan"],
 )
 def test_key_asks_a_command(keys: list[str], words: tuple[str, ...]) -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:

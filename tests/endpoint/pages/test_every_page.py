@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from herodotus_answers.cluster_review import ReviewedPlacement
+from herodotus_answers.plans import PlacedTarget, Plan, PlanReview, PlansOfKind, PlanStep
 from herodotus_record.model import Agreement, Candidate, Cause, Owner, Preemption, Reconstruction
 from tests import observed
 from tests.builders import CORDONED, INSUFFICIENT_CPU, a_decision, a_table, bound
-from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served
+from tests.endpoint.pages.browser import PREFIX, Pages, StubApiServer, chromium, served, texts
 from tests.endpoint.service import Service, a_service, rows
 from tests.support.answers import a_status, fill
 from tests.support.cluster_answering_scheduler import ClusterAnsweringScheduler
@@ -45,7 +46,10 @@ PAGES = {
     "nodes": "view=node",
     "node": "view=node&name=worker-1",
     "place pods": "view=whatif",
-    **{f"what if: {ask}": f"view=clusterwhatif&ask={ask}" for ask in ("drain", "add", "capacity", "consolidate")},
+    **{
+        f"what if: {ask}": f"view=clusterwhatif&ask={ask}"
+        for ask in ("drain", "add", "capacity", "plan", "consolidate")
+    },
     "preemptions": "view=preemptions",
     "balance": "view=balance",
     "balance with weights": "view=balance&weights=ImageLocality=0",
@@ -323,4 +327,29 @@ def test_answer_of_a_drain_is_accessible(pages: Pages, service: Service) -> None
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         check_accessibility(page, "answer of a drain", width)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_page_of_a_waiting_pod_leads_to_the_steps_of_a_plan(pages: Pages, service: Service) -> None:
+    step = fill(PlanStep, kind="Move", namespace="shop", pod="web-0", node="worker-1", landsOn=["worker-2"])
+    step["command"] = "kubectl -n shop delete pod web-0"
+    target = fill(PlacedTarget, namespace="shop", name="payments-0", landsOn=["worker-1"])
+    kind = fill(PlansOfKind, kind="move", plans=[fill(Plan, steps=[step], targets=[target])])
+    review = fill(PlanReview, goal="Fit", verdict="Planned", pods=1, kinds=[kind])
+    scheduler = ClusterAnsweringScheduler(service, a_status(plan=review))
+    with scheduler.working():
+        page = pages.open("view=decision&namespace=shop&name=payments-0")
+        page.get_by_role("link", name="Which changes would make it fit?").press("Enter")
+        page.wait_for_url("**ask=plan*")
+        pages.ready()
+        page.get_by_label("Waiting pod").press("Enter")
+        page.get_by_role("heading", name="Answer").wait_for()
+    assert scheduler.asked[0]["spec"]["plan"]["pods"] == ["shop/payments-0"]
+    assert texts(page, "Plan move, steps") == [
+        ["Move", "shop/web-0", "worker-1", "worker-2", "kubectl -n shop delete pod web-0"]
+    ]
+    assert texts(page, "Plan move, afterwards") == [["shop/payments-0", "worker-1"]]
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        check_accessibility(page, "answer of a plan", width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width

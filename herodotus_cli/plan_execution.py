@@ -1,0 +1,338 @@
+"""Follows the execution of a plan: which steps are over, and whether the cluster left the plan.
+
+    execution = PlanExecution(plan, view, waiting)
+    execution.advance(now_s) -> events;  execution.find_deviation(now_s) -> why the plan no longer holds, or ""
+
+Owns: what ends each kind of step, and what contradicts the plan. Does not own: the plan and its proof, the state of the
+cluster (`cluster_view`), output. Nothing is inferred from commands: only the state of pods and nodes counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from herodotus_cli.cluster_view import ClusterView, PodState, add_amounts
+
+Json = dict[str, Any]
+PATIENCE_S = 30.0  # kube-scheduler tries a pod again after at most 10 s, and controllers recreate pods sooner
+FOLLOWED = ("Cordon", "Uncordon", "Move", "ScaleDown", "AddNodes")
+_ENDS_PODS = ("Move", "ScaleDown")
+PROGRESS, DONE, NOTE, LEFT, FINISHED = "Progress", "Done", "Note", "Left", "Finished"
+
+
+class ExecutionEvent(NamedTuple):
+    """Something that happened. `step` is the number of the step from 1 on, or None for the pods that are to fit."""
+
+    state: str
+    step: int | None
+    text: str
+
+
+class ExpectedPod(NamedTuple):
+    """A pod that the plan still places: its name for messages, its requests, and the nodes that it may get."""
+
+    name: str
+    requests: Any
+    nodes: Sequence[str]
+
+
+class PlanExecution:
+    """The progress of one plan on a cluster, from the moment of its construction on.
+
+    Steps are taken in order: a step counts only after the one before is over.
+    """
+
+    def __init__(self, plan: Json, view: ClusterView, waiting: Sequence[tuple[str, str]], *, resizes: bool) -> None:
+        """Take the plan's pods from the present state. `waiting` are the pods that are to fit, as namespace and name.
+
+        With `resizes`, they have a node and wait for a resize on it.
+        """
+        self._view, self._resizes = view, resizes
+        self._steps: list[Json] = plan["steps"]
+        self._lands = {(each["namespace"], each["name"]): each["landsOn"] for each in plan["targets"]}
+        self._missing = ""
+        self._leaving: dict[int, PodState] = {}
+        for i, step in enumerate(self._steps):
+            if step["kind"] in _ENDS_PODS:
+                pod = view.find_pod(step["namespace"], step["pod"])
+                if pod is None or pod.node != step["node"]:
+                    self._missing = f"{step['namespace']}/{step['pod']} of step {i + 1} is no longer on {step['node']}"
+                else:
+                    self._leaving[i] = pod
+        self._waiting: dict[str, PodState] = {}
+        for namespace, name in waiting:
+            pod = view.find_pod(namespace, name)
+            if pod is None:
+                self._missing = f"{namespace}/{name} no longer exists"
+            else:
+                self._waiting[pod.uid] = pod
+        self._known = set(view.pods)
+        self._noted = {uid for uid, pod in view.pods.items() if pod.node}
+        self._nodes_before = set(view.nodes)
+        self._aliases: dict[str, str] = {}
+        self._current = 0
+        self._successor = ""
+        self._reported: set[str] = set()
+        self._held: set[str] = set()
+        self._scaled: set[str] = set()
+        self._since: dict[str, float] = {}
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all steps are over and all pods fit."""
+        return self._current == len(self._steps) and not self._waiting
+
+    @property
+    def current_step(self) -> int | None:
+        """The number of the step that is under way, from 1 on, or None after the last."""
+        return self._current + 1 if self._current < len(self._steps) else None
+
+    def advance(self) -> Iterator[ExecutionEvent]:
+        """Yield what happened since the last call, in the order of the steps."""
+        yield from self._note_others()
+        while self._current < len(self._steps):
+            step, number = self._steps[self._current], self._current + 1
+            events = getattr(self, f"_follow_{step['kind'].lower()}")(step)
+            for text in events.progress:
+                if text not in self._reported:
+                    self._reported.add(text)
+                    yield ExecutionEvent(PROGRESS, number, text)
+            if events.result is None:
+                break
+            self._finish_step(step)
+            yield ExecutionEvent(DONE, number, events.result)
+        for uid, before in list(self._waiting.items()):
+            pod = self._view.pods.get(uid)
+            if pod is not None and self._fits(pod):
+                del self._waiting[uid]
+                text = "is resized" if self._resizes else f"is bound to {pod.node}"
+                yield ExecutionEvent(DONE, None, f"{before.full_name} {text}")
+
+    def find_deviation(self, now_s: float) -> str:
+        """Return why the plan no longer holds, or "". `now_s` is a monotonic time."""
+        if self._missing:
+            return self._missing
+        checks = (self._check_waiting, self._check_order, self._check_cordons, self._check_scaled)
+        found = next(filter(None, (check() for check in checks)), "")
+        return found or self._check_step(now_s) or self._check_room()
+
+    def _fits(self, pod: PodState) -> bool:
+        if self._resizes:
+            return not pod.awaits_resize
+        return bool(pod.node) and pod.node in self._resolve(self._lands[pod.namespace, pod.name])
+
+    def _resolve(self, nodes: Sequence[str]) -> list[str]:
+        """Return the names of nodes, with those of added nodes in place of the plan's names for them."""
+        return [self._aliases.get(each, each) for each in nodes]
+
+    def _finish_step(self, step: Json) -> None:
+        if step["kind"] == "Cordon":
+            self._held.update(step["nodes"])
+        elif step["kind"] == "Uncordon":
+            self._held.difference_update(step["nodes"])
+        elif step["kind"] == "ScaleDown":
+            self._scaled.add(self._leaving[self._current].owner)
+        self._current += 1
+        self._successor = ""
+
+    def _follow_cordon(self, step: Json) -> _Progress:
+        cordoned = all(each in self._view.nodes and self._view.nodes[each].is_cordoned for each in step["nodes"])
+        return _Progress((), f"{', '.join(step['nodes'])} cordoned" if cordoned else None)
+
+    def _follow_uncordon(self, step: Json) -> _Progress:
+        nodes = [self._view.nodes.get(each) for each in step["nodes"]]
+        free = all(each is not None and not each.is_cordoned for each in nodes)
+        return _Progress((), f"{', '.join(step['nodes'])} uncordoned" if free else None)
+
+    def _follow_addnodes(self, step: Json) -> _Progress:
+        taken = set(self._aliases.values())
+        new = sorted(
+            each.name
+            for each in self._view.nodes.values()
+            if each.name not in self._nodes_before | taken and each.is_ready and not each.is_cordoned
+        )
+        wanted: list[str] = step["nodes"]
+        if len(new) < len(wanted):
+            return _Progress(tuple(f"{each} was added" for each in new), None)
+        self._aliases |= dict(zip(wanted, new, strict=False))
+        return _Progress((), f"{', '.join(new[: len(wanted)])} added")
+
+    def _follow_scaledown(self, _step: Json) -> _Progress:
+        pod = self._leaving[self._current]
+        live = self._view.pods.get(pod.uid)
+        if live is None:
+            return _Progress((), f"{pod.full_name} is gone")
+        return _Progress((f"{pod.full_name} is being deleted",) if live.is_leaving else (), None)
+
+    def _follow_move(self, step: Json) -> _Progress:
+        pod = self._leaving[self._current]
+        live = self._view.pods.get(pod.uid)
+        if live is not None and not live.is_leaving:
+            return _Progress((), None)
+        lines = [f"{pod.full_name} is being deleted" if live else f"{pod.full_name} is deleted"]
+        successor = self._find_successor(pod, step)
+        if successor is None:
+            return _Progress(tuple(lines), None)
+        if successor.node not in self._resolve(step["landsOn"]):
+            return _Progress(tuple(lines), None)
+        if live is None and successor.is_ready:
+            return _Progress(tuple(lines), f"{successor.full_name} is Ready on {successor.node}")
+        return _Progress((*lines, f"{successor.full_name} is bound to {successor.node}"), None)
+
+    def _find_successor(self, pod: PodState, step: Json) -> PodState | None:
+        """Return the pod that the controller created in place of a deleted one, or None if there is none yet."""
+        if not self._successor:
+            ordinal = step["owner"].startswith("StatefulSet/")
+            for each in self._view.pods.values():
+                fits = each.owner == pod.owner and (each.name == pod.name or not ordinal)
+                if each.uid not in self._known and fits and not each.is_over:
+                    self._successor = each.uid
+                    self._known.add(each.uid)
+                    break
+        return self._view.pods.get(self._successor)
+
+    def _note_others(self) -> Iterator[ExecutionEvent]:
+        """Yield a note for each unknown pod that got a node on which the plan still places pods."""
+        nodes = {node for each in self._list_expected() for node in each.nodes}
+        owners = {each.owner for each in self._leaving.values() if each.owner}
+        for pod in self._view.pods.values():
+            if not pod.node or pod.uid in self._noted:
+                continue
+            self._noted.add(pod.uid)
+            foreign = pod.uid not in self._waiting and pod.owner not in owners
+            if foreign and pod.node in nodes:
+                text = f"{pod.full_name}, which the plan did not count on, was bound to {pod.node}"
+                yield ExecutionEvent(NOTE, None, text)
+
+    def _list_expected(self) -> list[ExpectedPod]:
+        """Return the pods that the plan still places, without those that are bound where it said."""
+        expected = []
+        for i in range(self._current, len(self._steps)):
+            step = self._steps[i]
+            if step["kind"] != "Move" or i not in self._leaving:
+                continue
+            successor = self._view.pods.get(self._successor) if i == self._current and self._successor else None
+            if successor is None or not successor.node:
+                pod = self._leaving[i]
+                name = f"the new pod of {pod.full_name}"
+                expected.append(ExpectedPod(name, pod.requests, self._resolve(step["landsOn"])))
+        for pod in self._waiting.values():
+            if not self._resizes:
+                nodes = self._resolve(self._lands[pod.namespace, pod.name])
+                expected.append(ExpectedPod(pod.full_name, pod.requests, nodes))
+        return expected
+
+    def _check_waiting(self) -> str:
+        for uid, before in self._waiting.items():
+            pod = self._view.pods.get(uid)
+            if pod is None or pod.is_leaving:
+                return f"{before.full_name} was deleted"
+            if pod.node and not self._resizes and not self._fits(pod):
+                promised = " or ".join(self._resolve(self._lands[pod.namespace, pod.name]))
+                over = f"; it needs no further step of the plan, but {self._count_held()}" if self._held else ""
+                return f"{before.full_name} was bound to {pod.node}, not to {promised}{over}"
+        return ""
+
+    def _count_held(self) -> str:
+        verb = "is" if len(self._held) == 1 else "are"
+        return f"{', '.join(sorted(self._held))} {verb} still cordoned"
+
+    def _check_order(self) -> str:
+        for i, pod in self._leaving.items():
+            if i > self._current:
+                live = self._view.pods.get(pod.uid)
+                if live is None or live.is_leaving:
+                    return f"{pod.full_name} of step {i + 1} was deleted before step {self._current + 1} was over"
+        return ""
+
+    def _check_cordons(self) -> str:
+        opening = self._steps[self._current]["nodes"] if self._current < len(self._steps) else ()
+        for name in sorted(self._held - {*opening}):
+            if name in self._view.nodes and not self._view.nodes[name].is_cordoned:
+                return f"{name} was uncordoned before step {self._current + 1} was over"
+        return ""
+
+    def _check_scaled(self) -> str:
+        moving = {self._leaving[i].owner for i in self._leaving if i >= self._current}
+        for pod in self._view.pods.values():
+            if pod.owner and pod.owner in self._scaled - moving and pod.uid not in self._known and not pod.is_over:
+                return f"{pod.full_name} replaced the pod that was scaled down"
+        return ""
+
+    def _check_room(self) -> str:
+        """Return which expected pod has no room left on any of its nodes, or which of its nodes are closed."""
+        added = {each for step in self._steps[self._current :] if step["kind"] == "AddNodes" for each in step["nodes"]}
+        opened = {each for step in self._steps[self._current :] if step["kind"] == "Uncordon" for each in step["nodes"]}
+        leaving = {self._leaving[i].uid for i in self._leaving if i >= self._current}
+        expected = [each for each in self._list_expected() if not added & {*each.nodes}]
+        for each in expected:
+            closed = [
+                name
+                for name in each.nodes
+                if name not in self._view.nodes
+                or (self._view.nodes[name].is_cordoned and name not in self._held | opened)
+            ]
+            if len(closed) == len(each.nodes):
+                return f"{each.name} cannot land: {', '.join(closed)} is cordoned or gone, which is no step of the plan"
+            shortage = self._view.find_shortage(each.requests, each.nodes, leaving)
+            if shortage:
+                return f"{each.name} has no room any more: {shortage}"
+        for node in sorted({each.nodes[0] for each in expected if len(each.nodes) == 1}):
+            together = [each for each in expected if [*each.nodes] == [node]]
+            shortage = self._view.find_shortage(add_amounts(each.requests for each in together), [node], leaving)
+            if shortage:
+                return f"{' and '.join(each.name for each in together)} have no room together any more: {shortage}"
+        return ""
+
+    def _check_step(self, now_s: float) -> str:
+        """Return why the current step failed: its new pod is elsewhere, waits too long, ended, or is not created."""
+        if self._current == len(self._steps):
+            return self._check_patience(now_s, [self._view.pods[uid] for uid in self._waiting if not self._resizes])
+        step = self._steps[self._current]
+        if step["kind"] != "Move":
+            return ""
+        pod = self._leaving[self._current]
+        successor = self._view.pods.get(self._successor) if self._successor else None
+        if successor is None:
+            if self._successor:
+                return f"the new pod of {pod.full_name} was deleted before it was Ready"
+            if pod.uid in self._view.pods or self._wait_for(f"create {pod.uid}", now_s):
+                return ""
+            return f"no new pod of {step['owner']} in place of {pod.full_name} after {PATIENCE_S:g} s"
+        if successor.is_over:
+            return f"{successor.full_name} failed on {successor.node}"
+        promised = self._resolve(step["landsOn"])
+        if successor.node and successor.node not in promised:
+            return (
+                f"{successor.full_name} in place of {pod.name} was bound to {successor.node}, not to"
+                f" {' or '.join(promised)}: {self._explain_consequence()}"
+            )
+        return "" if pod.uid in self._view.pods else self._check_patience(now_s, [successor])
+
+    def _explain_consequence(self) -> str:
+        """Return what a pod on another node than promised means for the pods that the plan still places."""
+        leaving = {self._leaving[i].uid for i in self._leaving if i > self._current}
+        for each in self._list_expected():
+            shortage = self._view.find_shortage(each.requests, each.nodes, leaving)
+            if shortage:
+                return f"{each.name} has no room any more: {shortage}"
+        return "the rest of the plan was not proven for that"
+
+    def _check_patience(self, now_s: float, pods: Sequence[PodState]) -> str:
+        """Return the message of a pod for which no node fits for PATIENCE_S seconds, or ""."""
+        for pod in pods:
+            if pod.rejected and not pod.node and not self._wait_for(f"bind {pod.uid}", now_s):
+                return f"{pod.full_name} stays Pending: {pod.rejected}"
+        return ""
+
+    def _wait_for(self, what: str, now_s: float) -> bool:
+        """Return whether PATIENCE_S seconds have not passed since the first call for `what`."""
+        return now_s - self._since.setdefault(what, now_s) < PATIENCE_S
+
+
+class _Progress(NamedTuple):
+    """What is known of the current step: lines about what happened, and the line of its end or None."""
+
+    progress: tuple[str, ...]
+    result: str | None
