@@ -1,0 +1,130 @@
+"""What ends each kind of step of a plan, and what contradicts it, on prepared states of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from herodotus_answers.plans import PlacedTarget, Plan, PlanReview, PlansOfKind, PlanStep
+from herodotus_cli.cluster_view import NODES, PODS, ClusterView
+from herodotus_cli.errors import CliError
+from herodotus_cli.object_watch import LISTED, ObjectChange
+from herodotus_cli.plan_execution import PATIENCE_S, PlanExecution
+from herodotus_cli.plan_watch import choose_plan
+from tests.scheduler.engine.whatif.clusters import a_node, a_pod
+from tests.support.answers import fill
+
+Json = dict[str, Any]
+BIG = [("shop", "big")]
+
+
+def ready_node(name: str, **spec: Any) -> Json:
+    node = a_node(name, **spec)
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return node
+
+
+def a_view(*objects: Json) -> ClusterView:
+    view = ClusterView()
+    show(view, *objects)
+    return view
+
+
+def show(view: ClusterView, *objects: Json) -> None:
+    for resource, kind in ((PODS, "Pod"), (NODES, "Node")):
+        view.apply(ObjectChange(resource, LISTED, [each for each in objects if each["kind"] == kind]))
+
+
+def a_plan(*steps: Json, lands: str = "n0", target: bool = True) -> Json:
+    placed = fill(PlacedTarget, namespace="shop", name="big", landsOn=[lands])
+    plan = fill(Plan, steps=[fill(PlanStep, **step) for step in steps], targets=[placed] if target else [])
+    return {**plan}
+
+
+def a_move(pod: str = "w0", owner: str = "ReplicaSet/web") -> Json:
+    return {"kind": "Move", "namespace": "shop", "pod": pod, "owner": owner, "node": "n0", "landsOn": ["n1"]}
+
+
+def texts(execution: PlanExecution) -> list[str]:
+    return [f"{event.state} {event.step or '-'} {event.text}" for event in execution.advance()]
+
+
+def test_an_added_node_takes_the_place_of_the_name_in_the_plan() -> None:
+    big = a_pod("big", cpu="3")
+    view = a_view(ready_node("n0"), big)
+    added = {"kind": "AddNodes", "node": "n0", "nodes": ["new-1"]}
+    execution = PlanExecution(a_plan(added, lands="new-1"), view, BIG, resizes=False)
+    assert (texts(execution), execution.find_deviation(0)) == ([], "")
+    show(view, ready_node("n0"), a_node("fresh"), big)
+    assert texts(execution) == [], "it is not Ready yet"
+    show(view, ready_node("n0"), ready_node("fresh"), big)
+    assert texts(execution) == ["Done 1 fresh added"]
+    show(view, ready_node("n0"), ready_node("fresh"), a_pod("big", "fresh", cpu="3"))
+    assert (texts(execution), execution.is_finished) == (["Done - shop/big is bound to fresh"], True)
+
+
+def test_a_pod_that_was_scaled_down_must_not_return() -> None:
+    nodes, big = [ready_node("n0"), ready_node("n1")], a_pod("big", owner="ReplicaSet/big", cpu="3")
+    view = a_view(*nodes, a_pod("w0", "n0", cpu="2"), big)
+    step = a_move() | {"kind": "ScaleDown", "landsOn": []}
+    execution = PlanExecution(a_plan(step), view, BIG, resizes=False)
+    show(view, *nodes, big)
+    assert (texts(execution), execution.find_deviation(0)) == (["Done 1 shop/w0 is gone"], "")
+    show(view, *nodes, big, a_pod("w9", "n1"))
+    assert texts(execution) == []
+    assert execution.find_deviation(0) == "shop/w9 replaced the pod that was scaled down"
+
+
+def test_a_new_pod_that_stays_pending_fails_the_step_with_the_schedulers_message() -> None:
+    nodes = [ready_node("n0"), ready_node("n1")]
+    view = a_view(*nodes, a_pod("w0", "n0"))
+    execution = PlanExecution(a_plan(a_move(), target=False), view, [], resizes=False)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
+    waiting = a_pod("w2", status={"phase": "Pending", "conditions": [condition]})
+    show(view, *nodes, waiting)
+    assert texts(execution) == ["Progress 1 shop/w0 is deleted"]
+    assert [execution.find_deviation(at) for at in (0.0, PATIENCE_S - 1, PATIENCE_S)] == [
+        "",
+        "",
+        "shop/w2 stays Pending: 0/2 nodes",
+    ]
+
+
+def test_a_pod_that_is_not_created_anew_fails_the_step() -> None:
+    view = a_view(ready_node("n0"), ready_node("n1"), a_pod("w0", "n0", "StatefulSet/web"))
+    execution = PlanExecution(a_plan(a_move(owner="StatefulSet/web"), target=False), view, [], resizes=False)
+    other = a_pod("w7", "n1", "StatefulSet/web")  # the set was scaled up: no new w0
+    show(view, ready_node("n0"), ready_node("n1"), other)
+    assert texts(execution) == ["Progress 1 shop/w0 is deleted"]
+    assert execution.find_deviation(0) == ""
+    assert execution.find_deviation(PATIENCE_S) == "no new pod of StatefulSet/web in place of shop/w0 after 30 s"
+
+
+def test_a_deferred_resize_ends_the_plan_when_it_is_no_longer_pending() -> None:
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+    view = a_view(ready_node("n0"), a_pod("big", "n0", status={"phase": "Running", "conditions": [pending]}))
+    execution = PlanExecution(a_plan(target=False), view, BIG, resizes=True)
+    assert (texts(execution), execution.is_finished) == ([], False)
+    show(view, ready_node("n0"), a_pod("big", "n0"))
+    assert (texts(execution), execution.is_finished) == (["Done - shop/big is resized"], True)
+
+
+def test_a_plan_that_is_old_is_left_before_its_first_step() -> None:
+    view = a_view(ready_node("n0"), ready_node("n1"), a_pod("w0", "n1"), a_pod("big"))
+    execution = PlanExecution(a_plan(a_move()), view, BIG, resizes=False)
+    assert execution.find_deviation(0) == "shop/w0 of step 1 is no longer on n0"
+
+
+def test_the_first_plan_that_can_be_followed_is_chosen_or_the_named_one() -> None:
+    request, move = a_plan({"kind": "SetRequest"}), a_plan(a_move())
+    kinds = [fill(PlansOfKind, kind="request", plans=[request]), fill(PlansOfKind, kind="move", plans=[request, move])]
+    review = {**fill(PlanReview, verdict="Planned", kinds=kinds)}
+    assert choose_plan(review, "") is move
+    assert choose_plan(review, "move/2") is move
+    assert choose_plan({**review, "verdict": "NothingToDo"}, "") is None
+    for chosen, message in (("request", "cannot follow the step SetRequest"), ("nodes", 'there is no plan "nodes"')):
+        with pytest.raises(CliError, match=message):
+            choose_plan(review, chosen)
+    with pytest.raises(CliError, match="there is no plan to follow"):
+        choose_plan({**review, "kinds": []}, "")
