@@ -31,6 +31,7 @@ from herodotus_cli.plan_execution import (
     ExecutionEvent,
     PlanExecution,
 )
+from herodotus_cli.render.plan import describe_step
 from herodotus_cli.transport import open_proxy
 from herodotus_cli.transport.kubectl_proxy import KubectlProxy
 
@@ -96,6 +97,8 @@ class PlanWatcher:
         execution = PlanExecution(plan, view, targets, resizes=resizes)
         self._steps = len(plan["steps"])
         watch = ObjectWatch(proxy, _RESOURCES)
+        first = f"waits for the first step: {describe_step(plan['steps'][0])}"
+        self._print([ExecutionEvent(PROGRESS, 1, first)])
         while True:
             self._print(execution.advance())
             if execution.is_finished:

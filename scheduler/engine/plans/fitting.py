@@ -129,6 +129,10 @@ def find_targets(
         by_name = {pod.full_name: pod for pod in waiting}
         missing = [name for name in question.pods if name not in by_name]
         if missing:
+            on_nodes = {pod.full_name for pods in state.nodes.pods for pod in pods.values()}
+            pending = {PodInfo(pod).full_name for pod in state.pending}
+            if missing[0] not in on_nodes | pending:
+                raise PlanError(f'pods "{missing[0]}" not found')
             raise PlanError(f"pod {missing[0]} does not wait for a node")
         found, what = [by_name[name] for name in dict.fromkeys(question.pods)], "pods"
     if not found:

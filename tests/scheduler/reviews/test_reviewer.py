@@ -402,7 +402,7 @@ def test_a_plan_is_searched_and_proven_in_the_copy_alone(rig: Rig) -> None:
     assert steps == [("Cordon", "", ["a"], []), ("Move", "web-a", [], ["b"]), ("Uncordon", "", ["a"], [])]
     assert rig.world.requested == before
     refused = envelope(rig.ask_about_cluster(plan={"pods": ["default/absent"]}))
-    assert (refused["code"], refused["message"]) == (422, "plan: pod default/absent does not wait for a node")
+    assert (refused["code"], refused["message"]) == (422, 'plan: pods "default/absent" not found')
 
 
 def test_pods_of_other_schedulers_are_decided_with_the_first_profile(rig: Rig) -> None:

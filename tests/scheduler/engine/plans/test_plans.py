@@ -305,7 +305,7 @@ def test_a_search_without_time_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({"pods": ["shop/other"]}, "plan: pod shop/other does not wait for a node"),
+        ({"pods": ["shop/other"]}, 'plan: pods "shop/other" not found'),
         ({"pods": [], "workload": "Deployment/x"}, "plan: default/Deployment/x: no pod waits for a node"),
         ({"pods": [], "pod_group": "g"}, 'plan: podgroups "g" not found in namespace default'),
         ({"kinds": ["magic"]}, "plan: kinds: expected move, scale-down, nodes, request, got 'magic'"),
