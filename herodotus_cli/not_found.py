@@ -239,8 +239,9 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
 
     They name similar pods, namespaces with a pod of that name, and why there may be no record.
     """
-    if nothing := _no_records_hints(error):
-        return (_list_owner_hints(request) if lookup.known and not lookup.pod else []) or nothing
+    nothing = _no_records_hints(error)
+    if nothing and not (lookup.known and not lookup.pod):
+        return nothing
     elsewhere = error.details.get("otherNamespaces") or []
     named = [f"in other namespaces: {', '.join(elsewhere[:_MAX_NAMES])}"] if elsewhere else []
     if lookup.pod:
@@ -249,8 +250,8 @@ def _pod_hints(error: ServerError, request: PodRequest, lookup: PodLookup) -> li
         return [
             *similar_name_hints(error),
             *named,
-            f"the API server has no such pod in namespace {request.namespace} either",
-            *_list_owner_hints(request),
+            f"the API server has no such pod in namespace {request.namespace}{'' if nothing else ' either'}",
+            *(_list_owner_hints(request) or nothing),
         ]
     return [
         *similar_name_hints(error),
