@@ -9,7 +9,7 @@ Source: pkg/scheduler/eventhandlers.go v1.36.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -47,8 +47,9 @@ class EventHandlers:
         kinds: Mapping[str, type[Object]],
         frameworks: Mapping[str, Framework],
         in_flight: Mapping[str, InFlightPod],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take references to the shared state and the queue.
+        """Take references to the shared state and the queue. `clock` returns monotonic seconds.
 
         `kinds` are the watched kinds besides nodes and pods, by resource name. Only pods of the schedulers named in
         `frameworks` are queued. `in_flight` holds the pods in a binding cycle by UID. Node annotations that neither a
@@ -66,6 +67,7 @@ class EventHandlers:
         self._kinds = kinds
         self._scheduler_names = frameworks.keys()
         self._in_flight = in_flight
+        self._clock = clock
         self._annotations = shared.cache.columns.kept_annotations = annotations
         self._listed_once: set[str] = set()
 
@@ -126,7 +128,7 @@ class EventHandlers:
         action = ActionType.ADD if old is None else ActionType.DELETE if new is None else ActionType.UPDATE
         event = find_object_event(kind.__name__, action)
         if event is not None:
-            self.queue.move_all_to_active_or_backoff_queue(event, time.monotonic(), old, new)
+            self.queue.move_all_to_active_or_backoff_queue(event, self._clock(), old, new)
 
     def _nodes_listed(self, nodes: Iterable[Node]) -> None:
         listed = {node.metadata.name: node for node in nodes}
@@ -147,14 +149,14 @@ class EventHandlers:
         else:
             self.cache.refresh_node(node)
         for event in events:
-            self.queue.move_all_to_active_or_backoff_queue(event, time.monotonic(), old, node)
+            self.queue.move_all_to_active_or_backoff_queue(event, self._clock(), old, node)
 
     def _delete_node(self, name: str) -> None:
         old = self.cache.node(name)
         self.cache.remove_node(name)
         klog.info(3, "Delete event for node", node=name)
         if old is not None:
-            self.queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_DELETE, time.monotonic(), old, None)
+            self.queue.move_all_to_active_or_backoff_queue(ClusterEvent.NODE_DELETE, self._clock(), old, None)
 
     def _pods_listed(self, pods: Iterable[Pod]) -> None:
         listed = {pod.metadata.uid: pod for pod in pods}
@@ -172,7 +174,7 @@ class EventHandlers:
         A finished pod is removed from both. A pod with a node is counted on it. A pod of another scheduler is removed
         from the queue, and any other pod is added to the queue or updated there.
         """
-        uid, now = pod.metadata.uid, time.monotonic()
+        uid, now = pod.metadata.uid, self._clock()
         if pod.status.phase in FINISHED_PHASES:
             self.delete_pod(uid)
         elif pod.spec.node_name:
@@ -198,7 +200,7 @@ class EventHandlers:
         old = None if self.cache.is_assumed(pod.uid) else self.cache.pod(pod.uid)
         self.cache.set_pod(pod)
         for event in list_pod_events(old, pod):
-            self.queue.move_all_to_active_or_backoff_queue(event, time.monotonic(), old, pod)
+            self.queue.move_all_to_active_or_backoff_queue(event, self._clock(), old, pod)
 
     def _pod_changed(self, pod: PodInfo) -> None:
         """Replace the object of a pod that is in the queue or in flight.
@@ -209,7 +211,7 @@ class EventHandlers:
         assert queued is not None
         old = queued.pod
         self._pod_groups.set_pod(pod)
-        self.queue.update(pod, time.monotonic())
+        self.queue.update(pod, self._clock())
         flight = self._in_flight.get(pod.uid)
         if flight is not None:
             if pod.terminating and self.cache.is_assumed(pod.uid):  # no binding will succeed now
@@ -239,7 +241,7 @@ class EventHandlers:
         spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
         was = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), running=True)
         self.queue.move_all_to_active_or_backoff_queue(
-            ClusterEvent.POD_DELETE, time.monotonic(), was, None, among=lambda other: other.uid != pod.uid
+            ClusterEvent.POD_DELETE, self._clock(), was, None, among=lambda other: other.uid != pod.uid
         )
 
     def _remove_from_node(self, uid: str) -> None:
@@ -255,7 +257,7 @@ class EventHandlers:
         Capacity was reserved for `pod` on that node, which these pods may use now.
         """
         self.queue.move_all_to_active_or_backoff_queue(
-            ClusterEvent.POD_DELETE, time.monotonic(), pod, None, among=lambda p: p.priority <= pod.priority
+            ClusterEvent.POD_DELETE, self._clock(), pod, None, among=lambda p: p.priority <= pod.priority
         )
 
 

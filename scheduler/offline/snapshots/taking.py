@@ -57,7 +57,7 @@ def items(
     read = read_autoscaling_objects(lambda path: _get(api, path), ())
     for obj in read.objects:
         read_as = next(kind for kind in (*AUTOSCALING_KINDS, STATUS_KIND) if isinstance(obj, kind.decode_as))
-        yield {"apiVersion": read_as.versions[0], "kind": read_as.decode_as.__name__, **_plain(obj)}
+        yield {"apiVersion": read_as.versions[0], "kind": read_as.decode_as.__name__, **plain(obj)}
 
 
 def _get(api: ApiServer, path: str) -> bytes | int:
@@ -80,21 +80,21 @@ def _redacted(item: Json, kind: type[Object], annotations: Collection[str]) -> J
         has = obj.metadata.annotations or {}
         annotations_read = {key: has[key] for key in annotations if key in has} or None
         obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, annotations=annotations_read))
-    plain: Json = _plain(obj)
-    return plain
+    redacted: Json = plain(obj)
+    return redacted
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a decoded object as JSON values, without fields that have their default value.
 
     Empty values that differ from the default stay.
     """
     if isinstance(value, msgspec.Struct):
         fields = ((encoded, getattr(value, name), default) for name, encoded, default in _fields(type(value)))
-        return {encoded: _plain(each) for encoded, each, default in fields if each != default}
+        return {encoded: plain(each) for encoded, each, default in fields if each != default}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return {key: _plain(each) for key, each in value.items()} if isinstance(value, dict) else value
+        return [plain(each) for each in value]
+    return {key: plain(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 @cache

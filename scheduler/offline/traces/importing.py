@@ -1,7 +1,8 @@
-"""Imports openb, the trace of GPU clusters that Alibaba published in 2023, from its two CSV files.
+"""Imports a list of nodes and a list of pods, CSV files that may be gzipped, as a trace.
 
-A file may be gzipped. The columns gpu_milli and gpu_spec, a share of one device and the models that are allowed, become
-a request for whole devices and no selector: `OPENB_MISSING` states that for the trace's header.
+Two formats: our own columns, and openb, the trace of GPU clusters that Alibaba published in 2023. Of openb the columns
+gpu_milli and gpu_spec, a share of one device and the models that are allowed, become a request for whole devices and no
+selector: `OPENB_MISSING` states that for the trace's header.
 """
 
 from __future__ import annotations
@@ -12,6 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
+from scheduler.engine.objects import quantity
+from scheduler.engine.objects.types import (
+    Container,
+    Node,
+    NodeMetadata,
+    NodeStatus,
+    OwnerReference,
+    Pod,
+    PodMetadata,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
 from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceError
 
 GPU: Final = "nvidia.com/gpu"
@@ -22,31 +38,100 @@ OPENB_MISSING: Final = (
     "The nodes on which pods ran are unknown.",
     "The owners of pods are unknown.",
 )
-_MIB: Final = 2**20
+CSV_MISSING: Final = ("Labels, taints, selectors and affinity are unknown.", "The nodes on which pods ran are unknown.")
+_NODE_COLUMNS: Final = frozenset({"name"})
+_POD_COLUMNS: Final = frozenset({"name", "namespace", "owner", "priority", "arrives_s", "runs_s"})
 _MAX_PODS: Final = 110  # the kubelet's default, because the files have no such column
 
 
 def import_openb(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
     """Yield the events of an openb node list and pod list. Raise TraceError for an unreadable file or invalid row."""
     for where, row in _rows(nodes):
-        with_model = {MODEL_LABEL: row["model"]} if row.get("model") else {}
-        amounts = _amounts(where, row, "gpu") | {"pods": _MAX_PODS}
-        yield NodeAdded(0.0, _text(where, row, "sn"), amounts, with_model)
+        name = _text(where, row, "sn")
+        labels = {"kubernetes.io/hostname": name} | ({MODEL_LABEL: row["model"]} if row.get("model") else {})
+        allocatable = _amounts(where, row, "gpu") | {"pods": _MAX_PODS}
+        yield NodeAdded(
+            0.0, Node(metadata=NodeMetadata(name=name, labels=labels), status=NodeStatus(allocatable=allocatable))
+        )
     for where, row in _rows(pods):
         bound, ended = row.get("scheduled_time"), row.get("deletion_time")
-        requests = _amounts(where, row, "num_gpu")
         yield PodArrived(
             float(_number(where, row, "creation_time")),
-            _text(where, row, "name"),
-            {name: amount for name, amount in requests.items() if amount},
+            _build_pod(_text(where, row, "name"), _amounts(where, row, "num_gpu")),
             bound_at_s=float(_number(where, row, "scheduled_time")) if bound else None,
             ended_at_s=float(_number(where, row, "deletion_time")) if ended else None,
         )
 
 
-def _amounts(where: str, row: dict[str, str], gpus: str) -> dict[str, int]:
-    cpu, memory = _number(where, row, "cpu_milli"), _number(where, row, "memory_mib") * _MIB
-    return {"cpu": cpu, "memory": memory, GPU: _number(where, row, gpus)}
+def import_csv(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
+    """Yield the events of lists in our own columns. Raise TraceError for an unreadable file or invalid row.
+
+    Nodes: `name`, and a column for each resource. Pods: `name`, `arrives_s`, `runs_s` (empty: it does not end), perhaps
+    `namespace`, `owner` (KIND/NAME) and `priority`, and a column for each resource. Amounts are Kubernetes quantities.
+    """
+    for where, row in _rows(nodes):
+        name = _text(where, row, "name")
+        metadata = NodeMetadata(name=name, labels={"kubernetes.io/hostname": name})
+        allocatable: dict[str, str | int | float] = {"pods": _MAX_PODS} | _quantities(where, row, _NODE_COLUMNS)
+        yield NodeAdded(0.0, Node(metadata=metadata, status=NodeStatus(allocatable=allocatable)))
+    for where, row in _rows(pods):
+        pod = _build_pod(
+            _text(where, row, "name"), _quantities(where, row, _POD_COLUMNS), row.get("namespace") or "default"
+        )
+        kind, _, owner = (row.get("owner") or "").partition("/")
+        owners = [OwnerReference(kind=kind, name=owner, controller=True)] if owner else None
+        priority = _number(where, row, "priority") if row.get("priority") else None
+        at_s = _seconds(where, row, "arrives_s")
+        yield PodArrived(
+            at_s,
+            replace(
+                pod, metadata=replace(pod.metadata, owner_references=owners), spec=replace(pod.spec, priority=priority)
+            ),
+            ended_at_s=at_s + _seconds(where, row, "runs_s") if row.get("runs_s") else None,
+        )
+
+
+def _quantities(where: str, row: dict[str, str], known: frozenset[str]) -> dict[str, str | int | float]:
+    """Return the amounts of a row by resource: its columns besides those in `known`, without empty ones."""
+    amounts: dict[str, str | int | float] = {}
+    for name, text in row.items():
+        if not name or name in known or not text:
+            continue
+        try:
+            quantity.parse(text)
+        except ValueError:
+            raise TraceError(f"{where}: {name}: expected an amount such as 500m or 2Gi, found {text!r}") from None
+        amounts[name] = text
+    return amounts
+
+
+def _seconds(where: str, row: dict[str, str], column: str) -> float:
+    """Return a number of seconds that is finite and not negative."""
+    text = _text(where, row, column)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise TraceError(f"{where}: {column}: expected seconds, found {text!r}")
+    return seconds
+
+
+def _build_pod(name: str, requests: dict[str, str | int | float], namespace: str = "default") -> Pod:
+    """Return a pod of one container with these requests."""
+    container = Container(name="main", resources=ResourceRequirements(requests=requests))
+    return Pod(
+        metadata=PodMetadata(name=name, namespace=namespace, uid=f"{namespace}/{name}"),
+        spec=PodSpec(containers=[container]),
+        status=PodStatus(phase="Pending"),
+    )
+
+
+def _amounts(where: str, row: dict[str, str], gpus: str) -> dict[str, str | int | float]:
+    """Return cpu, memory and devices of a row as quantities, without those that are zero."""
+    cpu, memory, devices = (_number(where, row, column) for column in ("cpu_milli", "memory_mib", gpus))
+    amounts = {"cpu": (cpu, f"{cpu}m"), "memory": (memory, f"{memory}Mi"), GPU: (devices, str(devices))}
+    return {name: amount for name, (number, amount) in amounts.items() if number}
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
@@ -75,3 +160,7 @@ def _number(where: str, row: dict[str, str], column: str) -> int:
     except (ValueError, OverflowError):
         raise TraceError(f"{where}: {column}: expected a whole number, found {text!r}") from None
     return int(number)
+
+
+IMPORTERS: Final = {"csv": import_csv, "openb": import_openb}
+MISSING: Final = {"csv": CSV_MISSING, "openb": OPENB_MISSING}

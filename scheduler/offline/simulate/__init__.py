@@ -1,0 +1,1 @@
+"""What would have happened: replays a trace with another configuration, on virtual time."""

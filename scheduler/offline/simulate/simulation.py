@@ -1,0 +1,230 @@
+"""Replays a trace with a configuration: the scheduling queue and the scheduling cycle on virtual time.
+
+    simulation = Simulation(config, registry, seed=0)
+    simulation.run(events, watch)
+
+Owns: virtual time, arrivals and ends, what binding and preemption lead to. Does not own: the queue's rules
+(`SchedulingQueue`), decisions (`engine.cycle`), figures (`metrics`).
+
+An attempt and a binding take no time, and a victim of preemption ends at once. If a controller owns the victim, a new
+pod arrives at that moment and runs as long as the first would have. A pod runs from its binding as long as it ran in
+the trace. The retry that kube-scheduler makes after five minutes without an event is left out: nothing has changed.
+
+Invariant: equal events, configuration and seed give equal results.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from herodotus_kube.watch import ListResult, WatchEvent
+from herodotus_record.model import DecisionPath
+from scheduler.backend.cluster_state import ClusterState
+from scheduler.backend.event_handlers import NODES, PODS, EventHandlers
+from scheduler.backend.queue import QueuedPod, SchedulingQueue
+from scheduler.config import Configuration, Registry, build_profile
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.nominated import CLEARED
+from scheduler.engine.framework.plugin import PodGroupStates
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.types import Node
+from scheduler.offline.evaluate import NoCluster
+from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
+
+
+class SimulationError(ValueError):
+    """The trace has something that is not simulated. The message names it."""
+
+
+class SimulationWatcher(Protocol):
+    """What is told of the course of a simulation. `now_s` is in seconds since the start of the trace."""
+
+    def advance(self, now_s: float, nodes: NodeColumns, waiting: int) -> None:
+        """Take the state that held until `now_s`; it changes after the call."""
+
+    def arrived(self, now_s: float, pod: PodInfo) -> None:
+        """Take a pod that arrives, for the first time or anew."""
+
+    def decided(self, now_s: float, pod: PodInfo, node: str) -> None:
+        """Take the end of an attempt: the node, or "" if there is none."""
+
+    def preempted(self, now_s: float, victim: PodInfo) -> None:
+        """Take a pod that is evicted to make room."""
+
+
+class Simulation:
+    """A cluster on virtual time, with the scheduler of a configuration."""
+
+    def __init__(self, config: Configuration, registry: Registry, seed: int) -> None:
+        """Start with an empty cluster. `seed` draws between equally good nodes. Raises ConfigError."""
+        self._now = 0.0
+        self._random = random.Random(seed)
+        cluster = ClusterState()
+        handle = _SimulatedCluster(cluster)
+        self._frameworks = {
+            profile.scheduler_name: Framework(
+                build_profile(config, i, registry, handle), self._clock, (), cluster.nominator
+            )
+            for i, profile in enumerate(config.profiles)
+        }
+        self._default_name = next(iter(self._frameworks))
+        self._queue = SchedulingQueue.for_profiles(
+            self._frameworks, config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+        )
+        self._handlers = EventHandlers(cluster, self._queue, {}, self._frameworks, {}, self._clock)
+        self._cache, self._nominator = cluster.cache, cluster.nominator
+        self._arrivals: dict[str, PodArrived] = {}  # by UID: pods that wait or run
+        self._due: list[tuple[float, int, Event | str]] = []  # an event, or the UID of a pod that ends
+        self._number = 0
+        self._next_start = 0
+
+    def _clock(self) -> float:
+        return self._now
+
+    def run(self, events: Iterable[Event], watcher: SimulationWatcher, report: Callable[[float], None]) -> None:
+        """Simulate the events until nothing can change any more. `report` gets the time after each change.
+
+        Raises SimulationError for a pod of a pod group or with resource claims.
+        """
+        for event in events:
+            self._plan(event.at_s, event)
+        for kind in (NODES, PODS):
+            self._handlers.apply(ListResult(kind, []))
+        for framework in self._frameworks.values():
+            framework.prepare(self._cache.columns)
+        while (at_s := self._find_next_time()) is not None:
+            watcher.advance(at_s, self._cache.columns, len(self._queue))
+            self._now = at_s
+            while self._due and self._due[0][0] <= at_s:
+                self._apply(heapq.heappop(self._due)[2], watcher)
+            while (queued := self._queue.pop(self._now)) is not None:
+                self._attempt(queued, watcher)
+            report(at_s)
+        watcher.advance(self._now, self._cache.columns, len(self._queue))
+
+    def _find_next_time(self) -> float | None:
+        """Return when something happens next: an event, or the end of a backoff; None if nothing does."""
+        times = [self._due[0][0]] if self._due else []
+        backoff = self._queue.next_backoff_end()
+        return min([*times, *([] if backoff is None else [backoff])], default=None)
+
+    def _plan(self, at_s: float, what: Event | str) -> None:
+        self._number += 1
+        heapq.heappush(self._due, (at_s, self._number, what))
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def _apply(self, what: Event | str, watcher: SimulationWatcher) -> None:
+        match what:
+            case NodeAdded():
+                self._handlers.apply(WatchEvent(NODES, "ADDED", what.node))
+            case NodeRemoved():
+                self._remove_node(what.name)
+            case PodArrived():
+                self._add_pod(what, watcher)
+            case str() as uid if uid in self._arrivals:
+                self._end(uid)
+
+    def _remove_node(self, name: str) -> None:
+        node = self._cache.node(name)
+        if node is None:
+            return
+        for uid in list(self._cache.columns.pods[self._cache.columns.index[name]]):
+            self._end(uid)
+        self._handlers.apply(WatchEvent(NODES, "DELETED", node))
+
+    def _add_pod(self, arrival: PodArrived, watcher: SimulationWatcher) -> None:
+        spec = arrival.pod.spec
+        if spec.scheduling_group is not None or spec.workload_ref is not None or spec.resource_claims:
+            raise SimulationError(f"pod {arrival.name}: pod groups and resource claims are not simulated")
+        name = spec.scheduler_name if spec.scheduler_name in self._frameworks else self._default_name
+        spec = replace(spec, node_name="", scheduler_name=name)
+        status = replace(arrival.pod.status, phase="Pending", nominated_node_name="")
+        pod = replace(arrival.pod, spec=spec, status=status)
+        self._arrivals[pod.metadata.uid] = replace(arrival, pod=pod)
+        watcher.arrived(self._now, PodInfo(pod))
+        self._handlers.apply(WatchEvent(PODS, "ADDED", pod))
+
+    def _end(self, uid: str) -> None:
+        del self._arrivals[uid]
+        self._handlers.delete_pod(uid)
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    def _attempt(self, queued: QueuedPod, watcher: SimulationWatcher) -> None:
+        """Decide a pod from the queue. Bind it, or return it to the queue and evict the victims of its preemption."""
+        pod = queued.pod
+        framework = self._frameworks[pod.pod.spec.scheduler_name]
+        seed = self._random.getrandbits(32)
+        result = schedule(framework, pod, self._cache.snapshot(), seed, self._next_start)
+        self._next_start = result.next_start
+        if result.chosen is None:
+            watcher.decided(self._now, pod, "")
+            self._fail(queued, result, watcher)
+            return
+        node = self._cache.columns.names[result.chosen]
+        watcher.decided(self._now, pod, node)
+        status = replace(pod.pod.status, phase="Running", nominated_node_name="")
+        self._handlers.apply(
+            WatchEvent(PODS, "MODIFIED", replace(pod.pod, spec=replace(pod.pod.spec, node_name=node), status=status))
+        )
+        self._queue.done(pod.uid)
+        runs_s = self._arrivals[pod.uid].runs_s
+        if runs_s is not None:
+            self._plan(self._now + runs_s, pod.uid)
+
+    def _fail(self, queued: QueuedPod, result: CycleResult, watcher: SimulationWatcher) -> None:
+        """Return a pod to the queue after an attempt without a node, and evict what its preemption chose.
+
+        Source: pkg/scheduler/schedule_one.go v1.36 handleSchedulingFailure.
+        """
+        trace, is_error = result.trace, result.path is DecisionPath.ERROR
+        nomination = trace.nomination if trace.post_filters and not is_error else CLEARED
+        self._queue.add_unschedulable_if_not_present(
+            queued, result.rejectors, self._now, error=is_error, pending=result.pending
+        )
+        self._nominator.set_nomination(queued.pod, nomination)
+        if nomination is not None and nomination.node != queued.pod.pod.status.nominated_node_name:
+            status = replace(queued.pod.pod.status, nominated_node_name=nomination.node)
+            self._handlers.apply(WatchEvent(PODS, "MODIFIED", replace(queued.pod.pod, status=status)))
+        if trace.preemption is not None and trace.preemption.evicted:
+            for victim in trace.victims:
+                self._evict(victim, watcher)
+
+    def _evict(self, victim: PodInfo, watcher: SimulationWatcher) -> None:
+        watcher.preempted(self._now, victim)
+        arrival = self._arrivals[victim.uid]
+        self._end(victim.uid)
+        metadata = arrival.pod.metadata
+        if any(owner.controller for owner in metadata.owner_references or ()):
+            self._number += 1
+            uid = f"{metadata.uid}/{self._number}"
+            anew = replace(arrival.pod, metadata=replace(metadata, uid=uid))
+            ended = None if arrival.runs_s is None else self._now + arrival.runs_s
+            self._plan(self._now, PodArrived(self._now, anew, ended_at_s=ended))
+
+
+class _SimulatedCluster(NoCluster):
+    """The plugins' handle in a simulation: the state of its cluster, and no writes."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        super().__init__(cluster.objects)
+        self.waiting_pods = cluster.waiting
+        self._cluster = cluster
+
+    def is_preempting(self, uid: str) -> bool:
+        return uid in self._cluster.preempting
+
+    def node(self, name: str) -> Node | None:
+        return self._cluster.cache.node(name)
+
+    @property
+    def pod_groups(self) -> PodGroupStates:
+        return self._cluster.pod_groups
