@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -93,7 +94,7 @@ def test_a_trace_has_nothing_of_an_object_that_scheduling_does_not_read(tmp_path
         "args": ["CANARY"],
         "resources": {"requests": {"cpu": "1"}},
     }
-    pod = {
+    pod: dict[str, Any] = {
         "metadata": {"name": "p", "namespace": "default", "uid": "u", "annotations": {"CANARY": "CANARY"}},
         "spec": {"containers": [container], "nodeSelector": {"zone": "a"}, "serviceAccountName": "CANARY"},
         "status": {"message": "CANARY"},
@@ -123,7 +124,7 @@ def test_openb_becomes_events_without_the_columns_that_no_rule_reads(tmp_path: P
     assert (b.node.metadata.labels or {})[MODEL_LABEL] == "T4"
     assert (early.name, early.at_s, early.bound_at_s, early.ended_at_s, early.runs_s) == ("default/early", 5, 6, 90, 84)
     assert (late.name, late.at_s, late.bound_at_s, late.runs_s) == ("default/late", 20, None, None)
-    (container,) = early.pod.spec.containers or ()
+    (container,) = early.pod.spec.containers or []
     assert container.resources is not None
     assert container.resources.requests == {"cpu": "1000m", "memory": "256Mi", GPU: "1"}
     assert b"CANARY" not in gzip.decompress(path.read_bytes())
