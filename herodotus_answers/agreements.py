@@ -71,16 +71,18 @@ class CauseCount(TypedDict):
 
 
 class Disagreement(TypedDict):
-    """An outcome that disagrees with its reconstruction."""
+    """An outcome of a scheduler that the reconstruction does not confirm, and the cause if one was found."""
 
     namespace: Annotated[str, "Namespace of the pod."]
     pod: Annotated[str, "Name of the pod."]
     scheduler: Annotated[str, "Scheduler name (spec.schedulerName) of the pod."]
-    node: Annotated[str | None, "Node that the scheduler chose; null if it chose none."]
+    node: Annotated[
+        str | None, "Node that the scheduler chose; null if it chose none. The record has the reconstructed one."
+    ]
     cause: Annotated[str | None, "Code of the cause; null if there is none."]
     at: Annotated[str, "Start of the attempt."]
     id: Annotated[str, "ID of the decision."]
-    headline: Annotated[str | None, "The reconstruction in one sentence; null if its record was not read."]
+    headline: Annotated[str | None, "The reconstructed decision in one sentence; null if its record was not read."]
 
 
 class Agreements(Document):

@@ -140,7 +140,10 @@ def find_problems(conditions: Iterable[NodeGroupCondition]) -> list[tuple[NodeGr
 
 
 def format_verdicts(pod: PodVerdicts, hint: str = "") -> str:
-    """Return which node groups fit a pod. `hint` says how to see those that are not named, such as `--all`."""
+    """Return one sentence with the node groups that fit a pod and have room to grow.
+
+    Groups at their size limit do not count. `hint` says how to see those that are not named, such as `--all`.
+    """
     fitting = sorted((v["group"] for v in pod["groups"] if v["verdict"] == "Fits"), key=natural_sort_key)
     total = pluralize(len(pod["groups"]), "node group")
     if not fitting:

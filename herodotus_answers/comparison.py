@@ -103,7 +103,10 @@ PodDifferences = TypedDict(
 
 
 class NodeResult(TypedDict):
-    """How a node fared for one pod; all values are null if the node was not in the cluster."""
+    """How one node fared for one pod.
+
+    If the node was not in the cluster, `chosen` is false, `scores` is absent, and the other values are null.
+    """
 
     evaluation: Annotated[str | None, "Whether the filters ran on the node, or why not."]
     rejectedBy: Annotated[str | None, "First filter that rejected it."]
@@ -293,7 +296,7 @@ def _select_nodes(pods: Sequence[RecordedDecision]) -> list[str]:
 def _node_result(recorded: RecordedDecision, node: str) -> NodeResult:
     """Return, as JSON, how one node fared for one pod: its evaluation, first rejection, rank, total and scores.
 
-    All values are None if the node was not in the cluster.
+    If the node was not in the cluster, `chosen` is False, and the other values are None.
     """
     d = recorded.decision
     slot = recorded.table.find_slot(node)

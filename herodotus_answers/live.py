@@ -39,12 +39,12 @@ class Live(TypedDict):
 
 
 class QueueQuota(TypedDict):
-    """Quota of one resource."""
+    """The quota of a resource in a batch queue: of a flavor of Kueue's ClusterQueue, or of Volcano's Queue."""
 
     flavor: Annotated[str | None, "Kueue's ResourceFlavor."]
     resource: Annotated[str, "Name of the resource."]
     used: Annotated[str | None, "Amount in use."]
-    limit: Annotated[str | None, "Nominal quota or capability."]
+    limit: Annotated[str | None, "Kueue's nominalQuota, or capability of Volcano's Queue."]
 
 
 class BatchQueue(TypedDict):

@@ -128,9 +128,10 @@ def is_earlier_attempt(answer: Json) -> bool:
 
 
 def drop_advice(answer: Json) -> Json:
-    """Return a PodExplanation to show: without retry and suggestions where they are of no use.
+    """Return a PodExplanation without `retry`, possible changes and suggestions where they no longer apply.
 
-    That is for a pod that no longer exists, and for an attempt that a later one follows.
+    That is so for a pod that was deleted or replaced, and for an attempt that a later one follows. Any other document
+    is returned unchanged.
     """
     if answer.get("kind") != "PodExplanation" or not (get_fate(answer) or is_earlier_attempt(answer)):
         return answer

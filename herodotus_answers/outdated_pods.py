@@ -62,7 +62,10 @@ def _is_earlier(pod: Json, owner: Json) -> bool:
 
 
 def _find_reason(pod: Json, owner: Json) -> str:
-    """Return when the owner replaces a pod of an earlier template, "" if it does so by itself."""
+    """Return the condition on which the owner replaces a pod of an earlier template, or "".
+
+    "" means that the owner replaces it now, or that `partition` keeps it at the earlier revision on purpose.
+    """
     strategy = owner["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return "when it is deleted (updateStrategy OnDelete)"

@@ -133,7 +133,7 @@ class DrainObstacle(TypedDict):
 
 
 class DrainPlan(TypedDict):
-    """The order in which nodes are drained."""
+    """The order in which nodes are drained, or the set of nodes that a consolidation empties."""
 
     nodes: Annotated[list[PlannedDrain], "The nodes in the order of their drains.", Discloses.PARTS]
     cordon: Annotated[str, "Shell command before the first drain; empty if there is none.", Discloses.NODES]
@@ -159,7 +159,7 @@ class DrainPlan(TypedDict):
 
 
 class SpreadSkew(TypedDict):
-    """A topology spread constraint of a workload, before and after the plan."""
+    """A topology spread constraint of a workload, and its skew before the plan."""
 
     topologyKey: Annotated[str, "Label of the nodes.", Discloses.NOTHING]
     maxSkew: Annotated[int, "Largest difference that the constraint wants.", Discloses.NOTHING]

@@ -223,11 +223,11 @@ class MeasuredNumber(TypedDict):
 
 
 class InputSource(TypedDict):
-    """A source of measurements that a plugin or extender used."""
+    """A source of measurements that a plugin or extender read, with its metrics. `NodeInputs` has the values."""
 
     plugin: Annotated[str, "The plugin or extender."]
     source: Annotated[str, "Where the measurements are from."]
-    numbers: Annotated[list[MeasuredNumber], "What was measured."]
+    numbers: Annotated[list[MeasuredNumber], "Metrics of the source."]
 
 
 class NodeInputs(TypedDict):

@@ -68,7 +68,7 @@ class Container(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The object that makes the pod and its successors: of a ReplicaSet's pod the Deployment."""
+    """The object whose controller recreates the pod, such as the Deployment of a ReplicaSet's pod."""
 
     kind: str
     name: str

@@ -144,7 +144,7 @@ class Shortage(TypedDict):
 
 
 class BlockingReason(TypedDict):
-    """A reason and the pods that it blocks."""
+    """A reason, the number of pods that it blocks, and the decision of the first of them."""
 
     reason: Annotated[str, "Reason of most nodes."]
     pods: Annotated[int, "Number of pods with the reason."]

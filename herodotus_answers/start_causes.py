@@ -142,7 +142,7 @@ def _find_pull(events: list[Json]) -> Json | None:
 def _explain_silence(
     pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, *, is_reported: bool
 ) -> LiveCause:
-    """Return the cause that no event says why the kubelet has not created the containers."""
+    """Return the cause for containers that are not created while no event reports an error: a pull, or a wait."""
     conditions, node = read_conditions(pod), pod["spec"].get("nodeName")
     since = (conditions.get("PodScheduled") or {}).get("lastTransitionTime")
     what = "is creating the containers" if is_reported else "has not reported on the pod"

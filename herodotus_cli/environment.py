@@ -111,7 +111,10 @@ class Environment(NamedTuple):
         decision_watch.repeat_on_decisions(transport, namespace, chosen, print_again)
 
     def view_options(self, output: OutputOptions) -> ViewOptions:
-        """Return the options for drawing a screen now."""
+        """Return the options for drawing a screen: present time, width, headers and time zone.
+
+        `width` is None if the output is not a terminal, so that lines are not cut.
+        """
         from herodotus_cli.render.screen_elements import ViewOptions
 
         return ViewOptions(

@@ -1,7 +1,7 @@
-"""Follows the execution of a plan: which steps are over, and whether the cluster left the plan.
+"""Compares the cluster with a plan that is carried out: which steps are over, and whether the cluster left the plan.
 
-    execution = PlanExecution(plan, view, waiting)
-    execution.advance(now_s) -> events;  execution.find_deviation(now_s) -> why the plan no longer holds, or ""
+    execution = PlanExecution(plan, view, waiting, resizes=False)
+    execution.advance() -> events;  execution.find_deviation(now_s) -> why the plan no longer holds, or ""
 
 Owns: what ends each kind of step, and what contradicts the plan. Does not own: the plan and its proof, the state of the
 cluster (`cluster_view`), output. Nothing is inferred from commands: only the state of pods and nodes counts.
@@ -22,7 +22,10 @@ PROGRESS, DONE, NOTE, LEFT, FINISHED = "Progress", "Done", "Note", "Left", "Fini
 
 
 class ExecutionEvent(NamedTuple):
-    """Something that happened. `step` is the number of the step from 1 on, or None for the pods that are to fit."""
+    """An event for the user: progress, the end of a step, a note, a deviation, or the end of the plan.
+
+    `state` is PROGRESS, DONE, NOTE, LEFT or FINISHED. `step` counts from 1; None means the pods that are to fit.
+    """
 
     state: str
     step: int | None
@@ -30,7 +33,7 @@ class ExecutionEvent(NamedTuple):
 
 
 class ExpectedPod(NamedTuple):
-    """A pod that the plan still places: its name for messages, its requests, and the nodes that it may get."""
+    """A pod that the plan has not placed yet: its name for messages, its requests, and the nodes that it may get."""
 
     name: str
     requests: Any

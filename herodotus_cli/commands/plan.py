@@ -1,4 +1,4 @@
-"""`kubectl herodotus plan`: the fewest changes after which pods fit.
+"""`kubectl herodotus plan`: the fewest changes after which pods fit, nodes are empty, or a workload is spread.
 
 Owns: its options and its question. Does not own: the request (`cluster_review`), the screen (`render.plan`).
 """

@@ -27,7 +27,7 @@ _FAILURES = {
     "DisplacedPending": "a displaced pod stays Pending in one order",
     "TargetPending": "the pods do not fit for every order and tie-break",
     "Preempts": "a pod would preempt in one order",
-    "GoalMissed": "the skew stays too large for some order or tie-break",
+    "GoalMissed": "the goal is missed for some order or tie-break",
     "Forced": "too many nodes would have to be cordoned",
 }
 

@@ -32,7 +32,7 @@ _DAY: Final = "day="
 
 
 class ArchivedFile(msgspec.Struct, frozen=True, rename="camel"):
-    """One file with decisions: its path, its size, and the range of its rows in the order of ingest."""
+    """One file with decisions: its path, its size in bytes, and its first and last row in the order of ingest."""
 
     path: str
     decisions: int
@@ -130,7 +130,7 @@ def list_finished_days(location: ArchiveLocation, store: str) -> list[str]:
 
 
 def delete_mark(location: ArchiveLocation, store: str, day: str) -> None:
-    """Delete the mark that `mark_finished` wrote. Raises ArchiveUnavailableError."""
+    """Delete the mark that `mark_finished` wrote, if there is one. Raises ArchiveUnavailableError."""
     location.delete(_finished_path(store, day))
 
 

@@ -206,7 +206,10 @@ class SchedulerMetrics:
             self._cache_differences.labels(difference.plugin, difference.point).inc()
 
     def preempted(self, victims: int) -> None:
-        """Count one preemption, which chose this number of victims."""
+        """Add a preemption with this number of victims to the histogram of victims.
+
+        `cycle` counts the attempts to preempt.
+        """
         self._victims.observe(victims)
 
     def recorded(self, uid: str, decision: Decision, duration_s: float) -> None:

@@ -88,7 +88,8 @@ def index(value: Value, key: Value) -> Value:
 def optional_index(value: Value, key: Value) -> OptionalValue:
     """Return `value[?key]`: an optional with the element, or `NOTHING` if there is none.
 
-    Raise CelRuntimeError for a key of a wrong type.
+    If `value` is an optional, its content is indexed; an empty one gives `NOTHING`. Raises CelRuntimeError for a key
+    of a wrong type.
     """
     if type(value) is OptionalValue:
         if not value.present:

@@ -64,7 +64,7 @@ class SearchPosition(NamedTuple):
 
 
 class Allocator:
-    """Finds devices for claims on one node after the other, during one scheduling attempt.
+    """The search for devices for claims, on one node after the other, during one scheduling attempt.
 
     Keeps the available counters of each pool from the first node on, as upstream does.
     """

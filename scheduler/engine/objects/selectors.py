@@ -196,10 +196,10 @@ def _field_problems(requirement: Requirement, path: str) -> Iterator[Problem]:
 
 
 class SelectorIndex:
-    """Label selectors by a label value that each of them requires. A selector is identified by its position.
+    """An index of label selectors by a (key, value) pair that each requires. A selector is identified by its position.
 
-    A selector that names a label's value can only match labels that have this value, so it is found by the value. Users
-    may write thousands of selectors into one pod, and most of them name a value.
+    Only selectors whose pair occurs in a pod's labels are compared with them, and those that require no value. Users
+    may write thousands of selectors into one pod, and most of them require a value.
     """
 
     def __init__(self, selectors: Sequence[LabelSelector | None]) -> None:

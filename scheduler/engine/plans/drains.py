@@ -44,7 +44,7 @@ _FLAGS: Final = "--ignore-daemonsets"
 
 
 class Halt(NamedTuple):
-    """What ended a drain. `homeless` is the displaced pod that found no node, None if something else is the matter."""
+    """Why a drain ended early. `homeless` is the displaced pod that found no node; None if the cause is another."""
 
     obstacle: DrainObstacle
     homeless: PodInfo | None = None
@@ -52,9 +52,9 @@ class Halt(NamedTuple):
 
 @dataclass
 class DrainRun:
-    """What became of one run: the drains that went through, and the obstacle of the next one.
+    """The result of a simulated run: the drains that completed, and what blocked the next one, or None.
 
-    `homeless` is the displaced pod that found no node then, if that is the obstacle.
+    `homeless` is the displaced pod that found no node, if that blocked it.
     """
 
     drained: list[PlannedDrain] = field(default_factory=list)
@@ -63,7 +63,7 @@ class DrainRun:
 
 
 class DrainPlanner:
-    """Carries out drains on a copy."""
+    """The simulation of drains on a copy of the cluster. Each method leaves the copy as it was."""
 
     def __init__(self, world: World, budgets: Budgets, waiting: Sequence[PodInfo], flags: Drain) -> None:
         """Take the copy. `waiting` are the pods that have no node before the first drain, and compete for room."""
@@ -71,7 +71,10 @@ class DrainPlanner:
         self._flags, self._numbers = flags, 0
 
     def may_be_emptied(self, node: str) -> bool:
-        """Return whether there is such a node, and `kubectl drain` with these flags refuses none of its pods."""
+        """Return whether the node has a Node object, and `kubectl drain` with these flags refuses none of its pods.
+
+        Raises KeyError for an unknown name.
+        """
         slot = self._world.nodes.index[node]
         pods = self._world.nodes.pods[slot].values()
         return self._world.nodes.nodes[slot] is not None and not any(find_refusal(p.pod, self._flags) for p in pods)

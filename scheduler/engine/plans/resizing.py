@@ -43,7 +43,7 @@ class ResizeGoal:
         return not self._list_lacking()
 
     def count_least_moves(self) -> tuple[int, str]:
-        """Return how many pods at least must leave the node."""
+        """Return the least number of pods that must leave the node, or IMPOSSIBLE, and why fewer are not enough."""
         counts = (count_leaving(self._movable, name, lacking) for name, lacking in self._list_lacking())
         return max(counts, default=0), "it frees too little on the pod's node"
 

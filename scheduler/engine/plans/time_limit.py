@@ -1,6 +1,6 @@
-"""The time of a search for plans, which is checked before each decision of the engine.
+"""The time limit of a search for plans, which is checked before each decision of the engine.
 
-Whoever carries several decisions out undoes them when the time is over (`World.tried`), and answers with what it has.
+A caller that makes several decisions undoes them when TimeOverError ends them (`World.tried`), and returns what it has.
 
 Owns: the limit, its shares, and the progress. Does not own: the clock, which the caller passes in.
 
@@ -17,7 +17,7 @@ from scheduler.engine.whatif.simulation import Report
 
 
 class TimeOverError(Exception):
-    """The time of the search, or of this part of it, is over. The message says so."""
+    """The search has no time left, in total or in its present share, or the user interrupted it. The message says which."""
 
 
 class TimeLimit:
@@ -43,7 +43,10 @@ class TimeLimit:
         return "" if self._clock() < self._until else TIME_OVER
 
     def check(self) -> None:
-        """Report how far the search is. Raises TimeOverError if its time, or that of the present share, is over."""
+        """Report the progress.
+
+        Raises TimeOverError if the search or its present share has no time left, or if it was interrupted.
+        """
         if not self._is_interrupted:
             try:
                 self._report(int(self.elapsed_s), int(self._seconds))
@@ -56,7 +59,7 @@ class TimeLimit:
 
     @contextmanager
     def share(self, part: float) -> Iterator[None]:
-        """Limit the block to a part of the time that is left."""
+        """Limit the block to a fraction, 0 to 1, of the time that is left; shares nest."""
         before, now = self._share_until, self._clock()
         self._share_until = now + (before - now) * part
         try:

@@ -40,7 +40,7 @@ def change_spec(pod: PodInfo, spec: PodSpec) -> PodInfo:
 class CheckedSlots:
     """The verdicts that reject a pod on some nodes, by node slot; the list of a feasible node is empty.
 
-    No change to the node or the pod answers the verdicts on the slots in `unanswerable`: a PreFilter plugin rejects the
+    No change to the node or the pod lifts the verdicts on the slots in `unanswerable`: a PreFilter plugin rejects the
     pod, a plugin fails, or nominated pods take the room. `skipped` names the plugins that had nothing to check.
     """
 

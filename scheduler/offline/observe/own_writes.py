@@ -38,9 +38,10 @@ class SchedulerClaimWrites:
         self._volumes: dict[str, dict[str, PersistentVolume | None]] = {}  # None: the volume was not there
 
     def note(self, message: Message, now: float) -> None:
-        """Store the version of a claim or volume before a scheduler's write to it for a pod, until the pod is bound.
+        """Store the version of a claim or volume from before a scheduler's write to it, until the pod is bound.
 
-        Call it before the caches apply the message.
+        Takes every message of the watch and ignores other kinds. A bound pod or a deleted claim drops the stored
+        versions. Call it before the caches apply the message. `now` is in monotonic seconds.
         """
         if message.kind == PODS:
             for pod in [message.object] if isinstance(message, WatchEvent) else message.objects:

@@ -50,7 +50,7 @@ class CidrValue(OpaqueValue):
 
     @property
     def size(self) -> int:
-        """The number of bytes of the prefix."""
+        """The length of the prefix in bytes, rounded up, as cost estimates take it: 3 for a /20."""
         return -(-self.prefix // 8)
 
 

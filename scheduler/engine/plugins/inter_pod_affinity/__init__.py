@@ -308,16 +308,18 @@ class InterPodAffinity(BasePlugin):
     def explain_score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, slot: int) -> list[Reason]:
         """Return how the preferred terms of the pod, and those of running pods that select it, add to the node's score.
 
-        A reason has the term, its weight, and the number of pods in the node's domain. If the pod has many terms with
-        one topology key, one reason has their sum. The reasons with the largest effect come first.
+        A reason has a topology key, the node's domain, the weight and the number of matching pods. There is one reason
+        for each preferred term of the pod. If the pod has many terms with one key, and for the terms of running pods,
+        there is one for the key, whose weight is the sum over these pods. The reasons with the largest effect come
+        first.
         """
         found: list[tuple[int, Reason]] = []
 
-        def add(code: str, key: str, weight: int, pods: int, **params: str) -> None:
+        def add(code: str, key: str, weight: int, pods: int, effect: int, **params: str) -> None:
             if pods:
                 domain = str(nodes.label(key).values[nodes.label(key).ids(nodes.slots)[slot]])
                 params |= {"key": key, "domain": domain, "weight": str(weight), "pods": str(pods)}
-                found.append((abs(weight) * pods, Reason(code, params)))
+                found.append((abs(effect), Reason(code, params)))
 
         def count(key: str, tally: Tally) -> int:
             column = nodes.label(key)
@@ -329,13 +331,15 @@ class InterPodAffinity(BasePlugin):
                 continue
             if len(group.terms) > _MAX_EXPLAINED_TERMS:
                 total, pods = count(key, group.sum_weights(nodes)), count(key, group.count_pods(nodes))
-                add("preferred-pod-affinity-sum", key, total, pods, terms=str(len(group.terms)))
+                add("preferred-pod-affinity-sum", key, total, pods, total, terms=str(len(group.terms)))
                 continue
             for term in group.terms:
-                add("preferred-pod-affinity", key, term.weight, count(key, term.count_pods(nodes)), wants=str(term))
+                pods = count(key, term.count_pods(nodes))
+                add("preferred-pod-affinity", key, term.weight, pods, term.weight * pods, wants=str(term))
         labels = get_namespace_labels(pod.namespace, self.handle.objects)
         for key, terms in self._existing_preferences.find(pod, labels, nodes).items():
-            add("preferred-by-pods", key, count(key, terms.sum_weights(nodes)), count(key, terms.count_pods(nodes)))
+            total = count(key, terms.sum_weights(nodes))
+            add("preferred-by-pods", key, total, count(key, terms.count_pods(nodes)), total)
         return [reason for _, reason in sorted(found, key=lambda each: -each[0])]
 
     def _scoring_terms(self, terms: PodTerms) -> Iterator[Term]:

@@ -153,6 +153,19 @@ def test_many_terms_of_one_key_are_summed_up() -> None:
     )
 
 
+def test_a_single_term_with_more_effect_comes_before_a_sum() -> None:
+    nodes = [make_node("a").zone("x").label("rack", "r"), make_node("b").zone("y").label("rack", "s")]
+    running = [make_pod(f"r{i}").label("app", str(i)).node("a") for i in range(3)]
+    pod = prefer_pods(make_pod(), 10, "rack", app="0")
+    for i in range(12):
+        prefer_pods(pod, 2, ZONE, app=str(i))
+    found = explain(nodes, pod, running)["reasons"][0]["best"]
+    assert [(each["code"], each["params"]["weight"]) for each in found] == [
+        ("preferred-pod-affinity", "10"),
+        ("preferred-pod-affinity-sum", "6"),
+    ]
+
+
 def test_shares_of_resources_are_with_the_pod_and_only_those_that_differ() -> None:
     nodes = [make_node(name).allocatable(cpu="10", memory="10Gi", pods="10") for name in ("a", "b")]
     running = [make_pod("r").request(cpu="2", memory="0").node("b")]
