@@ -17,7 +17,7 @@ from scheduler.engine.whatif.simulation import Report
 
 
 class TimeOverError(Exception):
-    """The search has no time left, in total or in its present share, or the user interrupted it. The message says which."""
+    """The search, or its present share of the time, has no time left, or the user interrupted it; see the message."""
 
 
 class TimeLimit:
