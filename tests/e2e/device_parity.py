@@ -40,11 +40,10 @@ COLLECTIONS = {
 ADMIN_ACCESS = {"resource.kubernetes.io/admin-access": "true"}
 FREED = {"status": {"allocation": None, "reservedFor": None, "devices": None}}
 
-# Errors of kube-scheduler's PreBind that are bugs (docs/parity.md, "Intended differences"): of a pod with claims whose
-# extended resource a device plugin serves, and of one that names a claim twice.
-CANNOT_BIND: Final = re.compile(
-    r'running PreBind plugin "DynamicResources": (nil or empty request mappings|.*reservedFor\[\d+\]: Duplicate value)'
-)
+# Errors of kube-scheduler's PreBind that are bugs (docs/parity.md, "Intended differences").
+_PRE_BIND: Final = 'running PreBind plugin "DynamicResources": '
+NO_MAPPINGS: Final = re.compile(f"{_PRE_BIND}nil or empty request mappings")
+NAMED_TWICE: Final = re.compile(f"{_PRE_BIND}.*reservedFor\\[\\d+\\]: Duplicate value")
 
 
 class DeviceParity:
@@ -120,7 +119,7 @@ class DeviceParity:
         if attempt.ended == "bound":
             self._compare_bound(pod, name, attempt, evaluated, ours)
         else:
-            self._compare_rejected(pod, name, attempt, ours)
+            self._compare_rejected(pod, name, attempt, evaluated, ours)
         if self._keep and len(self.figures.disagreements) > before:
             (self._keep / f"devices-{self._seed}-{name.replace('/', '-')}.json").write_text(json.dumps(case))
         if self._running and self._random.chance(0.2):
@@ -240,8 +239,8 @@ class DeviceParity:
         if attempt.totals:
             self.figures.same("local totals", name, attempt.totals, local_parity.totals(answer))
 
-    def _compare_rejected(self, pod: Json, name: str, attempt: Attempt, ours: Json) -> None:
-        if CANNOT_BIND.match(attempt.message):
+    def _compare_rejected(self, pod: Json, name: str, attempt: Attempt, evaluated: EvaluatedPod, ours: Json) -> None:
+        if _meets_a_bug(attempt.message, evaluated):
             self.figures.counts["pods that kube-scheduler cannot bind"] += 1
             self.figures.same("pods without a node", name, False, not ours.get("feasible"))
             self._end(pod)
@@ -318,3 +317,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items() if k not in ("shareID", "allocationTimestamp") and v is not None}
     return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _meets_a_bug(message: str, evaluated: EvaluatedPod) -> bool:
+    """Return whether kube-scheduler's message is that of a bug whose condition the pod meets.
+
+    The claim for extended resources gets an allocation on a node and has no mappings there; or the pod names a claim
+    twice.
+    """
+    attempt = evaluated.result.state.find(ClaimsOfAttempt)
+    if attempt is None:
+        return False
+    if NO_MAPPINGS.match(message):
+        return attempt.extended is not None and any(
+            found.results and not found.mappings for found in attempt.nodes.values()
+        )
+    names = [claim.full_name for claim in attempt.claims]
+    return bool(NAMED_TWICE.match(message)) and len(set(names)) < len(names)
