@@ -30,7 +30,7 @@ _MAX_DELAY_S = 30.0  # between two attempts to reconnect, as client-go's reflect
 _MAX_FAILURES = 8  # in a row: two minutes of attempts, longer than a rollout of the service takes
 _STABLE_S = 10.0  # a stream that lasted this long was a working connection, even when it carried no event
 _MAX_UNSETTLED = 10_000  # names of decisions whose result is awaited; far more than bind at once
-_EXPIRED = ("Expired", "Gone")
+EXPIRED = ("Expired", "Gone")  # reasons: the resource version, or the rest of a list, is too old
 _TEMPORARY = frozenset({"InternalError", "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests"})
 
 
@@ -103,7 +103,7 @@ def watch_decisions(
                         yield decision
             reconnect.mark_working()
         except CliError as e:
-            expired = isinstance(e, ServerError) and e.reason in _EXPIRED
+            expired = isinstance(e, ServerError) and e.reason in EXPIRED
             if not expired:
                 reconnect.record_failure(e)
             else:

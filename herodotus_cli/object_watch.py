@@ -18,8 +18,8 @@ from contextlib import closing
 from http.client import HTTPException
 from typing import Any, NamedTuple
 
-from herodotus_cli.decision_watch import ReconnectBackoff
-from herodotus_cli.errors import CliError, ConnectionFailedError, from_service_error
+from herodotus_cli.decision_watch import EXPIRED, ReconnectBackoff
+from herodotus_cli.errors import CliError, ConnectionFailedError, ServerError, from_service_error
 from herodotus_cli.transport.kubectl_proxy import KubectlProxy
 from herodotus_client import api_paths
 from herodotus_client.responses import ServiceError, parse_response, read_status
@@ -72,7 +72,8 @@ class ObjectWatch:
                 self._watch(resource, version, reconnect)
                 reconnect.mark_working()
             except CliError as e:
-                reconnect.record_failure(e)
+                if not (isinstance(e, ServerError) and e.reason in EXPIRED):  # else it is listed anew
+                    reconnect.record_failure(e)
             time.sleep(reconnect.delay_s)
 
     def _watch(self, resource: str, version: str, reconnect: ReconnectBackoff) -> None:

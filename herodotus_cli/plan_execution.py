@@ -93,6 +93,7 @@ class PlanExecution:
 
     def advance(self) -> Iterator[ExecutionEvent]:
         """Yield what happened since the last call, in the order of the steps."""
+        self._learn_pods()
         yield from self._note_others()
         while self._current < len(self._steps):
             step, number = self._steps[self._current], self._current + 1
@@ -119,6 +120,21 @@ class PlanExecution:
         checks = (self._check_waiting, self._check_order, self._check_cordons, self._check_scaled)
         found = next(filter(None, (check() for check in checks)), "")
         return found or self._check_step(now_s) or self._check_room()
+
+    def _find_live(self, uid: str) -> PodState | None:
+        """Return a pod that holds its place: one that exists and has not ended. None for any other."""
+        pod = self._view.pods.get(uid)
+        return None if pod is None or pod.is_over else pod
+
+    def _learn_pods(self) -> None:
+        """Take the pods that exist before the current step's pod goes for no successors, unless theirs was scaled down.
+
+        An autoscaler or a user may create pods of the same owner meanwhile.
+        """
+        pod = self._leaving.get(self._current)
+        live = None if pod is None else self._find_live(pod.uid)
+        if pod is None or (live is not None and not live.is_leaving):
+            self._known.update(uid for uid, each in self._view.pods.items() if each.owner not in self._scaled)
 
     def _fits(self, pod: PodState) -> bool:
         if self._resizes:
@@ -163,17 +179,18 @@ class PlanExecution:
 
     def _follow_scaledown(self, _step: Json) -> _Progress:
         pod = self._leaving[self._current]
-        live = self._view.pods.get(pod.uid)
+        live = self._find_live(pod.uid)
         if live is None:
             return _Progress((), f"{pod.full_name} is gone")
         return _Progress((f"{pod.full_name} is being deleted",) if live.is_leaving else (), None)
 
     def _follow_move(self, step: Json) -> _Progress:
         pod = self._leaving[self._current]
-        live = self._view.pods.get(pod.uid)
+        live = self._find_live(pod.uid)
         if live is not None and not live.is_leaving:
             return _Progress((), None)
-        lines = [f"{pod.full_name} is being deleted" if live else f"{pod.full_name} is deleted"]
+        gone = "has ended" if pod.uid in self._view.pods else "is deleted"
+        lines = [f"{pod.full_name} {'is being deleted' if live else gone}"]
         successor = self._find_successor(pod, step)
         if successor is None:
             return _Progress(tuple(lines), None)
@@ -229,8 +246,8 @@ class PlanExecution:
     def _check_waiting(self) -> str:
         for uid, before in self._waiting.items():
             pod = self._view.pods.get(uid)
-            if pod is None or pod.is_leaving:
-                return f"{before.full_name} was deleted"
+            if pod is None or pod.is_leaving or pod.is_over:
+                return f"{before.full_name} {'was deleted' if pod is None or pod.is_leaving else 'has ended'}"
             if pod.node and not self._resizes and not self._fits(pod):
                 promised = " or ".join(self._resolve(self._lands[pod.namespace, pod.name]))
                 over = f"; it needs no further step of the plan, but {self._count_held()}" if self._held else ""
@@ -244,16 +261,19 @@ class PlanExecution:
     def _check_order(self) -> str:
         for i, pod in self._leaving.items():
             if i > self._current:
-                live = self._view.pods.get(pod.uid)
+                live = self._find_live(pod.uid)
                 if live is None or live.is_leaving:
-                    return f"{pod.full_name} of step {i + 1} was deleted before step {self._current + 1} was over"
+                    return (
+                        f"{pod.full_name} of step {i + 1} was deleted or ended before step {self._current + 1} was over"
+                    )
         return ""
 
     def _check_cordons(self) -> str:
         opening = self._steps[self._current]["nodes"] if self._current < len(self._steps) else ()
         for name in sorted(self._held - {*opening}):
             if name in self._view.nodes and not self._view.nodes[name].is_cordoned:
-                return f"{name} was uncordoned before step {self._current + 1} was over"
+                what = "the plan" if self._current == len(self._steps) else f"step {self._current + 1}"
+                return f"{name} was uncordoned before {what} was over"
         return ""
 
     def _check_scaled(self) -> str:
@@ -300,7 +320,7 @@ class PlanExecution:
         if successor is None:
             if self._successor:
                 return f"the new pod of {pod.full_name} was deleted before it was Ready"
-            if pod.uid in self._view.pods or self._wait_for(f"create {pod.uid}", now_s):
+            if self._find_live(pod.uid) or self._wait_for(f"create {pod.uid}", now_s):
                 return ""
             return f"no new pod of {step['owner']} in place of {pod.full_name} after {PATIENCE_S:g} s"
         if successor.is_over:
@@ -311,7 +331,7 @@ class PlanExecution:
                 f"{successor.full_name} in place of {pod.name} was bound to {successor.node}, not to"
                 f" {' or '.join(promised)}: {self._explain_consequence()}"
             )
-        return "" if pod.uid in self._view.pods else self._check_patience(now_s, [successor])
+        return "" if self._find_live(pod.uid) else self._check_patience(now_s, [successor])
 
     def _explain_consequence(self) -> str:
         """Return what a pod on another node than promised means for the pods that the plan still places."""

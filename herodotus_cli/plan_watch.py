@@ -104,8 +104,7 @@ class PlanWatcher:
             if execution.is_finished:
                 self._print([ExecutionEvent(FINISHED, None, "the plan was carried out")])
                 return True
-            if execution.find_deviation(time.monotonic()):
-                _read_all(proxy, view)
+            if execution.find_deviation(time.monotonic()) and _read_again(proxy, view):
                 self._print(execution.advance())
                 why = execution.find_deviation(time.monotonic())
                 if why and not execution.is_finished:
@@ -139,3 +138,12 @@ class PlanWatcher:
 def _read_all(proxy: KubectlProxy, view: ClusterView) -> None:
     for resource in _RESOURCES:
         view.apply(ObjectChange(resource, LISTED, list_objects(proxy, resource)[0]))
+
+
+def _read_again(proxy: KubectlProxy, view: ClusterView) -> bool:
+    """Read the lists again, and return whether that succeeded; the watches report a failure that lasts."""
+    try:
+        _read_all(proxy, view)
+    except CliError:
+        return False
+    return True

@@ -128,3 +128,59 @@ def test_the_first_plan_that_can_be_followed_is_chosen_or_the_named_one() -> Non
             choose_plan(review, chosen)
     with pytest.raises(CliError, match="there is no plan to follow"):
         choose_plan({**review, "kinds": []}, "")
+
+
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+NODES_OF_THREE = [ready_node(f"n{i}") for i in range(3)]
+
+
+def test_a_pod_that_ended_has_left_its_node() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"))
+    execution = PlanExecution(a_plan(a_move(), target=False), view, [], resizes=False)
+    ended = a_pod("w0", "n0", status={"phase": "Failed"})
+    show(view, *NODES_OF_THREE, ended)
+    assert (texts(execution), execution.find_deviation(0)) == (["Progress 1 shop/w0 has ended"], "")
+    assert execution.find_deviation(PATIENCE_S) == "no new pod of ReplicaSet/web in place of shop/w0 after 30 s"
+    show(view, *NODES_OF_THREE, ended, a_pod("w1", "n1", status=READY))
+    assert texts(execution) == ["Done 1 shop/w1 is Ready on n1"]
+    assert execution.is_finished
+
+
+def test_a_scaled_down_pod_that_ended_is_gone() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"))
+    step = a_move() | {"kind": "ScaleDown", "landsOn": []}
+    execution = PlanExecution(a_plan(step, target=False), view, [], resizes=False)
+    show(view, *NODES_OF_THREE, a_pod("w0", "n0", status={"phase": "Succeeded"}))
+    assert (texts(execution), execution.is_finished) == (["Done 1 shop/w0 is gone"], True)
+
+
+def test_the_pod_that_is_to_fit_must_not_end() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"), a_pod("big", cpu="1"))
+    execution = PlanExecution(a_plan(a_move()), view, BIG, resizes=False)
+    show(view, *NODES_OF_THREE, a_pod("w0", "n0"), a_pod("big", cpu="1", status={"phase": "Failed"}))
+    assert texts(execution) == []
+    assert execution.find_deviation(0) == "shop/big has ended"
+
+
+def test_a_pod_that_its_controller_adds_before_the_deletion_is_no_successor() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"))
+    execution = PlanExecution(a_plan(a_move(), target=False), view, [], resizes=False)
+    added = a_pod("added", "n2")
+    show(view, *NODES_OF_THREE, a_pod("w0", "n0"), added)
+    assert (texts(execution), execution.find_deviation(0)) == ([], "")
+    show(view, *NODES_OF_THREE, added, a_pod("w1", "n1", status=READY))
+    assert texts(execution)[-1] == "Done 1 shop/w1 is Ready on n1"
+    assert execution.find_deviation(0) == ""
+
+
+def test_a_pod_that_was_created_before_the_scale_down_replaces_nothing() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"), a_pod("w5", "n2"))
+    steps = [{"kind": "Cordon", "node": "n2", "nodes": ["n2"]}, a_move() | {"kind": "ScaleDown", "landsOn": []}]
+    execution = PlanExecution(a_plan(*steps, target=False), view, [], resizes=False)
+    show(view, *NODES_OF_THREE, a_pod("w0", "n0"), a_pod("w6", "n1"))
+    assert texts(execution) == []
+    cordoned = [*NODES_OF_THREE[:2], ready_node("n2", unschedulable=True)]
+    show(view, *cordoned, a_pod("w0", "n0"), a_pod("w6", "n1"))
+    assert texts(execution) == ["Done 1 n2 cordoned"]
+    show(view, *cordoned, a_pod("w6", "n1"))
+    assert (texts(execution), execution.find_deviation(0)) == (["Done 2 shop/w0 is gone"], "")
