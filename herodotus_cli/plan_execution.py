@@ -261,11 +261,10 @@ class PlanExecution:
     def _check_order(self) -> str:
         for i, pod in self._leaving.items():
             if i > self._current:
-                live = self._find_live(pod.uid)
-                if live is None or live.is_leaving:
-                    return (
-                        f"{pod.full_name} of step {i + 1} was deleted or ended before step {self._current + 1} was over"
-                    )
+                live = self._view.pods.get(pod.uid)
+                if live is None or live.is_leaving or live.is_over:
+                    what = "ended" if live is not None and live.is_over else "was deleted"
+                    return f"{pod.full_name} of step {i + 1} {what} before step {self._current + 1} was over"
         return ""
 
     def _check_cordons(self) -> str:
