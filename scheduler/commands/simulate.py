@@ -23,8 +23,8 @@ from herodotus_record.units import pluralize
 from scheduler.commands.process import StartupError
 from scheduler.config import Configuration, Registry
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.offline.simulate.metrics import RunFigures, RunMetrics, list_resources
-from scheduler.offline.simulate.simulation import Simulation
+from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures, list_resources
+from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.traces.document import (
     Event,
     NodeAdded,
@@ -42,7 +42,7 @@ _PROGRESS_EVERY_S: Final = 1.0
 DEFAULTS: Final = "defaults"
 MAX_SEEDS: Final = 100
 # The rows of the table: title, value of a run, format of a number.
-_ROWS: Final[tuple[tuple[str, Callable[[RunFigures], float], str], ...]] = (
+_ROWS: Final[tuple[tuple[str, Callable[[SimulationFigures], float], str], ...]] = (
     ("pods arrived", lambda f: f.arrived, ".0f"),
     ("pods placed", lambda f: f.placed, ".0f"),
     ("pods never placed", lambda f: f.never_placed, ".0f"),
@@ -135,7 +135,7 @@ def run_simulate(
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):
             metrics = RunMetrics(resources, last_s)
             report = _progress(f"{name}, seed {seed}", max(each.at_s for each in events))
-            Simulation(config, registry, seed).run(events, metrics, report)
+            TraceSimulation(config, registry, seed).run(events, metrics, report)
             runs.append(metrics)
         found.append((name, runs))
     answer = _build_document(arguments, missing, found)

@@ -17,6 +17,7 @@ from tests.e2e.real_cluster import run_real_cluster
 
 SEEDS, FIRST = int(os.environ.get("PLAN_CLUSTERS", "4")), int(os.environ.get("PLAN_FIRST_CLUSTER", "1"))
 ORDERS, NAIVE = int(os.environ.get("DRAIN_ORDERS", "1")), os.environ.get("DRAIN_NAIVE") == "1"
+MOST_CLUSTERS = 4  # tried for each that has an order
 CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
 
 
@@ -42,10 +43,12 @@ def test_plans_hold_on_a_real_control_plane(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300 * ORDERS)
+@pytest.mark.timeout(300 * MOST_CLUSTERS * ORDERS)
 def test_orders_of_drains_hold_where_the_given_one_fails(tmp_path: Path) -> None:
     figures = DrainOrderFigures()
-    for seed in range(FIRST, FIRST + ORDERS):
+    for seed in range(FIRST, FIRST + MOST_CLUSTERS * ORDERS):  # some clusters have no such nodes
+        if figures.orders + figures.naive == ORDERS:
+            break
         directory = tmp_path / str(seed)
         directory.mkdir()
         with run_real_cluster(directory, CONTROLLERS) as cluster:

@@ -91,7 +91,10 @@ def test_a_pod_with_very_many_attempts_is_read_once_a_question(either: Service) 
     either.get(f"{API}/namespaces/shop/podexplanations/big")
     once_s = processor_time(lambda: either.get(f"{API}/namespaces/shop/podexplanations/big"))
     for path in ("preemptions", "podhistories/big"):
-        took_s = processor_time(lambda path=path: either.get(f"{API}/namespaces/shop/{path}"))  # type: ignore[misc]
+        took_s = min(
+            processor_time(lambda path=path: either.get(f"{API}/namespaces/shop/{path}"))  # type: ignore[misc]
+            for _ in range(2)
+        )
         assert took_s < OLD_LOADS / 2 * once_s, path
     document = either.get(f"{API}/namespaces/shop/preemptions", since="2026-03-01T12:00:00Z")
     assert (len(document["preemptions"]), document["complete"]) == (100, False)

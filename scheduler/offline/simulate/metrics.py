@@ -29,7 +29,7 @@ class ResourceShare(msgspec.Struct, frozen=True, rename="camel"):
     largest_free: float
 
 
-class RunFigures(msgspec.Struct, frozen=True, rename="camel"):
+class SimulationFigures(msgspec.Struct, frozen=True, rename="camel"):
     """The figures of one run. Means are over the time from the first to the last arrival; times are in seconds.
 
     `never_placed` counts pods that arrived and got no node until the end of the run. `nodes_in_use` counts nodes with a
@@ -114,11 +114,11 @@ class RunMetrics:
         """Count a victim of preemption."""
         self._count["preempted"] += 1
 
-    def figures(self) -> RunFigures:
+    def figures(self) -> SimulationFigures:
         """Return the figures of the run, which has ended."""
         measured_s = self._measured_s or 1.0
         waited = np.array(self._waited_s or [0.0])
-        return RunFigures(
+        return SimulationFigures(
             arrived=self._count["arrived"],
             placed=self._count["placed"],
             never_placed=len(self._arrived_s),

@@ -1,6 +1,6 @@
 """Replays a trace with a configuration: the scheduling queue and the scheduling cycle on virtual time.
 
-    simulation = Simulation(config, registry, seed=0)
+    simulation = TraceSimulation(config, registry, seed=0)
     simulation.run(events, watch)
 
 Owns: virtual time, arrivals and ends, what binding and preemption lead to. Does not own: the queue's rules
@@ -59,7 +59,7 @@ class SimulationWatcher(Protocol):
         """Take a pod that is evicted to make room."""
 
 
-class Simulation:
+class TraceSimulation:
     """A cluster on virtual time, with the scheduler of a configuration."""
 
     def __init__(self, config: Configuration, registry: Registry, seed: int) -> None:

@@ -16,7 +16,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate.metrics import RunMetrics
-from scheduler.offline.simulate.simulation import Simulation, SimulationError
+from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
 from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived
 from tests.scheduler.builders import PROFILE, PodBuilder, make_node, make_pod
 
@@ -51,7 +51,7 @@ class Course(RunMetrics):
 
 def simulate(*events: Event, config: Configuration = CONFIG, seed: int = 0) -> Course:
     course = Course()
-    Simulation(config, IN_TREE, seed).run(events, course, lambda _: None)
+    TraceSimulation(config, IN_TREE, seed).run(events, course, lambda _: None)
     return course
 
 
