@@ -189,6 +189,33 @@ class PlanReview(TypedDict):
     ]
 
 
+def list_drain_steps(drain: DrainPlan) -> list[PlanStep]:
+    """Return the drains as steps with their commands: the cordon, each drain, and with `rolling` each uncordon."""
+    steps = []
+    if drain["cordon"]:
+        steps.append(_make_node_step("Cordon", [each["node"] for each in drain["nodes"]], drain["cordon"]))
+    for each in drain["nodes"]:
+        steps.append(_make_node_step("Drain", [each["node"]], each["command"]))
+        if drain["rolling"]:
+            steps.append(_make_node_step("Uncordon", [each["node"]], f"kubectl uncordon {each['node']}"))
+    return steps
+
+
+def _make_node_step(kind: str, nodes: list[str], command: str) -> PlanStep:
+    return {
+        "kind": kind,
+        "counted": kind == "Drain",
+        "namespace": None,
+        "pod": "",
+        "owner": "",
+        "request": "",
+        "node": "",
+        "nodes": nodes,
+        "landsOn": [],
+        "command": command,
+    }
+
+
 def format_plan_headline(review: PlanReview) -> str:
     """Return the answer in one sentence."""
     if review["goal"] == DRAIN and review["drain"] is not None:

@@ -8,6 +8,7 @@ certain and "room" is not.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from herodotus_cli.object_watch import LISTED, ObjectChange
 
 Json = dict[str, Any]
 PODS, NODES = "v1/pods", "v1/nodes"
+_MIRROR = "kubernetes.io/config.mirror"
 Amounts = Mapping[str, Fraction]
 
 
@@ -24,6 +26,7 @@ class PodState(NamedTuple):
     """A pod as the API server has it. `owner` is the UID of its controller, `node` and `owner` may be empty.
 
     `rejected` is kube-scheduler's message if no node fits. `is_over` means that it ended and needs no node.
+    `outlives_drains` means that `kubectl drain` leaves it alone: a DaemonSet's pod, or a static one.
     """
 
     namespace: str
@@ -37,6 +40,7 @@ class PodState(NamedTuple):
     is_over: bool
     rejected: str
     awaits_resize: bool
+    outlives_drains: bool
 
     @property
     def full_name(self) -> str:
@@ -59,17 +63,20 @@ class ClusterView:
     def __init__(self) -> None:
         self.pods: dict[str, PodState] = {}
         self.nodes: dict[str, NodeState] = {}
+        self._by_node: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
 
     def apply(self, change: ObjectChange) -> None:
         """Take over a change."""
         if change.resource == PODS:
             if change.type == LISTED:
                 self.pods.clear()
+                self._by_node.clear()
             for pod in map(read_pod, change.objects):
-                if change.type == "DELETED":
-                    self.pods.pop(pod.uid, None)
-                else:
-                    self.pods[pod.uid] = pod
+                before = self.pods.pop(pod.uid, None)
+                if before is not None:
+                    self._by_node[before.node].pop(pod.uid, None)
+                if change.type != "DELETED":
+                    self.pods[pod.uid] = self._by_node[pod.node][pod.uid] = pod
             return
         if change.type == LISTED:
             self.nodes.clear()
@@ -82,6 +89,10 @@ class ClusterView:
     def find_pod(self, namespace: str, name: str) -> PodState | None:
         """Return the pod that has this name now, or None."""
         return next((each for each in self.pods.values() if (each.namespace, each.name) == (namespace, name)), None)
+
+    def list_pods_on(self, node: str) -> list[PodState]:
+        """Return the pods of a node, those that ended included."""
+        return [*self._by_node.get(node, {}).values()]
 
     def find_shortage(self, needed: Amounts, nodes: Iterable[str], leaving: Collection[str]) -> str:
         """Return why no node of `nodes` has room for the requests `needed`, or "" if one may have.
@@ -105,8 +116,8 @@ class ClusterView:
 
     def _measure_free(self, node: NodeState, leaving: Collection[str]) -> dict[str, Fraction]:
         free = dict(node.allocatable)
-        for pod in self.pods.values():
-            if pod.node == node.name and not (pod.is_over or pod.is_leaving or pod.uid in leaving):
+        for pod in self.list_pods_on(node.name):
+            if not (pod.is_over or pod.is_leaving or pod.uid in leaving):
                 for resource, amount in pod.requests.items():
                     free[resource] = free.get(resource, Fraction(0)) - amount
         return free
@@ -124,14 +135,14 @@ def add_amounts(each: Iterable[Amounts]) -> dict[str, Fraction]:
 def read_pod(pod: Json) -> PodState:
     """Return the state of a Pod object."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    owners = [each["uid"] for each in metadata.get("ownerReferences") or () if each.get("controller")]
+    owners = [each for each in metadata.get("ownerReferences") or () if each.get("controller")]
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled") or {}
     return PodState(
         metadata["namespace"],
         metadata["name"],
         metadata["uid"],
-        owners[0] if owners else "",
+        owners[0]["uid"] if owners else "",
         spec.get("nodeName") or "",
         _sum_requests(spec),
         (conditions.get("Ready") or {}).get("status") == "True",
@@ -139,6 +150,7 @@ def read_pod(pod: Json) -> PodState:
         status.get("phase") in ("Succeeded", "Failed"),
         str(scheduled.get("message") or "") if scheduled.get("reason") == "Unschedulable" else "",
         (conditions.get("PodResizePending") or {}).get("status") == "True",
+        _MIRROR in (metadata.get("annotations") or {}) or any(each.get("kind") == "DaemonSet" for each in owners),
     )
 
 

@@ -9,6 +9,7 @@ cluster (`cluster_view`), output. Nothing is inferred from commands: only the st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from herodotus_cli.cluster_view import ClusterView, PodState, add_amounts
 
 Json = dict[str, Any]
 PATIENCE_S = 30.0  # kube-scheduler tries a pod again after at most 10 s, and controllers recreate pods sooner
-FOLLOWED = ("Cordon", "Uncordon", "Move", "ScaleDown", "AddNodes")
+FOLLOWED = ("Cordon", "Uncordon", "Move", "ScaleDown", "AddNodes", "Drain")
 _ENDS_PODS = ("Move", "ScaleDown")
 PROGRESS, DONE, NOTE, LEFT, FINISHED = "Progress", "Done", "Note", "Left", "Finished"
 
@@ -70,6 +71,9 @@ class PlanExecution:
                 self._missing = f"{namespace}/{name} no longer exists"
             else:
                 self._waiting[pod.uid] = pod
+        self._draining: dict[int, list[PodState]] = {
+            i: _list_movable(view, step["nodes"][0]) for i, step in enumerate(self._steps) if step["kind"] == "Drain"
+        }
         self._known = set(view.pods)
         self._noted = {uid for uid, pod in view.pods.items() if pod.node}
         self._nodes_before = set(view.nodes)
@@ -117,7 +121,7 @@ class PlanExecution:
         """Return why the plan no longer holds, or "". `now_s` is a monotonic time."""
         if self._missing:
             return self._missing
-        checks = (self._check_waiting, self._check_order, self._check_cordons, self._check_scaled)
+        checks = (self._check_waiting, self._check_order, self._check_drains, self._check_cordons, self._check_scaled)
         found = next(filter(None, (check() for check in checks)), "")
         return found or self._check_step(now_s) or self._check_room()
 
@@ -127,14 +131,21 @@ class PlanExecution:
         return None if pod is None or pod.is_over else pod
 
     def _learn_pods(self) -> None:
-        """Take the pods that exist before the current step's pod goes for no successors, unless theirs was scaled down.
+        """Take the pods that exist before the next step's pods go for no successors, unless theirs was scaled down.
 
-        An autoscaler or a user may create pods of the same owner meanwhile.
+        An autoscaler or a user may create pods of the same owner meanwhile, and earlier drains may have filled a node.
         """
-        pod = self._leaving.get(self._current)
-        live = None if pod is None else self._find_live(pod.uid)
-        if pod is None or (live is not None and not live.is_leaving):
-            self._known.update(uid for uid, each in self._view.pods.items() if each.owner not in self._scaled)
+        steps = range(self._current, len(self._steps))
+        following = next((i for i in steps if i in self._leaving or i in self._draining), None)
+        if following is None:
+            return
+        pods = self._draining[following] if following in self._draining else [self._leaving[following]]
+        live = [self._find_live(pod.uid) for pod in pods]
+        if any(pod is None or pod.is_leaving for pod in live):
+            return
+        self._known.update(uid for uid, each in self._view.pods.items() if each.owner not in self._scaled)
+        if following in self._draining:
+            self._draining[following] = _list_movable(self._view, self._steps[following]["nodes"][0])
 
     def _fits(self, pod: PodState) -> bool:
         if self._resizes:
@@ -152,6 +163,9 @@ class PlanExecution:
             self._held.difference_update(step["nodes"])
         elif step["kind"] == "ScaleDown":
             self._scaled.add(self._leaving[self._current].owner)
+        elif step["kind"] == "Drain":
+            self._held.update(step["nodes"])
+            self._known.update(self._view.pods)
         self._current += 1
         self._successor = ""
 
@@ -176,6 +190,30 @@ class PlanExecution:
             return _Progress(tuple(f"{each} was added" for each in new), None)
         self._aliases |= dict(zip(wanted, new, strict=False))
         return _Progress((), f"{', '.join(new[: len(wanted)])} added")
+
+    def _follow_drain(self, step: Json) -> _Progress:
+        node, pods = step["nodes"][0], self._draining[self._current]
+        left = _list_movable(self._view, node)
+        going = [each for each in pods if each.uid not in self._view.pods or self._view.pods[each.uid].is_leaving]
+        lines = [f"{len(pods)} pods leave {node}"] if going and len(pods) > 1 else []
+        new = self._list_new_pods()
+        if left or not self._is_closed(node) or len(new) < self._count_wanted() or not all(p.is_ready for p in new):
+            return _Progress(tuple(lines), None)
+        lands = Counter(each.node for each in new)
+        goes = ", ".join(f"{count} on {name}" for name, count in sorted(lands.items()))
+        return _Progress(tuple(lines), f"{node} is empty" + (f"; new pods are Ready: {goes}" if goes else ""))
+
+    def _is_closed(self, node: str) -> bool:
+        return node not in self._view.nodes or self._view.nodes[node].is_cordoned
+
+    def _list_new_pods(self) -> list[PodState]:
+        """Return the pods that were created in place of those that the current drain displaces."""
+        owners = {each.owner for each in self._draining[self._current] if each.owner}
+        return [p for p in self._view.pods.values() if p.uid not in self._known and p.owner in owners and not p.is_over]
+
+    def _count_wanted(self) -> int:
+        """Return how many pods the controllers create in place of those that the current drain displaces."""
+        return sum(bool(each.owner) and not each.is_over for each in self._draining[self._current])
 
     def _follow_scaledown(self, _step: Json) -> _Progress:
         pod = self._leaving[self._current]
@@ -267,9 +305,22 @@ class PlanExecution:
                     return f"{pod.full_name} of step {i + 1} {what} before step {self._current + 1} was over"
         return ""
 
+    def _check_drains(self) -> str:
+        """Return which node was drained before its turn, or which drained node got a pod again, or ""."""
+        for i, pods in self._draining.items():
+            node = self._steps[i]["nodes"][0]
+            if i > self._current and pods and not any(each.uid in self._view.pods for each in pods):
+                return f"{node} of step {i + 1} was drained before step {self._current + 1} was over"
+            if i < self._current and node in self._held:
+                back = _list_movable(self._view, node)
+                if back:
+                    return f"{back[0].full_name} was bound to {node}, which was drained"
+        return ""
+
     def _check_cordons(self) -> str:
-        opening = self._steps[self._current]["nodes"] if self._current < len(self._steps) else ()
-        for name in sorted(self._held - {*opening}):
+        step = self._steps[self._current] if self._current < len(self._steps) else None
+        opening = step["nodes"] if step is not None and step["kind"] == "Uncordon" else ()
+        for name in sorted(self._held.difference(opening)):
             if name in self._view.nodes and not self._view.nodes[name].is_cordoned:
                 what = "the plan" if self._current == len(self._steps) else f"step {self._current + 1}"
                 return f"{name} was uncordoned before {what} was over"
@@ -312,6 +363,8 @@ class PlanExecution:
         if self._current == len(self._steps):
             return self._check_patience(now_s, [self._view.pods[uid] for uid in self._waiting if not self._resizes])
         step = self._steps[self._current]
+        if step["kind"] == "Drain":
+            return self._check_drain(step, now_s)
         if step["kind"] != "Move":
             return ""
         pod = self._leaving[self._current]
@@ -332,6 +385,15 @@ class PlanExecution:
             )
         return "" if self._find_live(pod.uid) else self._check_patience(now_s, [successor])
 
+    def _check_drain(self, step: Json, now_s: float) -> str:
+        """Return why the current drain failed: a new pod waits too long, or is not created."""
+        node, new = step["nodes"][0], self._list_new_pods()
+        missing = self._count_wanted() - len(new)
+        if missing > 0 and not _list_movable(self._view, node) and not self._wait_for(f"create {node}", now_s):
+            verb = "has" if missing == 1 else "have"
+            return f"{missing} of the pods that left {node} {verb} no new pod after {PATIENCE_S:g} s"
+        return self._check_patience(now_s, new)
+
     def _explain_consequence(self) -> str:
         """Return what a pod on another node than promised means for the pods that the plan still places."""
         leaving = {self._leaving[i].uid for i in self._leaving if i > self._current}
@@ -351,6 +413,11 @@ class PlanExecution:
     def _wait_for(self, what: str, now_s: float) -> bool:
         """Return whether PATIENCE_S seconds have not passed since the first call for `what`."""
         return now_s - self._since.setdefault(what, now_s) < PATIENCE_S
+
+
+def _list_movable(view: ClusterView, node: str) -> list[PodState]:
+    """Return the pods of a node that a drain evicts."""
+    return [each for each in view.list_pods_on(node) if not each.outlives_drains]
 
 
 class _Progress(NamedTuple):

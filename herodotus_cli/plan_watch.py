@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from herodotus_answers.plans import DONE as NOTHING_TO_DO
-from herodotus_answers.plans import PREEMPTING, RESIZE
+from herodotus_answers.plans import PREEMPTING, RESIZE, list_drain_steps
 from herodotus_cli.cluster_view import NODES, PODS, ClusterView
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment
@@ -49,6 +49,8 @@ def choose_plan(review: Json, chosen: str) -> Json | None:
     """
     if review["verdict"] in (NOTHING_TO_DO, PREEMPTING):
         return None
+    if review["drain"] is not None and review["drain"]["nodes"]:
+        return {"steps": list_drain_steps(review["drain"]), "targets": []}
     plans: dict[str, Json] = {
         f"{kind['kind']}/{number}": plan for kind in review["kinds"] for number, plan in enumerate(kind["plans"], 1)
     }

@@ -180,7 +180,7 @@ def _ask(ctx: click.Context, question: Json, title: str, scheduler: str = "") ->
     output = option_values.output_options(ctx)
     if given.get("watch"):
         _require_watchable(question, options_, connection, output)
-        if not _follow(spec, options_, connection, output, environment, given["follow"]):
+        if not _follow(spec, options_, connection, output, environment, given.get("follow", "")):
             ctx.exit(1)
         return
     if not cluster_review.run(spec, options_, connection, output, environment) and given["exit_code"]:
@@ -230,6 +230,7 @@ def _follow(
 @_EMPTY_DIR
 @_TIME_LIMIT
 @_EVERY_ROW
+@_WATCH
 @_EXIT_CODE
 @options.cluster_files_option
 @options.ignored_namespace_option
@@ -245,7 +246,7 @@ def plan_drain(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object) 
 
     \b
     kubectl herodotus plan drain worker-3 worker-4 worker-5
-    kubectl herodotus plan drain worker-3 worker-4 --rolling --delete-emptydir-data
+    kubectl herodotus plan drain worker-3 worker-4 --rolling --delete-emptydir-data --watch
     """
     given = ctx.params
     names = [object_names.parse_name("node", node) for node in nodes]
@@ -265,6 +266,7 @@ def plan_drain(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object) 
 @click.option("--keep-emptydir-data", is_flag=True, help="Pods with local storage (emptyDir) keep their node.")
 @_TIME_LIMIT
 @_EVERY_ROW
+@_WATCH
 @_EXIT_CODE
 @options.cluster_files_option
 @options.ignored_namespace_option

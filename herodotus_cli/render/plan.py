@@ -79,22 +79,14 @@ def _build_skews(skews: Sequence[Json]) -> list[Block]:
 
 def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
     """Return the drains in order with their commands, and what keeps the other nodes."""
+    from herodotus_answers.plans import list_drain_steps
+
+    goes = {each["node"]: _describe_targets(each) for each in drain["nodes"]}
     steps: list[Block] = []
-    if drain["cordon"]:
-        steps += [
-            build_table((), [(Cell("1.", "strong"), Cell("cordon the nodes, so that no pod moves twice"))]),
-            TextLine(f"{_INDENT}{drain['cordon']}", command=True),
-        ]
-    for number, node in enumerate(drain["nodes"], 2 if drain["cordon"] else 1):
-        ways = sorted(node["targets"].items(), key=lambda item: -item[1])
-        goes = _join([f"{name} ({count})" for name, count in ways])
-        text = f"drain {node['node']}: {format_count(node['pods'], 'pod')}" + (
-            f", for example to {goes}" if goes else ""
-        )
+    for number, step in enumerate(list_drain_steps(drain), 1):  # type: ignore[arg-type]
+        text = describe_step(step) + (goes[step["nodes"][0]] if step["kind"] == "Drain" else "")
         steps.append(build_table((), [(Cell(f"{number}.", "strong"), Cell(text))]))
-        steps.append(TextLine(f"{_INDENT}{node['command']}", command=True))
-        if drain["rolling"]:
-            steps.append(TextLine(f"{_INDENT}kubectl uncordon {node['node']}", command=True))
+        steps.append(TextLine(f"{_INDENT}{step['command']}", command=True))
     proof: list[Block] = []
     if drain["nodes"]:
         held = f"Held in {drain['runs']} simulations with random orders and tie-breaks: others may fail."
@@ -108,6 +100,13 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
     if more:
         kept.append(TextLine(f"… {format_count(more, 'more node')} (--all)", "dim"))
     return [steps, proof, kept]
+
+
+def _describe_targets(drained: Json) -> str:
+    """Return how many pods leave a drained node, and where they went in the first simulation."""
+    ways = sorted(drained["targets"].items(), key=lambda item: -item[1])
+    goes = _join([f"{name} ({count})" for name, count in ways])
+    return f": {format_count(drained['pods'], 'pod')}" + (f", for example to {goes}" if goes else "")
 
 
 def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
@@ -129,7 +128,7 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
     return blocks
 
 
-def describe_step(step: Json) -> str:
+def describe_step(step: Any) -> str:
     """Return what a step does, and what to wait for before the next one."""
     pod = f"{step['namespace']}/{step['pod']}"
     nodes = _join(step["nodes"])
@@ -146,6 +145,8 @@ def describe_step(step: Json) -> str:
             )
         case "ScaleDown":
             return f"scale {step['owner']} down by one, so that {pod} on {step['node']} goes: wait until it is gone"
+        case "Drain":
+            return f"drain {nodes}"
         case "AddNodes":
             return f"add {format_count(len(step['nodes']), 'node')} like {step['node']}"
         case "SetRequest":

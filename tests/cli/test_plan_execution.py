@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.plans import PlacedTarget, Plan, PlanReview, PlansOfKind, PlanStep
+from herodotus_answers.plans import DrainPlan, PlacedTarget, Plan, PlannedDrain, PlanReview, PlansOfKind, PlanStep
 from herodotus_cli.cluster_view import NODES, PODS, ClusterView
 from herodotus_cli.errors import CliError
 from herodotus_cli.object_watch import LISTED, ObjectChange
@@ -184,3 +184,83 @@ def test_a_pod_that_was_created_before_the_scale_down_replaces_nothing() -> None
     assert texts(execution) == ["Done 1 n2 cordoned"]
     show(view, *cordoned, a_pod("w6", "n1"))
     assert (texts(execution), execution.find_deviation(0)) == (["Done 2 shop/w0 is gone"], "")
+
+
+def drains(*nodes: str, rolling: bool = False) -> Json:
+    planned = [fill(PlannedDrain, node=node, command=f"kubectl drain {node}") for node in nodes]
+    cordon = "" if rolling else f"kubectl cordon {' '.join(nodes)}"
+    drain = fill(DrainPlan, nodes=planned, cordon=cordon, rolling=rolling)
+    plan = choose_plan({**fill(PlanReview, verdict="Planned", drain=drain)}, "")
+    assert plan is not None
+    return plan
+
+
+def cordoned(*nodes: str) -> list[Json]:
+    return [ready_node(f"n{i}", **({"unschedulable": True} if f"n{i}" in nodes else {})) for i in range(3)]
+
+
+def test_a_drain_is_over_when_the_new_pods_are_ready() -> None:
+    pods, daemon = [a_pod("w0", "n0"), a_pod("w1", "n0"), a_pod("w2", "n1")], a_pod("d0", "n0", "DaemonSet/agent")
+    view = a_view(*NODES_OF_THREE, *pods, daemon)
+    execution = PlanExecution(drains("n0", "n1"), view, [], resizes=False)
+    show(view, *cordoned("n0"), *pods, daemon)
+    assert texts(execution) == []
+    show(view, *cordoned("n0", "n1"), *pods, daemon)
+    assert texts(execution) == ["Done 1 n0, n1 cordoned"]
+    show(view, *cordoned("n0", "n1"), *pods[1:], daemon, a_pod("w3", "n2", status=READY))
+    assert texts(execution) == ["Progress 2 2 pods leave n0"]
+    show(view, *cordoned("n0", "n1"), pods[2], daemon, a_pod("w3", "n2", status=READY))
+    assert (texts(execution), execution.find_deviation(0)) == ([], ""), "one of the two has no new pod"
+    new = [a_pod(name, "n2", status=READY) for name in ("w3", "w4")]
+    show(view, *cordoned("n0", "n1"), pods[2], daemon, *new)
+    assert texts(execution) == ["Done 2 n0 is empty; new pods are Ready: 2 on n2"]
+    show(view, *cordoned("n0", "n1"), daemon, *new, a_pod("w5", "n2", status=READY))
+    assert texts(execution) == ["Done 3 n1 is empty; new pods are Ready: 1 on n2"]
+    assert (execution.is_finished, execution.find_deviation(0)) == (True, "")
+
+
+def test_a_rolling_drain_takes_along_the_pods_that_earlier_drains_brought() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"))
+    execution = PlanExecution(drains("n0", "n1", rolling=True), view, [], resizes=False)
+    first = a_pod("w1", "n1", status=READY)
+    show(view, *cordoned("n0"), first)
+    assert texts(execution) == ["Done 1 n0 is empty; new pods are Ready: 1 on n1"]
+    show(view, *cordoned(), first)
+    assert texts(execution) == ["Done 2 n0 uncordoned"]
+    show(view, *cordoned("n1"), first)
+    assert texts(execution) == []
+    show(view, *cordoned("n1"), a_pod("w2", "n0", status=READY))
+    assert texts(execution) == ["Done 3 n1 is empty; new pods are Ready: 1 on n0"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        ([*cordoned("n0", "n1"), a_pod("w0", "n0")], "n1 of step 3 was drained before step 2 was over"),
+        ([*cordoned("n1"), a_pod("w0", "n0"), a_pod("w1", "n1")], "n0 was uncordoned before step 2 was over"),
+        (
+            [*cordoned("n0", "n1"), a_pod("w1", "n1")],
+            "1 of the pods that left n0 has no new pod after 30 s",
+        ),
+    ],
+    ids=["order", "uncordoned", "not-created"],
+)
+def test_what_contradicts_a_drain_is_named(objects: list[Json], why: str) -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"), a_pod("w1", "n1"))
+    execution = PlanExecution(drains("n0", "n1"), view, [], resizes=False)
+    show(view, *cordoned("n0", "n1"), a_pod("w0", "n0"), a_pod("w1", "n1"))
+    assert texts(execution) == ["Done 1 n0, n1 cordoned"]
+    show(view, *objects)
+    texts(execution)
+    execution.find_deviation(0)
+    assert execution.find_deviation(PATIENCE_S) == why
+
+
+def test_a_drained_node_must_stay_empty() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"), a_pod("w1", "n1"))
+    execution = PlanExecution(drains("n0", "n1"), view, [], resizes=False)
+    new = a_pod("w2", "n2", status=READY)
+    show(view, *cordoned("n0", "n1"), new, a_pod("w1", "n1"))
+    assert texts(execution)[-1] == "Done 2 n0 is empty; new pods are Ready: 1 on n2"
+    show(view, *cordoned("n0", "n1"), new, a_pod("w1", "n1"), a_pod("other", "n0", ""))
+    assert execution.find_deviation(0) == "shop/other was bound to n0, which was drained"

@@ -37,7 +37,9 @@ class WatchedPlan:
             "HOME": str(folder),
             "PATH": os.environ["PATH"],
         }
-        words = ("plan", "pod", "big", "-n", "shop", "--kinds", "move", "--local", "--watch", *words)
+        if "drain" not in words:
+            words = ("pod", "big", "-n", "shop", "--kinds", "move", *words)
+        words = ("plan", *words, "--local", "--watch")
         with self._lines.open("w") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "herodotus_cli", *words], stdout=out, stderr=out, env=environ, cwd=ROOT
@@ -158,6 +160,19 @@ def test_what_contradicts_the_plan_ends_it_as_lines_of_json(
     last = json.loads(plan.text.splitlines()[-1])
     assert (last["kind"], last["state"], last["step"], last["steps"]) == ("PlanEvent", "Left", 1, 3)
     assert last["message"].startswith(f"the cluster left the plan: {why}")
+
+
+def test_drains_are_ticked_until_the_new_pods_are_ready(watch: Callable[..., WatchedPlan]) -> None:
+    plan = watch("drain", "n0")
+    plan.wait_for("waits for the first step: drain n0")
+    plan.cordon("n0")
+    plan.replace("w2", "n1")
+    plan.report_ready("w2")
+    assert plan.wait_for_exit() == 0
+    assert [line.split("  ", 1)[1] for line in plan.text.splitlines()[-2:]] == [
+        "✓  1/1    n0 is empty; new pods are Ready: 1 on n1",
+        "✓         the plan was carried out",
+    ]
 
 
 def test_ctrl_c_ends_it_without_a_message(watch: Callable[..., WatchedPlan]) -> None:
