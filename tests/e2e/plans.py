@@ -27,6 +27,10 @@ STEP_S = 60.0
 BIND_S = 60.0
 MAX_QUESTIONS = 100  # for nodes whose given order of drains fails
 KINDS = ("move", "move", "scale-down", "nodes")  # by the remainder of the seed
+NODE_COUNTS = (10, 10, 12, 15, 20, 30, 45, 60)
+GPU, GPUS_OF_A_NODE = "example.com/gpu", 4
+VOLUMES, CLAIMS = "/api/v1/persistentvolumes", f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
 @dataclass
@@ -57,21 +61,52 @@ class PlanTrial(DrainTrial):
     def __init__(self, cluster: Cluster, seed: int, figures: PlanFigures) -> None:
         super().__init__(cluster, seed, figures)
         self._kind = KINDS[seed % len(KINDS)]
+        self._unmet: set[str] = set()  # budgets with too few healthy pods before the first step
 
     def populate(self) -> None:
-        """Create a cluster whose nodes are all rather full, and a pod that fits on none of them."""
+        """Create a cluster whose nodes are all rather full, and one or two pods, of which one at least fits nowhere.
+
+        The pods request more CPU, or more GPUs, than any node has free, and some are bound to the zone of a volume.
+        """
         rng, cluster = self._rng, self._cluster
-        self._fill_nodes(rng.randint(5, 14), 0.68, 0.85)
+        self._fill_nodes(rng.choice(NODE_COUNTS), 0.68, 0.85)
         if self._kind == "nodes":
             cluster.patch("/api/v1/nodes/node-00", {"spec": {"unschedulable": True}})
-        free = self._measure_free()
-        wanted = min(3900, max(free.values()) + rng.choice((50, 100, 300)))
-        spec = _make_spec(rng, TARGET, wanted, plain=True)
-        spec["priorityClassName"] = "patient"
+        cpus, gpus = self._measure_free()
         if rng.random() < 0.3:
+            spec = _make_spec(rng, TARGET, 100, plain=True)
+            _request(spec, GPU, str(min(GPUS_OF_A_NODE, max(gpus.values()) + 1)))
+        else:
+            wanted = min(3900, max(cpus.values()) + rng.choice((50, 100, 300)))
+            spec = _make_spec(rng, TARGET, wanted, plain=True)
+        spec["priorityClassName"] = "patient"
+        chance, replicas = rng.random(), 1
+        if chance < 0.25:
             spec["nodeSelector"] = {"disk": "ssd"}
-        cluster.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _make_deployment(TARGET, spec, 1))
+        elif chance < 0.45:
+            self._mount(TARGET, spec)
+        elif chance < 0.65:
+            replicas = 2
+        cluster.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _make_deployment(TARGET, spec, replicas))
         self._wait_until_settled()
+
+    def _mount(self, name: str, spec: Json) -> None:
+        """Give pods of `spec` a claim of this name, whose volume is in one zone."""
+        zone = f"zone-{self._rng.randrange(3)}"
+        terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
+        common: Json = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        volume = {
+            **common,
+            "capacity": {"storage": "1Gi"},
+            "nfs": {"server": "192.0.2.1", "path": "/"},
+            "claimRef": {"namespace": NAMESPACE, "name": name},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        }
+        claim = {**common, "volumeName": f"pv-{name}", "resources": {"requests": {"storage": "1Gi"}}}
+        self._cluster.create(VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": volume})
+        self._cluster.create(CLAIMS, {"metadata": {"name": name, "annotations": BOUND}, "spec": claim})
+        self._cluster.patch(f"{CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
+        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
 
     def _fill_nodes(self, nodes: int, least: float, most: float) -> None:
         """Create nodes, and workloads with budgets that request a share of their CPU between these."""
@@ -93,20 +128,45 @@ class PlanTrial(DrainTrial):
 
     def _make_workload(self, name: str, cpu: int, replicas: int, _nodes: int) -> Iterator[tuple[str, Json]]:
         """Yield a workload with its path, and perhaps a budget; `_nodes` is the number of nodes."""
-        yield from _make_workload(self._rng, name, cpu, replicas)
+        rng, spec = self._rng, _make_spec(self._rng, name, cpu)
+        if rng.random() < 0.25:
+            spec["priorityClassName"] = "low"
+        if rng.random() < 0.15:
+            _request(spec, GPU, str(rng.randint(1, 2)))
+        if rng.random() < 0.1:
+            self._mount(name, spec)
+        apps, whole = f"/apis/apps/v1/namespaces/{NAMESPACE}", _make_deployment(name, spec, replicas)
+        if rng.random() < 0.15:
+            whole["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+            yield f"{apps}/statefulsets", whole
+        else:
+            yield f"{apps}/deployments", whole
+        if rng.random() < 0.35:
+            amount: Json = rng.choice(({"maxUnavailable": 1}, {"maxUnavailable": 0}, {"minAvailable": "50%"}))
+            body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}, **amount}}
+            yield BUDGETS, body
 
-    def _measure_free(self) -> dict[str, int]:
-        free = {node["metadata"]["name"]: 4000 for node in self._cluster.items("/api/v1/nodes")}
+    def _measure_free(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the free millicores of each node, and the free GPUs of each node that has some."""
+        nodes = {
+            node["metadata"]["name"]: node["status"]["allocatable"] for node in self._cluster.items("/api/v1/nodes")
+        }
+        cpus = {name: _milli(amounts["cpu"]) for name, amounts in nodes.items()}
+        gpus = {name: int(amounts[GPU]) for name, amounts in nodes.items() if GPU in amounts}
         for pod in self._cluster.items(PODS):
+            node = pod["spec"].get("nodeName")
             for container in pod["spec"]["containers"]:
-                if pod["spec"].get("nodeName"):
-                    free[pod["spec"]["nodeName"]] -= _milli(container["resources"]["requests"]["cpu"])
-        return free
+                if node:
+                    cpus[node] -= _milli(container["resources"]["requests"]["cpu"])
+                    if node in gpus:
+                        gpus[node] -= int(container["resources"]["requests"].get(GPU, 0))
+        return cpus, gpus
 
     def carry_out(self) -> None:
-        """Ask for plans, carry out the first plan of this seed's kind, and check that the pod is bound."""
+        """Ask for plans, carry out one of this seed's kind, and check that the pods are bound."""
         if not any(self._is_target(pod) and not pod["spec"].get("nodeName") for pod in self._cluster.items(PODS)):
             return
+        self._unmet = self._list_unmet_budgets()
         question = {"workload": f"Deployment/{TARGET}", "namespace": NAMESPACE, "maxChanges": 4}
         question |= {"kinds": [self._kind], "timeLimitSeconds": 60}
         review = self.ask({"plan": question})["plan"]
@@ -172,19 +232,24 @@ class PlanTrial(DrainTrial):
         return False
 
     def _check_budgets(self, number: int) -> None:
+        """Check that no budget is violated that held when the cluster had settled."""
         for budget in self._cluster.items(BUDGETS):
-            status = budget.get("status") or {}
-            if status.get("currentHealthy", 0) < status.get("desiredHealthy", 0):
+            status, name = budget.get("status") or {}, budget["metadata"]["name"]
+            if name not in self._unmet and status.get("currentHealthy", 0) < status.get("desiredHealthy", 0):
                 # the controller may not have counted the new pod yet
-                path = f"{BUDGETS}/{budget['metadata']['name']}"
+                path = f"{BUDGETS}/{name}"
                 try:
                     eventually(lambda path=path: self._is_healthy(path), "the budget", 10.0)  # type: ignore[misc]
                 except AssertionError:
-                    self._fail(f"step {number}: budget {budget['metadata']['name']} is violated: {status}")
+                    self._fail(f"step {number}: budget {name} is violated: {status}")
+
+    def _list_unmet_budgets(self) -> set[str]:
+        names = (budget["metadata"]["name"] for budget in self._cluster.items(BUDGETS))
+        return {name for name in names if not self._is_healthy(f"{BUDGETS}/{name}")}
 
     def _is_healthy(self, path: str) -> bool:
-        status = self._cluster.get(path)["status"]
-        return bool(status["currentHealthy"] >= status["desiredHealthy"])
+        status = self._cluster.get(path).get("status") or {}
+        return bool(status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0))
 
     def _add(self, step: Json) -> None:
         like = self._cluster.get(f"/api/v1/nodes/{step['node']}")
@@ -194,21 +259,21 @@ class PlanTrial(DrainTrial):
             self._cluster.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
 
     def _check_end(self, plan: Json) -> None:
-        """Check that the target gets one of the promised nodes and that no other pod waits that did not before."""
+        """Check that the target gets one of the promised nodes and that no node stays cordoned."""
 
-        def find() -> Json | None:
-            pods = [pod for pod in self._cluster.items(PODS) if self._is_target(pod) and pod["spec"].get("nodeName")]
-            return pods[0] if pods else None
+        def find() -> dict[str, str]:
+            pods = [pod for pod in self._cluster.items(PODS) if self._is_target(pod)]
+            return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods}
 
         try:
-            eventually(lambda: find() is not None, "the pod to be bound", BIND_S)
+            eventually(lambda: all(find().values()), "the pods to be bound", BIND_S)
         except AssertionError:
-            self._fail(f"the pod is not bound after {plan['steps']}")
+            self._fail(f"not every pod is bound, {find()}, after {plan['steps']}")
             return
-        pod = find()
-        assert pod is not None
-        if pod["spec"]["nodeName"] not in plan["targets"][0]["landsOn"]:
-            self._fail(f"the pod is on {pod['spec']['nodeName']}, not on {plan['targets'][0]['landsOn']}")
+        bound = find()
+        for target in plan["targets"]:
+            if bound[target["name"]] not in target["landsOn"]:
+                self._fail(f"{target['name']} is on {bound[target['name']]}, not on {target['landsOn']}")
         cordoned = [
             node["metadata"]["name"]
             for node in self._cluster.items("/api/v1/nodes")
@@ -262,6 +327,7 @@ class DrainOrderTrial(PlanTrial):
 
     def carry_out_order(self, *, naive: bool) -> None:
         """Find such nodes, and drain them in the planned order, or with `naive` in the given one."""
+        self._unmet = self._list_unmet_budgets()
         names = sorted(node["metadata"]["name"] for node in self._cluster.items("/api/v1/nodes"))
         for number in range(MAX_QUESTIONS):
             given = self._rng.sample(names, self._rng.randint(2, 4))
@@ -320,25 +386,10 @@ def _make_nodes(rng: random.Random, count: int) -> Iterator[Json]:
     for i in range(count):
         name = f"node-{i:02}"
         amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+        if i % 3 == 1:
+            amounts[GPU] = str(GPUS_OF_A_NODE)
         labels = {HOST: name, ZONE: f"zone-{i % 3}", "disk": rng.choice(("ssd", "ssd", "hdd"))}
         yield {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts, "capacity": amounts}}
-
-
-def _make_workload(rng: random.Random, name: str, cpu: int, replicas: int) -> Iterator[tuple[str, Json]]:
-    spec = _make_spec(rng, name, cpu)
-    if rng.random() < 0.25:
-        spec["priorityClassName"] = "low"
-    apps = f"/apis/apps/v1/namespaces/{NAMESPACE}"
-    if rng.random() < 0.15:
-        whole = _make_deployment(name, spec, replicas)
-        whole["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
-        yield f"{apps}/statefulsets", whole
-    else:
-        yield f"{apps}/deployments", _make_deployment(name, spec, replicas)
-    if rng.random() < 0.35:
-        amount: Json = rng.choice(({"maxUnavailable": 1}, {"maxUnavailable": 0}, {"minAvailable": "50%"}))
-        body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}, **amount}}
-        yield BUDGETS, body
 
 
 def _make_spec(rng: random.Random, name: str, cpu: int, *, plain: bool = False) -> Json:
@@ -353,7 +404,16 @@ def _make_spec(rng: random.Random, name: str, cpu: int, *, plain: bool = False) 
         key = rng.choice((HOST, ZONE))
         constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", **matching}
         spec["topologySpreadConstraints"] = [constraint]
+    elif not plain and kind < 0.45:
+        terms = [{"topologyKey": ZONE, **matching}]
+        spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return spec
+
+
+def _request(spec: Json, resource: str, amount: str) -> None:
+    resources = spec["containers"][0]["resources"]
+    resources["requests"][resource] = amount
+    resources["limits"] = {resource: amount}
 
 
 def _make_deployment(name: str, spec: Json, replicas: int) -> Json:
