@@ -83,6 +83,7 @@ class PlanExecution:
         self._reported: set[str] = set()
         self._held: set[str] = set()
         self._scaled: set[str] = set()
+        self._workloads: dict[int, list[PodState]] = {}  # by ScaleDown step: all pods of the owner when its turn came
         self._since: dict[str, float] = {}
 
     @property
@@ -365,6 +366,8 @@ class PlanExecution:
         step = self._steps[self._current]
         if step["kind"] == "Drain":
             return self._check_drain(step, now_s)
+        if step["kind"] == "ScaleDown":
+            return self._check_scale_down(now_s)
         if step["kind"] != "Move":
             return ""
         pod = self._leaving[self._current]
@@ -384,6 +387,18 @@ class PlanExecution:
                 f" {' or '.join(promised)}: {self._explain_consequence()}"
             )
         return "" if self._find_live(pod.uid) else self._check_patience(now_s, [successor])
+
+    def _check_scale_down(self, now_s: float) -> str:
+        """Return which pod of the workload was given up instead of the plan's, or ""."""
+        pod = self._find_live(self._leaving[self._current].uid)
+        if pod is None or pod.is_leaving:
+            return ""
+        now = [each for each in self._view.pods.values() if each.owner == pod.owner and not each.is_over]
+        before = self._workloads.setdefault(self._current, now)
+        gone = [each for each in before if each.uid not in self._view.pods]
+        if not gone or len(now) >= len(before) or self._wait_for(f"replace {gone[0].uid}", now_s):
+            return ""
+        return f"{gone[0].full_name} was given up instead of {pod.full_name}"
 
     def _check_drain(self, step: Json, now_s: float) -> str:
         """Return why the current drain failed: a new pod waits too long, or is not created."""

@@ -154,6 +154,19 @@ def test_a_scaled_down_pod_that_ended_is_gone() -> None:
     assert (texts(execution), execution.is_finished) == (["Done 1 shop/w0 is gone"], True)
 
 
+def test_another_pod_that_is_scaled_down_leaves_the_plan() -> None:
+    view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"), a_pod("w1", "n1"))
+    execution = PlanExecution(a_plan(a_move() | {"kind": "ScaleDown"}, target=False), view, [], resizes=False)
+    assert (texts(execution), execution.find_deviation(0)) == ([], "")
+    show(view, *NODES_OF_THREE, a_pod("w0", "n0"))
+    assert texts(execution) == []
+    assert execution.find_deviation(0) == "", "its controller may create it anew"
+    assert execution.find_deviation(PATIENCE_S) == "shop/w1 was given up instead of shop/w0"
+    show(view, *NODES_OF_THREE, a_pod("w0", "n0"), a_pod("w2", "n1"))
+    texts(execution)
+    assert execution.find_deviation(PATIENCE_S) == ""
+
+
 def test_the_pod_that_is_to_fit_must_not_end() -> None:
     view = a_view(*NODES_OF_THREE, a_pod("w0", "n0"), a_pod("big", cpu="1"))
     execution = PlanExecution(a_plan(a_move()), view, BIG, resizes=False)
