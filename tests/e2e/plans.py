@@ -17,12 +17,16 @@ from typing import Any
 from tests.e2e.cluster import Cluster
 from tests.e2e.drains import HOST, NAMESPACE, PATIENCE_S, PODS, ZONE, DrainFigures, DrainTrial
 from tests.processes import eventually
+from tests.scheduler.engine.plans.fragmented import search_at_random
+from tests.scheduler.engine.whatif.clusters import a_state
 
 Json = dict[str, Any]
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 TARGET = "big"
+MOST_CHANGES = 4
+RANDOM_S = 60.0
 STEP_S = 60.0
 BIND_S = 60.0
 MAX_QUESTIONS = 100  # for nodes whose given order of drains fails
@@ -39,6 +43,7 @@ class PlanFigures(DrainFigures):
 
     plans: int = 0
     none: int = 0
+    overlooked: int = 0  # of them: random moves make the pods fit
     proven: int = 0
     steps: int = 0
     moves: int = 0
@@ -48,7 +53,8 @@ class PlanFigures(DrainFigures):
         longest = max(self.seconds, default=0)
         return (
             f"{self.questions} questions: {self.plans} plans carried out ({self.steps} steps, {self.moves} changes,"
-            f" {self.proven} proven minimal), {self.none} without a plan, longest search {longest:.1f} s;"
+            f" {self.proven} proven minimal), {self.none} without a plan,"
+            f" {self.overlooked} of which random moves solve, longest search {longest:.1f} s;"
             f" {len(self.failures)} failures"
         )
 
@@ -167,13 +173,15 @@ class PlanTrial(DrainTrial):
         if not any(self._is_target(pod) and not pod["spec"].get("nodeName") for pod in self._cluster.items(PODS)):
             return
         self._unmet = self._list_unmet_budgets()
-        question = {"workload": f"Deployment/{TARGET}", "namespace": NAMESPACE, "maxChanges": 4}
+        question = {"workload": f"Deployment/{TARGET}", "namespace": NAMESPACE, "maxChanges": MOST_CHANGES}
         question |= {"kinds": [self._kind], "timeLimitSeconds": 60}
         review = self.ask({"plan": question})["plan"]
         self.figures.seconds.append(review["seconds"])
         plans = [(kind, plan) for kind in review["kinds"] for plan in kind["plans"]]
         if not plans:
             self.figures.none += 1
+            if self._kind == "move" and self._search_at_random():
+                self.figures.overlooked += 1
             return
         kind, plan = plans[self._rng.randrange(len(plans))]
         self.figures.plans += 1
@@ -184,6 +192,20 @@ class PlanTrial(DrainTrial):
             if not self._carry_out_step(number, step):
                 return
         self._check_end(plan)
+
+    def _search_at_random(self) -> bool:
+        """Return whether random moves are found after which the pods fit, at least in one order and by one draw."""
+        kinds = {"/api/v1/nodes": "v1 Node", PODS: "v1 Pod", BUDGETS: "policy/v1 PodDisruptionBudget"}
+        kinds |= {VOLUMES: "v1 PersistentVolume", CLAIMS: "v1 PersistentVolumeClaim"}
+        objects: list[Json] = []
+        for path, kind in kinds.items():
+            version, _, name = kind.partition(" ")
+            objects += [{"apiVersion": version, "kind": name} | each for each in self._cluster.items(path)]
+        state = a_state(objects)
+        targets = [pod for pod in state.list_waiting() if (pod.pod.metadata.labels or {}).get("app") == TARGET]
+        moves = search_at_random(state, targets, MOST_CHANGES, RANDOM_S)
+        print(f"seed {self._seed}: no plan; at random: {moves}")
+        return moves is not None
 
     def _carry_out_step(self, number: int, step: Json) -> bool:
         """Run the command of a step, and wait for what the plan says; return False after a failure."""

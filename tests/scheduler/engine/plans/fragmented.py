@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -106,6 +107,49 @@ def search_exhaustively(state: WhatIfState, most: int) -> ExhaustiveResult:
     return ExhaustiveResult(None, states)
 
 
+def search_at_random(state: WhatIfState, targets: Sequence[PodInfo], most: int, seconds: float) -> int | None:
+    """Return the moves of a sequence after which the targets find nodes one after the other, None if none was found.
+
+    Sequences of up to `most` moves are drawn for so many seconds, of any pod to any node where it passes all filters.
+    """
+    rng, end = random.Random(0), time.monotonic() + seconds
+    every = [pod for pods in state.nodes.pods for pod in pods.values()]
+    budgets = Budgets(state.objects.all(PodDisruptionBudget), every)
+    movable = [pod for pod in every if _owner_kind(pod) in ("ReplicaSet", "StatefulSet")]
+    while time.monotonic() < end:
+        sequence: list[tuple[str, str]] = []
+        for pod in rng.sample(movable, min(rng.randint(1, most), len(movable))):
+            undo, left = _carry_out(state, tuple(sequence), budgets)
+            moves = [] if left.copy().evict(pod.pod) else [*_list_moves_of(state, pod)]
+            sequence += rng.sample(moves, min(1, len(moves)))
+            _undo(undo)
+        undo, _ = _carry_out(state, tuple(sequence), budgets)
+        fitting = _place_all(state, targets)
+        _undo(undo)
+        if fitting:
+            return len(sequence)
+    return None
+
+
+def _undo(steps: list[Any]) -> None:
+    for step in reversed(steps):
+        step()
+
+
+def _place_all(state: WhatIfState, targets: Sequence[PodInfo]) -> bool:
+    """Return whether the targets find nodes in this order; the state is as before."""
+    placed: list[tuple[str, str]] = []
+    for target in targets:
+        feasible = _list_feasible(state, target)
+        if not feasible:
+            break
+        state.nodes.add_pod(target, feasible[0])
+        placed.append((target.uid, feasible[0]))
+    for uid, node in placed:
+        state.nodes.remove_pod(uid, node)
+    return len(placed) == len(targets)
+
+
 def list_move_sequences(state: WhatIfState, most: int, may_move: Callable[[PodInfo], bool]) -> Iterator[int]:
     """Yield the number of moves of each sequence, the shortest first, while the state is as after it."""
     seen: set[frozenset[tuple[str, str]]] = set()
@@ -124,8 +168,7 @@ def list_move_sequences(state: WhatIfState, most: int, may_move: Callable[[PodIn
                 if moves < most:
                     following += [(*sequence, move) for move in _list_moves(state, dict(sequence), left, may_move)]
             finally:
-                for step in reversed(undo):
-                    step()
+                _undo(undo)
         frontier = following
 
 
@@ -151,19 +194,26 @@ def _list_moves(
     state: WhatIfState, moved: dict[str, str], budgets: Budgets, may_move: Callable[[PodInfo], bool]
 ) -> Iterator[tuple[str, str]]:
     """Yield each further move: a pod with a replacing controller, to each node where it passes all filters."""
-    here = [(pod, state.nodes.names[slot]) for slot, pods in enumerate(state.nodes.pods) for pod in pods.values()]
-    for pod, origin in here:
-        kind = next((owner.kind for owner in pod.pod.metadata.owner_references or ()), "")
-        if not may_move(pod) or kind not in ("ReplicaSet", "StatefulSet") or pod.uid in moved:
+    for pod in [pod for pods in state.nodes.pods for pod in pods.values()]:
+        if not may_move(pod) or _owner_kind(pod) not in ("ReplicaSet", "StatefulSet") or pod.uid in moved:
             continue
-        if budgets.copy().evict(pod.pod) is not None:
-            continue
-        state.nodes.remove_pod(pod.uid, origin)
-        spec = msgspec.structs.replace(pod.pod.spec, node_name="")
-        again = PodInfo(msgspec.structs.replace(pod.pod, spec=spec, status=PodStatus()))
-        feasible = _list_feasible(state, again)
-        state.nodes.add_pod(pod, origin)
-        yield from ((pod.uid, name) for name in feasible if name != origin)
+        if budgets.copy().evict(pod.pod) is None:
+            yield from _list_moves_of(state, pod)
+
+
+def _owner_kind(pod: PodInfo) -> str:
+    return next((owner.kind for owner in pod.pod.metadata.owner_references or ()), "")
+
+
+def _list_moves_of(state: WhatIfState, pod: PodInfo) -> Iterator[tuple[str, str]]:
+    """Yield the UID of a pod with each other node where its successor passes all filters."""
+    origin = next(state.nodes.names[slot] for slot, pods in enumerate(state.nodes.pods) if pod.uid in pods)
+    state.nodes.remove_pod(pod.uid, origin)
+    spec = msgspec.structs.replace(pod.pod.spec, node_name="")
+    again = PodInfo(msgspec.structs.replace(pod.pod, spec=spec, status=PodStatus()))
+    feasible = _list_feasible(state, again)
+    state.nodes.add_pod(pod, origin)
+    yield from ((pod.uid, name) for name in feasible if name != origin)
 
 
 def _list_feasible(state: WhatIfState, pod: PodInfo) -> list[str]:
