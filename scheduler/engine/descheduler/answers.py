@@ -31,6 +31,7 @@ from herodotus_answers.descheduling import (
     DescheduledPod,
     DeschedulePlugin,
     DescheduleReview,
+    PluginReason,
 )
 from scheduler.engine.descheduler.cluster import SeenCluster
 from scheduler.engine.descheduler.duplicates import remove_duplicates
@@ -272,7 +273,7 @@ def _describe_plugin(plugin: PluginRun, evaluated: bool, run: Run) -> Deschedule
 
 def _describe_asked(pod: PodInfo, first: _Outcome, counts: Counter[str]) -> AskedPod:
     """Return why plugins do not evict the pod: those after the plugin that evicts it have nothing to say."""
-    reasons = []
+    reasons: list[PluginReason] = []
     for plugin in first.plugins:
         key = (pod.uid, plugin.profile, plugin.plugin)
         tried = [

@@ -91,22 +91,26 @@ class Run:
         return arranged
 
     def evict(self, pod: PodInfo, node: str, profile: str, plugin: str, reason: str) -> Result:
-        """Evict a pod, if neither a limit of the policy nor a budget forbids it, and record the attempt."""
+        """Evict a pod, if neither a limit of the policy nor a budget forbids it, and record the attempt.
+
+        A pod with the annotation `evict` may be evicted again while it is being deleted, which counts for the limits.
+        """
         limits, eviction = self.policy, Eviction(pod, node, profile, plugin, reason)
-        if limits.total is not None and len(self.evicted) >= limits.total:
+        if limits.total is not None and self._nodes.total() >= limits.total:
             return self._refuse(eviction, Result.TOTAL_LIMIT, f"maxNoOfPodsToEvictTotal is {limits.total}")
         if limits.per_node is not None and self._nodes[node] >= limits.per_node:
             return self._refuse(eviction, Result.NODE_LIMIT, f"maxNoOfPodsToEvictPerNode is {limits.per_node}")
         if limits.per_namespace is not None and self._namespaces[pod.namespace] >= limits.per_namespace:
             message = f"maxNoOfPodsToEvictPerNamespace is {limits.per_namespace}"
             return self._refuse(eviction, Result.REFUSED, message)
-        refusal = self.budgets.evict(pod.pod)
-        if refusal is not None:
-            return self._refuse(eviction, Result.REFUSED, refusal.message, refusal.budget)
-        self.evicted.add(pod.uid)
+        if pod.uid not in self.evicted:
+            refusal = self.budgets.evict(pod.pod)
+            if refusal is not None:
+                return self._refuse(eviction, Result.REFUSED, refusal.message, refusal.budget)
+            self.evicted.add(pod.uid)
+            self.evictions.append(eviction)
         self._nodes[node] += 1
         self._namespaces[pod.namespace] += 1
-        self.evictions.append(eviction)
         return Result.EVICTED
 
     def _refuse(self, eviction: Eviction, result: Result, refusal: str, budget: str = "") -> Result:
@@ -152,8 +156,6 @@ class DefaultEvictor:
     def find_protection(self, pod: PodInfo) -> str:
         """Return why the pod must not be evicted, or "" if it may be (the extension point filter)."""
         annotations = pod.pod.metadata.annotations
-        if pod.uid in self._run.evicted:
-            return "pod is terminating"
         if annotations is not None and annotations.evict is not None:
             return ""
         if annotations is not None:
@@ -163,7 +165,7 @@ class DefaultEvictor:
                 return "pod is a mirror pod"
             if annotations.source not in (None, "api"):
                 return "pod is a static pod"
-        if pod.terminating:
+        if pod.terminating or pod.uid in self._run.evicted:
             return "pod is terminating"
         return next(filter(None, (check(pod) for check in self._checks)), "")
 

@@ -99,7 +99,7 @@ class _BestWeights:
 
 def _find_affinity_violation(plugin: PluginRun, pod: PodInfo, node: SeenNode, kind: str, best: _BestWeights) -> str:
     """Return why the pod should leave its node, or ""."""
-    affinity = pod.pod.spec.affinity and pod.pod.spec.affinity.node_affinity
+    affinity = pod.pod.spec.affinity.node_affinity if pod.pod.spec.affinity else None
     if kind == HARD:
         if affinity is None or affinity.required is None:
             plugin.explain(pod, "it has no required node affinity")
