@@ -70,7 +70,7 @@ class DescheduledPod(TypedDict):
     ]
 
 
-class PluginReason(TypedDict):
+class NonEviction(TypedDict):
     """Why a plugin does not evict a pod."""
 
     profile: Annotated[str, "Name of the profile.", Discloses.NOTHING]
@@ -86,7 +86,7 @@ class AskedPod(TypedDict):
     node: Annotated[str, "Node of the pod.", Discloses.NODES]
     runs: Annotated[int, "In how many of the runs it was evicted.", Discloses.NOTHING]
     reasons: Annotated[
-        list[PluginReason], "Why the plugins do not evict it in the first run, in their order.", Discloses.PARTS
+        list[NonEviction], "Why the plugins do not evict it in the first run, in their order.", Discloses.PARTS
     ]
 
 

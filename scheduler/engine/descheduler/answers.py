@@ -31,11 +31,11 @@ from herodotus_answers.descheduling import (
     DescheduledPod,
     DeschedulePlugin,
     DescheduleReview,
-    PluginReason,
+    NonEviction,
 )
 from scheduler.engine.descheduler.cluster import SeenCluster
 from scheduler.engine.descheduler.duplicates import remove_duplicates
-from scheduler.engine.descheduler.eviction import DefaultEvictor, Eviction, Run
+from scheduler.engine.descheduler.eviction import DefaultEvictor, Eviction, DeschedulerRun
 from scheduler.engine.descheduler.node_utilization import balance_high, balance_low
 from scheduler.engine.descheduler.plugin_run import PluginRun
 from scheduler.engine.descheduler.policy import (
@@ -43,12 +43,12 @@ from scheduler.engine.descheduler.policy import (
     HighNodeUtilizationArgs,
     InterPodAntiAffinityArgs,
     LowNodeUtilizationArgs,
-    NodeAffinityArgs,
+    AffinityViolationArgs,
     NodeTaintsArgs,
     PluginArgs,
     Policy,
-    PolicyError,
-    Profile,
+    DeschedulePolicyError,
+    DeschedulerProfile,
     RemoveDuplicatesArgs,
     TopologySpreadArgs,
     parse_policy,
@@ -75,7 +75,7 @@ _FEW_NODES: Final = "the descheduler does nothing with fewer than two ready node
 class _Outcome:
     """One run: its evictions in order, its plugins in order, and why plugins do not evict the pods of the question."""
 
-    run: Run
+    run: DeschedulerRun
     plugins: list[PluginRun]
 
 
@@ -99,9 +99,9 @@ class Descheduler:
     def run(self, rng: random.Random | None = None, asked: frozenset[str] = frozenset()) -> _Outcome:
         """Run all profiles: their deschedule plugins first, then their balance plugins.
 
-        `rng` shuffles what the descheduler takes in a random order. Raises PolicyError for an unknown priority class.
+        `rng` shuffles what the descheduler takes in a random order. Raises DeschedulePolicyError for an unknown priority class.
         """
-        run = Run(self.cluster, self._budgets.copy(), self._policy, rng, asked)
+        run = DeschedulerRun(self.cluster, self._budgets.copy(), self._policy, rng, asked)
         evictors = [
             DefaultEvictor(profile.evictor, run, self._state.objects, self._classes, self._now)
             for profile in self._policy.profiles
@@ -119,11 +119,11 @@ class Descheduler:
         return _Outcome(run, plugins)
 
 
-def _list_deschedule(profile: Profile) -> tuple[tuple[str, PluginArgs | None], ...]:
+def _list_deschedule(profile: DeschedulerProfile) -> tuple[tuple[str, PluginArgs | None], ...]:
     return profile.deschedule
 
 
-def _list_balance(profile: Profile) -> tuple[tuple[str, PluginArgs | None], ...]:
+def _list_balance(profile: DeschedulerProfile) -> tuple[tuple[str, PluginArgs | None], ...]:
     return profile.balance
 
 
@@ -139,7 +139,7 @@ def _run_plugin(plugin: PluginRun, args: PluginArgs) -> None:
             balance_domains(plugin, args)
         case NodeTaintsArgs():
             remove_taint_violations(plugin, args)
-        case NodeAffinityArgs():
+        case AffinityViolationArgs():
             remove_affinity_violations(plugin, args)
         case InterPodAntiAffinityArgs():
             remove_anti_affinity_violations(plugin, args)
@@ -155,17 +155,19 @@ def answer_deschedule(
 ) -> tuple[DescheduleReview, list[str]]:
     """Return what the descheduler would do, with notes; `state` changes to what follows.
 
-    Raises PolicyError for an invalid policy, an unknown pod, or if the time is over before the first run ends.
+    Raises DeschedulePolicyError for an invalid policy, an unknown pod, or if the time is over before the first run ends.
     """
     if not 0.1 <= question.time_limit_seconds <= MAX_TIME_S:
-        raise PolicyError(f"timeLimitSeconds: expected 0.1 to {MAX_TIME_S:g}, got {question.time_limit_seconds:g}")
+        raise DeschedulePolicyError(
+            f"timeLimitSeconds: expected 0.1 to {MAX_TIME_S:g}, got {question.time_limit_seconds:g}"
+        )
     policy, limit = parse_policy(question.policy), TimeLimit(question.time_limit_seconds, clock, report)
     descheduler = Descheduler(state, policy, classes, limit.check, time.time())
     pods = _find_pods(descheduler.cluster, question.pods)
     try:
         first = descheduler.run(asked=frozenset(pod.uid for pod in pods))
     except TimeOverError as e:
-        raise PolicyError(f"no run of the descheduler ended within {question.time_limit_seconds:g} s") from e
+        raise DeschedulePolicyError(f"no run of the descheduler ended within {question.time_limit_seconds:g} s") from e
     counts, runs = Counter(first.run.evicted), 1
     with suppress(TimeOverError), limit.share(0.5):
         for number in range(1, RUNS):
@@ -195,7 +197,7 @@ def _find_pods(cluster: SeenCluster, names: list[str]) -> list[PodInfo]:
     found = {pod.full_name: pod for node in cluster.nodes for pod in node.pods if pod.full_name in names}
     for name in names:
         if name not in found:
-            raise PolicyError(f'no node has a pod "{name}"')
+            raise DeschedulePolicyError(f'no node has a pod "{name}"')
     return [found[name] for name in dict.fromkeys(names)]
 
 
@@ -257,7 +259,7 @@ def _describe_eviction(
     }
 
 
-def _describe_plugin(plugin: PluginRun, evaluated: bool, run: Run) -> DeschedulePlugin:
+def _describe_plugin(plugin: PluginRun, evaluated: bool, run: DeschedulerRun) -> DeschedulePlugin:
     own = [each for each in run.evictions if (each.profile, each.plugin) == (plugin.profile, plugin.plugin)]
     refused = sum(bool(each.refusal) for each in own)
     return {
@@ -273,7 +275,7 @@ def _describe_plugin(plugin: PluginRun, evaluated: bool, run: Run) -> Deschedule
 
 def _describe_asked(pod: PodInfo, first: _Outcome, counts: Counter[str]) -> AskedPod:
     """Return why plugins do not evict the pod: those after the plugin that evicts it have nothing to say."""
-    reasons: list[PluginReason] = []
+    reasons: list[NonEviction] = []
     for plugin in first.plugins:
         key = (pod.uid, plugin.profile, plugin.plugin)
         tried = [

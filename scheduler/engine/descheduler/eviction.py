@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from scheduler.engine.descheduler.cluster import SeenCluster, SeenNode
 from scheduler.engine.descheduler.policy import (
     SYSTEM_CRITICAL_PRIORITY,
+    WITHOUT_BUDGET,
     DefaultEvictorArgs,
     Policy,
     find_priority_threshold,
@@ -66,7 +67,7 @@ class Eviction(NamedTuple):
 
 
 @dataclass
-class Run:
+class DeschedulerRun:
     """One run of the descheduler: the order in which it takes equal things, its evictions, and what they use up.
 
     `rng` is None for the order of names. `asked` are the UIDs of the pods for which `explanations` are collected.
@@ -124,12 +125,12 @@ class DefaultEvictor:
     def __init__(
         self,
         args: DefaultEvictorArgs,
-        run: Run,
+        run: DeschedulerRun,
         objects: ClusterObjects,
         classes: dict[str, PriorityClass] | None,
         now: float,
     ) -> None:
-        """`now` is the time in seconds since 1970. Raises PolicyError if the priority threshold is unknown."""
+        """`now` is the time in seconds since 1970. Raises DeschedulePolicyError if the priority threshold is unknown."""
         self._args, self._run, self._objects, self._now = args, run, objects, now
         self._threshold = find_priority_threshold(args, classes)
         self._min_age_s = parse_seconds(args.min_pod_age) if args.min_pod_age else None
@@ -146,7 +147,7 @@ class DefaultEvictor:
             ("PodsWithLocalStorage", _check_local_storage),
             ("DaemonSetPods", _check_daemon_set),
             ("PodsWithPVC", self._check_claims),
-            ("PodsWithoutPDB", self._check_budget),
+            (WITHOUT_BUDGET, _protect_without_budget),
             ("PodsWithResourceClaims", _check_resource_claims),
         ):
             if name in protections:
@@ -208,10 +209,6 @@ class DefaultEvictor:
                 return f'pod using protected storage class "{storage_class}"'
         return ""
 
-    def _check_budget(self, pod: PodInfo) -> str:
-        covered = self._run.budgets.has_budget(pod.pod)
-        return "pod does not have a PodDisruptionBudget and is protected against eviction" * (not covered)
-
     def _check_labels(self, pod: PodInfo) -> str:
         selector = self._args.label_selector
         matches = selector is None or label_selector_matches(selector, pod.labels)
@@ -250,6 +247,11 @@ def _check_local_storage(pod: PodInfo) -> str:
 def _check_daemon_set(pod: PodInfo) -> str:
     owned = any(owner.kind == "DaemonSet" for owner in pod.pod.metadata.owner_references or ())
     return "daemonset pods are protected against eviction" * owned
+
+
+def _protect_without_budget(_pod: PodInfo) -> str:
+    """Return that the pod has no budget, which the descheduler finds for every pod (`policy`)."""
+    return "pod does not have a PodDisruptionBudget and is protected against eviction"
 
 
 def _check_resource_claims(pod: PodInfo) -> str:

@@ -20,7 +20,7 @@ from scheduler.engine.descheduler.policy import (
     ONLY_THRESHOLDING,
     HighNodeUtilizationArgs,
     LowNodeUtilizationArgs,
-    Namespaces,
+    NamespaceFilter,
 )
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
@@ -128,7 +128,7 @@ class _Transfer:
         self,
         plugin: PluginRun,
         resources: Sequence[str],
-        namespaces: Namespaces,
+        namespaces: NamespaceFilter,
         limit: int | None,
         needed: Collection[str] | None = None,
     ) -> None:

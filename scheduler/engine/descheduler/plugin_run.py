@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from herodotus_answers.descheduling import NodeUtilization
 from scheduler.engine.descheduler.cluster import SeenCluster, SeenNode
-from scheduler.engine.descheduler.eviction import DefaultEvictor, Result, Run
-from scheduler.engine.descheduler.policy import Namespaces
+from scheduler.engine.descheduler.eviction import DefaultEvictor, Result, DeschedulerRun
+from scheduler.engine.descheduler.policy import NamespaceFilter
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.selectors import label_selector_matches
 from scheduler.engine.objects.types import LabelSelector
@@ -21,7 +21,7 @@ class PluginRun:
     The plugin may set `summary`, a sentence on why it evicts no pod, and `utilization`.
     """
 
-    run: Run
+    run: DeschedulerRun
     evictor: DefaultEvictor
     nodes: list[SeenNode]
     profile: str
@@ -55,7 +55,7 @@ class PluginRun:
             self.explain(pod, protection)
         return not protection
 
-    def is_in_scope(self, pod: PodInfo, namespaces: Namespaces, selector: LabelSelector | None) -> bool:
+    def is_in_scope(self, pod: PodInfo, namespaces: NamespaceFilter, selector: LabelSelector | None) -> bool:
         """Return whether the plugin's namespaces and label selector include the pod."""
         if not namespaces.contain(pod.namespace):
             self.explain(pod, "its namespace is left out")
@@ -66,7 +66,7 @@ class PluginRun:
         return True
 
     def list_evictable(
-        self, node: SeenNode, namespaces: Namespaces, selector: LabelSelector | None = None
+        self, node: SeenNode, namespaces: NamespaceFilter, selector: LabelSelector | None = None
     ) -> Iterator[PodInfo]:
         """Yield the node's pods that are in scope and pass both checks of the evictor, in the order of the run."""
         for pod in self.run.arrange(node.pods):

@@ -34,7 +34,13 @@ ONLY_THRESHOLDING: Final = "OnlyThresholdingResources"
 # Plugins of the descheduler that look at statuses of containers, which the engine does not keep.
 _NOT_EVALUATED: Final = ("PodLifeTime", "RemoveFailedPods", "RemovePodsHavingTooManyRestarts")
 _DEFAULT_PROTECTIONS: Final = ("PodsWithLocalStorage", "SystemCriticalPods", "FailedBarePods", "DaemonSetPods")
-_EXTRA_PROTECTIONS: Final = ("PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims")
+WITHOUT_BUDGET: Final = "PodsWithoutPDB"  # a protection
+# It starts no informer of budgets, so that its lister returns none. In a dry run the sandbox starts one.
+_NO_BUDGETS: Final = (
+    f"the descheduler {VERSION} reads no PodDisruptionBudget except with --dry-run, so that the protection"
+    f" {WITHOUT_BUDGET} (ignorePodsWithoutPDB) protects every pod"
+)
+_EXTRA_PROTECTIONS: Final = ("PodsWithPVC", WITHOUT_BUDGET, "PodsWithResourceClaims")
 _POLICY_FIELDS: Final = frozenset(
     {
         *("apiVersion", "kind", "profiles", "nodeSelector", "maxNoOfPodsToEvictPerNode", "maxNoOfPodsToEvictTotal"),
@@ -46,7 +52,7 @@ _PROFILE_FIELDS: Final = frozenset({"name", "pluginConfig", "plugins"})
 _EXTENSION_POINTS: Final = frozenset({"presort", "sort", "deschedule", "balance", "filter", "preevictionfilter"})
 
 
-class PolicyError(ValueError):
+class DeschedulePolicyError(ValueError):
     """A policy that the descheduler refuses. The message names the profile and plugin."""
 
 
@@ -61,7 +67,7 @@ class _Args(_Struct, forbid_unknown_fields=True, frozen=True):
     kind: str = ""
 
 
-class Namespaces(_Struct, forbid_unknown_fields=True, frozen=True):
+class NamespaceFilter(_Struct, forbid_unknown_fields=True, frozen=True):
     """The namespaces to which a plugin is limited, or which it leaves out."""
 
     include: Sequence[str] = ()
@@ -129,7 +135,7 @@ class DefaultEvictorArgs(_Args, frozen=True):
             "SystemCriticalPods": not self.evict_system_critical_pods,
             "FailedBarePods": not self.evict_failed_bare_pods,
             "PodsWithPVC": self.ignore_pvc_pods,
-            "PodsWithoutPDB": self.ignore_pods_without_pdb,
+            WITHOUT_BUDGET: self.ignore_pods_without_pdb,
         }
         return frozenset(name for name, is_protected in legacy.items() if is_protected)
 
@@ -146,7 +152,7 @@ class LowNodeUtilizationArgs(_Args, frozen=True):
     use_deviation_thresholds: bool = False
     number_of_nodes: int = 0
     metrics_utilization: Json | None = None
-    evictable_namespaces: Namespaces = Namespaces()
+    evictable_namespaces: NamespaceFilter = NamespaceFilter()
     eviction_limits: _EvictionLimits = _EvictionLimits()
 
 
@@ -156,20 +162,20 @@ class HighNodeUtilizationArgs(_Args, frozen=True):
     thresholds: Mapping[str, float] = {}
     number_of_nodes: int = 0
     eviction_modes: Sequence[str] = ()
-    evictable_namespaces: Namespaces = Namespaces()
+    evictable_namespaces: NamespaceFilter = NamespaceFilter()
 
 
 class RemoveDuplicatesArgs(_Args, frozen=True):
     """The arguments of the plugin RemoveDuplicates."""
 
-    namespaces: Namespaces = Namespaces()
+    namespaces: NamespaceFilter = NamespaceFilter()
     exclude_owner_kinds: Sequence[str] = ()
 
 
 class TopologySpreadArgs(_Args, frozen=True):
     """The arguments of the plugin RemovePodsViolatingTopologySpreadConstraint."""
 
-    namespaces: Namespaces = Namespaces()
+    namespaces: NamespaceFilter = NamespaceFilter()
     label_selector: LabelSelector | None = None
     constraints: Sequence[str] = ()
     topology_balance_node_fit: bool = True
@@ -178,17 +184,17 @@ class TopologySpreadArgs(_Args, frozen=True):
 class NodeTaintsArgs(_Args, frozen=True):
     """The arguments of the plugin RemovePodsViolatingNodeTaints."""
 
-    namespaces: Namespaces = Namespaces()
+    namespaces: NamespaceFilter = NamespaceFilter()
     label_selector: LabelSelector | None = None
     include_prefer_no_schedule: bool = False
     excluded_taints: Sequence[str] = ()
     included_taints: Sequence[str] | None = None
 
 
-class NodeAffinityArgs(_Args, frozen=True):
+class AffinityViolationArgs(_Args, frozen=True):
     """The arguments of the plugin RemovePodsViolatingNodeAffinity."""
 
-    namespaces: Namespaces = Namespaces()
+    namespaces: NamespaceFilter = NamespaceFilter()
     label_selector: LabelSelector | None = None
     node_affinity_type: Sequence[str] = ()
 
@@ -196,7 +202,7 @@ class NodeAffinityArgs(_Args, frozen=True):
 class InterPodAntiAffinityArgs(_Args, frozen=True):
     """The arguments of the plugin RemovePodsViolatingInterPodAntiAffinity."""
 
-    namespaces: Namespaces = Namespaces()
+    namespaces: NamespaceFilter = NamespaceFilter()
     label_selector: LabelSelector | None = None
 
 
@@ -206,7 +212,7 @@ PluginArgs = (
     | RemoveDuplicatesArgs
     | TopologySpreadArgs
     | NodeTaintsArgs
-    | NodeAffinityArgs
+    | AffinityViolationArgs
     | InterPodAntiAffinityArgs
 )
 # The arguments of each plugin that is evaluated, and its extension point.
@@ -216,7 +222,7 @@ PLUGINS: Final[Mapping[str, tuple[type[PluginArgs], str]]] = {
     "RemoveDuplicates": (RemoveDuplicatesArgs, BALANCE),
     "RemovePodsViolatingTopologySpreadConstraint": (TopologySpreadArgs, BALANCE),
     "RemovePodsViolatingNodeTaints": (NodeTaintsArgs, DESCHEDULE),
-    "RemovePodsViolatingNodeAffinity": (NodeAffinityArgs, DESCHEDULE),
+    "RemovePodsViolatingNodeAffinity": (AffinityViolationArgs, DESCHEDULE),
     "RemovePodsViolatingInterPodAntiAffinity": (InterPodAntiAffinityArgs, DESCHEDULE),
 }
 
@@ -255,7 +261,7 @@ class _Policy(_Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Profile:
+class DeschedulerProfile:
     """A profile: its DefaultEvictor, and its plugins in order; the arguments of a plugin are None if it is left out."""
 
     name: str
@@ -268,7 +274,7 @@ class Profile:
 class Policy:
     """A valid policy. `notes` say which of its parts are not evaluated."""
 
-    profiles: tuple[Profile, ...]
+    profiles: tuple[DeschedulerProfile, ...]
     node_selector: LabelSelector
     per_node: int | None
     per_namespace: int | None
@@ -277,12 +283,12 @@ class Policy:
 
 
 def parse_policy(document: Json) -> Policy:
-    """Return the policy in a document. Raises PolicyError if the descheduler refuses it."""
+    """Return the policy in a document. Raises DeschedulePolicyError if the descheduler refuses it."""
     cleaned = _drop_nulls(document)
     parsed: _Policy = _convert(cleaned, _Policy, "policy")
     if (parsed.api_version, parsed.kind) != (API_VERSION, "DeschedulerPolicy"):
         given = f"{parsed.api_version or 'no apiVersion'} {parsed.kind or 'without kind'}"
-        raise PolicyError(f"policy: expected {API_VERSION} DeschedulerPolicy, got {given}")
+        raise DeschedulePolicyError(f"policy: expected {API_VERSION} DeschedulerPolicy, got {given}")
     notes = [f"the descheduler {VERSION} ignores the unknown field {name}" for name in _list_unknown_fields(cleaned)]
     return Policy(
         tuple(_parse_profile(profile, notes) for profile in parsed.profiles),
@@ -297,7 +303,7 @@ def parse_policy(document: Json) -> Policy:
 def find_priority_threshold(args: DefaultEvictorArgs, classes: Mapping[str, PriorityClass] | None) -> int:
     """Return the priority from which on pods are not evicted.
 
-    Raises PolicyError if its PriorityClass does not exist, or if it is larger than that of system-critical pods.
+    Raises DeschedulePolicyError if its PriorityClass does not exist, or if it is larger than that of system-critical pods.
     """
     threshold = args.priority_threshold
     if threshold.value is None and not threshold.name:
@@ -306,14 +312,18 @@ def find_priority_threshold(args: DefaultEvictorArgs, classes: Mapping[str, Prio
     if value is None:
         found = (classes or {}).get(threshold.name)
         if found is None:
-            raise PolicyError(f'priorityThreshold: priorityclasses.scheduling.k8s.io "{threshold.name}" not found')
+            raise DeschedulePolicyError(
+                f'priorityThreshold: priorityclasses.scheduling.k8s.io "{threshold.name}" not found'
+            )
         value = found.value
     if value > SYSTEM_CRITICAL_PRIORITY:
-        raise PolicyError(f"priorityThreshold: priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}")
+        raise DeschedulePolicyError(
+            f"priorityThreshold: priority threshold can't be greater than {SYSTEM_CRITICAL_PRIORITY}"
+        )
     return value
 
 
-def _parse_profile(profile: _Profile, notes: list[str]) -> Profile:
+def _parse_profile(profile: _Profile, notes: list[str]) -> DeschedulerProfile:
     path = f"profile {profile.name}"
     configs: dict[str, _PluginConfig] = {}
     for config in profile.plugin_config:
@@ -323,12 +333,14 @@ def _parse_profile(profile: _Profile, notes: list[str]) -> Profile:
         default.args if default else {}, DefaultEvictorArgs, f"{path}: {DEFAULT_EVICTOR}"
     )
     _check_evictor(evictor, f"{path}: {DEFAULT_EVICTOR}")
+    if WITHOUT_BUDGET in evictor.list_protections():
+        notes.append(f"{path}: {_NO_BUDGETS}")
     plugins = profile.plugins
     for point in (plugins.filter, plugins.preevictionfilter):
         notes += [
             f"{path}: the filter plugin {name} is not evaluated" for name in point.enabled if name != DEFAULT_EVICTOR
         ]
-    return Profile(
+    return DeschedulerProfile(
         profile.name,
         evictor,
         _parse_plugins(plugins.deschedule.enabled, DESCHEDULE, configs, path, notes),
@@ -342,9 +354,9 @@ def _parse_plugins(
     plugins: list[tuple[str, PluginArgs | None]] = []
     for name in enabled:
         if name in PLUGINS and PLUGINS[name][1] != point:
-            raise PolicyError(f"{path}: {name} is a {PLUGINS[name][1]} plugin, and enabled for {point}")
+            raise DeschedulePolicyError(f"{path}: {name} is a {PLUGINS[name][1]} plugin, and enabled for {point}")
         if name not in configs:
-            raise PolicyError(f"{path}: unable to find {name} plugin config: add it to pluginConfig")
+            raise DeschedulePolicyError(f"{path}: unable to find {name} plugin config: add it to pluginConfig")
         args = _parse_args(name, configs[name], path, notes)
         if args is None and name in PLUGINS:
             notes.append(f"{path}: {name} is not evaluated, because metricsUtilization reads metrics of actual use")
@@ -385,11 +397,11 @@ def _parse_args(name: str, config: _PluginConfig, path: str, notes: list[str]) -
         case NodeTaintsArgs():
             _check_scope(args.namespaces, args.label_selector, path)
             if args.excluded_taints and args.included_taints:
-                raise PolicyError(f"{path}: either includedTaints or excludedTaints can be set, but not both")
-        case NodeAffinityArgs():
+                raise DeschedulePolicyError(f"{path}: either includedTaints or excludedTaints can be set, but not both")
+        case AffinityViolationArgs():
             _check_scope(args.namespaces, args.label_selector, path)
             if not args.node_affinity_type:
-                raise PolicyError(f"{path}: nodeAffinityType needs to be set")
+                raise DeschedulePolicyError(f"{path}: nodeAffinityType needs to be set")
             notes += [
                 f"{path}: the descheduler {VERSION} ignores the unknown nodeAffinityType {each}"
                 for each in args.node_affinity_type
@@ -402,7 +414,7 @@ def _parse_args(name: str, config: _PluginConfig, path: str, notes: list[str]) -
 
 def _check_evictor(args: DefaultEvictorArgs, path: str) -> None:
     if args.priority_threshold.value is not None and args.priority_threshold.name:
-        raise PolicyError(f"{path}: only one of priorityThreshold fields can be set")
+        raise DeschedulePolicyError(f"{path}: only one of priorityThreshold fields can be set")
     _check_values(
         [args.no_eviction_policy] * bool(args.no_eviction_policy),
         ("Preferred", "Mandatory"),
@@ -412,12 +424,12 @@ def _check_evictor(args: DefaultEvictorArgs, path: str) -> None:
     if chosen.extra_enabled or chosen.default_disabled:
         deprecated = (args.evict_local_storage_pods, args.evict_daemon_set_pods, args.evict_system_critical_pods)
         if any((*deprecated, args.ignore_pvc_pods, args.ignore_pods_without_pdb, args.evict_failed_bare_pods)):
-            raise PolicyError(f"{path}: cannot use deprecated fields alongside podProtections")
+            raise DeschedulePolicyError(f"{path}: cannot use deprecated fields alongside podProtections")
         _check_values(chosen.extra_enabled, _EXTRA_PROTECTIONS, f"{path}: podProtections.extraEnabled")
         _check_values(chosen.default_disabled, _DEFAULT_PROTECTIONS, f"{path}: podProtections.defaultDisabled")
         for values in (chosen.extra_enabled, chosen.default_disabled):
             if len({*values}) < len(values):
-                raise PolicyError(f"{path}: podProtections contains duplicate entries")
+                raise DeschedulePolicyError(f"{path}: podProtections contains duplicate entries")
     for name, selector in (
         ("labelSelector", args.label_selector),
         ("namespaceLabelSelector", args.namespace_label_selector),
@@ -428,65 +440,65 @@ def _check_evictor(args: DefaultEvictorArgs, path: str) -> None:
         try:
             parse_seconds(args.min_pod_age)
         except ValueError as e:
-            raise PolicyError(f"{path}: minPodAge: {e}") from e
+            raise DeschedulePolicyError(f"{path}: minPodAge: {e}") from e
 
 
 def _check_thresholds(thresholds: Mapping[str, float], path: str) -> None:
     if not thresholds:
-        raise PolicyError(f"{path}: no resource threshold is configured")
+        raise DeschedulePolicyError(f"{path}: no resource threshold is configured")
     for name, percent in thresholds.items():
         if not 0 <= percent <= 100:
-            raise PolicyError(f"{path}: {name} threshold not in [0, 100] range")
+            raise DeschedulePolicyError(f"{path}: {name} threshold not in [0, 100] range")
 
 
 def _check_targets(args: LowNodeUtilizationArgs, path: str) -> None:
     if args.thresholds.keys() != args.target_thresholds.keys():
-        raise PolicyError(f"{path}: thresholds and targetThresholds configured different resources")
+        raise DeschedulePolicyError(f"{path}: thresholds and targetThresholds configured different resources")
     for name, low in args.thresholds.items():
         if low > args.target_thresholds[name] and not args.use_deviation_thresholds:
-            raise PolicyError(f"{path}: thresholds' {name} percentage is greater than targetThresholds'")
+            raise DeschedulePolicyError(f"{path}: thresholds' {name} percentage is greater than targetThresholds'")
 
 
-def _check_scope(namespaces: Namespaces, selector: LabelSelector | None, path: str) -> None:
+def _check_scope(namespaces: NamespaceFilter, selector: LabelSelector | None, path: str) -> None:
     _check_namespaces(namespaces, path)
     _check_selector(selector, f"{path}: labelSelector")
 
 
-def _check_namespaces(namespaces: Namespaces, path: str) -> None:
+def _check_namespaces(namespaces: NamespaceFilter, path: str) -> None:
     if namespaces.include and namespaces.exclude:
-        raise PolicyError(f"{path}: only one of Include/Exclude namespaces can be set")
+        raise DeschedulePolicyError(f"{path}: only one of Include/Exclude namespaces can be set")
 
 
-def _check_excluded_only(namespaces: Namespaces, path: str) -> None:
+def _check_excluded_only(namespaces: NamespaceFilter, path: str) -> None:
     if namespaces.include:
-        raise PolicyError(f"{path}: only Exclude namespaces can be set, inclusion is not supported")
+        raise DeschedulePolicyError(f"{path}: only Exclude namespaces can be set, inclusion is not supported")
 
 
 def _check_selector(selector: LabelSelector | None, path: str) -> None:
     try:
         validate_selector(selector)
     except InvalidSelectorError as e:
-        raise PolicyError(f"{path}: {e}") from e
+        raise DeschedulePolicyError(f"{path}: {e}") from e
 
 
 def _check_values(values: Iterable[str], allowed: Sequence[str], path: str) -> None:
     for value in values:
         if value not in allowed:
-            raise PolicyError(f"{path}: expected {', '.join(allowed)}, got {value!r}")
+            raise DeschedulePolicyError(f"{path}: expected {', '.join(allowed)}, got {value!r}")
 
 
 def _parse_selector(text: str, path: str) -> LabelSelector:
     try:
         return parse_label_selector(text)
     except InvalidSelectorError as e:
-        raise PolicyError(f"{path}: {e}") from e
+        raise DeschedulePolicyError(f"{path}: {e}") from e
 
 
 def _convert(value: object, type_: Any, path: str) -> Any:
     try:
         return convert(value, type_)
     except msgspec.ValidationError as e:
-        raise PolicyError(f"{path}: {e}") from e
+        raise DeschedulePolicyError(f"{path}: {e}") from e
 
 
 def _drop_nulls(value: Any) -> Any:

@@ -24,7 +24,7 @@ from scheduler.engine.descheduler.policy import (
     HARD,
     SOFT,
     InterPodAntiAffinityArgs,
-    NodeAffinityArgs,
+    AffinityViolationArgs,
     NodeTaintsArgs,
 )
 from scheduler.engine.objects.pod import PodInfo
@@ -58,7 +58,7 @@ def _names(texts: Sequence[str], taint: Taint) -> bool:
     return taint.key in texts or (taint.value != "" and f"{taint.key}={taint.value}" in texts)
 
 
-def remove_affinity_violations(plugin: PluginRun, args: NodeAffinityArgs) -> None:
+def remove_affinity_violations(plugin: PluginRun, args: AffinityViolationArgs) -> None:
     """Evict pods whose node affinity their node does not satisfy, or another one better.
 
     The plugin's name is RemovePodsViolatingNodeAffinity.

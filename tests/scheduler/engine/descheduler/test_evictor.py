@@ -81,6 +81,11 @@ def test_what_protects_a_pod(pod: Json, evictor: Json, why: str) -> None:
     assert (why in reason) if why else not reason
 
 
+def test_a_budget_does_not_help_a_pod_that_shall_have_one() -> None:
+    """The descheduler v0.36.0 finds no budgets unless in a dry run."""
+    assert why_protected(a_pod("p", "n0"), {"ignorePodsWithoutPDB": True}, a_budget("web", "web", minAvailable=0))
+
+
 def test_the_age_is_that_of_the_start() -> None:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 600))
     pod = a_pod("p", "n0", status={**READY, "startTime": started})
