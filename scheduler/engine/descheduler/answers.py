@@ -35,20 +35,20 @@ from herodotus_answers.descheduling import (
 )
 from scheduler.engine.descheduler.cluster import SeenCluster
 from scheduler.engine.descheduler.duplicates import remove_duplicates
-from scheduler.engine.descheduler.eviction import DefaultEvictor, Eviction, DeschedulerRun
+from scheduler.engine.descheduler.eviction import DefaultEvictor, DeschedulerRun, Eviction
 from scheduler.engine.descheduler.node_utilization import balance_high, balance_low
 from scheduler.engine.descheduler.plugin_run import PluginRun
 from scheduler.engine.descheduler.policy import (
     VERSION,
+    AffinityViolationArgs,
+    DeschedulePolicyError,
+    DeschedulerProfile,
     HighNodeUtilizationArgs,
     InterPodAntiAffinityArgs,
     LowNodeUtilizationArgs,
-    AffinityViolationArgs,
     NodeTaintsArgs,
     PluginArgs,
     Policy,
-    DeschedulePolicyError,
-    DeschedulerProfile,
     RemoveDuplicatesArgs,
     TopologySpreadArgs,
     parse_policy,

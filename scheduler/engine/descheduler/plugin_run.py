@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from herodotus_answers.descheduling import NodeUtilization
 from scheduler.engine.descheduler.cluster import SeenCluster, SeenNode
-from scheduler.engine.descheduler.eviction import DefaultEvictor, Result, DeschedulerRun
+from scheduler.engine.descheduler.eviction import DefaultEvictor, DeschedulerRun, Result
 from scheduler.engine.descheduler.policy import NamespaceFilter
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.selectors import label_selector_matches

@@ -23,8 +23,8 @@ from scheduler.engine.descheduler.plugin_run import PluginRun
 from scheduler.engine.descheduler.policy import (
     HARD,
     SOFT,
-    InterPodAntiAffinityArgs,
     AffinityViolationArgs,
+    InterPodAntiAffinityArgs,
     NodeTaintsArgs,
 )
 from scheduler.engine.objects.pod import PodInfo
