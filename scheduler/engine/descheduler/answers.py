@@ -99,7 +99,8 @@ class Descheduler:
     def run(self, rng: random.Random | None = None, asked: frozenset[str] = frozenset()) -> _Outcome:
         """Run all profiles: their deschedule plugins first, then their balance plugins.
 
-        `rng` shuffles what the descheduler takes in a random order. Raises DeschedulePolicyError for an unknown priority class.
+        `rng` shuffles what the descheduler takes in a random order. Raises DeschedulePolicyError for a priority class
+        that does not exist.
         """
         run = DeschedulerRun(self.cluster, self._budgets.copy(), self._policy, rng, asked)
         evictors = [
@@ -155,7 +156,8 @@ def answer_deschedule(
 ) -> tuple[DescheduleReview, list[str]]:
     """Return what the descheduler would do, with notes; `state` changes to what follows.
 
-    Raises DeschedulePolicyError for an invalid policy, an unknown pod, or if the time is over before the first run ends.
+    Raises DeschedulePolicyError for an invalid policy or an unknown pod, or if the time is over before the first run
+    ends.
     """
     if not 0.1 <= question.time_limit_seconds <= MAX_TIME_S:
         raise DeschedulePolicyError(

@@ -130,7 +130,10 @@ class DefaultEvictor:
         classes: dict[str, PriorityClass] | None,
         now: float,
     ) -> None:
-        """`now` is the time in seconds since 1970. Raises DeschedulePolicyError if the priority threshold is unknown."""
+        """`now` is the time in seconds since 1970.
+
+        Raises DeschedulePolicyError if the priority threshold is unknown.
+        """
         self._args, self._run, self._objects, self._now = args, run, objects, now
         self._threshold = find_priority_threshold(args, classes)
         self._min_age_s = parse_seconds(args.min_pod_age) if args.min_pod_age else None

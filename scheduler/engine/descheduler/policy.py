@@ -303,7 +303,8 @@ def parse_policy(document: Json) -> Policy:
 def find_priority_threshold(args: DefaultEvictorArgs, classes: Mapping[str, PriorityClass] | None) -> int:
     """Return the priority from which on pods are not evicted.
 
-    Raises DeschedulePolicyError if its PriorityClass does not exist, or if it is larger than that of system-critical pods.
+    Raises DeschedulePolicyError if its PriorityClass does not exist, or if it is larger than that of system-critical
+    pods.
     """
     threshold = args.priority_threshold
     if threshold.value is None and not threshold.name:
