@@ -28,7 +28,7 @@ def headline(objects: list[Json], policy: Json, *pods: str) -> str:
 
 def test_a_pod_may_come_back_to_its_node() -> None:
     """The descheduler does not look at the host port that is taken on the other node; kube-scheduler does."""
-    ports = {"containers": [{"name": "main", "image": "web", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    ports: Json = {"containers": [{"name": "main", "image": "web", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     objects = [a_node("n0"), a_node("n1"), a_pod("p", "n0", **ports), a_pod("q", "n1", "ReplicaSet/other", **ports)]
     objects[2]["spec"]["affinity"] = {
         "nodeAffinity": {
@@ -123,7 +123,7 @@ def test_a_plugin_needs_its_configuration() -> None:
 
 
 def test_what_is_not_evaluated_is_named() -> None:
-    plugins = {
+    plugins: Json = {
         "PodLifeTime": {"maxPodLifeTimeSeconds": 1},
         "OurPlugin": {},
         LOW: {"metricsUtilization": {"source": "KubernetesMetrics"}},

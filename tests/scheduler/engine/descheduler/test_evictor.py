@@ -15,7 +15,7 @@ from tests.scheduler.engine.whatif.clusters import READY, a_budget, a_node, a_po
 Json = dict[str, Any]
 TAINTED = a_node("n0", taints=[{"key": "dedicated", "value": "ml", "effect": "NoSchedule"}])
 NODES = [TAINTED, a_node("n1")]
-PLUGIN = {"RemovePodsViolatingNodeTaints": {}}
+PLUGIN: Json = {"RemovePodsViolatingNodeTaints": {}}
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 
 
@@ -31,8 +31,8 @@ def why_protected(pod: Json, evictor: Json | None = None, *more: Json, **questio
     return why_not(review)
 
 
-LOCAL = {"volumes": [{"name": "cache", "emptyDir": {}}]}
-CLAIM = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+LOCAL: Json = {"volumes": [{"name": "cache", "emptyDir": {}}]}
+CLAIM: Json = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
 PROTECTED = "is protected against eviction"
 
 
