@@ -11,7 +11,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity suggestions drains plans cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +138,9 @@ suggestions: $(STAMP) ## every suggestion for 95 pending pods, and every first f
 
 drains: $(STAMP) ## 20 random clusters: what drain, capacity and add-nodes say, held against a real control plane
 	DRAIN_SEEDS="$${DRAIN_SEEDS:-20}" $(RUN) pytest tests/e2e/test_drains.py -s
+
+deschedule: $(STAMP) ## 200 random clusters and policies: what the descheduler would evict, held against a real run (DESCHEDULE_SEEDS)
+	DESCHEDULE_SEEDS="$${DESCHEDULE_SEEDS:-200}" $(RUN) pytest tests/e2e/test_descheduler.py -s
 
 plans: $(STAMP) ## 200 plans carried out on a real control plane, and 300 held against an exhaustive search (PLAN_CLUSTERS, PLAN_SEEDS)
 	PLAN_SEEDS="$${PLAN_SEEDS:-300}" $(RUN) pytest tests/scheduler/engine/plans -s

@@ -407,7 +407,7 @@ def _find_outcome(status: Answer) -> _Cause:
         return {"code": "fits"} if capacity["fits"] else _parse_message(capacity["message"])
     if groups is not None:
         return _find_group_outcome(groups["pods"])
-    if any(status[part] is not None for part in ("consolidation", "upgrade", "scaleDown")):
+    if any(status[part] is not None for part in ("consolidation", "upgrade", "scaleDown", "deschedule")):
         return {}
     pending = count_pending_reasons(status["placements"]).most_common(1)
     if pending:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from herodotus_answers.descheduling import format_deschedule_headline
 from herodotus_answers.plans import format_plan_headline
 from herodotus_record.reasons import CATALOGUE, EXCLUDED_BY_POD, parse_reason
 from herodotus_record.units import natural_sort_key, pluralize
@@ -81,6 +82,8 @@ def format_cluster_headline(status: ClusterReviewStatus) -> str:
         return _describe_upgrade(status["upgrade"])
     if status["plan"] is not None:
         return format_plan_headline(status["plan"])
+    if status["deschedule"] is not None:
+        return format_deschedule_headline(status["deschedule"])
     if status["nodeGroups"] is not None:
         return _describe_node_groups(status["nodeGroups"])
     if status["scaleDown"] is not None:

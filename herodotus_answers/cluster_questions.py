@@ -207,6 +207,17 @@ class PlanQuestion(_Struct, forbid_unknown_fields=True):
     time_limit_seconds: float = 20.0
 
 
+class DescheduleQuestion(_Struct, forbid_unknown_fields=True):
+    """What the descheduler of kubernetes-sigs would evict now, by a policy of descheduler/v1alpha2.
+
+    For `pods` on nodes, NAMESPACE/NAME, the answer has why each plugin does not evict them.
+    """
+
+    policy: Json
+    pods: list[str] = []
+    time_limit_seconds: float = 20.0
+
+
 class ClusterQuestion(_Struct, forbid_unknown_fields=True):
     """The question. Exactly one of the questions, of which `continue_` is one, is set.
 
@@ -223,6 +234,7 @@ class ClusterQuestion(_Struct, forbid_unknown_fields=True):
     scale_down: ScaleDownQuestion | None = None
     upgrade: UpgradeQuestion | None = None
     plan: PlanQuestion | None = None
+    deschedule: DescheduleQuestion | None = None
     scheduler_name: str = ""
     cluster: str = ""
     continue_: str = msgspec.field(name="continue", default="")
@@ -237,12 +249,13 @@ class ClusterQuestion(_Struct, forbid_unknown_fields=True):
             self.scale_down,
             self.upgrade,
             self.plan,
+            self.deschedule,
             self.continue_ or None,
         )
         if sum(question is not None for question in asked) != 1:
             raise ValueError(
-                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan and"
-                " continue"
+                "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan,"
+                " deschedule and continue"
             )
 
 

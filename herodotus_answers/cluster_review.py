@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 
 from herodotus_answers.cluster_headlines import format_cluster_headline
 from herodotus_answers.declare import Document, NotRequired
+from herodotus_answers.descheduling import DescheduleReview
 from herodotus_answers.node_groups import NodeGroupReview, ScaleDown
 from herodotus_answers.plans import PlanReview
 from herodotus_record.discloses import Discloses
@@ -246,6 +247,9 @@ class ClusterReviewStatus(_Continued):
     plan: Annotated[
         PlanReview | None, "Plans after which pods fit, with their proofs; null unless asked.", Discloses.PARTS
     ]
+    deschedule: Annotated[
+        DescheduleReview | None, "What a run of the descheduler would do; null unless asked.", Discloses.PARTS
+    ]
     notes: Annotated[list[str], "What the answer does not take into account.", Discloses.TEXT]
 
 
@@ -263,7 +267,7 @@ _Continuing = TypedDict(
 
 
 class ClusterReviewSpec(_Continuing, total=False):
-    """The question: one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan and continue."""
+    """The question: one of the fields up to `plan`, or `continue`."""
 
     changes: Annotated[
         list[dict[str, Any]],
@@ -275,6 +279,7 @@ class ClusterReviewSpec(_Continuing, total=False):
     nodeGroups: Annotated[dict[str, Any], "Node groups, and pods of which to find out which groups would take them."]
     scaleDown: Annotated[dict[str, Any], "Nodes of which to find out what keeps an autoscaler from removing them."]
     upgrade: Annotated[dict[str, Any], "A version of Kubernetes, to find out which decisions its rules would change."]
+    deschedule: Annotated[dict[str, Any], "A policy of the descheduler, to find out which pods it would evict."]
     plan: Annotated[dict[str, Any], "Pods for which to find the fewest changes after which they fit."]
     schedulerName: Annotated[str, "Scheduler that answers; by default the one of the cluster that answers."]
     cluster: Annotated[
@@ -309,6 +314,7 @@ def build_empty_status() -> ClusterReviewStatus:
         "scaleDown": None,
         "upgrade": None,
         "plan": None,
+        "deschedule": None,
         "notes": [],
     }
 

@@ -93,12 +93,16 @@ def print_answer(answer: Json, options: ReviewOptions, output: OutputOptions, en
 def meets_aim(answer: Json) -> bool:
     """Return whether the aim of the answer's question is met.
 
-    A question for a plan needs one. For other questions, every pod must find or keep a node, none may be blocked, and
-    no rule of another version may reject one that fits now.
+    A question for a plan needs one. Pods that the descheduler evicts must land on other nodes. For other questions,
+    every pod must find or keep a node, none may be blocked, and no rule of another version may reject one that fits
+    now.
     """
     status = answer["status"]
     if status.get("plan"):
         return bool(status["plan"]["verdict"] != "NoPlan")
+    evictions = (status.get("deschedule") or {}).get("evictions", ())
+    if any(each["outcome"] in ("Returns", "StaysPending") for each in evictions):
+        return False
     changes = (status.get("upgrade") or {}).get("changes", ())
     rejected = any(each["change"] in ("FitsNoMore", "NodeRejects") for each in changes)
     return not rejected and not status["blocked"] and all(pod["node"] for pod in status["placements"])

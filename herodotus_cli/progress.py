@@ -67,7 +67,7 @@ class ProgressLine:
 
     def expect(self, spec: Mapping[str, object]) -> None:
         """Take the question whose progress is reported."""
-        self._decided = _PLANNING if "plan" in spec else _DECIDING
+        self._decided = _PLANNING if "plan" in spec or "deschedule" in spec else _DECIDING
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

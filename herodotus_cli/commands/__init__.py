@@ -42,6 +42,7 @@ ACTION_NAMES: Final = (  # of whatif
     "create",
     "changes",
     "upgrade",
+    "deschedule",
 )
 GOAL_NAMES: Final = ("drain", "consolidate", "spread")  # of plan, beside pods that are to fit
 

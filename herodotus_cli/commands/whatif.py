@@ -100,6 +100,11 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     whatif drain NODE…, cordon, uncordon, remove, add-nodes --like NODE,
     taint, label, scale KIND/NAME=N, create -f FILE, changes -f FILE
 
+    What others would do; each has its own --help:
+
+    \b
+    whatif upgrade --to VERSION, deschedule --policy FILE
+
     \b
     kubectl herodotus whatif -f pod.yaml
     kubectl herodotus whatif -f deployment.yaml --replicas 20

@@ -23,6 +23,7 @@ from herodotus_cli.errors import CliError, ServerError
 Json = dict[str, Any]
 
 MAX_PODS = 10_000
+MAX_TIME_S = 240
 PODS_PER_WORKLOAD = 20  # decided by `whatif upgrade`: pods of one template differ in their own node only
 _COMMON = (
     click.option(
@@ -315,6 +316,70 @@ def upgrade(ctx: click.Context, /, **_given: object) -> None:
     _run_upgrade(ctx)
 
 
+@options.command(name="deschedule")
+@click.option("--policy", metavar="FILE", required=True, help="The descheduler's policy, YAML or JSON; - is stdin.")
+@click.option(
+    "--pod",
+    "pods",
+    multiple=True,
+    metavar="[NAMESPACE/]NAME",
+    shell_complete=completion_values.pods,
+    help="Would it evict this pod, and why not? Repeatable.",
+)
+@click.option(
+    "--time-limit",
+    type=parameter_types.WholeNumber(1, MAX_TIME_S),
+    default=20,
+    metavar="S",
+    help="Seconds that the answer may take [20].",
+)
+@click.option("--all", "every_row", is_flag=True, help="All evictions, however many there are.")
+@click.option(
+    "--exit-code", is_flag=True, help="Exit with code 1 if an evicted pod comes back to its node or stays Pending."
+)
+@options.namespace_option
+@options.cluster_files_option
+@options.output_options
+@options.connection_options
+@click.pass_context
+def deschedule(ctx: click.Context, /, **_given: object) -> None:
+    """Show which pods the descheduler of kubernetes-sigs would evict now, by which rule, and where they would land.
+
+    The rules are those of its plugins for node utilization, duplicates, topology spread, taints and affinity, with its
+    evictor, its limits and the cluster's disruption budgets. The scheduler then decides the successors on a copy of its
+    state: a pod that comes back to its node was evicted for nothing. Nothing is evicted.
+
+    The descheduler takes equal pods in a random order. 20 runs with other orders say how sure each eviction is.
+
+    \b
+    kubectl herodotus whatif deschedule --policy policy.yaml
+    kubectl herodotus whatif deschedule --policy policy.yaml --pod shop/web-1
+    """
+    from herodotus_cli import manifests
+
+    given, environment = ctx.params, environment_of(ctx)
+    connection = option_values.connection_settings(ctx, environment.environ)
+    documents = manifests.read_documents(given["policy"])
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise CliError(f"error: {given['policy']}: expected one DeschedulerPolicy")
+    pods = [object_names.parse_pod(text) for text in given["pods"]]
+    namespace = environment.resolve_namespace(option_values.namespace(ctx), connection) if pods else ""
+    question = {
+        "policy": documents[0],
+        "pods": [f"{pod.namespace or namespace}/{pod.name}" for pod in pods],
+        "timeLimitSeconds": float(given["time_limit"]),
+    }
+    fits = cluster_review.run(
+        {"deschedule": question},
+        ReviewOptions(f"deschedule by {given['policy']}", given["cluster_files"], given["every_row"]),
+        connection,
+        option_values.output_options(ctx),
+        environment,
+    )
+    if given["exit_code"] and not fits:
+        ctx.exit(1)
+
+
 ACTIONS: dict[str, Action] = {
     "drain": _action("drain", (_NODES, _FORCE, _EMPTY_DIR, _NO_EVICTION), _drain),
     "cordon": _action("cordon", (_NODES,), _cordon),
@@ -328,4 +393,4 @@ ACTIONS: dict[str, Action] = {
     "changes": _action("changes", (_FILE,), _changes),
 }
 # Questions about the cluster that are no changes, and cannot be combined with them by --then.
-QUESTIONS: dict[str, click.Command] = {"upgrade": upgrade}
+QUESTIONS: dict[str, click.Command] = {"upgrade": upgrade, "deschedule": deschedule}

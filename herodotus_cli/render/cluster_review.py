@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, shorten_fit_error
-from herodotus_cli.render import node_groups, plan, upgrade
+from herodotus_cli.render import deschedule, node_groups, plan, upgrade
 from herodotus_cli.render.formatting import format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import (
     Block,
@@ -53,6 +53,8 @@ def build_screen(answer: Json, title: str, view: ViewOptions, *, every_row: bool
         sections += upgrade.build_screen(status["upgrade"], status["headline"], every_row=every_row)
     elif status.get("plan") is not None:
         sections += plan.build_screen(status["plan"], status["headline"], every_row=every_row)
+    elif status.get("deschedule") is not None:
+        sections += deschedule.build_screen(status["deschedule"], status["headline"], most)
     elif status.get("nodeGroups") is not None:
         sections += node_groups.build_review(status["nodeGroups"], view, every_row=every_row)
     elif status.get("scaleDown") is not None:

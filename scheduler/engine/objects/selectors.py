@@ -19,6 +19,12 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 _FIELD_OPERATORS = ("In", "NotIn")
 _INT64 = re.compile(r"[+-]?\d+", re.ASCII)
+# The parts of a selector's text: KEY in (A,B), KEY notin (A), KEY=VALUE, KEY!=VALUE, KEY>NUMBER, !KEY and KEY.
+_WRITTEN = re.compile(
+    r"\s*(?:(?P<key>[^\s,=!<>()]+)\s*(?:\s(?P<set>in|notin)\s*\((?P<values>[^()]*)\)"
+    r"|(?P<sign>==?|!=|>|<)\s*(?P<value>[^\s,=!<>()]*))?|!\s*(?P<absent>[^\s,=!<>()]+))\s*(?:,|$)"
+)
+_SIGNS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt"}
 
 
 class InvalidSelectorError(ValueError):
@@ -59,6 +65,32 @@ def label_selector_matches(selector: LabelSelector | None, labels: Mapping[str, 
     if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
         return False
     return all(requirement_matches(r, labels.get(r.key)) for r in selector.match_expressions or ())
+
+
+def parse_label_selector(text: str) -> LabelSelector:
+    """Return the selector that a text such as `pool=gpu,zone in (a,b),!spot` stands for; "" selects everything.
+
+    Raises InvalidSelectorError for other text. Source: k8s.io/apimachinery/pkg/labels Parse.
+    """
+    requirements, position = list[Requirement](), 0
+    while position < len(text.rstrip()):
+        part = _WRITTEN.match(text, position)
+        if part is None:
+            raise InvalidSelectorError(f"unable to parse the selector {text!r}")
+        position = part.end()
+        if part["absent"]:
+            requirements.append(Requirement(key=part["absent"], operator="DoesNotExist"))
+        elif part["set"]:
+            values = [value.strip() for value in part["values"].split(",")]
+            requirements.append(
+                Requirement(key=part["key"], operator="In" if part["set"] == "in" else "NotIn", values=values)
+            )
+        elif part["sign"]:
+            operator = _SIGNS[part["sign"]]
+            requirements.append(Requirement(key=part["key"], operator=operator, values=[part["value"]]))
+        else:
+            requirements.append(Requirement(key=part["key"], operator="Exists"))
+    return LabelSelector(match_expressions=requirements)
 
 
 def validate_selector(selector: LabelSelector | None) -> LabelSelector | None:

@@ -409,13 +409,19 @@ class Object(Struct, frozen=True):
 
 
 class PodAnnotations(Struct, frozen=True):
-    """The annotations of a pod that keep its node from being removed by an autoscaler. Scheduling reads none."""
+    """The annotations of a pod that autoscalers and the descheduler read. Scheduling reads none."""
 
     safe_to_evict: str | None = msgspec.field(name="cluster-autoscaler.kubernetes.io/safe-to-evict", default=None)
     safe_to_evict_local_volumes: str | None = msgspec.field(
         name="cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes", default=None
     )
     do_not_disrupt: str | None = msgspec.field(name="karpenter.sh/do-not-disrupt", default=None)
+    evict: str | None = msgspec.field(name="descheduler.alpha.kubernetes.io/evict", default=None)
+    prefer_no_eviction: str | None = msgspec.field(
+        name="descheduler.alpha.kubernetes.io/prefer-no-eviction", default=None
+    )
+    mirror: str | None = msgspec.field(name="kubernetes.io/config.mirror", default=None)
+    source: str | None = msgspec.field(name="kubernetes.io/config.source", default=None)
 
 
 class PodMetadata(Metadata, frozen=True):

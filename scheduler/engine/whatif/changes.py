@@ -33,6 +33,8 @@ from herodotus_answers.cluster_questions import (
 )
 from herodotus_answers.cluster_review import ChangedNode, ClusterReviewStatus, NodeAmounts, build_empty_status
 from herodotus_record.templates import POD, PodTemplateError, parse_pod_template
+from scheduler.engine.descheduler.answers import answer_deschedule
+from scheduler.engine.descheduler.policy import DeschedulePolicyError
 from scheduler.engine.manifests.cluster import decode_pod_group
 from scheduler.engine.nodegroups.answers import answer_node_groups, answer_scale_down
 from scheduler.engine.nodegroups.discovery import NodeGroupError
@@ -100,6 +102,12 @@ def answer_review(
             return {**build_empty_status(), "plan": plan, "notes": notes}
         except (PlanError, PodTemplateError) as e:
             raise ClusterReviewError(f"plan: {e}") from e
+    if spec.deschedule is not None:
+        try:
+            deschedule, notes = answer_deschedule(state, spec.deschedule, report, classes, seed)
+            return {**build_empty_status(), "deschedule": deschedule, "notes": notes}
+        except DeschedulePolicyError as e:
+            raise ClusterReviewError(f"deschedule: {e}") from e
     simulation = Simulation(state, report, seed)
     if spec.scale_down is not None:
         try:

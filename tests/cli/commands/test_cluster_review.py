@@ -70,6 +70,8 @@ QUESTIONS = {
     "consolidate": ("consolidate",),
     "consolidate-blockers": ("consolidate", "--blockers"),
     "upgrade": ("whatif", "upgrade", "--to", "v1.35"),
+    "deschedule": ("whatif", "deschedule", "--policy", "POLICY"),
+    "deschedule-pod": ("whatif", "deschedule", "--policy", "POLICY", "--pod", "shop/web-0"),
     "plan": ("plan", "pod", "waits", "-n", "shop", "--all"),
     "plan-none": ("plan", "waits", "-n", "shop", "--kinds", "scale-down"),
     "plan-drain": ("plan", "drain", "n1", "n2"),
@@ -109,6 +111,19 @@ GROUPS = [
     daemon_set("agent"),
     EVENT,
 ]
+POLICY = """apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: default
+  pluginConfig:
+  - {name: RemoveDuplicates}
+  - {name: PodLifeTime, args: {maxPodLifeTimeSeconds: 86400}}
+  - name: LowNodeUtilization
+    args: {thresholds: {cpu: 60}, targetThresholds: {cpu: 80}}
+  plugins:
+    deschedule: {enabled: [PodLifeTime]}
+    balance: {enabled: [RemoveDuplicates, LowNodeUtilization]}
+"""
 SHAPES = "nodeGroups:\n- {name: big, zones: [a], maxSize: 5, allocatable: {cpu: 64, memory: 256Gi, pods: 110}}\n"
 
 
@@ -118,13 +133,14 @@ def cluster(tmp_path: Path) -> Path:
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
     (tmp_path / "groups.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": GROUPS}))
     (tmp_path / "shapes.yaml").write_text(SHAPES)
+    (tmp_path / "policy.yaml").write_text(POLICY)
     (tmp_path / "new.json").write_text(json.dumps(NEW))
     (tmp_path / "big.json").write_text(json.dumps(a_pod("big", cpu="3", owner="")))
     return file
 
 
 def ask(cluster: Path, *words: str) -> Ran:
-    files = {"FILE": "new.json", "BIG": "big.json", "SHAPES": "shapes.yaml"}
+    files = {"FILE": "new.json", "BIG": "big.json", "SHAPES": "shapes.yaml", "POLICY": "policy.yaml"}
     named = [str(cluster.parent / files[word]) if word in files else word for word in words]
     more = ("--cluster-file", str(cluster.parent / "groups.json")) if words[0] == "nodegroups" else ()
     return command(*named, "--cluster-file", str(cluster), *more)
@@ -153,6 +169,7 @@ def test_screen_is_as_recorded(cluster: Path, question: str, view: str) -> None:
         ("consolidate", None),
         ("consolidate-blockers", None),
         ("upgrade", None),
+        ("deschedule", None),
         ("plan", "planned"),
         ("plan-none", "no-plan"),
         ("plan-drain", "no-plan"),
@@ -242,7 +259,15 @@ def test_short_form_about_several_pods_and_node_groups(verdicts: list[str], code
 
 @pytest.mark.parametrize(
     ("question", "code"),
-    [("drain", 0), ("drain-blocked", 1), ("scale", 0), ("upgrade", 0), ("plan", 0), ("plan-none", 1)],
+    [
+        ("drain", 0),
+        ("drain-blocked", 1),
+        ("scale", 0),
+        ("upgrade", 0),
+        ("deschedule", 0),
+        ("plan", 0),
+        ("plan-none", 1),
+    ],
 )
 def test_exit_code_tells_whether_everything_fits(cluster: Path, question: str, code: int) -> None:
     assert ask(cluster, *QUESTIONS[question], "--exit-code").code == code
@@ -291,6 +316,9 @@ def test_objects_of_a_file_are_created_one_after_the_other(cluster: Path, tmp_pa
         (("whatif", "cordon", "n0", "--then", ""), 2, "name an action"),
         (("capacity",), 2, "name one object"),
         (("capacity", "pod", "web-0"), 2, "--cluster-file goes with -f FILE"),
+        (("whatif", "deschedule"), 2, "Missing option '--policy'"),
+        (("whatif", "deschedule", "--policy", "FILE"), 1, "deschedule: policy: expected descheduler/v1alpha2"),
+        (("whatif", "deschedule", "--policy", "POLICY", "--pod", "shop/gone"), 1, 'no node has a pod "shop/gone"'),
         (("consolidate", "gone"), 1, 'nodes "gone" not found'),
         (("consolidate", "gone", "--blockers"), 1, 'scaleDown: nodes "gone" not found'),
         (("consolidate", "--blockers", "--force"), 2, "--blockers lists every reason"),

@@ -143,7 +143,7 @@ def test_silent_schedulers_are_named(service: Service, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({}, "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan and"),
+        ({}, "expected exactly one of changes, capacity, consolidate, nodeGroups, scaleDown, upgrade, plan,"),
         ({"changes": [], "consolidate": {}}, "expected exactly one of"),
         ({"changes": [{"kind": "Explode"}]}, "Invalid value 'Explode'"),
         ({"changes": [DRAIN | {"gracefully": True}]}, "unknown field `gracefully`"),
