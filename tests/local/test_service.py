@@ -272,6 +272,7 @@ def test_without_the_right_to_nodes_pending_pods_have_the_reason_of_their_condit
         ("untried", "no scheduler has tried it: it has no condition PodScheduled", 0, None),
         ("tried", "Insufficient cpu", 0, None),
     ]
+    assert [p["startedAt"] for p in found["pods"]] == [None, None]  # a condition has no time of an attempt
     assert found["source"] == "conditions"
     assert notes == ["you may not list nodes: nothing is evaluated; the reasons are those of the pods' conditions"]
     with pytest.raises(ReadError, match="nodes is forbidden"):
