@@ -155,6 +155,9 @@ def test_a_workload_has_the_pods_that_exist_and_why_others_wait(local: Open) -> 
         owned("api-6b8f9-b", "ReplicaSet/api-6b8f9", cpu="20"),
         owned("api-0", "StatefulSet/api", on="worker-2"),
     ]
+    leaves = owned("api-6b8f9-c", "ReplicaSet/api-6b8f9", on="worker-2")
+    leaves["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"  # its ReplicaSet counts it no more
+    pods.append(leaves)
     service = local(ApiServer([*CLUSTER, *pods]))
     found = document(service, "namespaces/shop/workloadplacements/deployment.api")
     assert (found["source"], found["metadata"]["name"]) == ("evaluated", "Deployment/api")
