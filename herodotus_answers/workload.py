@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
+from herodotus_answers.agreements import ComparedOutcome, SchedulerAgreement, list_schedulers
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import PLACED_STATES, compute_margin
 from herodotus_answers.live import LiveWorkload
@@ -152,6 +153,13 @@ class WorkloadPlacement(Document):
             "Pods that were evicted for pods of higher priority, as recorded; absent if there is none.",
         ]
     ]
+    observed: NotRequired[
+        Annotated[
+            list[SchedulerAgreement],
+            "Other schedulers that decided, whose own scores are not on record: how many of their outcomes agree with"
+            " an observer's evaluation, from which `decidedBy` is. Absent if every scheduler recorded its decisions.",
+        ]
+    ]
     pending: Annotated[list[PendingPodOfWorkload], "Pods without a node."]
     nodesTotal: Annotated[int, "Number of the cluster's nodes at the newest placement."]
     skew: Annotated[int, "Difference between the highest and the lowest number of pods on a node."]
@@ -272,13 +280,19 @@ def build_present_placement(
 
 
 def build_workload_placement(
-    workload: WorkloadName, placements: Sequence[Placement], nodes_total: int, *, since_us: int, complete: bool
+    workload: WorkloadName,
+    placements: Sequence[Placement],
+    nodes_total: int,
+    *,
+    since_us: int,
+    complete: bool,
+    observed: Sequence[ComparedOutcome] = (),
 ) -> WorkloadPlacement:
     """Return the JSON document of kind WorkloadPlacement: on which nodes a workload's pods were placed, and why.
 
     `placements` holds the last placement of each pod, newest first, and `nodes_total` the number of the
     cluster's nodes at the newest placement. `complete` is whether these are all placements since `since_us`,
-    which is in microseconds since 1970.
+    which is in microseconds since 1970. `observed` are the outcomes among them that an observer reconstructed.
     """
     placed, preempted, waiting = (_select(placements, result) for result in ("placed", "preempted", "pending"))
     on = Counter(str(p.node) for p in placed)
@@ -300,6 +314,9 @@ def build_workload_placement(
         "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_sort_key(row["node"]))),
         "recent": [_recent(p) for p in placed[:MAX_RECENT]],
     }
+    if observed:
+        document["observed"] = list_schedulers(observed)
+        document["headline"] += f" {_describe_observed(document['observed'])}"
     if preempted:
         document["preempted"] = [{"pod": p.pod, "preemptedBy": p.preempted_by} for p in preempted if p.preempted_by]
     return document
@@ -402,6 +419,19 @@ def _headline(
     return f"{distribution}{spread if len(on) > 1 else ''}.{reason}{pending}"
 
 
+def _describe_observed(schedulers: Sequence[SchedulerAgreement]) -> str:
+    """Return sentences on schedulers whose decisions an observer reconstructed, and what is not known of them."""
+    sentences = []
+    for each in schedulers:
+        agree, total = each["agree"] + each["agreeInWindow"], each["outcomes"]
+        sentences.append(
+            f"{each['scheduler']} decided {pluralize(total, 'pod')} and recorded nothing: an observer's evaluation,"
+            f" with the configuration that the observer has, agrees for {agree}"
+            + ("." if agree == total else f"; for the others, what {each['scheduler']} went by is not on record.")
+        )
+    return " ".join(sentences)
+
+
 def _describe_preempted(preempted: Sequence[Placement]) -> str:
     """Return a sentence, with a space before it, that says by which pods the pods were preempted; "" for no pods."""
     if not preempted:
@@ -430,7 +460,7 @@ def _decided(by: str, _count: int) -> str:
         TIE: "A draw among equals",
         ONLY: "That only one node fitted",
         NOMINATED: "Preemption",
-        OUTSCORED: "Scores other than those recorded",
+        OUTSCORED: "What is not on record",
     }
     return f"{words.get(by, by)} decided"
 

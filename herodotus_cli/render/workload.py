@@ -166,9 +166,17 @@ def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
             if answer["decidedBy"] and has_nodes
             else "",
         ),
+        ("SEE", _see_disagreements(answer)),
         ("NOTE", differs if answer["placed"] else ""),
         ("NOTE", complete),
     ]
+
+
+def _see_disagreements(answer: Json) -> str:
+    """Return the command that shows outcomes of other schedulers beside their evaluations; "" if all of them agree."""
+    if not any(each["disagree"] for each in answer.get("observed") or ()):
+        return ""
+    return f"kubectl herodotus disagreements -n {answer['metadata']['namespace']} (each of them beside its evaluation)"
 
 
 def _zones(answer: Json) -> str:

@@ -215,6 +215,7 @@ class AggregateViews:
             last[0].nodes_total,
             since_us=since_us,
             complete=complete,
+            observed=[_build_compared_outcome(row) for row in last if row.agreement],
         )
         return json_response(document)
 

@@ -124,23 +124,26 @@ PREEMPTED: Any = {
 }
 
 
-def test_a_workload_names_its_preempted_pods_and_says_what_is_on_record_alone() -> None:
+def test_a_workload_names_preempted_pods_other_schedulers_and_how_many_pods_it_has_now() -> None:
     pods = [
         Placement("shop", "web-a", "Deployment/web", "worker-1", NOON_US, "Bound", preempted_by=PREEMPTED),
         Placement("shop", "web-b", "Deployment/web", "worker-1", NOON_US, "Bound"),
     ]
     name = WorkloadName("shop", "Deployment/web")
-    answer: Json = {**build_workload_placement(name, pods, 3, since_us=NOON_US, complete=True)}
+    observed = [an_outcome(1, Agreement.AGREE), an_outcome(2, Agreement.DISAGREE, Cause.UNEXPLAINED)]
+    document = build_workload_placement(name, pods, 3, since_us=NOON_US, complete=True, observed=observed)
+    answer: Json = {**document}
 
     def draw(placed_now: int | None) -> str:
         counts: Json = {"wanted": 2, "created": 2, "ready": 2, "available": 2, "pending": 0, "notCreated": 0}
         live = {"counts": counts | {"placed": placed_now}, "zones": []}
-        return plain_text.draw(workload.build_screen(answer | {"live": live}, ViewOptions(NOW)), ViewOptions(NOW))
+        screen = plain_text.draw(workload.build_screen(answer | {"live": live}, ViewOptions(NOW)), ViewOptions(NOW))
+        return " ".join(screen.split())
 
     assert (
-        "\nPREEMPTED  web-a: Evicted from worker-1 1h ago to make room for ml/urgent (priority 1000, attempt 2)"
-        in draw(1)
+        "PREEMPTED web-a: Evicted from worker-1 1h ago to make room for ml/urgent (priority 1000, attempt 2)" in draw(1)
     )
     assert "1 pod went to worker-1, 1 of 3 nodes. 1 pod was preempted by ml/urgent." in draw(1)
-    assert "NOTE        placements on record; 2 pods of it are on a node now" in draw(2)
-    assert "on record" not in draw(1) + draw(None)
+    assert "kubectl herodotus disagreements -n shop (each of them beside its evaluation)" in draw(1)
+    assert "placements on record; 2 pods of it are on a node now" in draw(2)
+    assert "placements on record" not in draw(1) + draw(None)

@@ -324,3 +324,22 @@ def test_a_workload_names_the_pods_that_were_preempted_and_does_not_count_them_a
     found = {(w["namespace"], w["workload"]): (w["placed"], w["preempted"]) for w in counts}
     assert found["shop", "StatefulSet/low"] == (1, 1)
     assert found["batch", "StatefulSet/low"] == (2, 0)
+
+
+def test_a_workload_names_the_scheduler_that_placed_its_pods_and_recorded_nothing(service: Service) -> None:
+    owner = Owner("StatefulSet", "convert")
+    otherwise = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
+    own = a_decision(pod="convert-0", sequence=101, owner=owner)
+    other = a_decision(pod="convert-1", sequence=102, owner=owner)
+    key, scheduler = replace(other.key, source=Source.RECONSTRUCTED), replace(other.scheduler, profile="packing")
+    other = replace(other, key=key, scheduler=scheduler, reconstruction=otherwise, chosen=0)
+    service.stored(rows(TABLE), own)
+    path = f"{API}/namespaces/shop/workloadplacements/statefulset.convert"
+    assert "observed" not in service.get(path)
+    service.stored(other)
+    document = service.get(path)
+    assert [(s["scheduler"], s["outcomes"], s["disagree"]) for s in document["observed"]] == [("packing", 1, 1)]
+    assert document["headline"].endswith(
+        "packing decided 1 pod and recorded nothing: an observer's evaluation, with the configuration that the observer"
+        " has, agrees for 0; for the others, what packing went by is not on record."
+    )
