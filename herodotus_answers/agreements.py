@@ -111,9 +111,6 @@ def build_agreements(
     `outcomes` are all outcomes of `time` to count; `disagreements` are those to list, in order, and `omitted` counts
     those not listed.
     """
-    by_scheduler: dict[str, list[ComparedOutcome]] = {}
-    for outcome in outcomes:
-        by_scheduler.setdefault(outcome.scheduler, []).append(outcome)
     return {
         "apiVersion": API_VERSION,
         "kind": "Agreements",
@@ -121,13 +118,21 @@ def build_agreements(
         "since": format_timestamp(time.since_us),
         "until": format_timestamp(time.until_us),
         "complete": time.complete,
-        "schedulers": [_scheduler(name, decisions) for name, decisions in sorted(by_scheduler.items())],
+        "schedulers": list_schedulers(outcomes),
         "causes": [
             {"cause": cause, "outcomes": n, "text": CAUSES[Cause(cause)]} for cause, n in _causes(outcomes).items()
         ],
         "disagreements": [_disagreement(outcome) for outcome in disagreements],
         "disagreementsOmitted": omitted,
     }
+
+
+def list_schedulers(outcomes: Iterable[ComparedOutcome]) -> list[SchedulerAgreement]:
+    """Return, by the scheduler's name, how many of its outcomes agree with their reconstruction."""
+    by_scheduler: dict[str, list[ComparedOutcome]] = {}
+    for outcome in outcomes:
+        by_scheduler.setdefault(outcome.scheduler, []).append(outcome)
+    return [_scheduler(name, decisions) for name, decisions in sorted(by_scheduler.items())]
 
 
 def _scheduler(name: str, outcomes: Sequence[ComparedOutcome]) -> SchedulerAgreement:

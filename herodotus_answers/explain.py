@@ -149,6 +149,9 @@ def _memoized(question: Callable[..., Answer]) -> Callable[..., Answer]:
     return answer_once
 
 
+PLACED_STATES: Final = ("Bound", "Binding", "DryRun")  # those of `derive_state` in which the pod has a node
+
+
 def derive_state(decision: Decision, outcomes: Sequence[Outcome]) -> str:
     """Return the state of the pod's attempt: Bound, DryRun, Binding (in progress), Failed, Unschedulable or Error.
 

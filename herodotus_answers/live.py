@@ -234,7 +234,7 @@ class WorkloadCounts(TypedDict):
     created: Annotated[int, "Number of pods that exist."]
     notCreated: Annotated[int, "Number of wanted pods that do not exist."]
     updated: Annotated[int | None, "Number of pods of the newest template; null where templates have no revisions."]
-    placed: Annotated[int, "Number of pods with a node."]
+    placed: Annotated[int | None, "Number of pods with a node; null if its pods cannot be read."]
     pending: Annotated[int, "Number of pods without a node."]
     ready: Annotated[int, "Number of pods that are ready."]
     available: Annotated[int | None, "Number of pods that are available, by its status; null if it does not say."]

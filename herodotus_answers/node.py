@@ -164,6 +164,7 @@ class Won(TypedDict):
     uncontested: Annotated[int, "Number of these in which no other evaluated node was feasible."]
     ties: Annotated[int, "Number of these that were drawn among equals."]
     outscored: Annotated[int, "Number of these in which another node scores higher, so that this one has no lead."]
+    misfit: Annotated[int, "Number of these, by another scheduler, in which a filter rejects the node nevertheless."]
     meanMargin: Annotated[float | None, "Mean lead over the next node in points; null if it never had one."]
     carriedBy: Annotated[dict[str, int], "Number of these by the plugin that decided, the most frequent first."]
 
@@ -252,6 +253,16 @@ class NodeHistory(Document, CountedDecisions):
         Annotated[NodeResources, "What pods request on it, as the newest decision saw it; absent if that did not."]
     ]
     notEvaluated: Annotated[int, "Number of decisions that did not evaluate the node."]
+    notEvaluatedBy: Annotated[
+        dict[str, int],
+        "Number of these by reason: restricted, not-sampled, not-needed, not-reached, unrecorded (of a log), or"
+        " not-counted (of a service that did not count reasons), the most frequent first.",
+    ]
+    notCompared: Annotated[
+        int,
+        "Number of decisions in which the node was feasible and neither won nor lost: they chose no node, or did not"
+        " compare scores.",
+    ]
     eligibility: Annotated[Eligibility, "Evaluations of the node and how many of them it passed."]
     overTime: Annotated[list[Span], "The same counts for spans of whole hours."]
     filters: Annotated[list[CountedFilter], "Verdicts and reasons of each filter, counted."]
@@ -305,8 +316,13 @@ def build_node_history(
         "considered": c[CounterName("considered")],  # it was in the node table
         "evaluated": c[CounterName("evaluated")],
         "notEvaluated": c[CounterName("considered")] - c[CounterName("evaluated")],
+        "notEvaluatedBy": _count_not_evaluated(c),
         "feasible": c[CounterName("feasible")],
         "chosen": c[CounterName("chosen")],
+        "notCompared": c[CounterName("feasible")]
+        + c[CounterName("misfit")]
+        - c[CounterName("chosen")]
+        - c[CounterName("lost")],
         "overTime": _over_time(facts.hours, over),
         "eligibility": {
             "feasible": c[CounterName("feasible")],
@@ -337,6 +353,13 @@ def build_node_history(
         "recent": [_recent(involved) for involved in recent],
         "recentOf": searched,
     }
+
+
+def _count_not_evaluated(c: Counter[CounterName]) -> dict[str, int]:
+    """Return by reason how many decisions did not evaluate the node. The values add up to `notEvaluated`."""
+    counts = Counter({name.detail: n for name, n in c.items() if name.counter == "not_evaluated" and n})
+    rest = c[CounterName("considered")] - c[CounterName("evaluated")] - counts.total()
+    return dict((counts + Counter({"not-counted": rest})).most_common())
 
 
 def read_node_resources(table: NodeTable, slot: int, at_us: int) -> NodeResources:
@@ -386,11 +409,13 @@ def _headline(c: Counter[CounterName], share: ClusterTotals) -> str:
     considered, feasible, chosen = (c[CounterName(name)] for name in ("considered", "feasible", "chosen"))
     if not considered:
         return "Not considered for any pod."
+    unseen = considered - c[CounterName("evaluated")]
+    missed = f" not evaluated {unseen} ({format_percent(unseen / considered)})," if unseen else ""
     equal = format_number(share.placements / share.nodes) if share.nodes > 1 else ""
     fair = f" An equal share among {share.nodes} nodes would be {equal}." if equal else ""
     return (
         f"Considered {pluralize(considered, 'time')}: feasible {feasible} ({format_percent(feasible / considered)}),"
-        f" chosen {chosen} ({format_percent(chosen / considered)}).{fair}"
+        f"{missed} chosen {chosen} ({format_percent(chosen / considered)}).{fair}"
     )
 
 
@@ -463,6 +488,7 @@ def _won(c: Counter[CounterName]) -> Won:
         "uncontested": c[CounterName("chosen")] - contested,
         "ties": c[CounterName("tied")],
         "outscored": c[CounterName("outscored")],
+        "misfit": c[CounterName("misfit")],
         "meanMargin": _share(c[CounterName("lead")], contested - c[CounterName("outscored")]),
         "carriedBy": {
             p: n

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.explain import select_nearest_rejected
+from herodotus_answers.explain import PLACED_STATES, select_nearest_rejected
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.node_results import build_reason_detail, list_rejections
 from herodotus_answers.pending import find_dominant_reason
@@ -31,7 +31,6 @@ GroupState = Literal["Scheduled", "PartlyScheduled", "Fits", "WaitingForPreempti
 MAX_REASONS: Final = 8  # different reasons of blocked members; the other members are counted
 # Pods with scheduling gates exist, but cannot be tried.
 FEW_MEMBERS: Final = "only {known} of the {needed} pods that the group needs have a node or can be tried"
-PLACED: Final = ("Bound", "Binding", "DryRun")
 FITS: Final = "Fits"
 
 
@@ -60,7 +59,7 @@ class GroupMember:
     @property
     def is_placed(self) -> bool:
         """Whether the member has a node or is being bound to one."""
-        return self.state in PLACED
+        return self.state in PLACED_STATES
 
     @property
     def is_provisional(self) -> bool:

@@ -166,11 +166,14 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
     causes = find_waiting_causes(pod, objects)
     if not condition and not (tried := _find_attempt_event(pod, objects)):
         return _find_not_tried(pod, causes, objects, now)
-    message = clean(condition.get("message")) or (clean(tried.get("message")) if not condition and tried else "")
-    if message:
-        said = f"{read_scheduler(pod)}{format_ago(condition.get('lastTransitionTime'), now)}: {message}"
-        source = "status.conditions[PodScheduled]" if condition else "Event FailedScheduling"
-        causes.append(make_cause("no-node-found", said, source, at=condition.get("lastTransitionTime")))
+    if condition:  # it changes its message with an attempt, but its time only with its status
+        ago, said, source = "", condition.get("message"), "status.conditions[PodScheduled]"
+        at = condition.get("lastTransitionTime")
+    else:
+        at = read_event_time(tried)
+        ago, said, source = format_ago(at, now), tried.get("message"), "Event FailedScheduling"
+    if message := clean(said):
+        causes.append(make_cause("no-node-found", f"{read_scheduler(pod)}{ago}: {message}", source, at=at))
     causes += _list_extender_causes(pod, objects, now)
     if nominated and objects.is_absent("Node", nominated):
         text = f"it is still nominated for node {nominated}, which does not exist: preemption there helps it no longer"
@@ -294,12 +297,13 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
     created = str(pod["metadata"].get("creationTimestamp") or "")
     if scheduler == DEFAULT_SCHEDULER and lease is None and is_known and last and last < created:
         ago = format_ago(last, now)
-        text = f"there is no Lease kube-system/kube-scheduler, and {scheduler} tried its last other pod{ago}{others}"
+        text = "there is no Lease kube-system/kube-scheduler, and the last change of PodScheduled that"
+        text += f" {scheduler} made on another pod was{ago}{others}"
         remedies = [make_remedy("start kube-scheduler, or see why it does not run")]
         return make_cause("scheduler-silent", text, "Leases, Pod status.conditions", at=last, remedies=remedies)
     if scheduler in tried:
-        ago = format_ago(last, now)
-        text = f"{scheduler} has tried other pods{', the last one' if last else ''}{ago}, and not this one{others}"
+        changed = f" (last change of PodScheduled{format_ago(last, now)})" if last else ""
+        text = f"{scheduler} has tried other pods{changed}, and not this one{others}"
         return make_cause("scheduler-behind", text, "Pod status.conditions[PodScheduled]", at=last)
     names = sorted(tried.keys() - {scheduler})
     if scheduler == DEFAULT_SCHEDULER:
@@ -339,7 +343,10 @@ def read_lease_left(lease: Json, now: datetime) -> float | None:
 
 
 def _find_last_attempts(pods: Iterable[Json]) -> dict[str, str]:
-    """Return the schedulers that have tried any of the pods, with the time of the last change, "" if unknown."""
+    """Return the schedulers that have tried any of the pods, with the time of the last change, "" if unknown.
+
+    A scheduler may have tried a pod again since then: only a first attempt, and one that binds, change the status.
+    """
     last: dict[str, str] = {}
     for pod in pods:
         condition = read_conditions(pod).get("PodScheduled")

@@ -83,9 +83,7 @@ def _list_object(pod: Json) -> Iterator[TimelineEntry]:
     node = pod["spec"].get("nodeName")
     yield _entry(status.get("startTime"), "status.startTime", f"the kubelet of {node} acknowledged the pod")
     for name, condition in read_conditions(pod).items():
-        why = ": ".join(filter(None, (condition.get("reason"), clean(condition.get("message")))))
-        text = f"{name} is {condition.get('status')}" + (f" ({why})" if why else "")
-        yield _entry(condition.get("lastTransitionTime"), f"status.conditions[{name}]", text)
+        yield _describe_condition(name, condition, f"status.conditions[{name}]")
     ends = parse_time(meta.get("deletionTimestamp"))
     if ends is not None:
         grace = int(meta.get("deletionGracePeriodSeconds") or 0)
@@ -118,11 +116,17 @@ def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
         return
     ready = read_conditions(node).get("Ready") or {}
     if ready.get("status") != "True":
-        text = f"node {name}: Ready is {ready.get('status')} ({clean(ready.get('message') or ready.get('reason'))})"
-        yield _entry(ready.get("lastTransitionTime"), f"Node/{name} status.conditions[Ready]", text)
+        yield _describe_condition(f"node {name}: Ready", ready, f"Node/{name} status.conditions[Ready]")
     for taint in (node.get("spec") or {}).get("taints") or ():
         text = f"node {name} got taint {taint.get('key')}:{taint.get('effect')}"
         yield _entry(taint.get("timeAdded"), f"Node/{name} spec.taints", text)
+
+
+def _describe_condition(name: str, condition: Json, source: str) -> TimelineEntry:
+    """Return when a condition got its status. Its reason and message may be newer: they can change without the time."""
+    why = ": ".join(filter(None, (condition.get("reason"), clean(condition.get("message")))))
+    text = f"{name} became {condition.get('status')}" + (f" (now: {why})" if why else "")
+    return _entry(condition.get("lastTransitionTime"), source, text)
 
 
 def _describe_event(event: Json, before: str = "") -> TimelineEntry:

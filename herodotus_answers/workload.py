@@ -15,10 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
+from herodotus_answers.agreements import ComparedOutcome, SchedulerAgreement, list_schedulers
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.explain import compute_margin
+from herodotus_answers.explain import PLACED_STATES, compute_margin
 from herodotus_answers.live import LiveWorkload
 from herodotus_answers.pending import find_dominant_reason
+from herodotus_answers.preemptions import PreemptionEntry
 from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload_objects import MAKERS
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
@@ -60,9 +62,10 @@ class PlacementCount(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """The node on which an attempt placed a workload's pod; `node` is None if the attempt chose none.
+    """A pod of a workload at its last attempt: its state, the node that was chosen, or None, and why.
 
-    `decided_by` and `reason` are None if the record of the attempt was not read, `reason` also if it rejects no node.
+    `state` is that of `derive_state`. `decided_by` and `reason` are None if the record of the attempt was not read,
+    `reason` also if it rejects no node. `preempted_by` is the recorded preemption that evicted the pod since then.
     """
 
     namespace: str
@@ -74,6 +77,21 @@ class Placement:
     message: str = ""
     decided_by: DecidingFactor | None = None
     reason: ShortReason | None = None
+    preempted_by: PreemptionEntry | None = None
+
+    @classmethod
+    def from_present_pod(
+        cls, namespace: str, pod: str, workload: str, node: str | None, created_us: int, message: str = ""
+    ) -> Placement:
+        """Return the placement of a pod that exists now. `created_us` is its creation in microseconds since 1970."""
+        return cls(namespace, pod, workload, node, created_us, "Bound" if node else "Unschedulable", message)
+
+    @property
+    def result(self) -> Literal["placed", "preempted", "pending"]:
+        """Whether the pod has its node, lost it to a pod of higher priority, or has none. Every count follows this."""
+        if self.preempted_by is not None:
+            return "preempted"
+        return "placed" if self.state in PLACED_STATES else "pending"
 
 
 class PendingPodOfWorkload(TypedDict):
@@ -83,6 +101,13 @@ class PendingPodOfWorkload(TypedDict):
     reason: Annotated[str, "What stops the nodes that the pod may use."]
     message: Annotated[str, "Message of its FailedScheduling event."]
     startedAt: Annotated[str, "Start of the attempt."]
+
+
+class PreemptedPodOfWorkload(TypedDict):
+    """A pod that had a node and was evicted from it for a pod of higher priority."""
+
+    pod: Annotated[str, "Name of the pod."]
+    preemptedBy: Annotated[PreemptionEntry, "The preemption that evicted it."]
 
 
 class NodeOfWorkload(TypedDict):
@@ -121,7 +146,20 @@ class WorkloadPlacement(Document):
     since: Annotated[str, "Start of the time window."]
     complete: Annotated[bool, "Whether every decision of the requested time window is counted."]
     headline: Annotated[str, "The placement in one sentence."]
-    placed: Annotated[int, "Number of pods that were placed."]
+    placed: Annotated[int, "Number of pods that were placed, without those of `preempted`."]
+    preempted: NotRequired[
+        Annotated[
+            list[PreemptedPodOfWorkload],
+            "Pods that were evicted for pods of higher priority, as recorded; absent if there is none.",
+        ]
+    ]
+    observed: NotRequired[
+        Annotated[
+            list[SchedulerAgreement],
+            "Other schedulers that decided, whose own scores are not on record: how many of their outcomes agree with"
+            " an observer's evaluation, from which `decidedBy` is. Absent if every scheduler recorded its decisions.",
+        ]
+    ]
     pending: Annotated[list[PendingPodOfWorkload], "Pods without a node."]
     nodesTotal: Annotated[int, "Number of the cluster's nodes at the newest placement."]
     skew: Annotated[int, "Difference between the highest and the lowest number of pods on a node."]
@@ -137,7 +175,8 @@ class ListedWorkload(TypedDict):
 
     namespace: Annotated[str, "Namespace of the workload."]
     workload: Annotated[str, "The workload as KIND/NAME."]
-    placed: Annotated[int, "Number of pods that were placed."]
+    placed: Annotated[int, "Number of pods that were placed, without those of `preempted`."]
+    preempted: Annotated[int, "Number of pods that were evicted for pods of higher priority, as recorded."]
     pending: Annotated[int, "Number of pods whose last attempt found no node."]
     nodes: Annotated[int, "Number of nodes on which pods were placed."]
     mostOnOneNode: Annotated[int, "Highest number of its pods that were placed on one node."]
@@ -234,33 +273,38 @@ def build_present_placement(
     """
     newest_first = sorted(pods, key=lambda pod: -pod.started_us)
     document = build_workload_placement(workload, newest_first, nodes_total, since_us=at_us, complete=True)
-    placed = [pod for pod in pods if pod.node is not None]
+    placed = _select(pods, "placed")
     document["source"] = source
     document["headline"] = _present_headline(placed, len(pods) - len(placed), nodes_total)
     return document
 
 
 def build_workload_placement(
-    workload: WorkloadName, placements: Sequence[Placement], nodes_total: int, *, since_us: int, complete: bool
+    workload: WorkloadName,
+    placements: Sequence[Placement],
+    nodes_total: int,
+    *,
+    since_us: int,
+    complete: bool,
+    observed: Sequence[ComparedOutcome] = (),
 ) -> WorkloadPlacement:
     """Return the JSON document of kind WorkloadPlacement: on which nodes a workload's pods were placed, and why.
 
     `placements` holds the last placement of each pod, newest first, and `nodes_total` the number of the
     cluster's nodes at the newest placement. `complete` is whether these are all placements since `since_us`,
-    which is in microseconds since 1970.
+    which is in microseconds since 1970. `observed` are the outcomes among them that an observer reconstructed.
     """
-    placed = [p for p in placements if p.node is not None]
-    waiting = [p for p in placements if p.node is None]
+    placed, preempted, waiting = (_select(placements, result) for result in ("placed", "preempted", "pending"))
     on = Counter(str(p.node) for p in placed)
     decided_placements = [p for p in placed if p.decided_by]
     rows = [_node(node, [p for p in placed if p.node == node], len(placed)) for node in on]
-    return {
+    document: WorkloadPlacement = {
         "apiVersion": API_VERSION,
         "kind": "WorkloadPlacement",
         "metadata": {"namespace": workload.namespace, "name": workload.name},
         "since": format_timestamp(since_us),
         "complete": complete,
-        "headline": _headline(workload.name, placed, len(waiting), on, nodes_total),
+        "headline": _headline(workload.name, placed, preempted, len(waiting), on, nodes_total),
         "placed": len(placed),
         "pending": [_pending(p) for p in waiting],
         "nodesTotal": nodes_total,
@@ -270,6 +314,16 @@ def build_workload_placement(
         "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_sort_key(row["node"]))),
         "recent": [_recent(p) for p in placed[:MAX_RECENT]],
     }
+    if observed:
+        document["observed"] = list_schedulers(observed)
+        document["headline"] += f" {_describe_observed(document['observed'])}"
+    if preempted:
+        document["preempted"] = [{"pod": p.pod, "preemptedBy": p.preempted_by} for p in preempted if p.preempted_by]
+    return document
+
+
+def _select(placements: Iterable[Placement], result: str) -> list[Placement]:
+    return [placement for placement in placements if placement.result == result]
 
 
 def _pending(pod: Placement) -> PendingPodOfWorkload:
@@ -299,12 +353,14 @@ def build_workload_placements(
 
 
 def _list_workload(workload: WorkloadName, pods: Sequence[Placement]) -> ListedWorkload:
-    on = Counter(pod.node for pod in pods if pod.node is not None)
+    results = Counter(pod.result for pod in pods)
+    on = Counter(pod.node for pod in _select(pods, "placed"))
     return {
         "namespace": workload.namespace,
         "workload": workload.name,
-        "placed": on.total(),
-        "pending": len(pods) - on.total(),
+        "placed": results["placed"],
+        "preempted": results["preempted"],
+        "pending": results["pending"],
         "nodes": len(on),
         "mostOnOneNode": max(on.values(), default=0),
         "lastAt": format_timestamp(max(pod.started_us for pod in pods)),
@@ -339,10 +395,18 @@ def _mean(tallies: Sequence[PlacementCount]) -> float | None:
     return sum(t.points or 0 for t in tallies) / sum(t.times for t in tallies) if tallies else None
 
 
-def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapping[str, int], nodes_total: int) -> str:
+def _headline(
+    workload: str,
+    placed: Sequence[Placement],
+    preempted: Sequence[Placement],
+    waiting: int,
+    on: Mapping[str, int],
+    nodes_total: int,
+) -> str:
     pending = f" {pluralize(waiting, 'pod')} found no node." if waiting else ""
+    pending = f"{_describe_preempted(preempted)}{pending}"
     if not placed:
-        return f"No pod of {workload} was placed.{pending}"
+        return f"No pod of {workload} {'has kept its node' if preempted else 'was placed'}.{pending}"
     most = max(on.values())
     busiest = sorted((node for node, n in on.items() if n == most), key=natural_sort_key)
     where = f"{len(on)} of {pluralize(nodes_total, 'node')}"
@@ -353,6 +417,31 @@ def _headline(workload: str, placed: Sequence[Placement], waiting: int, on: Mapp
     first = next(iter(decided.items()), None)
     reason = f" {_decided(*first)} {first[1]} of {total}." if first else ""
     return f"{distribution}{spread if len(on) > 1 else ''}.{reason}{pending}"
+
+
+def _describe_observed(schedulers: Sequence[SchedulerAgreement]) -> str:
+    """Return sentences on schedulers whose decisions an observer reconstructed, and what is not known of them."""
+    sentences = []
+    for each in schedulers:
+        agree, total = each["agree"] + each["agreeInWindow"], each["outcomes"]
+        sentences.append(
+            f"{each['scheduler']} decided {pluralize(total, 'pod')} and recorded nothing: an observer's evaluation,"
+            f" with the configuration that the observer has, agrees for {agree}"
+            + ("." if agree == total else f"; for the others, what {each['scheduler']} went by is not on record.")
+        )
+    return " ".join(sentences)
+
+
+def _describe_preempted(preempted: Sequence[Placement]) -> str:
+    """Return a sentence, with a space before it, that says by which pods the pods were preempted; "" for no pods."""
+    if not preempted:
+        return ""
+    preemptors = [p.preempted_by["preemptor"] for p in preempted if p.preempted_by]
+    names = [f"{by['namespace']}/{by['pod']}" if by else "a pod of another namespace" for by in preemptors]
+    distinct = list(dict.fromkeys(names))
+    more = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
+    verb = "was" if len(preempted) == 1 else "were"
+    return f" {pluralize(len(preempted), 'pod')} {verb} preempted by {distinct[0]}{more}."
 
 
 def _present_headline(placed: Sequence[Placement], waiting: int, nodes_total: int) -> str:
@@ -371,7 +460,7 @@ def _decided(by: str, _count: int) -> str:
         TIE: "A draw among equals",
         ONLY: "That only one node fitted",
         NOMINATED: "Preemption",
-        OUTSCORED: "Scores other than those recorded",
+        OUTSCORED: "What is not on record",
     }
     return f"{words.get(by, by)} decided"
 

@@ -140,7 +140,7 @@ def _count(workload: Workload, skipped: list[NodesWithoutPod]) -> WorkloadCounts
         "created": created,
         "notCreated": max(0, (wanted or 0) - created),
         "updated": _count_updated(workload),
-        "placed": placed,
+        "placed": placed if workload.knows_pods else None,
         "pending": len(active) - placed,
         "ready": sum(map(is_ready, active)) if workload.knows_pods else int(status.get("readyReplicas") or 0),
         "available": status.get("availableReplicas", status.get("numberAvailable")),

@@ -27,7 +27,7 @@ def build_from_conditions(pods: Sequence[Pod], namespace: str) -> PendingPods:
     document = build_pending_pods([_read(pod) for pod in pods], now_us=time.time_ns() // 1000, namespace=namespace)
     document["source"] = "conditions"
     for listed in document["pods"]:
-        listed["id"] = None  # no attempt is recorded
+        listed["id"] = listed["startedAt"] = None  # no attempt is recorded
     return document
 
 

@@ -267,18 +267,17 @@ class LocalService(AbstractContextManager["LocalService"]):
         Raises NoObjectError if it has no pod.
         """
         assert self._evaluation is not None
-        pods = [pod for pod in self._evaluation.pods.values() if question.is_of_workload(pod)]
+        pods = [pod for pod in self._list_active() if question.is_of_workload(pod)]
         if not pods:
             raise NoObjectError(f'no pod of {kind} "{name}" found among the pods that have not ended', ())
         workload = WorkloadName(question.namespace, f"{get_kind_name(kind)}/{name}")
         placements = [
-            Placement(
+            Placement.from_present_pod(
                 pod.metadata.namespace,
                 pod.metadata.name,
                 workload.name,
                 pod.spec.node_name or None,
                 parse_microseconds(pod.metadata.creation_timestamp),
-                "Bound",
                 self._messages.get(pod.metadata.uid, ""),
             )
             for pod in pods
@@ -287,19 +286,23 @@ class LocalService(AbstractContextManager["LocalService"]):
         at_us = time.time_ns() // 1000
         return LocalAnswer(200, dict(build_present_placement(workload, placements, nodes, "evaluated", at_us)))
 
+    def _list_active(self) -> list[Pod]:
+        """Return the pods that are neither ended nor being deleted: the pods that a workload counts."""
+        assert self._evaluation is not None
+        return [pod for pod in self._evaluation.pods.values() if pod.metadata.deletion_timestamp is None]
+
     def _list_workloads(self, namespace: str) -> LocalAnswer:
         """Return the workloads of the pods that exist, with the nodes of their pods."""
         assert self._evaluation is not None
         placements = [
-            Placement(
+            Placement.from_present_pod(
                 pod.metadata.namespace,
                 pod.metadata.name,
                 _name_workload(pod),
                 pod.spec.node_name or None,
                 parse_microseconds(pod.metadata.creation_timestamp),
-                "Bound" if pod.spec.node_name else "Unschedulable",
             )
-            for pod in self._evaluation.pods.values()
+            for pod in self._list_active()
             if namespace in ("", pod.metadata.namespace)
         ]
         document = build_workload_placements(

@@ -220,13 +220,12 @@ def _build_from_objects(present: Workload, environment: Environment) -> Json:
         return round(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1e6)
 
     placements = [
-        Placement(
+        Placement.from_present_pod(
             present.namespace,
             pod["metadata"]["name"],
             present.label,
             pod["spec"].get("nodeName") or None,
             parse(pod["metadata"]["creationTimestamp"]),
-            "Bound",
         )
         for pod in present.active
     ]

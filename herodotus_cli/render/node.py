@@ -34,6 +34,7 @@ _ROWS = 3  # of a table, so that the screen fits a terminal of 24 lines; all whe
 _WORKLOADS = 2
 _REASONS = 2  # in a cell of such a table
 _HOUR_S = 3600
+_UNCOUNTED = {"unrecorded": "the log does not say", "not-counted": "reason not counted"}
 _ROOMY = 100  # columns of a terminal that hold the recent decisions with names as long as ReplicaSets give them
 
 
@@ -164,7 +165,6 @@ def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
     """
     rejected = answer.get("evaluated", answer["considered"]) - answer["feasible"]
     decisive = sorted(((f["decisive"], f["plugin"]) for f in answer["filters"] if f.get("decisive")), reverse=True)
-    not_evaluated = answer.get("notEvaluated", 0)
     first = ", ".join(f"{plugin} {n}" for n, plugin in decisive)
     workloads = [_workload(w) for w in answer["workloads"]]
     omitted = answer.get("workloadsOmitted", 0)
@@ -177,7 +177,8 @@ def _results(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:
         ("WON", _won(answer["won"], named)),
         ("LOST", _lost(answer["lost"], named) if whole or answer["lost"]["count"] else ""),
         ("REJECTED", f"{format_count(rejected, 'time')}{'; first by ' + first if first else ''}"),
-        ("NOT EVALUATED", format_count(not_evaluated, "time") if not_evaluated and whole else ""),
+        ("NOT EVALUATED", _describe_not_evaluated(answer)),
+        ("NOT COMPARED", _describe_not_compared(answer)),
         ("CHOSEN FOR", chosen_for if workloads and not answer.get("keepsGetting") else ""),
     ]
 
@@ -193,8 +194,23 @@ def _won(won: Json, named: int) -> str:
         parts.append(f"{format_count(won['ties'], 'tie')}")
     if won.get("outscored"):  # a service of an earlier version does not say
         parts.append(f"{won['outscored']} although another node scores higher")
+    if won.get("misfit"):
+        parts.append(f"{won['misfit']} although a filter rejects it")
     carried = [f"{plugin} {n}" for plugin, n in won.get("carriedBy", {}).items()]
     return ", ".join(parts) + (f"; mostly on {', '.join(carried[:named])}" if carried else "")
+
+
+def _describe_not_evaluated(answer: Json) -> str:
+    """Return how many decisions did not evaluate the node, and why."""
+    number, by = answer.get("notEvaluated", 0), answer.get("notEvaluatedBy") or {}  # an earlier service has no reasons
+    reasons = ", ".join(f"{_UNCOUNTED.get(why) or NOT_EVALUATED.get(why, why)} {n}" for why, n in by.items())
+    return f"{format_count(number, 'time')}{': ' + reasons if reasons else ''}" if number else ""
+
+
+def _describe_not_compared(answer: Json) -> str:
+    """Return in how many decisions the node was feasible and neither won nor lost."""
+    number, text = answer.get("notCompared"), "feasible where no node was chosen, or scores were not compared"
+    return f"{format_count(number, 'time')} {text}" if number else ""
 
 
 def _format_points(points: float) -> str:

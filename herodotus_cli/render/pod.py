@@ -316,8 +316,8 @@ def _condition(answer: Json, view: ViewOptions) -> str:
     condition = live.get("condition")
     if not condition or "state" in live or condition["message"] in ("", answer["message"]):
         return ""
-    since = f" {format_ago(condition['at'], view)}" if condition["at"] else ""
-    return f"PodScheduled {condition['reason']}{since}: {condition['message']}"
+    when = f" {format_ago(condition['at'], view)}" if condition["at"] else ""  # of the status, not of the message
+    return f"PodScheduled became {condition['status']}{when}, now {condition['reason']}: {condition['message']}"
 
 
 def _pod_group(answer: Json) -> str:

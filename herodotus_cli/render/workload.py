@@ -47,11 +47,13 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     headline = TextLine(answer["headline"], "" if state else "strong")
     shows_placement = not (is_present and state and not answer["placed"])
     recent = answer["recent"] if whole and not is_present else []
+    preempted = (answer.get("preempted") or ())[: None if whole else _NAMES]
     sections: list[list[Block]] = [
         [SplitLine(title, since) if since else TextLine(title), *(build_state(state, view) if state else [headline])],
         [labelled_rows(_present_rows(live))],
         [_pods(live["pods"])] if len(live.get("pods") or ()) > 1 or (view.wide and live.get("pods")) else [],
         [headline] if state and shows_placement else [],
+        [labelled_rows([("PREEMPTED", _describe_preempted(each, view)) for each in preempted])],
         _nodes(nodes, left_out, view, is_present=is_present),
         [labelled_rows(_notes(answer, has_nodes=bool(nodes)))],
         [_recent(recent, view)] if recent else [],
@@ -59,6 +61,12 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
         build_timeline(state, view) if state and view.wide else [],
     ]
     return join_sections([section for section in sections if any(not _is_empty(block) for block in section)])
+
+
+def _describe_preempted(pod: Json, view: ViewOptions) -> str:
+    from herodotus_cli.render.preemptions import describe_eviction  # here, because few workloads have such pods
+
+    return f"{pod['pod']}: {describe_eviction(pod['preemptedBy'], view)}"
 
 
 def _is_empty(block: Block) -> bool:
@@ -144,6 +152,11 @@ def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
     complete = (
         "" if answer["complete"] else "only the newest decisions of the namespace were searched; there may be more"
     )
+    counts = (answer.get("live") or {}).get("counts") or {}
+    now = counts.get("placed")
+    verb = "pod of it is" if now == 1 else "pods of it are"
+    is_of_past = now not in (None, answer["placed"]) and "source" not in answer
+    differs = f"placements on record; {now} {verb} on a node now" if is_of_past else ""
     return [
         ("ZONES", _zones(answer)),
         ("SKEW", skew),
@@ -153,8 +166,17 @@ def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
             if answer["decidedBy"] and has_nodes
             else "",
         ),
+        ("SEE", _see_disagreements(answer)),
+        ("NOTE", differs if answer["placed"] else ""),
         ("NOTE", complete),
     ]
+
+
+def _see_disagreements(answer: Json) -> str:
+    """Return the command that shows outcomes of other schedulers beside their evaluations; "" if all of them agree."""
+    if not any(each["disagree"] for each in answer.get("observed") or ()):
+        return ""
+    return f"kubectl herodotus disagreements -n {answer['metadata']['namespace']} (each of them beside its evaluation)"
 
 
 def _zones(answer: Json) -> str:

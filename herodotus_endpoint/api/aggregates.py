@@ -22,6 +22,7 @@ from flask import Blueprint, Response
 
 from herodotus_answers.agreements import ComparedOutcome, CoveredTime, build_agreements
 from herodotus_answers.balance import UnknownPluginError, build_balance
+from herodotus_answers.explain import PLACED_STATES
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.pod_group import build_pod_group_placement
@@ -42,7 +43,12 @@ from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.explanations import not_found
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
 from herodotus_endpoint.api.pod_groups import read_pod_group
-from herodotus_endpoint.api.preemptions import build_visible_preemption
+from herodotus_endpoint.api.preemptions import (
+    MAX_PREEMPTION_ROWS,
+    MAX_PREEMPTIONS_READ,
+    build_visible_preemption,
+    find_evictions,
+)
 from herodotus_endpoint.api.selectors import LABEL_SELECTOR, parse_label_selector
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import CLUSTER, PROFILE, SINCE, UNTIL, IntegerParameter, NameParameter, check_name
@@ -77,7 +83,6 @@ from herodotus_record.model import Agreement
 MAX_ROWS: Final = 5_000  # reading them takes some tens of milliseconds
 MAX_PENDING_PODS: Final = 500  # in one answer, 0.6 kB each
 MAX_DECISIONS_READ: Final = 100  # per answer about pending pods or placements
-MAX_PREEMPTION_ROWS: Final = 3 * MAX_DECISIONS_READ  # an attempt has up to three records
 DEFAULT_SAMPLE: Final = 200  # decisions whose totals are recomputed: some seconds at 5,000 nodes
 MAX_SAMPLE: Final = 1_000
 DAY_US: Final = 86_400_000_000
@@ -199,7 +204,9 @@ class AggregateViews:
         if not last:
             raise self._no_placement(namespace, kind, name, rows)
         read = self._reader.decisions_by_row(last[:MAX_DECISIONS_READ])
-        placements = list(map(_build_placement, last, [*read, *repeat(None, len(last) - len(read))]))
+        evictions = find_evictions(self._reader, last, namespace)
+        pairs = zip(last, [*read, *repeat(None, len(last) - len(read))], strict=True)
+        placements = [_build_placement(row, stored, evictions.get(row.pod_uid)) for row, stored in pairs]
         complete = len(rows) < MAX_ROWS or rows[-1].started_us < since_us
         workload_name = f"{get_kind_name(kind)}/{name}"
         document = build_workload_placement(
@@ -208,6 +215,7 @@ class AggregateViews:
             last[0].nodes_total,
             since_us=since_us,
             complete=complete,
+            observed=[_build_compared_outcome(row) for row in last if row.agreement],
         )
         return json_response(document)
 
@@ -220,8 +228,9 @@ class AggregateViews:
         since_us = self._since()
         rows = self._rows([*self._within(namespace), *self._ended()])
         last = [row for row in _latest_attempt_by_uid(rows).values() if row.started_us >= since_us]
+        evictions = find_evictions(self._reader, last, namespace)
         document = build_workload_placements(
-            [_build_placement(row, None) for row in last],
+            [_build_placement(row, None, evictions.get(row.pod_uid)) for row in last],
             since_us=since_us,
             complete=len(rows) < MAX_ROWS or rows[-1].started_us < since_us,
             namespace=namespace,
@@ -330,13 +339,13 @@ class AggregateViews:
         """Return the Preemptions document: which pods were evicted for which others, the newest first.
 
         A preemption counts for the namespaces of its preemptor and of its victims; if `namespace` is "", all count. A
-        preemptor whose namespace the user may not see is not named. At most MAX_DECISIONS_READ decisions are read.
+        preemptor whose namespace the user may not see is not named. At most MAX_PREEMPTIONS_READ decisions are read.
         """
         named, victim = check_name(namespace, "the namespace"), _VICTIM.parse()
         since_us = self._since()
         rows = self._rows([PreemptionCondition(since_us, named, victim), *self._ended()], MAX_PREEMPTION_ROWS)
         candidates = [a.record for a in _group_newest_first(rows)]
-        read = candidates[:MAX_DECISIONS_READ]
+        read = candidates[:MAX_PREEMPTIONS_READ]
         entries = list[PreemptionEntry]()
         for row, stored in zip(read, self._reader.decisions_by_row(read), strict=True):
             entry = stored and build_visible_preemption(self._reader, stored)
@@ -416,7 +425,6 @@ def _concerns(entry: PreemptionEntry, row: Row, namespace: str, victim: str) -> 
     return namespace in ("", row.namespace) or any(v["namespace"] == namespace for v in entry["victims"])
 
 
-PLACED_STATES: Final = ("Bound", "Binding", "DryRun")
 _PLACED: Final = ColumnCondition("state", PLACED_STATES)
 _COMPARED: Final = ColumnCondition("agreement", (None,), negated=True)
 _HASH: Final = "pod-template-hash"
@@ -513,20 +521,21 @@ def _parse_weights(text: str) -> dict[str, int]:
     return weights
 
 
-def _build_placement(row: Any, stored: StoredAttempt | None) -> Placement:
+def _build_placement(row: Any, stored: StoredAttempt | None, preempted_by: PreemptionEntry | None) -> Placement:
     """Return the placement that a row of the table of decisions describes.
 
     `stored` is the row's whole decision, or None if it was not read; then the deciding factor is unknown.
+    `preempted_by` is the preemption that evicted the pod since then.
     """
-    placed = row.state in PLACED_STATES
     return Placement(
         namespace=row.namespace,
         pod=row.pod,
         workload=name_workload(row.owner or "", row.pod, parse_labels(row.labels)),
-        node=row.node if placed else None,
+        node=row.node,
         started_us=row.started_us,
         state=row.state,
         message=row.message,
         reason=(stored and find_short_reason(stored.decision, stored.table)) or None,
-        decided_by=find_deciding_factor(stored.decision) if stored and placed else None,
+        decided_by=find_deciding_factor(stored.decision) if stored and row.state in PLACED_STATES else None,
+        preempted_by=preempted_by,
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from herodotus_answers.explain import PLACED_STATES
 from herodotus_answers.pod_group import (
     FITS,
     MAX_REASONS,
-    PLACED,
     GroupMember,
     GroupRecords,
     MemberRecord,
@@ -42,7 +42,7 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
         chosen = sorted(latest.values(), key=lambda row: (row.started_us, row.sequence))
     else:
         inside = [row for row in latest.values() if _cycle_of(row) == _cycle_of(newest)]
-        earlier = [row for row in latest.values() if _cycle_of(row) != _cycle_of(newest) and row.state in PLACED]
+        earlier = [row for row in latest.values() if _cycle_of(row) != _cycle_of(newest) and row.state in PLACED_STATES]
         # records do not know of deletions, so only as many as the cycle counted
         chosen = [*earlier[: cycle.scheduled][::-1], *sorted(inside, key=lambda row: int(row.group_position or 0))]
     members = [_build_member(row, newest) for row in chosen]

@@ -7,6 +7,8 @@ counted together. Where a node's results change between them, only its entries a
 Counters of a node (`Name.plugin.detail`):
 
     considered, evaluated, feasible, chosen     decisions in which the node was that
+    not_evaluated..WHY                          decisions that did not evaluate the node, by `Evaluation.label`
+    misfit                                      chosen, by another scheduler, although a filter rejects the node
     scored, total                               attempts in which it was scored; sum of its totals
     score.PLUGIN                                sum of its weighted scores
     filter_evaluated.F, filter_rejected.F       verdicts of filter F, independent of other filters
@@ -52,6 +54,7 @@ OTHER: Final = "other"
 NO_PLACEMENTS: Final = PlacementCount(0, None)
 MIN_SHARE_OF_ROWS: Final = 4  # if more than a quarter of the nodes change, counting all nodes is as fast
 _INFEASIBLE: Final = np.int64(-1 << 62)  # below all totals and negated ranks
+_NOT_EVALUATED: Final = [why for why in Evaluation if why not in (Evaluation.EVALUATED, Evaluation.ABSENT)]
 _COUNTED_APART: Final = {TIE: CounterName("tied"), OUTSCORED: CounterName("outscored")}  # no plugin decided
 _UNCONTESTED: Final = {DecisionPath.ONLY_FEASIBLE: ONLY, DecisionPath.NOMINATED: NOMINATED}
 
@@ -254,6 +257,8 @@ class DecisionCounts:
         default_factory=dict
     )  # by slot, then by workload and deciding factor
     _chosen: list[int] = field(default_factory=list)  # slots
+    _misfits: list[int] = field(default_factory=list)  # those of `_chosen` at which the node was not feasible
+    _contested_misfits: list[int] = field(default_factory=list)  # those of `_misfits` that are in `_contests`, too
     _contests: list[tuple[str, int | None, int]] = field(default_factory=list)  # factor, lead in points, chosen slot
     _runs: dict[tuple[str, str], _DecisionRun] = field(
         default_factory=dict
@@ -278,6 +283,8 @@ class DecisionCounts:
         if decision.chosen is not None:
             workload = workload_name(decision)
             self._chosen.append(decision.chosen)
+            if not feasible[decision.chosen]:
+                self._misfits.append(decision.chosen)
             placed = self.workloads.setdefault(decision.chosen, {})
             placed[workload] = placed.get(workload, 0) + 1
             by, points = contested or (_UNCONTESTED.get(decision.path, UNSCORED), None)
@@ -300,9 +307,11 @@ class DecisionCounts:
         self._add_at(CounterName("won"), slots)
         self._add_at(CounterName("lead"), slots, [points or 0 for _, points, _ in self._contests])
         self._add_at(CounterName("lost"), slots, -1)  # runs count each feasible node as lost, also the chosen one
+        self._add_at(CounterName("lost"), self._contested_misfits)  # which was not feasible there
+        self._add_at(CounterName("misfit"), self._misfits)
         for factor, chosen_slots in decided_by.items():
             self._add_at(_COUNTED_APART.get(factor, CounterName("carried", factor)), chosen_slots)
-        self._chosen, self._contests = [], []
+        self._chosen, self._misfits, self._contested_misfits, self._contests = [], [], [], []
 
     @cached_property
     def block(self) -> Ints:
@@ -334,6 +343,8 @@ class DecisionCounts:
         the chosen node. If another node scores higher, as an evaluation of a pod that runs may find, the result is
         OUTSCORED and no lead. `chosen` is the slot of the chosen node.
         """
+        if not run.present.feasible[chosen]:
+            self._contested_misfits.append(chosen)
         best, next_best = _find_best_two(decision, run.present.feasible, chosen)
         points = decision.totals[chosen] - decision.totals[next_best]
         run.chosen_totals += decision.totals[chosen]
@@ -417,6 +428,10 @@ class DecisionCounts:
         feasible = decisions * node_results.feasible
         self._add(CounterName("considered"), rows, decisions * (node_results.evaluation != Evaluation.ABSENT))
         self._add(CounterName("evaluated"), rows, every)
+        for why in _NOT_EVALUATED:
+            matches = node_results.evaluation == why
+            if matches.any():
+                self._add(CounterName("not_evaluated", detail=why.label), rows, decisions * matches)
         self._add(CounterName("feasible"), rows, feasible)
         if len(run.last.totals):
             self._add(CounterName("scored"), rows, feasible)

@@ -155,6 +155,9 @@ def test_a_workload_has_the_pods_that_exist_and_why_others_wait(local: Open) -> 
         owned("api-6b8f9-b", "ReplicaSet/api-6b8f9", cpu="20"),
         owned("api-0", "StatefulSet/api", on="worker-2"),
     ]
+    leaves = owned("api-6b8f9-c", "ReplicaSet/api-6b8f9", on="worker-2")
+    leaves["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"  # its ReplicaSet counts it no more
+    pods.append(leaves)
     service = local(ApiServer([*CLUSTER, *pods]))
     found = document(service, "namespaces/shop/workloadplacements/deployment.api")
     assert (found["source"], found["metadata"]["name"]) == ("evaluated", "Deployment/api")
@@ -272,6 +275,7 @@ def test_without_the_right_to_nodes_pending_pods_have_the_reason_of_their_condit
         ("untried", "no scheduler has tried it: it has no condition PodScheduled", 0, None),
         ("tried", "Insufficient cpu", 0, None),
     ]
+    assert [p["startedAt"] for p in found["pods"]] == [None, None]  # a condition has no time of an attempt
     assert found["source"] == "conditions"
     assert notes == ["you may not list nodes: nothing is evaluated; the reasons are those of the pods' conditions"]
     with pytest.raises(ReadError, match="nodes is forbidden"):

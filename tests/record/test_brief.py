@@ -150,7 +150,7 @@ def test_answers_about_workloads_have_a_short_form(
 def a_workload(nodes: list[str | None]) -> Any:
     message = "0/3 nodes are available: 1 Too many pods, 2 Insufficient cpu."
     placements = [
-        Placement("shop", f"web-{i}", "shop/Deployment/web", node, 10**15, "Bound", "" if node else message)
+        Placement.from_present_pod("shop", f"web-{i}", "shop/Deployment/web", node, 10**15, "" if node else message)
         for i, node in enumerate(nodes)
     ]
     return build_workload_placement(

@@ -363,6 +363,36 @@ def test_nomination_for_a_node_that_is_gone_is_told() -> None:
     assert "n9, which does not exist" in state["causes"][1]["text"]
 
 
+REFUSED_LONG_AGO = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/1 nodes are available: 1 Insufficient cpu.",
+    "lastTransitionTime": at(79),
+}
+
+
+def test_the_time_of_a_condition_is_not_presented_as_that_of_the_last_attempt() -> None:
+    """The scheduler changes the message with each attempt, and the time only with the status."""
+    event = an_event("FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu.", lastTimestamp=at(4))
+    pod = a_pod(node="", status_conditions=[REFUSED_LONG_AGO])
+    state = find(pod, event)
+    assert state["headline"] == (
+        "Pending: waits for a node. Last attempt: default-scheduler: 0/1 nodes are available: 1 Insufficient cpu."
+    )
+    assert state["causes"][0]["at"] == at(79)  # since when no attempt has found a node
+    (of_event,) = find(a_pod(node=""), event)["causes"]
+    assert of_event["text"].startswith("default-scheduler 4m ago: 0/1 nodes")
+    assert of_event["at"] == at(4)
+    (became,) = [entry for entry in build_timeline(pod, a_cluster(pod)) if "PodScheduled" in entry["text"]]
+    assert became["text"].startswith("PodScheduled became False (now: Unschedulable: 0/1 nodes are available")
+    other = a_pod(node="", metadata={"name": "other"}, status_conditions=[REFUSED_LONG_AGO])
+    (behind,) = find(a_pod(node=""), other, forbidden=["leases/kube-scheduler"])["causes"]
+    assert behind["text"].startswith(
+        "default-scheduler has tried other pods (last change of PodScheduled 79m ago), and not this one"
+    )
+
+
 def test_misspelled_scheduler_is_corrected_for_the_owner() -> None:
     state = find(a_pod(node="", schedulerName="default-schedular", metadata=OWNED), a_lease("kube-scheduler", 0.1))
     assert list_commands(state) == [

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from herodotus_answers.balance import UnknownPluginError, build_balance
 from herodotus_answers.pending import PendingPod, build_pending_pods, find_dominant_reason
+from herodotus_answers.preemptions import PreemptionEntry
 from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload import (
     NOMINATED,
@@ -22,6 +23,7 @@ from herodotus_answers.workload import (
     PlacementCount,
     WorkloadName,
     build_workload_placement,
+    build_workload_placements,
     find_deciding_factor,
     get_kind_name,
     list_top_workloads,
@@ -160,6 +162,30 @@ def test_placements_of_a_workload_are_counted_by_node() -> None:
     ]
     assert document["skew"] == 2  # a node of the cluster has none
     assert [p["pod"] for p in document["pending"]] == ["d"]
+
+
+def test_a_preempted_pod_is_not_counted_as_placed() -> None:
+    by: PreemptionEntry = {
+        "at": "2026-03-02T00:00:00Z",
+        "node": "worker-1",
+        "evicted": True,
+        "source": "recorded",
+        "profile": "default-scheduler",
+        "preemptor": None,
+        "victims": [],
+        "pdbViolations": 0,
+    }
+    name = WorkloadName("shop", "Deployment/web")
+    pods = [placed("a", "worker-1"), replace(placed("b", "worker-1"), preempted_by=by), placed("c", None)]
+    document = build_workload_placement(name, pods, 3, since_us=MONDAY_US, complete=True)
+    assert (document["placed"], [n["pods"] for n in document["nodes"]]) == (1, [1])
+    assert document["preempted"] == [{"pod": "b", "preemptedBy": by}]
+    assert document["headline"].endswith(" 1 pod was preempted by a pod of another namespace. 1 pod found no node.")
+    assert [p["pod"] for p in document["recent"]] == ["a"]
+    (listed,) = build_workload_placements(pods, since_us=MONDAY_US, complete=True, namespace="shop")["workloads"]
+    assert (listed["placed"], listed["preempted"], listed["pending"], listed["mostOnOneNode"]) == (1, 1, 1, 1)
+    lost = build_workload_placement(name, pods[1:2], 3, since_us=MONDAY_US, complete=True)
+    assert lost["headline"].startswith("No pod of Deployment/web has kept its node. 1 pod was preempted")
 
 
 def test_a_pending_pod_of_a_workload_has_the_reason_of_its_decision_or_of_its_message() -> None:

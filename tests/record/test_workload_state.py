@@ -515,6 +515,7 @@ def test_no_number_is_given_for_what_cannot_be_read() -> None:
     deployment = a_workload("Deployment", status=status)
     counts = look("Deployment", deployment, a_replica_set(deployment), forbidden=["pods"])["counts"]
     assert (counts["created"], counts["ready"], counts["notCreated"]) == (3, 3, 0)
+    assert counts["placed"] is None
 
 
 def test_short_form_has_the_cause_and_its_fix() -> None:

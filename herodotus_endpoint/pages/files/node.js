@@ -74,7 +74,8 @@ function now(node, zone, resources) {
 function headline(answer, time) {
   if (!answer.considered) return `No decision considered this node ${time.words}.`;
   const share = answer.evaluated ? answer.chosen / answer.evaluated : null;
-  return `Considered ${count(answer.considered, "time")}, evaluated ${number(answer.evaluated)}: feasible in ${percent(answer.eligibility.rate)} of those, and chosen ${count(answer.chosen, "time")} (${percent(share)}), ${time.words}.`;
+  const others = Object.entries(answer.notEvaluatedBy ?? {}).map(([why, n]) => `${why} ${number(n)}`).join(", ");
+  return `Considered ${count(answer.considered, "time")}, evaluated ${number(answer.evaluated)}${others && ` (the others: ${others})`}: feasible in ${percent(answer.eligibility.rate)} of those, and chosen ${count(answer.chosen, "time")} (${percent(share)}), ${time.words}.`;
 }
 
 function fair(share) {

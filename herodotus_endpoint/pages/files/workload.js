@@ -31,6 +31,7 @@ export async function view(params) {
     ...(isLocal() ? [] : [time.presets(), choose]),
     stateIsReadBy(`workload ${answer.metadata.name}`, namespace, "Which of its pods exist and run now"),
     answer.pending.length ? section("Pending", waiting(namespace, answer.pending)) : "",
+    answer.preempted?.length ? section("Preempted", preempted(namespace, answer.preempted)) : "",
     zones ? bars("Pods by zone", spread(answer.nodes, zones), "pods") : "",
     answer.nodes.length ? section("Nodes", nodes(answer.nodes, zones)) : "",
     answer.recent.length ? section("Last placements", recent(namespace, answer.recent)) : "",
@@ -53,6 +54,12 @@ function split(workload) {
 
 function waiting(namespace, pods) {
   return table("Pending pods", [["Pod"], ["Last tried"], ["Message", "long"]], pods.map((pod) => [link("decision", { namespace, name: pod.pod }, pod.pod), ago(pod.startedAt), pod.message]));
+}
+
+function preempted(namespace, pods) {
+  const rows = pods.map(({ pod, preemptedBy: { node, preemptor, at } }) => [link("decision", { namespace, name: pod }, pod), nodeLink(node),
+    preemptor ? link("decision", { namespace: preemptor.namespace, name: preemptor.decision }, `${preemptor.namespace}/${preemptor.pod}`) : "a pod of another namespace", ago(at)]);
+  return table("Preempted pods", [["Pod"], ["Node"], ["Preempted by"], ["When"]], rows);
 }
 
 /** Zone by node; null where the nodes cannot be read or have none. */

@@ -11,6 +11,7 @@ import pytest
 from herodotus_answers.brief import shorten
 from herodotus_answers.node import (
     ClusterTotals,
+    CounterName,
     HistoryWindow,
     NodeHistoryCounts,
     build_node_history,
@@ -65,6 +66,20 @@ def test_node_that_was_never_considered() -> None:
     assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
     mark_as_evaluated(empty)
     assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
+
+
+def test_decisions_that_did_not_evaluate_or_compare_the_node_are_named_in_every_view() -> None:
+    counts = {"considered": 9, "evaluated": 5, "feasible": 4, "chosen": 2, "lost": 1, "misfit": 1, "won": 2}
+    counters = Counter({CounterName(name): n for name, n in counts.items()})
+    counters |= {CounterName("not_evaluated", detail="restricted"): 3}
+    facts, window = NodeHistoryCounts(counters, Counter(), {}, {}), HistoryWindow(0, 3_600_000_000, 3_600_000_000)
+    found = as_json(build_node_history("worker-1", window, facts, ClusterTotals(0, 0), [], searched=0))
+    for view in ("80", "piped"):
+        text = " ".join(drawn(found, VIEWS[view]).split())
+        assert "feasible 4 (44%), not evaluated 4 (44%), chosen 2 (22%)." in text
+        assert "NOT EVALUATED 4 times: excluded by a PreFilter plugin 3, reason not counted 1" in text
+        assert "NOT COMPARED 2 times feasible where no node was chosen, or scores were not compared" in text
+        assert "1 although a filter rejects it" in text
 
 
 def test_short_form_has_the_headline(node_records: Service) -> None:

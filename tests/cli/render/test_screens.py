@@ -163,6 +163,15 @@ def test_other_filters_of_a_group_cover_all_its_nodes() -> None:
     assert said in drawn(Scene(answer), VIEWS["piped"])
 
 
+def test_condition_has_the_time_since_when_it_is_false() -> None:
+    """Its message may be of a later attempt."""
+    since = (NOW - timedelta(minutes=12)).isoformat()
+    condition = {"status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available.", "at": since}
+    answer = explained(a_pending()) | {"live": {"condition": condition, "fate": "exists"}}
+    said = "PodScheduled became False 12m ago, now Unschedulable: 0/3 nodes are available."
+    assert said in drawn(Scene(answer), VIEWS["piped"])
+
+
 def test_preemption_is_not_tried_after_prefilter_rejection() -> None:
     answer = scenes()["prefilter-rejected"]().answer
     answer["postFilters"] = [{"plugin": "DefaultPreemption", "code": "Unschedulable", "reasons": ["not found"]}]

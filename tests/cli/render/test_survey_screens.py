@@ -10,7 +10,8 @@ import pytest
 from herodotus_answers.agreements import ComparedOutcome, CoveredTime, build_agreements
 from herodotus_answers.pending import PendingPod, build_pending_pods
 from herodotus_answers.wording import CAUSES
-from herodotus_cli.render import balance, disagreements, pending, plain_text, terminal
+from herodotus_answers.workload import Placement, WorkloadName, build_workload_placement
+from herodotus_cli.render import balance, disagreements, pending, plain_text, terminal, workload
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.model import Agreement, Cause
 from tests.cli.render.conftest import NOON_US, SECOND_US
@@ -113,3 +114,36 @@ def test_pods_without_owner_take_no_more_rows_than_a_terminal_has() -> None:
     lines = terminal.draw(pending.build_screen(document, view), view, color=False).splitlines()
     assert len(lines) < 24
     assert "more pods)" in lines[-1]
+
+
+PREEMPTED: Any = {
+    "at": "2026-03-01T12:00:00Z",
+    "node": "worker-1",
+    "evicted": True,
+    "preemptor": {"namespace": "ml", "pod": "urgent", "priority": 1000, "attempt": 2},
+}
+
+
+def test_a_workload_names_preempted_pods_other_schedulers_and_how_many_pods_it_has_now() -> None:
+    pods = [
+        Placement("shop", "web-a", "Deployment/web", "worker-1", NOON_US, "Bound", preempted_by=PREEMPTED),
+        Placement("shop", "web-b", "Deployment/web", "worker-1", NOON_US, "Bound"),
+    ]
+    name = WorkloadName("shop", "Deployment/web")
+    observed = [an_outcome(1, Agreement.AGREE), an_outcome(2, Agreement.DISAGREE, Cause.UNEXPLAINED)]
+    document = build_workload_placement(name, pods, 3, since_us=NOON_US, complete=True, observed=observed)
+    answer: Json = {**document}
+
+    def draw(placed_now: int | None) -> str:
+        counts: Json = {"wanted": 2, "created": 2, "ready": 2, "available": 2, "pending": 0, "notCreated": 0}
+        live = {"counts": counts | {"placed": placed_now}, "zones": []}
+        screen = plain_text.draw(workload.build_screen(answer | {"live": live}, ViewOptions(NOW)), ViewOptions(NOW))
+        return " ".join(screen.split())
+
+    assert (
+        "PREEMPTED web-a: Evicted from worker-1 1h ago to make room for ml/urgent (priority 1000, attempt 2)" in draw(1)
+    )
+    assert "1 pod went to worker-1, 1 of 3 nodes. 1 pod was preempted by ml/urgent." in draw(1)
+    assert "kubectl herodotus disagreements -n shop (each of them beside its evaluation)" in draw(1)
+    assert "placements on record; 2 pods of it are on a node now" in draw(2)
+    assert "placements on record" not in draw(1) + draw(None)

@@ -301,3 +301,45 @@ def test_an_explanation_names_the_preemption_that_evicted_the_pod(preempted: Ser
     assert "preemptedBy" not in preempted.explain("job-1", "batch")
     assert "preemptedBy" not in preempted.explain("job-2", "batch", uid="former")
     assert preempted.explain("job-2", "batch")["preemptedBy"] == listed[1]
+
+
+def test_a_workload_names_the_pods_that_were_preempted_and_does_not_count_them_as_placed(preempted: Service) -> None:
+    """Neither a failed eviction nor an observer's evaluation takes a pod's node."""
+    of: dict[str, Any] = {"incarnation": "of-jobs", "owner": Owner("StatefulSet", "low")}
+    placed = [
+        a_decision(pod="low-0", sequence=101, uid="former", **of),
+        a_decision(pod="low-0", sequence=102, uid="present", started_us=MONDAY_US + 30 * MINUTE_US, **of),
+        a_decision(pod="job-1", sequence=103, namespace="batch", **of),
+        a_decision(pod="job-3", sequence=104, namespace="batch", **of),
+    ]
+    preempted.stored(rows(TABLE, incarnation="of-jobs"), *placed)
+    listed = preempted.get(f"{API}/preemptions")["preemptions"]
+    document = preempted.get(f"{API}/namespaces/shop/workloadplacements/statefulset.low")
+    assert document["preempted"] == [{"pod": "low-0", "preemptedBy": listed[-1]}]
+    assert document["placed"] == 1
+    assert "1 pod was preempted by shop/big-0." in document["headline"]
+    others = preempted.get(f"{API}/namespaces/batch/workloadplacements/statefulset.low")
+    assert ("preempted" in others, others["placed"]) == (False, 2)
+    counts = preempted.get(f"{API}/workloadplacements")["workloads"]
+    found = {(w["namespace"], w["workload"]): (w["placed"], w["preempted"]) for w in counts}
+    assert found["shop", "StatefulSet/low"] == (1, 1)
+    assert found["batch", "StatefulSet/low"] == (2, 0)
+
+
+def test_a_workload_names_the_scheduler_that_placed_its_pods_and_recorded_nothing(service: Service) -> None:
+    owner = Owner("StatefulSet", "convert")
+    otherwise = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
+    own = a_decision(pod="convert-0", sequence=101, owner=owner)
+    other = a_decision(pod="convert-1", sequence=102, owner=owner)
+    key, scheduler = replace(other.key, source=Source.RECONSTRUCTED), replace(other.scheduler, profile="packing")
+    other = replace(other, key=key, scheduler=scheduler, reconstruction=otherwise, chosen=0)
+    service.stored(rows(TABLE), own)
+    path = f"{API}/namespaces/shop/workloadplacements/statefulset.convert"
+    assert "observed" not in service.get(path)
+    service.stored(other)
+    document = service.get(path)
+    assert [(s["scheduler"], s["outcomes"], s["disagree"]) for s in document["observed"]] == [("packing", 1, 1)]
+    assert document["headline"].endswith(
+        "packing decided 1 pod and recorded nothing: an observer's evaluation, with the configuration that the observer"
+        " has, agrees for 0; for the others, what packing went by is not on record."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,11 +11,18 @@ from typing import Any
 
 import pytest
 
-from herodotus_answers.node import CounterName
+from herodotus_answers.node import (
+    ClusterTotals,
+    CounterName,
+    HistoryWindow,
+    NodeHistory,
+    NodeHistoryCounts,
+    build_node_history,
+)
 from herodotus_answers.workload import OUTSCORED, PlacementCount
 from herodotus_endpoint.store.counters import DecisionCounts
 from herodotus_record.codec import find_feasible
-from herodotus_record.model import Decision
+from herodotus_record.model import Decision, Evaluation
 from tests.builders import CORDONED, INSUFFICIENT_CPU, TAINTED, a_decision
 
 NODES = tuple(f"worker-{i}" for i in range(24))
@@ -79,3 +87,40 @@ def test_decisions_of_which_few_nodes_change_are_counted_in_one_run() -> None:
         counted.count(decision, find_feasible(decision))
     (run,) = counted._runs.values()
     assert run.decisions == len(decisions)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_counts_of_a_node_add_up_to_the_decisions(seed: int) -> None:
+    """Also where another scheduler chose a node that a filter rejects, none was chosen, or nodes were not looked at."""
+    rng = random.Random(seed)
+    decisions = []
+    for d in decisions_of_one_template(60, rng, 8):
+        unseen = [rng.choice([Evaluation.RESTRICTED, Evaluation.NOT_SAMPLED]) for _ in NODES]
+        evaluation = [why if rng.random() < 0.2 else Evaluation.EVALUATED for why in unseen]
+        chosen = rng.choice([d.chosen, rng.randrange(len(NODES)), None])
+        decisions.append(replace(d, evaluation=array("B", evaluation), chosen=chosen))
+    total = summed(decisions, together=True)
+    over = HistoryWindow(0, 3_600_000_000, 3_600_000_000)
+    not_compared = 0
+    for slot in range(len(NODES)):
+        counters = Counter(
+            {key[0]: n for key, n in total.items() if key[1] == slot and isinstance(key[0], CounterName)}
+        )
+
+        def build(counted: Counter[CounterName]) -> NodeHistory:
+            facts = NodeHistoryCounts(counted, Counter(), {}, {})
+            return build_node_history("n", over, facts, ClusterTotals(0, 0), [], searched=0)
+
+        node = build(counters)
+        assert node["considered"] == node["evaluated"] + sum(node["notEvaluatedBy"].values())
+        assert "not-counted" not in node["notEvaluatedBy"]
+        assert node["evaluated"] == node["feasible"] + sum(f["decisive"] for f in node["filters"])
+        fitting = [d for d in decisions if find_feasible(d)[slot]]
+        won = sum(d.chosen == slot for d in fitting)
+        lost = sum(d.chosen not in (slot, None) for d in fitting)
+        assert (node["won"]["count"] - node["won"]["misfit"], node["lost"]["count"]) == (won, lost)
+        assert node["notCompared"] == len(fitting) - won - lost
+        not_compared += node["notCompared"]
+        before = Counter({name: n for name, n in counters.items() if name.counter != "not_evaluated"})
+        assert build(before)["notEvaluatedBy"] == {"not-counted": node["notEvaluated"]}
+    assert not_compared
