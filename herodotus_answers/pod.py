@@ -75,7 +75,7 @@ from herodotus_record.model import (
     SchedulerInfo,
     Source,
 )
-from herodotus_record.units import format_quantities, format_timestamp, natural_sort_key
+from herodotus_record.units import format_requests, format_timestamp, natural_sort_key
 
 MAX_RANKED = 10  # rows of the ranking in a default answer, enough to fill a screen
 MAX_NAMED = 8  # nodes listed for one reason in a default answer
@@ -455,7 +455,7 @@ def _pod(decision: Decision) -> PodFacts:
         "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
         "labels": dict(pod.labels),
         "priority": pod.priority,
-        "requests": format_quantities(dict(pod.requests)),
+        "requests": format_requests(dict(pod.requests)),
         "nominatedNode": pod.nominated_node or None,
         "podGroup": pod.pod_group or None,
     }

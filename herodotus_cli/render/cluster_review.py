@@ -23,7 +23,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_requested
 
 Json = dict[str, Any]
 
@@ -205,7 +205,7 @@ def _both(node: Json, text: Any) -> str:
 
 
 def _format_amount(resource: str, amounts: Json) -> str:
-    return format_quantity(resource, amounts[resource])
+    return format_requested(resource, amounts[resource])
 
 
 def _capacity(found: Json, most: int | None) -> list[list[Block]]:

@@ -3,7 +3,7 @@
 
 import { postUntilDone } from "./api.js";
 import { el, field, nodeLink, podLink, section, table, withNodes } from "./dom.js";
-import { format } from "./holders.js";
+import { formatRequested } from "./holders.js";
 import { answerTo, choices, readObject } from "./whatif.js";
 import { count, more, number } from "./words.js";
 
@@ -85,7 +85,7 @@ function show(status) {
     rows("Left alone", [["Pod"], ["On"], ["Why"]], status.ignored, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.cause]),
     rows("Nodes before and after", [["Node"], ["State"], ["Pods"], ["CPU requests"], ["Memory requests"]], status.nodes, (one) => [
       node(one.name), one.after ? (one.schedulable ? "schedulable" : "cordoned") : "removed",
-      ...["pods", "cpu", "memory"].map((name) => both(one, (amounts) => format(name, amounts[name]))),
+      ...["pods", "cpu", "memory"].map((name) => both(one, (amounts) => formatRequested(name, amounts[name]))),
     ]),
     status.capacity ? capacity(status.capacity) : "",
     status.consolidation ? consolidation(status.consolidation) : "",

@@ -20,6 +20,7 @@ from herodotus_answers.cluster_review import (
     build_cluster_review,
 )
 from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
+from herodotus_answers.node_list import build_node_list
 from herodotus_cli import admission_notes, progress
 from herodotus_cli import cluster_review as cluster_question
 from herodotus_cli.connection import ConnectionSettings
@@ -128,6 +129,18 @@ def ask(cluster: Path, *words: str) -> Ran:
     named = [str(cluster.parent / files[word]) if word in files else word for word in words]
     more = ("--cluster-file", str(cluster.parent / "groups.json")) if words[0] == "nodegroups" else ()
     return command(*named, "--cluster-file", str(cluster), *more)
+
+
+def test_requested_memory_is_the_same_on_every_screen(cluster: Path) -> None:
+    """3.61Gi of requests are never shown as 3.6Gi: what pods ask for is rounded up."""
+    pod = a_pod("odd", "n0")
+    pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "3700Mi"
+    items = [a_node("n0"), pod]
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    listed = build_node_list(items[:1], items[1:])["items"][0]["amounts"]
+    screen = ask(cluster, "whatif", "drain", "n0").out
+    assert "3.7Gi of " in next(amount["text"] for amount in listed if amount["resource"] == "memory")
+    assert "3.7Gi → 0" in screen
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])
