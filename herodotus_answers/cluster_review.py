@@ -220,6 +220,7 @@ class ClusterReviewStatus(_Continued):
     ignored: Annotated[list[RemovedPod], "Pods that a drain leaves alone.", Discloses.PARTS]
     deleted: Annotated[list[RemovedPod], "Pods that end without a replacement.", Discloses.PARTS]
     pending: Annotated[list[ReviewedPlacement], "Pods that waited and get a node.", Discloses.PARTS]
+    stillPending: Annotated[list[ReviewedPlacement], "Pods that waited and still get no node.", Discloses.PARTS]
     groups: Annotated[list[ReviewedGroup], "Pod groups that were decided, each as decided last.", Discloses.PARTS]
     nodes: Annotated[list[ChangedNode], "Nodes that change.", Discloses.PARTS]
     capacity: Annotated[
@@ -301,6 +302,7 @@ def build_empty_status() -> ClusterReviewStatus:
         "ignored": [],
         "deleted": [],
         "pending": [],
+        "stillPending": [],
         "groups": [],
         "nodes": [],
         "capacity": None,

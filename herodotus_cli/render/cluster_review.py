@@ -83,12 +83,25 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
             most,
         ),
         _blocked(status["blocked"], most),
-        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, most),
         _table("PENDING, GETS A NODE", ("TO", "DECIDED BY"), status["pending"], lambda p: _move(p)[1:], most),
+        _still_pending(status, most),
+        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, most),
         _table("ENDS", ("ON", "WHY"), status["deleted"], _end, most),
         _ignored(status["ignored"]),
         _nodes(status["nodes"], most),
     ]
+
+
+def _still_pending(status: Json, most: int | None) -> list[Block]:
+    """Return a table of the pods that waited and still get no node, unless the question is where other pods go."""
+    waiting = status.get("stillPending") or ()
+    if any(pod["fromNode"] for pod in status["placements"]) or status["deleted"] or status["blocked"]:
+        return []
+    table = _table("STAYS PENDING", ("WHY",), waiting, lambda p: (shorten_fit_error(p["reason"]),), most)
+    if waiting and any(node["before"] is None for node in status["nodes"]):
+        ask = f"kubectl herodotus nodegroups pod {waiting[0]['name']} -n {waiting[0]['namespace']}"
+        return [*table, TextLine(f"a new node of which group fits one: {ask}", "dim")]
+    return table
 
 
 def _groups(groups: Sequence[Json]) -> list[Block]:

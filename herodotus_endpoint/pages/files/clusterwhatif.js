@@ -81,6 +81,7 @@ function show(status) {
     rows("Blocks", [["Pod"], ["On"], ["Why", "long"]], status.blocked.filter((pod) => pod.cause !== NOT_DRAINED), (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.message]),
     rows("Moves", [["Pod"], ["From"], ["To"], ["Decided by"]], status.placements.filter((pod) => pod.node), (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), node(pod.node), pod.plugin]),
     rows("Pending, gets a node", [["Pod"], ["To"], ["Decided by"]], status.pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.plugin]),
+    rows("Was pending, stays so", [["Pod"], ["Why", "long"]], status.stillPending ?? [], (pod) => [podLink(pod.namespace, pod.name), pod.reason]),
     rows("Ends", [["Pod"], ["On"], ["Why"]], status.deleted, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.cause]),
     rows("Left alone", [["Pod"], ["On"], ["Why"]], status.ignored, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.cause]),
     rows("Nodes before and after", [["Node"], ["State"], ["Pods"], ["CPU requests"], ["Memory requests"]], status.nodes, (one) => [

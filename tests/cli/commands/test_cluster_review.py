@@ -63,6 +63,7 @@ QUESTIONS = {
     "drain": ("whatif", "drain", "n0"),
     "drain-blocked": ("whatif", "drain", "n0", "node/n1"),
     "drain-then": ("whatif", "drain", "n0", "--then", "add-nodes --like n1 --count 2", "--then", "uncordon n0"),
+    "add-nodes": ("whatif", "add-nodes", "--like", "n0", "--zone", "b"),
     "remove": ("whatif", "remove", "n2"),
     "scale": ("whatif", "scale", "rs/web=3", "-n", "shop"),
     "taint": ("whatif", "taint", "n0", "a=b:NoExecute"),
@@ -141,6 +142,26 @@ def test_requested_memory_is_the_same_on_every_screen(cluster: Path) -> None:
     screen = ask(cluster, "whatif", "drain", "n0").out
     assert "3.7Gi of " in next(amount["text"] for amount in listed if amount["resource"] == "memory")
     assert "3.7Gi → 0" in screen
+
+
+@pytest.mark.parametrize(
+    ("cpu", "headline", "waiting"),
+    [
+        (
+            "30",
+            "No pending pod would get a node; 1 pod would stay Pending; 1 pod of DaemonSets would run on new nodes.",
+            ["waits"],
+        ),
+        ("3", "1 pending pod would get a node; 1 pod of DaemonSets would run on new nodes.", []),
+    ],
+    ids=["too large", "fits"],
+)
+def test_new_node_is_about_the_pods_that_wait(cluster: Path, cpu: str, headline: str, waiting: list[str]) -> None:
+    items = [a_node("n0"), a_pod("agent", "n0", "DaemonSet/agent", cpu="100m"), a_pod("waits", cpu=cpu, owner="")]
+    items.append(a_pod("web", "n0", cpu="3500m"))
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    status = json.loads(ask(cluster, "whatif", "add-nodes", "--like", "n0", "-o", "json").out)["status"]
+    assert (status["headline"], [pod["name"] for pod in status["stillPending"]]) == (headline, waiting)
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])
