@@ -41,6 +41,14 @@ class ReviewedPlacement(TypedDict):
     victims: Annotated[list[str], "Pods as NAMESPACE/NAME that this pod preempted.", Discloses.PODS]
 
 
+class CheckedBudget(TypedDict):
+    """A PodDisruptionBudget that a drain asked before it evicted pods."""
+
+    namespace: Annotated[str, "Namespace of the budget.", Discloses.NAMESPACE]
+    name: Annotated[str, "Name of the budget.", Discloses.THIS_POD]
+    pods: Annotated[int, "Number of pods of the drained nodes that it selects.", Discloses.NOTHING]
+
+
 class ReviewedGroup(TypedDict):
     """A pod group whose pods were decided together."""
 
@@ -218,6 +226,11 @@ class ClusterReviewStatus(_Continued):
     placements: Annotated[list[ReviewedPlacement], "Pods that the changes move or create.", Discloses.PARTS]
     blocked: Annotated[list[BlockedPod], "Pods that stay although they should move.", Discloses.PARTS]
     ignored: Annotated[list[RemovedPod], "Pods that a drain leaves alone.", Discloses.PARTS]
+    budgets: Annotated[
+        list[CheckedBudget] | None,
+        "Budgets that select pods of the drained nodes; null if no drain asked budgets.",
+        Discloses.PARTS,
+    ]
     deleted: Annotated[list[RemovedPod], "Pods that end without a replacement.", Discloses.PARTS]
     pending: Annotated[list[ReviewedPlacement], "Pods that waited and get a node.", Discloses.PARTS]
     stillPending: Annotated[list[ReviewedPlacement], "Pods that waited and still get no node.", Discloses.PARTS]
@@ -300,6 +313,7 @@ def build_empty_status() -> ClusterReviewStatus:
         "placements": [],
         "blocked": [],
         "ignored": [],
+        "budgets": None,
         "deleted": [],
         "pending": [],
         "stillPending": [],

@@ -73,7 +73,7 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
     own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
     good = not pending and not status["blocked"]
     return [
-        [TextLine(status["headline"], "good" if good else "bad")],
+        [TextLine(status["headline"], "good" if good else "bad"), *_checked(status.get("budgets"))],
         _groups(status.get("groups") or ()),
         _table(
             "STAYS PENDING",
@@ -171,6 +171,15 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
     parts = [format_count(counts["DaemonSet"], "pod") + " of DaemonSets"] if counts["DaemonSet"] else []
     parts += [format_count(counts["Node"], "static pod")] if counts["Node"] else []
     return [TextLine(f"Not evicted: {' and '.join(parts)}.", "dim")] if parts else []
+
+
+def _checked(budgets: Sequence[Json] | None) -> list[Block]:
+    """Return a line that says which budgets a drain asked, or that none selects a pod; [] if no budgets were asked."""
+    if budgets is None:
+        return []
+    names = [f"{each['namespace']}/{each['name']} ({format_count(each['pods'], 'pod')})" for each in budgets]
+    said = f"{', '.join(names)}, asked before each eviction" if names else "none selects an evicted pod"
+    return [TextLine(f"PodDisruptionBudgets: {said}.", "dim")]
 
 
 def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:

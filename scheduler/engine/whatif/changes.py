@@ -136,6 +136,7 @@ def answer_review(
         "stillPending": still_pending,
         "groups": simulation.list_groups(),
         "blocked": review.drained.list_blocked(simulation),
+        "budgets": review.drained.list_budgets(),
         "ignored": review.drained.list_ignored(simulation),
         "deleted": simulation.list_ended(),
         "nodes": list(_compare(before, _measure(simulation))),
