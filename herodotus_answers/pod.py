@@ -351,6 +351,12 @@ class PodExplanation(Document):
             " evaluation says so.",
         ]
     ]
+    madeRoom: NotRequired[
+        Annotated[
+            PreemptionEntry,
+            "Preemption of an earlier attempt of this pod, which nominated the node that the pod got.",
+        ]
+    ]
     spread: NotRequired[Annotated[list[SpreadDomains], "Domains of the spread constraints that rejected nodes."]]
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on a pending pod."]]
     live: NotRequired[Annotated[LivePod, "What the API server knows now; only the plugin adds it."]]

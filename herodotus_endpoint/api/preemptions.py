@@ -14,8 +14,11 @@ from herodotus_answers.preemptions import PreemptionEntry, Victim, build_preempt
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
 from herodotus_endpoint.store import StoredAttempt
 from herodotus_endpoint.store.listing import EvictionCondition
+from herodotus_record.model import DecisionPath
 
 MAX_EVICTION_ROWS: Final = 30  # ten attempts to evict one pod, with up to three records each
+
+EARLIER_ATTEMPTS: Final = 5  # the one that evicted is the last, unless others were interrupted
 
 
 def build_visible_preemption(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntry | None:
@@ -47,6 +50,21 @@ def find_eviction(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntr
         if entry and any(_is_evicted(victim, pod.namespace, pod.name) for victim in entry["victims"]):
             return entry
     return None
+
+
+def find_preemption_before(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntry | None:
+    """Return the entry of the last preemption for the pod of `stored` before its attempt on a nominated node, or None.
+
+    Only the last EARLIER_ATTEMPTS attempts are read, and none of the archive.
+    """
+    pod, before = stored.decision.pod, stored.ordinal - 1
+    if stored.archived or stored.decision.path is not DecisionPath.NOMINATED or before < 1:
+        return None
+    earlier = reader.decisions_of_pod(
+        pod.namespace, pod.name, uid=pod.uid, attempt=before, last=min(before, EARLIER_ATTEMPTS)
+    )
+    entries = (build_visible_preemption(reader, attempt) for attempt in reversed(earlier))
+    return next((entry for entry in entries if entry is not None), None)
 
 
 def _is_evicted(victim: Victim, namespace: str, pod: str) -> bool:
