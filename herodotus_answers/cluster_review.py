@@ -49,6 +49,12 @@ class CheckedBudget(TypedDict):
     pods: Annotated[int, "Number of pods of the drained nodes that it selects.", Discloses.NOTHING]
 
 
+class BudgetCheck(TypedDict):
+    """That drains asked budgets before they evicted pods."""
+
+    selecting: Annotated[list[CheckedBudget], "Budgets that select pods of the drained nodes.", Discloses.PARTS]
+
+
 class ReviewedGroup(TypedDict):
     """A pod group whose pods were decided together."""
 
@@ -226,11 +232,7 @@ class ClusterReviewStatus(_Continued):
     placements: Annotated[list[ReviewedPlacement], "Pods that the changes move or create.", Discloses.PARTS]
     blocked: Annotated[list[BlockedPod], "Pods that stay although they should move.", Discloses.PARTS]
     ignored: Annotated[list[RemovedPod], "Pods that a drain leaves alone.", Discloses.PARTS]
-    budgets: Annotated[
-        list[CheckedBudget] | None,
-        "Budgets that select pods of the drained nodes; null if no drain asked budgets.",
-        Discloses.PARTS,
-    ]
+    budgets: Annotated[BudgetCheck | None, "Budgets that drains asked; null if none asked them.", Discloses.PARTS]
     deleted: Annotated[list[RemovedPod], "Pods that end without a replacement.", Discloses.PARTS]
     pending: Annotated[list[ReviewedPlacement], "Pods that waited and get a node.", Discloses.PARTS]
     stillPending: Annotated[list[ReviewedPlacement], "Pods that waited and still get no node.", Discloses.PARTS]

@@ -173,11 +173,13 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
     return [TextLine(f"Not evicted: {' and '.join(parts)}.", "dim")] if parts else []
 
 
-def _checked(budgets: Sequence[Json] | None) -> list[Block]:
+def _checked(budgets: Json | None) -> list[Block]:
     """Return a line that says which budgets a drain asked, or that none selects a pod; [] if no budgets were asked."""
     if budgets is None:
         return []
-    names = [f"{each['namespace']}/{each['name']} ({format_count(each['pods'], 'pod')})" for each in budgets]
+    names = [
+        f"{each['namespace']}/{each['name']} ({format_count(each['pods'], 'pod')})" for each in budgets["selecting"]
+    ]
     said = f"{', '.join(names)}, asked before each eviction" if names else "none selects an evicted pod"
     return [TextLine(f"PodDisruptionBudgets: {said}.", "dim")]
 

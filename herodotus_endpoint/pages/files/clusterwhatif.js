@@ -85,7 +85,7 @@ function show(status) {
     el("p", { class: `answer${kind}` }, isChange ? el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ ") : "", withNodes(status.headline, nodes)),
     rows("Stays pending", [["Pod"], ["From"], ["Why", "long"]], pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), pod.reason]),
     rows("Blocks", [["Pod"], ["On"], ["Why", "long"]], status.blocked.filter((pod) => pod.cause !== NOT_DRAINED), (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.message]),
-    status.budgets ? el("p", {}, budgets(status.budgets)) : "",
+    status.budgets ? el("p", {}, budgets(status.budgets.selecting)) : "",
     rows("Moves", [["Pod"], ["From"], ["To"], ["Decided by"]], status.placements.filter((pod) => pod.node), (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), node(pod.node), pod.plugin]),
     rows("Pending, gets a node", [["Pod"], ["To"], ["Decided by"]], status.pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.plugin]),
     rows("Was pending, stays so", [["Pod"], ["Why", "long"]], status.stillPending ?? [], (pod) => [podLink(pod.namespace, pod.name), pod.reason]),

@@ -15,7 +15,7 @@ from typing import Final
 
 from herodotus_answers.cluster_headlines import DRAINED, NOT_DRAINED
 from herodotus_answers.cluster_questions import Drain
-from herodotus_answers.cluster_review import BlockedPod, CheckedBudget, RemovedPod
+from herodotus_answers.cluster_review import BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller
@@ -53,13 +53,16 @@ class DrainResult:
         """Return the pods that drains could not evict and that are still on their nodes."""
         return [stay for uid, stay in self._blocked.items() if simulation.is_on(uid, stay["node"])]
 
-    def list_budgets(self) -> list[CheckedBudget] | None:
+    def list_budgets(self) -> BudgetCheck | None:
         """Return the budgets that drains asked, each with the number of pods that it selects; None without a drain."""
         if self._selected is None:
             return None
         counts = Counter(name for names in self._selected.values() for name in names)
         split = {full: full.partition("/") for full in sorted(counts)}
-        return [{"namespace": split[full][0], "name": split[full][2], "pods": counts[full]} for full in split]
+        selecting: list[CheckedBudget] = [
+            {"namespace": split[full][0], "name": split[full][2], "pods": counts[full]} for full in split
+        ]
+        return {"selecting": selecting}
 
     def list_ignored(self, simulation: Simulation) -> list[RemovedPod]:
         """Return the pods that drains left on their nodes and that are still there."""

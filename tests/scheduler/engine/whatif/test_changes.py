@@ -176,12 +176,12 @@ def test_removed_nodes_leave_their_pods_to_the_controllers() -> None:
 @pytest.mark.parametrize(
     ("flags", "asked"),
     [
-        ({}, [{"namespace": "shop", "name": "web", "pods": 1}]),
+        ({}, {"selecting": [{"namespace": "shop", "name": "web", "pods": 1}]}),
         ({"disable_eviction": True}, None),
     ],
     ids=["evicted", "deleted"],
 )
-def test_drain_names_the_budgets_that_it_asked(flags: dict[str, bool], asked: list[dict[str, Any]] | None) -> None:
+def test_drain_names_the_budgets_that_it_asked(flags: dict[str, bool], asked: dict[str, Any] | None) -> None:
     pods = [a_pod("web-0", "n0"), a_pod("web-1", "n1"), a_pod("db-0", "n0", "StatefulSet/db")]
     objects = [*NODES, *pods, a_budget("web", "web", minAvailable=1), a_budget("other", "other", minAvailable=1)]
     assert review(objects, [Drain(nodes=["n0"], **flags)])["budgets"] == asked
