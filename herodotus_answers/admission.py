@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from herodotus_answers.quantities import format_amount, read_quantity
+from herodotus_answers.quantities import format_requested_amount, read_quantity
 
 Json = Mapping[str, Any]
 
@@ -126,7 +126,7 @@ def _check_quota(quota: Json, containers: Sequence[Json], inits: Sequence[Json],
             continue
         free = max(Fraction(0), read_quantity(limit) - read_quantity(used.get(counted, 0)))
         amounts = f"{counted} {used.get(counted, 0)} of {limit} used"
-        asks = "" if resource == "pods" else f", each pod has {format_amount(resource, each)}"
+        asks = "" if resource == "pods" else f", each pod has {format_requested_amount(resource, each)}"
         rooms.append((int(free / each), amounts + asks))
     room, why = min(rooms, default=(count, ""))
     return [f"ResourceQuota {name} allows {room} of {count} new pods: {why}"] if room < count else []

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch
-from herodotus_answers.quantities import format_amount, parse_quantity
+from herodotus_answers.quantities import format_available_amount, format_requested_amount, parse_quantity
 from herodotus_answers.template_changes import Refusal, change_template
 from herodotus_record.units import is_in_bytes
 
@@ -43,7 +43,7 @@ def format_limit(name: str, amount: Fraction) -> str:
         for power, unit in ((3, "G"), (2, "M")):  # an amount such as 4G, which has no short binary form
             if amount and not amount % 1000**power and amount % 1024**power:
                 return f"{amount / 1000**power}{unit}"
-    return format_amount(resource, amount, up=True)
+    return format_requested_amount(resource, amount)
 
 
 def _strip(name: str) -> str:
@@ -147,7 +147,7 @@ def _relax(
     for key, ask, used, limit in short if len(short) == 1 else ():
         per_pod = (limit - (used - ask * created)) / (created + missing)
         if _strip(key) in _EXAMPLES and 0 < per_pod < ask:
-            most = f"{format_amount(_strip(key), per_pod)} {key}"
+            most = f"{format_available_amount(_strip(key), per_pod)} {key}"
             remedies.append(make_remedy(f"let each pod ask for at most {most}, so that all {created + missing} fit"))
     if workload.kind in _SCALED and created:
         command = workload.kubectl(f"scale {workload.kind.lower()} {workload.name}", f"--replicas={created}")

@@ -18,7 +18,7 @@ from herodotus_answers.declare import NotRequired
 from herodotus_answers.explain import find_first_rejections
 from herodotus_answers.pruned import describe_kept
 from herodotus_record.model import Decision, Evaluation, NodeTable, Outcome
-from herodotus_record.units import format_quantity, natural_sort_key, pluralize
+from herodotus_record.units import format_available, format_requested, natural_sort_key, pluralize
 
 MAX_NAMED = 5  # nodes that one difference names; the others are counted
 FITS = ""  # in place of the name of the rejecting filter: the node is feasible
@@ -103,7 +103,7 @@ def _compare_pods(before: Decision, after: Decision) -> list[Difference]:
     for resource in sorted(then.requests.keys() | now.requests.keys()):
         was, has = then.requests.get(resource, 0), now.requests.get(resource, 0)
         if was != has:
-            text = f"requests {resource} {format_quantity(resource, was)} → {format_quantity(resource, has)}"
+            text = f"requests {resource} {format_requested(resource, was)} → {format_requested(resource, has)}"
             differences.append({"what": "requests", "resource": resource, "before": was, "after": has, "text": text})
     if then.priority != now.priority:
         text = f"priority {then.priority} → {now.priority}"
@@ -162,7 +162,7 @@ def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Dif
     for resource, requested in sorted(after.decision.pod.requests.items()):
         then, now = _find_most_free(before, resource), _find_most_free(after, resource)
         if then and now and then[0] != now[0] and min(then[0], now[0]) < requested:
-            amounts = f"{format_quantity(resource, then[0])} → {format_quantity(resource, now[0])}"
+            amounts = f"{format_available(resource, then[0])} → {format_available(resource, now[0])}"
             text = f"most {resource} free on a node: {amounts} ({now[1]})"
             differences.append(
                 {

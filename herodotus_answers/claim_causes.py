@@ -18,7 +18,7 @@ from herodotus_answers.kubelet_messages import find_remedy
 from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term
 from herodotus_answers.pod_facts import describe_similar, list_claims, make_cause, make_remedy
-from herodotus_answers.quantities import format_amount, read_quantity
+from herodotus_answers.quantities import format_available_amount, read_quantity
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -306,7 +306,7 @@ class _ClaimFinder:
         if any(read_quantity(c.get("capacity") or 0) >= read_quantity(wanted) for c in capacities):
             return None
         capacities.sort(key=lambda c: -read_quantity(c.get("capacity") or 0))
-        sizes = [format_amount("storage", read_quantity(c.get("capacity") or 0)) for c in capacities[:_NAMED]]
+        sizes = [format_available_amount("storage", read_quantity(c.get("capacity") or 0)) for c in capacities[:_NAMED]]
         rooms = [f"{_name_topology(c)} {size}" for c, size in zip(capacities, sizes, strict=False)]
         more = f", … {len(capacities) - _NAMED} more" if len(capacities) > _NAMED else ""
         text = (

@@ -48,6 +48,7 @@ _FIT_ERROR: Final = re.compile(r"0/\d+ nodes are available: ")
 _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 _NAMED: Final = 4  # node groups that fit
 DRAINED: Final = "Drained"  # cause of the placement of a pod that a drain evicted
+NODE_ADDED: Final = "NodeAdded"  # cause of a DaemonSet's pod on a new node
 NOT_DRAINED: Final = "NodeNotDrained"  # cause of a pod that could be evicted, on a node with one that cannot be
 _CAUSES: Final = 2  # that keep a node from being drained
 _NAMED_PODS: Final = 2
@@ -165,7 +166,9 @@ def format_node_group_count(answer: NodeGroupReview) -> str:
 
 def _describe_changes(status: ClusterReviewStatus) -> str:
     """Return how many pods move, and what becomes of the others."""
-    placements, blocked, parts = status["placements"], status["blocked"], []
+    blocked, parts = status["blocked"], list[str]()
+    daemons = [pod for pod in status["placements"] if is_daemon_of_new_node(pod)]
+    placements = [pod for pod in status["placements"] if pod not in daemons]
     total, placed = len(placements), sum(bool(pod["node"]) for pod in placements)
     moves = sum(bool(pod["fromNode"]) for pod in placements)
     noun = "new pod" if not moves else "displaced pod" if moves == total else "pod"
@@ -185,12 +188,25 @@ def _describe_changes(status: ClusterReviewStatus) -> str:
         parts.append(f"{pluralize(len(status['deleted']), 'pod')} would end without a replacement")
     if status["pending"]:
         parts.append(f"{pluralize(len(status['pending']), 'pending pod')} would get a node")
+    makes_room = not moves and not status["deleted"]
+    if status["stillPending"] and makes_room and (status["pending"] or daemons):
+        none = "" if status["pending"] else "no pending pod would get a node; "
+        parts.append(f"{none}{pluralize(len(status['stillPending']), 'pod')} would stay Pending")
+    if daemons:
+        placed = sum(bool(pod["node"]) for pod in daemons)
+        of = f"{placed} of {len(daemons)} pods" if placed < len(daemons) else pluralize(placed, "pod")
+        parts.append(f"{of} of DaemonSets would run on new nodes")
     text = "; ".join(parts)
     if blocked:
         return f"Not drainable: {_describe_blocked(blocked)}." + f" {text}." * bool(text)
     if any(pod["cause"] == DRAINED for pod in placements):
         text = f"Drainable: {text[:1].lower()}{text[1:]}"
-    return f"{text}." if text else "No pod moves, and none that is pending gets a node."
+    return f"{text[:1].upper()}{text[1:]}." if text else "No pod moves, and none that is pending gets a node."
+
+
+def is_daemon_of_new_node(pod: ReviewedPlacement) -> bool:
+    """Return whether a pod is the one that a DaemonSet makes for a node that the changes add."""
+    return pod["cause"] == NODE_ADDED
 
 
 def _describe_blocked(blocked: Iterable[BlockedPod]) -> str:

@@ -42,6 +42,20 @@ class ReviewedPlacement(TypedDict):
     victims: Annotated[list[str], "Pods as NAMESPACE/NAME that this pod preempted.", Discloses.PODS]
 
 
+class CheckedBudget(TypedDict):
+    """A PodDisruptionBudget that a drain asked before it evicted pods."""
+
+    namespace: Annotated[str, "Namespace of the budget.", Discloses.NAMESPACE]
+    name: Annotated[str, "Name of the budget.", Discloses.THIS_POD]
+    pods: Annotated[int, "Number of pods of the drained nodes that it selects.", Discloses.NOTHING]
+
+
+class BudgetCheck(TypedDict):
+    """That drains asked budgets before they evicted pods."""
+
+    selecting: Annotated[list[CheckedBudget], "Budgets that select pods of the drained nodes.", Discloses.PARTS]
+
+
 class ReviewedGroup(TypedDict):
     """A pod group whose pods were decided together."""
 
@@ -219,8 +233,10 @@ class ClusterReviewStatus(_Continued):
     placements: Annotated[list[ReviewedPlacement], "Pods that the changes move or create.", Discloses.PARTS]
     blocked: Annotated[list[BlockedPod], "Pods that stay although they should move.", Discloses.PARTS]
     ignored: Annotated[list[RemovedPod], "Pods that a drain leaves alone.", Discloses.PARTS]
+    budgets: Annotated[BudgetCheck | None, "Budgets that drains asked; null if none asked them.", Discloses.PARTS]
     deleted: Annotated[list[RemovedPod], "Pods that end without a replacement.", Discloses.PARTS]
     pending: Annotated[list[ReviewedPlacement], "Pods that waited and get a node.", Discloses.PARTS]
+    stillPending: Annotated[list[ReviewedPlacement], "Pods that waited and still get no node.", Discloses.PARTS]
     groups: Annotated[list[ReviewedGroup], "Pod groups that were decided, each as decided last.", Discloses.PARTS]
     nodes: Annotated[list[ChangedNode], "Nodes that change.", Discloses.PARTS]
     capacity: Annotated[
@@ -304,8 +320,10 @@ def build_empty_status() -> ClusterReviewStatus:
         "placements": [],
         "blocked": [],
         "ignored": [],
+        "budgets": None,
         "deleted": [],
         "pending": [],
+        "stillPending": [],
         "groups": [],
         "nodes": [],
         "capacity": None,

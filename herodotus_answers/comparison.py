@@ -33,7 +33,7 @@ from herodotus_answers.node_results import (
 from herodotus_answers.pod import NodeExplanation, explain_node
 from herodotus_answers.pruned import NOT_KEPT, describe_kept, find_slot
 from herodotus_record.model import API_VERSION, Decision, Evaluation, Verdict
-from herodotus_record.units import format_quantities, format_timestamp, pluralize
+from herodotus_record.units import format_requests, format_timestamp, pluralize
 
 MAX_BEST = 3  # best nodes of each pod that are compared for both pods
 
@@ -274,7 +274,7 @@ def _pod(recorded: RecordedDecision) -> ComparedPod:
         "uid": d.pod.uid,
         "owner": f"{d.pod.owner.kind}/{d.pod.owner.name}" if d.pod.owner else None,
         "priority": d.pod.priority,
-        "requests": format_quantities(dict(d.pod.requests)),
+        "requests": format_requests(dict(d.pod.requests)),
         "attempt": _attempt(d),
         "state": derive_state(d, recorded.outcomes),
         "node": _chosen_node(recorded),

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from herodotus_answers.live_objects import read_owner
 from herodotus_answers.quantities import read_quantity
-from herodotus_record.units import format_quantity, natural_sort_key
+from herodotus_record.units import format_available, format_requested, natural_sort_key
 
 Json = dict[str, Any]
 
@@ -151,7 +151,7 @@ def _describe_enough(holders: Holders) -> str:
         return f"The pod {fits} without {what}."
     if not held.missing:
         return f"{held.node} has enough {held.names[0]} for the pod by now."
-    missing = format_quantity(held.names[0], held.missing, up=True)
+    missing = format_requested(held.names[0], held.missing)
     pods = "1 pod" if held.missing == 1 else f"{held.missing} pods"
     wanted = f"{missing} {held.names[0]}" if held.names[0] != "pods" else f"room for {pods}"
     if not holders.enough:
@@ -210,8 +210,8 @@ def _describe_resized_amounts(held: HeldObject, pod: Json) -> str:
     )
     if not allocated:
         return ""
-    wants = format_quantity(resource, read_request(pod["spec"], resource))
-    return f": it has {format_quantity(resource, int(allocated * scale))} {resource} and asks for {wants}"
+    wants = format_requested(resource, read_request(pod["spec"], resource))
+    return f": it has {format_available(resource, int(allocated * scale))} {resource} and asks for {wants}"
 
 
 def _list_statuses(pod: Json, resource: str) -> list[Json]:

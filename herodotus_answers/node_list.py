@@ -15,7 +15,7 @@ from herodotus_answers.live_objects import has_ended
 from herodotus_answers.node_rules import describe_taint, read_zone
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.model import API_VERSION
-from herodotus_record.units import format_quantity, natural_sort_key
+from herodotus_record.units import format_available, format_requested, natural_sort_key
 
 Json = dict[str, Any]
 _ALWAYS: Final = ("cpu", "memory")
@@ -103,6 +103,6 @@ def _list_resources(allocatable: Json) -> list[str]:
 def _sum(resource: str, quantity: object, pods: Sequence[Json] | None) -> NodeAmount:
     amount = int(read_quantity(quantity) * (1000 if resource == "cpu" else 1))
     requested = None if pods is None else sum(read_request(pod["spec"], resource) for pod in pods)
-    has = format_quantity(resource, amount)
-    text = has if requested is None else f"{format_quantity(resource, requested, up=True)} of {has}"
+    has = format_available(resource, amount)
+    text = has if requested is None else f"{format_requested(resource, requested)} of {has}"
     return {"resource": resource, "allocatable": amount, "requested": requested, "text": text}

@@ -19,7 +19,7 @@ from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
 from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
-from herodotus_record.units import format_quantity, pluralize
+from herodotus_record.units import format_available, format_requested, pluralize
 
 _NOT_FOR_POD: Final = (TaintKind.LEAVES, TaintKind.RESERVED, TaintKind.FOR_DEVICES)
 _HOSTNAMES = re.compile(r"kubernetes\.io/hostname(?:=([^ ,]+)| in \(([^ )]+)\))")  # as `format_requirement` writes
@@ -149,7 +149,7 @@ def find_resource(reason: Reason) -> str:
 def format_request(resource: str, requested: int, reason: Reason) -> str:
     """Return the pod's request for a resource as text, with what makes it up: `cpu: requests 6 (init container x)`."""
     parts = reason.params.get("parts")
-    return f"{resource}: requests {format_quantity(resource, requested)}" + (f" ({parts})" if parts else "")
+    return f"{resource}: requests {format_requested(resource, requested)}" + (f" ({parts})" if parts else "")
 
 
 def describe_capacity(reason: Reason) -> str:
@@ -164,7 +164,7 @@ def _describe_offer(reason: Reason, resource: str, free: int, allocatable: int) 
     if capacity > allocatable:
         kept = f"{capacity - allocatable} of {capacity} are not allocatable: {_UNOFFERED}"
         return f"free {free} of {allocatable}; {kept}" if allocatable else kept
-    amounts = f"free {format_quantity(resource, free)} of {format_quantity(resource, allocatable)}"
+    amounts = f"free {format_available(resource, free)} of {format_available(resource, allocatable)}"
     return amounts + describe_kept(reason) if allocatable else "the node has none"
 
 
@@ -176,7 +176,7 @@ def _find_free(table: NodeTable, slot: int, reason: Reason) -> int:
 def describe_kept(reason: Reason) -> str:
     """Return a clause on what a node keeps for pods that are nominated for it, "" if that is nothing."""
     p = reason.params
-    kept = format_quantity(find_resource(reason), int(p.get("kept") or 0))
+    kept = format_requested(find_resource(reason), int(p.get("kept") or 0))
     return f"; {kept} kept for nominated {p['nominated']}" if p.get("nominated") else ""
 
 
@@ -323,11 +323,12 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
         variant = "insufficient/crowded"
     else:
         variant = "insufficient/full" if allocatable else "insufficient/absent"
-    amounts = {"requested": requested, "free": free, "allocatable": allocatable}
-    derived = {name: format_quantity(resource, amount) for name, amount in amounts.items()}
+    there = {"free": free, "allocatable": allocatable}
+    derived = {name: format_available(resource, amount) for name, amount in there.items()}
+    derived["requested"] = format_requested(resource, requested)
     derived["owner"] = f"{owner.kind}/{owner.name}" if owner else ""
     derived["priority"] = str(decision.pod.priority)
-    derived["missing"] = format_quantity(resource, requested - free, up=True)
+    derived["missing"] = format_requested(resource, requested - free)
     derived["resource"] = resource
-    derived["kept"] = format_quantity(resource, int(reason.params.get("kept") or 0))
+    derived["kept"] = format_requested(resource, int(reason.params.get("kept") or 0))
     return wording.describe_remedy(reason, table.names[slot], derived, variant)

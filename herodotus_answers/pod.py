@@ -75,7 +75,7 @@ from herodotus_record.model import (
     SchedulerInfo,
     Source,
 )
-from herodotus_record.units import format_quantities, format_timestamp, natural_sort_key
+from herodotus_record.units import format_requests, format_timestamp, natural_sort_key
 
 MAX_RANKED = 10  # rows of the ranking in a default answer, enough to fill a screen
 MAX_NAMED = 8  # nodes listed for one reason in a default answer
@@ -351,6 +351,12 @@ class PodExplanation(Document):
             " evaluation says so.",
         ]
     ]
+    madeRoom: NotRequired[
+        Annotated[
+            PreemptionEntry,
+            "Preemption of an earlier attempt of this pod, which nominated the node that the pod got.",
+        ]
+    ]
     spread: NotRequired[Annotated[list[SpreadDomains], "Domains of the spread constraints that rejected nodes."]]
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on a pending pod."]]
     live: NotRequired[Annotated[LivePod, "What the API server knows now; only the plugin adds it."]]
@@ -455,7 +461,7 @@ def _pod(decision: Decision) -> PodFacts:
         "owner": f"{pod.owner.kind}/{pod.owner.name}" if pod.owner else None,
         "labels": dict(pod.labels),
         "priority": pod.priority,
-        "requests": format_quantities(dict(pod.requests)),
+        "requests": format_requests(dict(pod.requests)),
         "nominatedNode": pod.nominated_node or None,
         "podGroup": pod.pod_group or None,
     }

@@ -24,7 +24,7 @@ from herodotus_answers.pending import find_dominant_reason
 from herodotus_answers.rejection_sentences import find_short_reason
 from herodotus_answers.suggestions import SuggestedChange, build_suggestions
 from herodotus_record.model import API_VERSION, Decision, NodeTable, PodGroupCycle
-from herodotus_record.units import format_quantities, format_timestamp, pluralize
+from herodotus_record.units import format_requests, format_timestamp, pluralize
 
 GroupState = Literal["Scheduled", "PartlyScheduled", "Fits", "WaitingForPreemption", "Unschedulable", "Error"]
 
@@ -327,7 +327,7 @@ def _shortage(
     requests = {} if first is None else {name: n * missing for name, n in first.decision.pod.requests.items()}
     return {
         "pods": missing,
-        "requests": format_quantities(requests),
+        "requests": format_requests(requests),
         "closestNode": None if first is None else _closest(first),
         "enoughMinCount": counts["placed"] + counts["provisional"] or None,
     }

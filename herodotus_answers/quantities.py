@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 from typing import Final
 
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_available, format_requested
 
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -33,7 +33,15 @@ def read_quantity(text: object) -> Fraction:
     return parse_quantity(text) or Fraction(0)
 
 
-def format_amount(resource: str, amount: Fraction, *, up: bool = False) -> str:
-    """Return an amount of a resource, in the API's units, in the form that all screens share; with `up` rounded up."""
-    base_units = amount * 1000 if resource == "cpu" else amount
-    return format_quantity(resource, ceil(base_units) if up else int(base_units), up=up)
+def format_available_amount(resource: str, amount: Fraction) -> str:
+    """Return an amount of a resource, in the API's units, as `format_available` does."""
+    return format_available(resource, floor(_scale(resource, amount)))
+
+
+def format_requested_amount(resource: str, amount: Fraction) -> str:
+    """Return an amount of a resource, in the API's units, as `format_requested` does."""
+    return format_requested(resource, ceil(_scale(resource, amount)))
+
+
+def _scale(resource: str, amount: Fraction) -> Fraction:
+    return amount * 1000 if resource == "cpu" else amount

@@ -167,8 +167,16 @@ def fetch_object(
         )
     from herodotus_cli.transport.kubectl import KubectlTransport
 
-    path = api_paths.cluster_object(RESOURCES[kind], namespace, name)
-    return KubectlTransport(connection, environment.environ).get_from_api_server(path)
+    transport = KubectlTransport(connection, environment.environ)
+    try:
+        return transport.get_from_api_server(api_paths.cluster_object(RESOURCES[kind], namespace, name))
+    except ServerError as e:
+        if e.reason != "NotFound":
+            raise
+        from herodotus_cli.not_found import elsewhere_hints  # here, because most objects exist
+
+        everywhere = api_paths.cluster_objects_named(RESOURCES[kind], name)
+        raise e.with_hints(elsewhere_hints(lambda: transport.get_from_api_server(everywhere), namespace)) from None
 
 
 def join_names(names: Sequence[str]) -> str:

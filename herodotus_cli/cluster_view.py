@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from herodotus_answers.quantities import format_amount, read_quantity
+from herodotus_answers.quantities import format_available_amount, format_requested_amount, read_quantity
 from herodotus_cli.object_watch import LISTED, ObjectChange
 
 Json = dict[str, Any]
@@ -110,8 +110,8 @@ class ClusterView:
             if not lacking:
                 return ""
             short = lacking[0]
-            left = format_amount(short, max(free.get(short, Fraction(0)), Fraction(0)))
-            reasons.append(f"{name} has {left} of {format_amount(short, needed[short])} {short}")
+            left = format_available_amount(short, max(free.get(short, Fraction(0)), Fraction(0)))
+            reasons.append(f"{name} has {left} of {format_requested_amount(short, needed[short])} {short}")
         return ", ".join(reasons)
 
     def _measure_free(self, node: NodeState, leaving: Collection[str]) -> dict[str, Fraction]:

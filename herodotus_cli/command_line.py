@@ -27,7 +27,7 @@ PROG = "kubectl herodotus"
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
-class OrderedGroup(click.Group):
+class OrderedGroup(options.PagedHelp, click.Group):
     """The click group of all commands, listed in the order of `COMMANDS`. Only a called command is imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

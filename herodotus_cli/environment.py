@@ -135,7 +135,14 @@ class Environment(NamedTuple):
             return
         view = self.view_options(output)
         text = draw_blocks(build_blocks(screen, view), view, color=self.uses_color(output))
-        if not self.out.isatty() or output.watch:
+        if output.watch:
+            self.out.write(text)
+        else:
+            self.print_text(text)
+
+    def print_text(self, text: str) -> None:
+        """Print a text, on a terminal through the pager if it is longer than the screen."""
+        if not self.out.isatty():
             self.out.write(text)
             return
         from herodotus_cli import pager

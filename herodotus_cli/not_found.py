@@ -69,6 +69,23 @@ def workload_hints(error: ServerError) -> list[str]:
     ]
 
 
+def elsewhere_hints(list_everywhere: Callable[[], Json], namespace: str) -> list[str]:
+    """Return a hint with the namespaces that have an object of the name which `namespace` does not have.
+
+    `list_everywhere` returns the list of the objects of this name in all namespaces. If that fails, as without the
+    right to it, or if there is none, the hint says how to name a namespace.
+    """
+    try:
+        items = list_everywhere().get("items") or []
+    except CliError:
+        items = []
+    found = sorted({str(item["metadata"]["namespace"]) for item in items})
+    if not found:
+        return [f"looked for in namespace {namespace}; another one: -n NAMESPACE"]
+    more = f", … {len(found) - _MAX_NAMES} more" if len(found) > _MAX_NAMES else ""
+    return [f"in other namespaces: {', '.join(found[:_MAX_NAMES])}{more} (-n {found[0]})"]
+
+
 def pod_group_hints(error: ServerError) -> list[str]:
     """Return the hints to add to the error for a pod group without decisions; [] for any other error."""
     if error.reason != "NotFound":

@@ -22,7 +22,25 @@ class ConnectionOption(click.Option):
     """An option that says which cluster a command asks, and how. `kubectl herodotus options` describes it."""
 
 
-class PluginCommand(click.Command):
+class PagedHelp(click.Command):
+    """A command whose help is printed as answers are: on a terminal through the pager if it is long."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _print_help
+        return option
+
+
+def _print_help(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        from herodotus_cli.environment import environment_of  # here, because the environment needs options
+
+        environment_of(ctx).print_text(f"{ctx.get_help()}\n")
+        ctx.exit()
+
+
+class PluginCommand(PagedHelp):
     """A command whose help has its own options, and says where those of the connection are described."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -143,6 +143,13 @@ def cluster_object(resource: str, namespace: str, name: str) -> str:
     return namespaced(f"/{root}/{version}", namespace, plural, name)
 
 
+def cluster_objects_named(resource: str, name: str) -> str:
+    """Return the API server's path of the list of objects with this name in all namespaces."""
+    version, _, plural = resource.rpartition("/")
+    root = "api" if "/" not in version else "apis"
+    return f"/{root}/{version}/{plural}?fieldSelector=metadata.name%3D{_escape(name)}"
+
+
 def namespaced(root: str, namespace: str, plural: str, name: str = "") -> str:
     """Return the API server's path of an object, or of the list of all in the namespace if `name` is empty.
 

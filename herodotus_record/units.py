@@ -1,11 +1,13 @@
 """Format amounts and times for people: `500m`, `1.5Gi`, `2026-03-01T12:00:00.000000+00:00`.
 
-Amounts are in base units: CPU in millicores, bytes, counts. JSON answers hold the exact numbers as well.
+Amounts are in base units: CPU in millicores, bytes, counts. JSON answers hold the exact numbers as well. Bytes are
+rounded in two directions, which the name of the function says: what is there down, what is asked for up.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
@@ -13,12 +15,23 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def format_quantity(resource: str, amount: int, *, up: bool = False) -> str:
-    """Return an amount of a resource, given in base units, as text such as `500m` or `1.5Gi`.
+def format_available(resource: str, amount: int) -> str:
+    """Return an amount that a node or a group has, or has free, as text such as `500m` or `1.5Gi`.
 
-    Bytes are rounded down to one decimal, so that free amounts are never overstated. With `up`, they are rounded up, so
-    that an amount to be freed is never understated.
+    Bytes are rounded down to one decimal, so that the text never promises more than there is.
     """
+    return _format(resource, amount, up=amount < 0)
+
+
+def format_requested(resource: str, amount: int) -> str:
+    """Return an amount that pods request, hold or lack, as text such as `500m` or `1.5Gi`.
+
+    Bytes are rounded up to one decimal, so that the text never understates what is needed.
+    """
+    return _format(resource, amount, up=amount > 0)
+
+
+def _format(resource: str, amount: int, *, up: bool) -> str:
     if resource == "cpu":
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     return _bytes(amount, up) if is_in_bytes(resource) else str(amount)
@@ -34,7 +47,7 @@ def format_exact_quantity(resource: str, amount: int) -> str:
     unit = 0
     while is_in_bytes(resource) and amount and amount % 1024 == 0 and unit + 1 < len(_BINARY):
         amount, unit = amount // 1024, unit + 1
-    return f"{amount}{_BINARY[unit]}" if unit else format_quantity("cpu" if resource == "cpu" else "", amount)
+    return f"{amount}{_BINARY[unit]}" if unit else format_available("cpu" if resource == "cpu" else "", amount)
 
 
 @lru_cache(maxsize=1 << 15)  # called repeatedly with the same node names; some clusters have 5,000
@@ -43,9 +56,9 @@ def natural_sort_key(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
-def format_quantities(amounts: dict[str, int]) -> dict[str, str]:
-    """Return the amounts by resource name, each formatted by `format_quantity`."""
-    return {resource: format_quantity(resource, amount) for resource, amount in amounts.items()}
+def format_requests(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Return the amounts by resource name, each formatted by `format_requested`."""
+    return {resource: format_requested(resource, amount) for resource, amount in amounts.items()}
 
 
 def format_percent(rate: float | None) -> str:
@@ -74,6 +87,7 @@ def format_timestamp(microseconds: int) -> str:
 
 
 def _bytes(amount: int, up: bool) -> str:
+    """Return bytes as text, whose absolute value is rounded down, or up if `up`."""
     sign, rest = ("-", -amount) if amount < 0 else ("", amount)
     unit = 0
     while rest >= 1 << (10 * (unit + 1)) and unit + 1 < len(_BINARY):

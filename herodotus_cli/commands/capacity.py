@@ -23,10 +23,11 @@ MAX_PODS = 100_000
 @options.namespace_option
 @click.option(
     "--limit",
+    "--replicas",
     type=parameter_types.WholeNumber(1, MAX_PODS),
     default=10_000,
     metavar="N",
-    help="Stop after so many pods [10000].",
+    help="Stop after so many pods [10000]: whether N more fit.",
 )
 @click.option(
     "--group-size",
@@ -58,7 +59,7 @@ def capacity(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given:
     \b
     kubectl herodotus capacity -f pod.yaml
     kubectl herodotus capacity deploy/checkout -n shop
-    kubectl herodotus capacity pod payments-0 --limit 500
+    kubectl herodotus capacity deploy/checkout -n shop --replicas 5
     kubectl herodotus capacity job/train -n ml --group-size 16
     kubectl herodotus capacity deploy/web --after 'add-nodes --like worker-1'
     """

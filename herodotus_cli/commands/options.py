@@ -8,9 +8,10 @@ from __future__ import annotations
 import click
 
 from herodotus_cli.environment import environment_of
+from herodotus_cli.options import PagedHelp
 
 
-class OptionsCommand(click.Command):
+class OptionsCommand(PagedHelp):
     """The command whose help has the options of the group."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -32,4 +33,4 @@ def options(ctx: click.Context) -> None:
 
     Exit codes: 0 answered; 1 not found, forbidden, not reachable, or another error; 2 wrong usage; 130 interrupted.
     """
-    environment_of(ctx).out.write(f"{ctx.get_help()}\n")
+    environment_of(ctx).print_text(f"{ctx.get_help()}\n")

@@ -8,6 +8,7 @@ A report asks with the reader's rights, so it discloses what the answer disclose
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
@@ -35,6 +36,7 @@ SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: (name,) for name in ("whatif", "capacity", "consolidate", "nodegroups", "preemptions")},
 }
 _WHOLE_POD: Final = ("--all", "--timeline")  # a row for each node, and what happened
+_NOT_FOR_TERMINALS: Final = ("html", "svg")  # markup that nobody reads
 _NARROWED: Final = ("--node", "--attempt", "--attempts", "--node-groups", *_WHOLE_POD)
 
 
@@ -55,7 +57,7 @@ def _complete_argument(ctx: click.Context, _parameter: click.Parameter, word: st
     short_help="Write an answer as one HTML, Markdown or SVG file.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
 )
-@click.argument("subject", metavar=f"{{{'|'.join(SUBJECTS)}}}", shell_complete=_complete_subject)
+@click.argument("subject", metavar="SUBJECT", shell_complete=_complete_subject)
 @click.argument(
     "arguments",
     nargs=-1,
@@ -63,15 +65,29 @@ def _complete_argument(ctx: click.Context, _parameter: click.Parameter, word: st
     metavar="[ARGUMENTS AND OPTIONS]...",
     shell_complete=_complete_argument,
 )
-@click.option("-o", "--output", "format_", type=click.Choice(list(FORMATS)), help="Format of the file [html].")
-@click.option("--to", "file", metavar="FILE", type=click.Path(path_type=Path), help="File to write [standard output].")
+@click.option(
+    "-o",
+    "--output",
+    "format_",
+    metavar=f"[{'|'.join(FORMATS)}]",
+    shell_complete=lambda _ctx, _parameter, word: [name for name in FORMATS if name.startswith(word)],
+    help="Format of the file [html].",
+)
+@click.option(
+    "--to",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="File to write [standard output, unless that is a terminal].",
+)
 @click.pass_context
 def report(
     ctx: click.Context, /, subject: str, arguments: tuple[str, ...], format_: str | None, file: Path | None
 ) -> None:
     """Write the answer to a question as one file for a ticket, a chat or a postmortem.
 
-    What follows SUBJECT are the arguments and options of the command that answers it; drain stands for whatif drain.
+    SUBJECT is pod, node, workload, podgroup, pending, compare, balance, drain (whatif drain), whatif, capacity,
+    consolidate, nodegroups or preemptions. What follows are the arguments and options of the command that answers it.
     The file has the headline, causes and fixes, for a pod also the timeline and every node with its filters and scores,
     then the cluster with its nodes, requests and versions, and when, how and by which versions it was made. It needs no
     other file and no script. The end of FILE's name tells the format, too.
@@ -83,7 +99,15 @@ def report(
     subject = ALIASES.get(subject, subject)
     if subject not in SUBJECTS:
         raise click.UsageError(f"there is no report on {subject!r}: use one of {', '.join(SUBJECTS)}", ctx)
-    text = draw(build_report(subject, arguments, environment_of(ctx)), format_ or _find_format(file))
+    if format_ not in (None, *FORMATS):
+        question = shlex.join(("kubectl", "herodotus", *SUBJECTS[subject], *arguments, "-o", str(format_)))
+        raise click.UsageError(f"a report is {', '.join(FORMATS)}; for the document ask without report: {question}")
+    written = format_ or _find_format(file)
+    if file is None and written in _NOT_FOR_TERMINALS and environment_of(ctx).out.isatty():
+        name = "-".join((subject, *itertools.takewhile(lambda word: not word.startswith("-"), arguments)))
+        hint = f"into a file: --to {shlex.quote(name.replace('/', '-'))}.{written}"
+        raise CliError(f"error: {written} is not for a terminal", [hint, "readable here: -o md"])
+    text = draw(build_report(subject, arguments, environment_of(ctx)), written)
     if file is None:
         environment_of(ctx).out.write(text)
         return

@@ -18,7 +18,7 @@ from herodotus_record.installation import describe_extra_installation
 _ONCE = "to print the same once: kubectl herodotus pending -A; kubectl herodotus node NAME"
 
 
-@click.command(short_help="Show nodes, waiting pods and placements on a full screen.")
+@options.command(short_help="Show nodes, waiting pods and placements on a full screen.")
 @options.namespaces_options
 @click.option(
     "--interval",

@@ -180,7 +180,11 @@ def _remove(ctx: click.Context, _environment: Environment) -> list[Json]:
 
 
 def _add_nodes(ctx: click.Context, _environment: Environment) -> list[Json]:
-    """Add empty copies of a node, and show which pending pods they take. Pods of DaemonSets count on them."""
+    """Add empty copies of a node, and show which pending pods they take, and which still fit nowhere.
+
+    Pods of DaemonSets count on them. Which node groups have a new node that fits one pod: kubectl herodotus nodegroups
+    pod NAME.
+    """
     like, given = object_names.parse_name("node", ctx.params["like"]), ctx.params
     return [{"kind": "AddNodes", "like": like, "count": given["count"], "zone": given["zone"]}]
 

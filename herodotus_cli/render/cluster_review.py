@@ -23,7 +23,7 @@ from herodotus_cli.render.screen_elements import (
     build_table,
     join_sections,
 )
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_requested
 
 Json = dict[str, Any]
 
@@ -75,7 +75,7 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
     own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
     good = not pending and not status["blocked"]
     return [
-        [TextLine(status["headline"], "good" if good else "bad")],
+        [TextLine(status["headline"], "good" if good else "bad"), *_checked(status.get("budgets"))],
         _groups(status.get("groups") or ()),
         _table(
             "STAYS PENDING",
@@ -85,12 +85,25 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
             most,
         ),
         _blocked(status["blocked"], most),
-        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, most),
         _table("PENDING, GETS A NODE", ("TO", "DECIDED BY"), status["pending"], lambda p: _move(p)[1:], most),
+        _still_pending(status, most),
+        _table("MOVES", ("FROM", "TO", "DECIDED BY"), placed, _move, most),
         _table("ENDS", ("ON", "WHY"), status["deleted"], _end, most),
         _ignored(status["ignored"]),
         _nodes(status["nodes"], most),
     ]
+
+
+def _still_pending(status: Json, most: int | None) -> list[Block]:
+    """Return a table of the pods that waited and still get no node, unless the question is where other pods go."""
+    waiting = status.get("stillPending") or ()
+    if any(pod["fromNode"] for pod in status["placements"]) or status["deleted"] or status["blocked"]:
+        return []
+    table = _table("STAYS PENDING", ("WHY",), waiting, lambda p: (shorten_fit_error(p["reason"]),), most)
+    if waiting and any(node["before"] is None for node in status["nodes"]):
+        ask = f"kubectl herodotus nodegroups pod {waiting[0]['name']} -n {waiting[0]['namespace']}"
+        return [*table, TextLine(f"a new node of which group fits one: {ask}", "dim")]
+    return table
 
 
 def _groups(groups: Sequence[Json]) -> list[Block]:
@@ -162,6 +175,17 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
     return [TextLine(f"Not evicted: {' and '.join(parts)}.", "dim")] if parts else []
 
 
+def _checked(budgets: Json | None) -> list[Block]:
+    """Return a line that says which budgets a drain asked, or that none selects a pod; [] if no budgets were asked."""
+    if budgets is None:
+        return []
+    names = [
+        f"{each['namespace']}/{each['name']} ({format_count(each['pods'], 'pod')})" for each in budgets["selecting"]
+    ]
+    said = f"{', '.join(names)}, asked before each eviction" if names else "none selects an evicted pod"
+    return [TextLine(f"PodDisruptionBudgets: {said}.", "dim")]
+
+
 def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:
     """Return a table of the nodes that changed, with their pods and requests before and after.
 
@@ -207,7 +231,7 @@ def _both(node: Json, text: Any) -> str:
 
 
 def _format_amount(resource: str, amounts: Json) -> str:
-    return format_quantity(resource, amounts[resource])
+    return format_requested(resource, amounts[resource])
 
 
 def _capacity(found: Json, most: int | None) -> list[list[Block]]:

@@ -15,7 +15,7 @@ from herodotus_answers.cluster_headlines import (
     format_node_group_count,
     format_verdicts,
 )
-from herodotus_answers.quantities import format_amount, parse_quantity
+from herodotus_answers.quantities import format_available_amount, parse_quantity
 from herodotus_cli.render.formatting import format_age_or_time, format_ago, format_count, natural_sort_key
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
 
@@ -309,7 +309,7 @@ def _amounts(allocatable: Json) -> str:
 
 def _format_amount(resource: str, quantity: object) -> str:
     amount = parse_quantity(quantity)
-    return "?" if amount is None else format_amount(resource, amount)
+    return "?" if amount is None else format_available_amount(resource, amount)
 
 
 def _number(value: int | None) -> str:

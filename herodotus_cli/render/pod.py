@@ -283,6 +283,7 @@ def _notes(answer: Json, view: ViewOptions, *, every_node: bool) -> list[tuple[s
         ("POD GROUP", _pod_group(answer)),
         *(("DEVICES", text) for text in _devices(answer)),
         *(("PREEMPTION", text) for text in _preemption(answer) if is_detailed or _has_victims(answer)),
+        ("EVICTED", _describe_room(answer, view)),
         ("REQUEUED BY", _requeued_by(answer["attempt"].get("requeuedBy")) if is_detailed else ""),
         ("NEXT TRY", _next_try(answer, view)),
         ("QUEUE", place.get("text", "") if is_detailed or place.get("neglected") else ""),
@@ -404,6 +405,16 @@ def _preemption(answer: Json) -> list[str]:
     # DynamicResources' part of the message says nothing about pods without claims
     verdicts = [v for v in answer["postFilters"] if v["reasons"] != ["no new claims to deallocate"]]
     return [_explain_no_preemption(v, before_filters=bool(answer["preFilters"])) for v in verdicts]
+
+
+def _describe_room(answer: Json, view: ViewOptions) -> str:
+    """Return which pods an earlier attempt evicted to make room for the pod, and when; "" if none did."""
+    entry = answer.get("madeRoom")
+    if entry is None:
+        return ""
+    from herodotus_cli.render.preemptions import describe_victims  # here, because few pods preempt others
+
+    return describe_victims(entry, view)
 
 
 def _explain_no_preemption(verdict: Json, *, before_filters: bool) -> str:

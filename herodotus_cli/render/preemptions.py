@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from herodotus_cli.render.formatting import format_age_or_time, format_ago, title_of_times
+from herodotus_cli.render.formatting import format_age_or_time, format_ago, join_limited, title_of_times
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, build_table, join_sections
 
 if TYPE_CHECKING:
     from herodotus_answers.preemptions import PreemptionEntry, Preemptions, Victim
 
+_VICTIMS_NAMED = 3
 _HIDDEN = "a pod of another namespace"
 
 
@@ -52,6 +53,14 @@ def describe_eviction(found: PreemptionEntry, view: ViewOptions) -> str:
     if pod is None:
         return f"{sentence}."
     return f"{sentence}: kubectl herodotus pod {pod['namespace']}/{pod['pod']} --attempt {pod['attempt']}"
+
+
+def describe_victims(found: PreemptionEntry, view: ViewOptions) -> str:
+    """Return the pods that a preemption evicted, or by the observer's evaluation would have, their node, and when."""
+    gone = [_name(victim) for victim in found["victims"] if victim["state"] != "Failed"]
+    names = join_limited(gone, _VICTIMS_NAMED, "kubectl herodotus preemptions")
+    verb = "" if found["evicted"] else "by the observer's evaluation, "
+    return f"{verb}{names} from {found['node']}, {format_ago(found['at'], view)}, to make room for this pod"
 
 
 def _name(victim: Victim) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from herodotus_cli.render.formatting import natural_sort_key, omitted_hint, short_plugin_names
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_available
 
 Json = dict[str, Any]
 PASS, REJECT, NOTHING = "✓", "✗", "–"
@@ -140,7 +140,7 @@ def _free_amounts(reasons: Sequence[Json]) -> str:
     Return "" if the reasons are about no resource.
     """
     short = [r for r in reasons if "free" in r]
-    amounts = [format_quantity(r["resource"], r["free"]) for r in short]
+    amounts = [format_available(r["resource"], r["free"]) for r in short]
     if len(short) == 1:
         return amounts[0]
     return ", ".join(f"{r['resource']} {amount}" for r, amount in zip(short, amounts, strict=True))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from herodotus_cli.render.formatting import format_ago, format_count
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_requested
 
 if TYPE_CHECKING:
     from herodotus_answers.holders import Holders
@@ -117,7 +117,7 @@ def build_holders(holders: Holders, *, is_short: bool = False) -> list[Block]:
     rows = [
         (
             holder.pod,
-            *([format_quantity(held.names[0], holder.amount)] if has_amount else []),
+            *([format_requested(held.names[0], holder.amount)] if has_amount else []),
             str(holder.priority),
             holder.owner or "–",
         )

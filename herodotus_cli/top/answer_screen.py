@@ -6,6 +6,7 @@ Owns: these screens. Does not own: answers, which commands print (`command_runne
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,7 +18,8 @@ from textual.screen import ModalScreen, Screen
 from textual.suggester import SuggestFromList
 from textual.widgets import Input, Static
 
-from herodotus_cli.top.row_list import AnswerText, RowList
+from herodotus_cli.render.screen_elements import display_width
+from herodotus_cli.top.row_list import AnswerText, KeysLine, RowList
 from herodotus_cli.top.rows import RowWriter
 from herodotus_record.escaping import escape
 
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
     from herodotus_cli.top.app import TopApp
     from herodotus_cli.top.command_runner import CommandResult
 
-_MAX_COMPLETIONS = 20  # on one line
+_KEY_COLUMNS = 20  # of KEYS: what a key does begins there
 KEYS = """\
 KEYS
   up, down, page up, page down, home, end   move
   Tab, shift-Tab    next list: nodes, waiting pods, placements
   Enter             node: its pods; pod: its decision on every node
   Esc               back; on the first screen: clear the search
-  Tab in a question take the next of the words above the input
+  Tab in a question take the next of the words above the input; Enter takes the only one that matches
   /                 search in names, zones, groups, taints, owners and reasons
   n                 only one namespace; empty: all
   s, S              sort nodes by name, cpu, memory, pods; turn the order around
@@ -101,8 +103,7 @@ class AnswerScreen(_Layer):
     def compose(self) -> ComposeResult:
         yield Static(f" kubectl herodotus {escape(' '.join(self.words))}", classes="title", markup=False)
         yield AnswerText()
-        more = "  y copy fix  w why not here  p plan" if self.pod else ""
-        yield Static(f" Esc back  r again{more}  q quit", classes="keys", markup=False)
+        yield KeysLine("Esc back", "r again", *(("y copy fix", "w why not here", "p plan") if self.pod else ()))
 
     def on_resize(self, event: events.Resize) -> None:
         if event.size.width != self._width:
@@ -158,8 +159,9 @@ class NodeScreen(_Layer):
         yield Static("", id="node-title", classes="title", markup=False)
         yield Static("", id="pod-header", classes="header", markup=False)
         yield RowList(lambda pod: (pod.namespace, pod.name), id="pods")
-        yield Static(
-            " Enter decision  + one more  d drain  c cordon  w why not  Esc back  ? help", classes="keys", markup=False
+        yield KeysLine(
+            *("Esc back", "Enter decision", "d drain", "c cordon", "w why not", "+ one more"),
+            *("i history", "y copy fix", "n namespace", "/ search"),
         )
 
     def on_mount(self) -> None:
@@ -190,14 +192,16 @@ class QuestionScreen(ModalScreen[str | None]):
         Binding("tab", "complete", show=False, priority=True),
     ]
 
-    def __init__(self, label: str, value: str, words: Sequence[str]) -> None:
+    def __init__(self, label: str, value: str, words: Sequence[str], *, is_choice: bool = False) -> None:
         """Create a question with the title `label` and the proposed text `value`.
 
-        Tab or the right arrow completes the typed text to one of `words`.
+        Tab or the right arrow completes the typed text to one of `words`. With `is_choice` the result is one of them or
+        "": Enter takes the only one that matches, and otherwise says how many do.
         """
         super().__init__()
-        self._label, self._value, self._words = label, value, words
-        self._typed, self._completed = "", ""
+        self._label, self._value, self._words, self._is_choice = label, value, words, is_choice
+        self._typed = ""
+        self._completed: str | None = value  # what the line has that was not typed
         self._fitting: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -213,22 +217,34 @@ class QuestionScreen(ModalScreen[str | None]):
         field = self.query_one(Input)
         if event.key == "enter":
             event.stop()  # it is no key of the screen below
-            self.dismiss(field.value.strip())
+            self._end(field.value.strip())
         elif event.is_printable and event.character:
             event.stop()
             start = 0 if field.value == self._value else len(field.value)  # as if what is proposed were selected
             field.replace(event.character, start, len(field.value))
             field.cursor_position = len(field.value)
 
+    def _end(self, text: str) -> None:
+        """End with the text or, if this is a choice, with the word that it stands for; ask on if there is none."""
+        if not self._is_choice or not text or not self._words or text in self._words:
+            self.dismiss(text)
+            return
+        matching = find_completions(text, self._words)
+        if len(matching) == 1:
+            self.dismiss(matching[0])
+            return
+        error = f"{len(matching)} match {text}: Tab takes the next" if matching else f"nothing matches {text}"
+        self.query_one("#question", Static).update(f" {escape(error)}")
+
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.value not in (self._value, self._completed):
-            self._typed = event.value
+        if event.value != self._completed:
+            self._typed, self._completed = event.value, None
+            self.query_one("#question", Static).update(f" {self._label}")
             self._list_completions()
 
     def _list_completions(self) -> None:
         self._fitting = find_completions(self._typed, self._words)
-        listed = "  ".join(self._fitting[:_MAX_COMPLETIONS])
-        self.query_one("#completions", Static).update(escape(f" {listed}")[: max(0, self.size.width - 1)])
+        self.query_one("#completions", Static).update(" " + _join_words(self._fitting, self.size.width - 1))
 
     def action_complete(self) -> None:
         """Complete the typed text to the first of the matching words, or to the next one when called again."""
@@ -248,17 +264,37 @@ def find_completions(text: str, words: Sequence[str]) -> list[str]:
     ]
 
 
+def _join_words(words: Sequence[str], width: int) -> str:
+    """Return as many of the words as fit a line of `width` columns, and how many more there are."""
+    line = ""
+    for i, word in enumerate(map(escape, words)):
+        longer, more = f"{line}{'  ' if line else ''}{word}", len(words) - i - 1
+        if display_width(longer) + (len(f"  … {more} more") if more else 0) > width:
+            return f"{line}  … {len(words) - i} more" if line else word[:width]
+        line = longer
+    return line
+
+
 class HelpScreen(_Layer):
     """The keys."""
 
     def compose(self) -> ComposeResult:
         yield AnswerText()
-        yield Static(" Esc back", classes="keys", markup=False)
+        yield KeysLine("Esc back", "down, page down: more", always=("q quit",))
 
     def on_mount(self) -> None:
-        text = self.query_one(AnswerText)
-        text.show_text(KEYS)
-        text.focus()
+        self.query_one(AnswerText).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.query_one(AnswerText).show_text(wrap_keys(event.size.width - 1))
+
+
+def wrap_keys(width: int) -> str:
+    """Return KEYS in lines of at most `width` columns."""
+    hang = " " * _KEY_COLUMNS
+    return "\n".join(
+        part for line in KEYS.splitlines() for part in textwrap.wrap(line, width, subsequent_indent=hang) or [""]
+    )
 
 
 class BriefFix(NamedTuple):

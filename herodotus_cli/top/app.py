@@ -17,8 +17,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import Provider
@@ -51,7 +52,7 @@ from herodotus_cli.top.cluster import (
 )
 from herodotus_cli.top.command_runner import CommandResult, CommandRunner
 from herodotus_cli.top.reader import NodeReader
-from herodotus_cli.top.row_list import RowList
+from herodotus_cli.top.row_list import KeysLine, RowList
 from herodotus_cli.top.rows import RowWriter
 from herodotus_cli.top.simulation import (
     ClusterSimulation,
@@ -67,8 +68,11 @@ from herodotus_record.escaping import escape
 _PLACEMENTS = 200
 _FIX_DELAY_S = 0.3  # the cursor rests on a pod for this long before its fix is looked up
 _FRAMES, _FRAME_S = 10, 0.12  # in which the pods of a simulation move
-_KEYS_LINE = " / search  n namespace  s sort  g group  d drain  c cordon  + pod  ? help  q quit"
-_SIMULATION_KEYS = " Esc undo  a answer  d drain  c cordon  + pod  / search  ? help  q quit"
+_KEYS: Final = (
+    *("/ search", "n namespace", "s sort", "d drain", "c cordon", "w why not"),
+    *("g group", "+ pod", "p plan", "y copy fix", "Tab next list", "Enter open", "r update"),
+)
+_SIMULATION_KEYS: Final = ("Esc undo", "a answer", "d drain", "c cordon", "+ pod", "/ search", "n namespace", "s sort")
 _LISTS = ("nodes", "waiting", "placements")
 
 
@@ -80,6 +84,7 @@ class TopApp(App[None]):
     RowList, AnswerText { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; height: 1fr; }
     RowList { overflow-x: hidden; }
     Static { height: 1; width: 1fr; background: ansi_default; color: ansi_default; }
+    Static { text-wrap: nowrap; text-overflow: ellipsis; }
     .title, .header { text-style: bold; }
     .title, .keys { text-style: reverse; }
     #nodes { height: 3fr; }
@@ -150,6 +155,12 @@ class TopApp(App[None]):
             return False
         return super().check_action(action, parameters)
 
+    async def on_event(self, event: events.Event) -> None:
+        """Handle an event; a key ends the messages of the keys before it, so that they cover no later answer."""
+        if isinstance(event, events.Key):
+            self.clear_notifications()
+        await super().on_event(event)
+
     def compose(self) -> ComposeResult:
         yield Static("", id="title", classes="title", markup=False)
         yield Static("", id="nodes-header", classes="header", markup=False)
@@ -160,7 +171,7 @@ class TopApp(App[None]):
         yield Static("", id="placements-header", classes="header", markup=False)
         yield RowList(lambda row: (row.namespace, row.name), id="placements")
         yield Static("", id="status", markup=False)
-        yield Static(_KEYS_LINE, id="keys", classes="keys", markup=False)
+        yield KeysLine(*_KEYS, id="keys")
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -295,7 +306,7 @@ class TopApp(App[None]):
         self._set("nodes-header", writer.node_header())
         self._set("waiting-header", writer.waiting_header())
         self._set("placements-header", writer.move_header() if simulation else writer.placement_header())
-        self._set("keys", _SIMULATION_KEYS if simulation else _KEYS_LINE)
+        self.screen_stack[0].query_one(KeysLine).show_keys(*(_SIMULATION_KEYS if simulation else _KEYS))
         self._show_fix()
         self._show_status()
         for screen in self.screen_stack:
@@ -471,7 +482,8 @@ class TopApp(App[None]):
             self._grouping = text or GROUPINGS[0]
             self.show_state()
 
-        self._ask("group nodes by zone, group or a label (empty: none):", "", list_groupings(self._state.nodes), group)
+        names = list_groupings(self._state.nodes)
+        self._choose("group nodes by zone, group or a label (empty: none):", "", names, group)
 
     def action_read_now(self) -> None:
         """Read everything now, without waiting for the end of the interval."""
@@ -490,7 +502,7 @@ class TopApp(App[None]):
     def action_ask_namespace(self) -> None:
         """Ask for a namespace."""
         names = {pod.namespace for pod in self._state.pods} | {pod["namespace"] for pod in self._waiting}
-        self._ask("namespace (empty: all):", self._namespace, sorted(names), self._set_namespace)
+        self._choose("namespace (empty: all):", self._namespace, sorted(names), self._set_namespace)
 
     def action_plan(self) -> None:
         """Show a plan for the chosen pod, or without one for the pod under the cursor of the waiting pods."""
@@ -592,14 +604,13 @@ class TopApp(App[None]):
         chosen = self._waiting_pod()
 
         def show(name: str) -> None:
-            namespace, slash, pod = name.partition("/")
-            if slash:
+            namespace, _, pod = name.partition("/")
+            if pod:
                 self._show_why_not(PodName(namespace, pod), node)
-            elif name:
-                self._tell("name the pod as NAMESPACE/NAME")
 
         proposed = f"{chosen.namespace}/{chosen.name}" if chosen else ""
-        self._ask(f"why not on {node}: which pod", proposed, list(dict.fromkeys([*waiting, *others])), show)
+        names = list(dict.fromkeys([*waiting, *others]))
+        self._choose(f"why not on {node}: which pod", proposed, names, show)
 
     def ask_why_not(self, pod: PodName | None) -> None:
         """Ask for a node, and show why a pod is or is not there. The node under the cursor is proposed."""
@@ -616,17 +627,23 @@ class TopApp(App[None]):
                 self._show_why_not(pod, name)
 
         names = [row.name for row in self._state.nodes]
-        self._ask(f"why is {pod.namespace}/{pod.name} on this node, or not:", proposed, names, show)
+        self._choose(f"why is {pod.namespace}/{pod.name} on this node, or not:", proposed, names, show)
 
     def _show_why_not(self, pod: PodName, node: str) -> None:
         self.push_screen(AnswerScreen(["pod", pod.name, "-n", pod.namespace, "--node", node], pod))
 
-    def _ask(self, label: str, value: str, words: Sequence[str], then: Callable[[str], None]) -> None:
+    def _ask(
+        self, label: str, value: str, words: Sequence[str], then: Callable[[str], None], *, is_choice: bool = False
+    ) -> None:
         def end(text: str | None) -> None:
             if text is not None:
                 then(text)
 
-        self.push_screen(QuestionScreen(escape(label), value, words), end)
+        self.push_screen(QuestionScreen(escape(label), value, words, is_choice=is_choice), end)
+
+    def _choose(self, label: str, value: str, words: Sequence[str], then: Callable[[str], None]) -> None:
+        """Ask for one of `words`, or for "", and call `then` with it."""
+        self._ask(label, value, words, then, is_choice=True)
 
     def _set_search(self, text: str) -> None:
         self._search = text

@@ -1,4 +1,4 @@
-"""Widgets of `top` that draw only the rows on the screen, however many there are.
+"""Widgets of `top`: rows, of which only those on the screen are drawn, the text of answers, the line of the keys.
 
 Owns: the cursor, scrolling, drawing of rows and of the text of answers. Does not own: the content of rows (`rows`).
 
@@ -18,6 +18,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widgets import Static
 
 from herodotus_cli.top.rows import Part
 
@@ -141,6 +142,30 @@ class RowList(ScrollView, can_focus=True):
 
     def _show_cursor(self) -> None:
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True)
+
+
+class KeysLine(Static):
+    """The last line of a screen: what its keys do. A narrow terminal shows fewer of them."""
+
+    def __init__(self, *keys: str, always: Sequence[str] = ("? help", "q quit"), **options: Any) -> None:
+        """Create a line of `keys`, the most used ones first. Those in `always` are at its end, however narrow it is."""
+        super().__init__("", classes="keys", markup=False, **options)
+        self._keys, self._always = keys, always
+
+    def show_keys(self, *keys: str) -> None:
+        """Replace the keys before those that are always there."""
+        self._keys = keys
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Show as many keys as fit the present width."""
+        shown = list(self._keys)
+        while shown and len(self._join(shown)) > self.size.width:
+            shown.pop()
+        self.update(self._join(shown), layout=False)
+
+    def _join(self, keys: Sequence[str]) -> str:
+        return " " + "  ".join((*keys, *self._always))
 
 
 class AnswerText(ScrollView, can_focus=True):

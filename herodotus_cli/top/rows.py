@@ -16,7 +16,7 @@ from herodotus_cli.render.screen_elements import display_width
 from herodotus_cli.top.cluster import Amount, NodeRow, PodRow
 from herodotus_cli.top.simulation import PodMove
 from herodotus_record.escaping import escape
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_available, format_requested
 
 Part = tuple[str, str]  # a text, and the style in which it is drawn, in Rich's words
 
@@ -70,7 +70,7 @@ class RowWriter:
 
     def _bar(self, amount: Amount, resource: str, width: int, amounts: int) -> list[Part]:
         if not self._knows_requests:
-            allocatable = format_quantity(resource, amount.allocatable)
+            allocatable = format_available(resource, amount.allocatable)
             return [(_fit(f"{_UNKNOWN} of {allocatable}", width + _PERCENT + amounts) + " ", "")]
         share = amount.share
         full, before = _count_cells(share, width), _count_cells(amount.share_before, width)
@@ -82,7 +82,7 @@ class RowWriter:
             (f"{share:>{_PERCENT}.0%}", "bold" if amount.before not in (None, amount.requested) else ""),
         ]
         if amounts:
-            of = f"{format_quantity(resource, amount.requested)}/{format_quantity(resource, amount.allocatable)}"
+            of = f"{format_requested(resource, amount.requested)}/{format_available(resource, amount.allocatable)}"
             texts.append((_fit(f" {of}", amounts), "dim"))
         return [*texts, (" ", "")]
 
@@ -132,7 +132,7 @@ class RowWriter:
     def pod(self, pod: PodRow) -> list[Part]:
         """Return the parts of the row of a pod on a node."""
         name = self._name_width()
-        cpu, memory = format_quantity("cpu", pod.cpu), format_quantity("memory", pod.memory)
+        cpu, memory = format_requested("cpu", pod.cpu), format_requested("memory", pod.memory)
         age = format_age(pod.created_at, self._now) if pod.created_at else "–"
         text = f"{_fit(f'{pod.namespace}/{pod.name}', name)} {cpu:>8} {memory:>9} {age:<7} "
         return [(text + _fit(pod.owner, self._width - name - 28), "")]

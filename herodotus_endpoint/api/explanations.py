@@ -19,7 +19,7 @@ from herodotus_answers.node import HistoryWindow, build_node_history, read_node_
 from herodotus_answers.service import StatusDetails
 from herodotus_endpoint.api import documents
 from herodotus_endpoint.api.masked_reader import MaskedReader
-from herodotus_endpoint.api.preemptions import find_eviction
+from herodotus_endpoint.api.preemptions import find_eviction, find_preemption_before
 from herodotus_endpoint.errors import StatusError, json_response
 from herodotus_endpoint.parameters import (
     ATTEMPT,
@@ -89,6 +89,9 @@ class ExplanationViews:
         preemption = find_eviction(self._reader, stored)
         if preemption is not None:
             answer["preemptedBy"] = preemption
+        made_room = find_preemption_before(self._reader, stored)
+        if made_room is not None:
+            answer["madeRoom"] = made_room
         return json_response(answer)
 
     @declare(

@@ -16,10 +16,12 @@ from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
 from herodotus_endpoint.store import StoredAttempt
 from herodotus_endpoint.store.listing import EvictionCondition, PreemptionCondition
+from herodotus_record.model import DecisionPath
 
 MAX_PREEMPTIONS_READ: Final = 100  # per answer, the newest ones; reading one of 5,000 nodes takes 4 to 20 ms
 MAX_PREEMPTION_ROWS: Final = 3 * MAX_PREEMPTIONS_READ  # an attempt has up to three records
 MAX_EVICTION_ROWS: Final = 30  # ten attempts to evict one pod, with up to three records each
+EARLIER_ATTEMPTS: Final = 5  # the one that evicted is the last, unless others were interrupted
 
 
 def build_visible_preemption(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntry | None:
@@ -89,3 +91,18 @@ def _list_evicted(entry: PreemptionEntry) -> set[tuple[str, str]]:
         for victim in entry["victims"]
         if victim["namespace"] and victim["pod"] and victim["state"] != "Failed"
     }
+
+
+def find_preemption_before(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntry | None:
+    """Return the entry of the last preemption for the pod of `stored` before its attempt on a nominated node, or None.
+
+    Only the last EARLIER_ATTEMPTS attempts are read, and none of the archive.
+    """
+    pod, before = stored.decision.pod, stored.ordinal - 1
+    if stored.archived or stored.decision.path is not DecisionPath.NOMINATED or before < 1:
+        return None
+    earlier = reader.decisions_of_pod(
+        pod.namespace, pod.name, uid=pod.uid, attempt=before, last=min(before, EARLIER_ATTEMPTS)
+    )
+    entries = (build_visible_preemption(reader, attempt) for attempt in reversed(earlier))
+    return next((entry for entry in entries if entry is not None), None)

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from herodotus_cli import pager
+from herodotus_cli.command_line import run
+from herodotus_cli.environment import Environment
+from tests.cli.scenes import NOW
 from tests.cli.service import Out
 
 
@@ -36,6 +39,18 @@ def test_pages_only_text_longer_than_terminal(tmp_path: Path, lines: int, height
     out, text = Out(True), "".join(f"line {i}\n" for i in range(lines))
     pager.write(text, out, {"PAGER": command}, height)
     assert (out.getvalue(), got.read_text() if got.exists() else "") == (("", text) if paged else (text, ""))
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("pod", "--help"), ("whatif", "drain", "-h"), ("top", "-h"), ("options",)]
+)
+def test_long_help_goes_through_the_pager(tmp_path: Path, words: tuple[str, ...]) -> None:
+    got = tmp_path / "got"
+    command = f"{sys.executable} -c 'import sys; open(sys.argv[1], \"w\").write(sys.stdin.read())' {got}"
+    out = Out(True)
+    environment = Environment({"PAGER": command}, out, lambda: NOW, lambda: 80, lambda: 5)
+    assert run(words, environment) == 0
+    assert (out.getvalue(), "Options" in got.read_text() or "Others" in got.read_text()) == ("", True)
 
 
 def test_missing_pager_loses_no_text() -> None:

@@ -72,6 +72,7 @@ def test_ties_are_derived_from_ranks() -> None:
         ("memory", 1536, "1.5Ki"),
         ("memory", (1 << 30) - 1, "1023.9Mi"),  # never overstated
         ("memory", -(3 << 29), "-1.5Gi"),
+        ("memory", -(3 << 29) - 1, "-1.6Gi"),
         ("hugepages-2Mi", 4 << 20, "4Mi"),
         ("ephemeral-storage", 1 << 60, "1Ei"),
         ("memory", 1 << 72, "4096Ei"),
@@ -80,7 +81,7 @@ def test_ties_are_derived_from_ranks() -> None:
     ],
 )
 def test_the_format_of_amounts(resource: str, amount: int, text: str) -> None:
-    assert units.format_quantity(resource, amount) == text
+    assert units.format_available(resource, amount) == text
 
 
 @pytest.mark.parametrize(
@@ -92,13 +93,19 @@ def test_an_exact_amount_loses_nothing(resource: str, amount: int, text: str) ->
 
 
 @given(st.integers(0, 1 << 62))
-def test_formatted_bytes_are_never_overstated(amount: int) -> None:
-    text = units.format_quantity("memory", amount)
+def test_what_is_there_is_never_overstated_and_what_is_asked_never_understated(amount: int) -> None:
+    there, scale = _read_tenths(units.format_available("memory", amount))
+    assert there <= amount * 10 < there + scale
+    asked, scale = _read_tenths(units.format_requested("memory", amount))
+    assert asked - scale < amount * 10 <= asked
+
+
+def _read_tenths(text: str) -> tuple[int, int]:
+    """Return ten times the bytes of a text, and the bytes of its unit."""
     digits = text.rstrip("KMGTPEi")
     scale = 1 << 10 * (["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].index(text[len(digits) :]))
     whole, _, tenth = digits.partition(".")
-    shown = int(whole) * scale * 10 + int(tenth or 0) * scale
-    assert shown <= amount * 10 < shown + scale
+    return int(whole) * scale * 10 + int(tenth or 0) * scale, scale
 
 
 def test_the_format_of_timestamps() -> None:

@@ -13,7 +13,7 @@ from herodotus_cli.render import lists
 from herodotus_cli.render.formatting import format_count, natural_sort_key
 from herodotus_cli.render.reports import Section
 from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions, labelled_rows
-from herodotus_record.units import format_percent, format_quantity
+from herodotus_record.units import format_available, format_percent, format_requested
 
 if TYPE_CHECKING:
     from herodotus_answers.node_list import NodeSummary, NodeSummaryList
@@ -72,7 +72,7 @@ def _sum_requests(nodes: Sequence[NodeSummary]) -> str:
             requested[amount["resource"]] += amount["requested"]
     resources = sorted(has, key=lambda name: (name not in _ALWAYS, name))
     return "; ".join(
-        f"{name} {format_quantity(name, requested[name], up=True)} of {format_quantity(name, has[name])}"
+        f"{name} {format_requested(name, requested[name])} of {format_available(name, has[name])}"
         f" ({format_percent(requested[name] / has[name])})"
         for name in resources
         if has[name]

@@ -3,7 +3,7 @@
 
 import { clusterObject, path } from "./api.js";
 import { el, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
-import { describeEnough, findHeld, findHolders, format } from "./holders.js";
+import { describeEnough, findHeld, findHolders, formatRequested } from "./holders.js";
 import { ahead, ago, count, duration, number, workloadOf } from "./words.js";
 
 const HOLDERS = 5;
@@ -146,7 +146,7 @@ function list(held, found) {
   const what = held.kind === "pod" ? "its place" : held.names.join(", ");
   const rows = found.pods.slice(0, HOLDERS).map((one) => [
     podLink(one.namespace, one.name),
-    ...(amounts ? [format(held.names[0], one.amount)] : []), number(one.priority), workloadLink(one.namespace, one.owner),
+    ...(amounts ? [formatRequested(held.names[0], one.amount)] : []), number(one.priority), workloadLink(one.namespace, one.owner),
   ]);
   const left = found.pods.length - rows.length;
   const columns = [["Pod"], ...(amounts ? [["Request", "number"]] : []), ["Priority", "number"], ["Workload"]];

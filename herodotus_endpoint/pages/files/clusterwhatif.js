@@ -3,7 +3,7 @@
 
 import { postUntilDone } from "./api.js";
 import { el, field, nodeLink, podLink, section, table, withNodes } from "./dom.js";
-import { format } from "./holders.js";
+import { formatRequested } from "./holders.js";
 import { answerTo, choices, readObject } from "./whatif.js";
 import { count, more, number } from "./words.js";
 
@@ -68,6 +68,12 @@ export async function view(params) {
   ] };
 }
 
+/** Which budgets a drain asked, or that none selects an evicted pod. */
+function budgets(asked) {
+  const names = asked.map((one) => `${one.namespace}/${one.name} (${one.pods} ${one.pods === 1 ? "pod" : "pods"})`);
+  return `PodDisruptionBudgets: ${names.length ? `${names.join(", ")}, asked before each eviction` : "none selects an evicted pod"}.`;
+}
+
 function show(status) {
   const nodes = new Set([...status.nodes.map((one) => one.name), ...status.placements.flatMap((pod) => [pod.node, pod.fromNode]), ...status.blocked.map((pod) => pod.node)]);
   const pending = status.placements.filter((pod) => !pod.node);
@@ -79,13 +85,15 @@ function show(status) {
     el("p", { class: `answer${kind}` }, isChange ? el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ ") : "", withNodes(status.headline, nodes)),
     rows("Stays pending", [["Pod"], ["From"], ["Why", "long"]], pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), pod.reason]),
     rows("Blocks", [["Pod"], ["On"], ["Why", "long"]], status.blocked.filter((pod) => pod.cause !== NOT_DRAINED), (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.message]),
+    status.budgets ? el("p", {}, budgets(status.budgets.selecting)) : "",
     rows("Moves", [["Pod"], ["From"], ["To"], ["Decided by"]], status.placements.filter((pod) => pod.node), (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), node(pod.node), pod.plugin]),
     rows("Pending, gets a node", [["Pod"], ["To"], ["Decided by"]], status.pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.plugin]),
+    rows("Was pending, stays so", [["Pod"], ["Why", "long"]], status.stillPending ?? [], (pod) => [podLink(pod.namespace, pod.name), pod.reason]),
     rows("Ends", [["Pod"], ["On"], ["Why"]], status.deleted, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.cause]),
     rows("Left alone", [["Pod"], ["On"], ["Why"]], status.ignored, (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.cause]),
     rows("Nodes before and after", [["Node"], ["State"], ["Pods"], ["CPU requests"], ["Memory requests"]], status.nodes, (one) => [
       node(one.name), one.after ? (one.schedulable ? "schedulable" : "cordoned") : "removed",
-      ...["pods", "cpu", "memory"].map((name) => both(one, (amounts) => format(name, amounts[name]))),
+      ...["pods", "cpu", "memory"].map((name) => both(one, (amounts) => formatRequested(name, amounts[name]))),
     ]),
     status.capacity ? capacity(status.capacity) : "",
     status.consolidation ? consolidation(status.consolidation) : "",

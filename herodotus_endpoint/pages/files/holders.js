@@ -87,7 +87,7 @@ function enough({ held, pods, enough: first }) {
   }
   const isPods = held.names[0] === "pods";
   if (!held.missing) return [`${held.node} has enough ${held.names[0]} for the pod by now.`];
-  const wanted = isPods ? `room for ${count(held.missing, "pod")}` : `${format(held.names[0], held.missing, true)} ${held.names[0]}`;
+  const wanted = isPods ? `room for ${count(held.missing, "pod")}` : `${formatRequested(held.names[0], held.missing)} ${held.names[0]}`;
   if (!first) return [`All of them together hold less than the missing ${wanted}.`];
   const alone = pods.filter((one) => one.amount >= held.missing).sort((a, b) => a.priority - b.priority || a.amount - b.amount)[0];
   const free = isPods ? `${count(held.missing, "pod")} would have to leave: ` : `${wanted} would have to become free: `;
@@ -110,12 +110,17 @@ function state(held, pod) {
   return states.join("; ");
 }
 
-/** An amount in base units as kubectl writes it; bytes are rounded down, or with `up` up. */
-export function format(resource, value, up = false) {
+/** An amount that a node has or has free, in base units, as kubectl writes it; bytes are rounded down. */
+export const formatAvailable = (resource, value) => format(resource, value, Math.floor);
+
+/** An amount that pods request, hold or lack; bytes are rounded up. */
+export const formatRequested = (resource, value) => format(resource, value, Math.ceil);
+
+function format(resource, value, round) {
   if (resource === "cpu") return value % 1000 ? `${value}m` : `${value / 1000}`;
   if (!/^(memory|ephemeral-storage|hugepages-)/.test(resource)) return `${value}`;
   const unit = Object.keys(BINARY).findLast((name) => value >= 2 ** BINARY[name]);
-  return unit ? `${Math[up ? "ceil" : "floor"]((value / 2 ** BINARY[unit]) * 10) / 10}${unit}` : `${value}`;
+  return unit ? `${round((value / 2 ** BINARY[unit]) * 10) / 10}${unit}` : `${value}`;
 }
 
 function amount(held, pod) {

@@ -3,7 +3,7 @@
 
 import { clusterNodes, everyPage, isLocal, nodeObjects } from "./api.js";
 import { el, field, form, link, nodeLink } from "./dom.js";
-import { format } from "./holders.js";
+import { formatAvailable, formatRequested } from "./holders.js";
 import { choice, List } from "./list.js";
 import { bar } from "./plots.js";
 import { ago, count, number, percent } from "./words.js";
@@ -84,7 +84,7 @@ function rejected(row) {
 export function amount(resources, resource) {
   if (!resources?.allocatable[resource]) return "–";
   const [of, all] = [resources.requested[resource] ?? 0, resources.allocatable[resource]];
-  return [bar(of / all), `${format(resource, of)} of ${format(resource, all)}`];
+  return [bar(of / all), `${formatRequested(resource, of)} of ${formatAvailable(resource, all)}`];
 }
 
 /** The state of a Node object as kubectl names it, and the conditions that are not as they should be. */

@@ -28,7 +28,7 @@ from herodotus_answers.node_groups import (
     ScaleDown,
 )
 from herodotus_record.templates import parse_pod_template
-from herodotus_record.units import format_quantities
+from herodotus_record.units import format_available, format_requests
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.nodegroups.discovery import FoundGroups, NodeGroupError, find_groups
@@ -119,8 +119,8 @@ class NodeGroupAnswers:
             "shape": KNOWN if templates else PARTLY_KNOWN if partly else UNKNOWN,
             "minSize": group.min_size,
             "maxSize": group.max_size,
-            "limits": format_quantities(group.limits),
-            "used": format_quantities({r: amount for r, amount in group.used.items() if r in group.limits}),
+            "limits": {r: format_available(r, amount) for r, amount in group.limits.items()},
+            "used": format_requests({r: amount for r, amount in group.used.items() if r in group.limits}),
             "atLimit": limits[0] if all(limits) else "",
             "weight": group.weight,
             "taints": list(dict.fromkeys(map(format_taint, taints))),
@@ -242,7 +242,7 @@ def _describe_template(template: TemplateNode) -> NodeTemplate:
         "taints": [format_taint(taint) for taint in shape.taints],
         "allocatable": {resource: str(amount) for resource, amount in (shape.allocatable or {}).items()},
         "daemonPods": len(template.pods),
-        "daemonRequests": format_quantities({r: amount for r, amount in requests.items() if amount}),
+        "daemonRequests": format_requests({r: amount for r, amount in requests.items() if amount}),
         "volumeLimits": dict(template.volume_limits),
         "devices": template.devices,
     }

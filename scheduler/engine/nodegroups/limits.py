@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_available, format_requested
 from scheduler.engine.nodegroups.shapes import FoundGroup, parse_amounts
 from scheduler.engine.objects.types import Amounts
 
@@ -33,5 +33,5 @@ def find_limit(group: FoundGroup, allocatable: Amounts | None = None, more: int 
 
 
 def _format_limit(resource: str, used: Mapping[str, int], limit: int) -> str:
-    amounts = f"{format_quantity(resource, used.get(resource, 0))} of at most {format_quantity(resource, limit)}"
+    amounts = f"{format_requested(resource, used.get(resource, 0))} of at most {format_available(resource, limit)}"
     return f"{resource}: {amounts}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_requested
 from scheduler.engine.objects import quantity
 from scheduler.engine.objects.requests import CPU, is_at_pod_level
 from scheduler.engine.objects.types import Amounts, Container, Pod
@@ -50,7 +50,7 @@ def describe_parts(pod: Pod, resource: str) -> str:
         is_alone = len(spec.containers or ()) + len(spec.init_containers or ()) == 1 and not at_pod_level
         name = parts[0].name
         return "" if is_alone else name if " " in name else f"container {name}"
-    return " + ".join(f"{part.name} {format_quantity(resource, part.amount)}" for part in parts)
+    return " + ".join(f"{part.name} {format_requested(resource, part.amount)}" for part in parts)
 
 
 def _list_sidecars(pod: Pod, resource: str) -> Iterator[_Part]:

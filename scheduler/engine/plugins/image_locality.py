@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from herodotus_record.model import Reason
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_requested
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.columns.images import Image
 from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
@@ -67,7 +67,7 @@ class ImageLocality(BasePlugin):
         images = ((name, nodes.images.get(name)) for name in dict.fromkeys(self._list_images(pod)))
         present = [(image.size, name) for name, image in images if image is not None and slot in image.slots]
         return [
-            Reason("image-present", {"image": name, "size": format_quantity("memory", size)})
+            Reason("image-present", {"image": name, "size": format_requested("memory", size)})
             for size, name in sorted(present, key=lambda each: -each[0])
         ]
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from herodotus_record.model import Reason
 from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
-from herodotus_record.units import format_exact_quantity, format_quantity
+from herodotus_record.units import format_exact_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
 from scheduler.engine.objects.pod import PodInfo
@@ -344,7 +344,7 @@ def _set_request(draft: Draft, container: Container, resource: str, old: int, ne
         "container": container.name,
         "group": group,
         "resource": resource,
-        "from": format_quantity(resource, old),
+        "from": format_exact_quantity(resource, old),
         "to": text,
     }
     return draft.with_change("set-request", params, spec, {group: [{"name": container.name, "resources": amounts}]})
@@ -365,7 +365,13 @@ def _lower_pod_level(draft: Draft, resource: str, target: int) -> Draft | None:
     if resource in (resources.limits or {}) and requests.is_scalar(resource):
         amounts["limits"] = {resource: text}
     changed = msgspec.structs.replace(resources, requests={**resources.requests, resource: text})
-    params = {"container": "", "group": "", "resource": resource, "from": format_quantity(resource, old), "to": text}
+    params = {
+        "container": "",
+        "group": "",
+        "resource": resource,
+        "from": format_exact_quantity(resource, old),
+        "to": text,
+    }
     spec = msgspec.structs.replace(draft.spec, resources=changed)
     return draft.with_change("set-request", params, spec, {"resources": amounts})
 

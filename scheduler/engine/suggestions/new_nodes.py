@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from herodotus_record.model import Reason
-from herodotus_record.units import format_quantity
+from herodotus_record.units import format_available, format_requested
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.pod import PodInfo
@@ -75,7 +75,7 @@ def _draft_sizes(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
     short = [resource for resource in wanted if 0 < largest.get(resource, 0) < wanted[resource]]
     if short:
         to, there = (
-            " and ".join(f"{format_quantity(resource, amounts[resource])} {resource}" for resource in short)
-            for amounts in (wanted, largest)
+            " and ".join(f"{format_amount(resource, amounts[resource])} {resource}" for resource in short)
+            for format_amount, amounts in ((format_requested, wanted), (format_available, largest))
         )
         yield Draft(pod.pod.spec, {}, is_exact=False).with_change("add-node", {"from": there, "to": to}, pod.pod.spec)

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from herodotus_answers.cluster_headlines import NODE_ADDED
 from herodotus_answers.cluster_questions import (
     AddNodes,
     Change,
@@ -135,13 +136,15 @@ def answer_review(
     before = _measure(simulation)
     review = _Review(simulation, classes, spec.scheduler_name)
     review.apply_all(spec.changes or ())
-    placements, pending = simulation.list_placements()
+    placements, pending, still_pending = simulation.list_placements()
     return {
         **build_empty_status(),
         "placements": placements,
         "pending": pending,
+        "stillPending": still_pending,
         "groups": simulation.list_groups(),
         "blocked": review.drained.list_blocked(simulation),
+        "budgets": review.drained.list_budgets(),
         "ignored": review.drained.list_ignored(simulation),
         "deleted": simulation.list_ended(),
         "nodes": list(_compare(before, _measure(simulation))),
@@ -250,7 +253,7 @@ class _Review:
             simulation.objects.set(msgspec.structs.replace(limits, metadata=metadata))
         for daemon in daemons:
             pod = build_replacement(daemon, simulation.next_number()).pod
-            simulation.create(PodInfo(_pin(pod, name)), "NodeAdded")
+            simulation.create(PodInfo(_pin(pod, name)), NODE_ADDED)
 
     def _taint(self, change: TaintNodes) -> None:
         edits = [_parse_taint(text) for text in change.taints]

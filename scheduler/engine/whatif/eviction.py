@@ -9,11 +9,13 @@ A mirror pod is recognized by its owner, the node. That the DaemonSet of a pod e
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from herodotus_answers.cluster_headlines import DRAINED, NOT_DRAINED
 from herodotus_answers.cluster_questions import Drain
-from herodotus_answers.cluster_review import BlockedPod, RemovedPod
+from herodotus_answers.cluster_review import BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller
@@ -31,6 +33,11 @@ class DrainResult:
     def __init__(self) -> None:
         self._blocked: dict[str, BlockedPod] = {}  # by UID
         self._ignored: dict[str, RemovedPod] = {}  # by UID
+        self._selected: dict[str, list[str]] | None = None  # by UID, the budgets that select a pod to be evicted
+
+    def ask_budgets(self, pods: Iterable[PodInfo], simulation: Simulation) -> None:
+        """Record the budgets that select the pods which a drain evicts as far as these budgets allow it."""
+        self._selected = {**(self._selected or {}), **{pod.uid: simulation.budgets.names_of(pod.pod) for pod in pods}}
 
     def block(self, pod: PodInfo, verdict: BlockedPod) -> None:
         """Record why the drain cannot evict the pod, in place of an earlier result for it."""
@@ -45,6 +52,17 @@ class DrainResult:
     def list_blocked(self, simulation: Simulation) -> list[BlockedPod]:
         """Return the pods that drains could not evict and that are still on their nodes."""
         return [stay for uid, stay in self._blocked.items() if simulation.is_on(uid, stay["node"])]
+
+    def list_budgets(self) -> BudgetCheck | None:
+        """Return the budgets that drains asked, each with the number of pods that it selects; None without a drain."""
+        if self._selected is None:
+            return None
+        counts = Counter(name for names in self._selected.values() for name in names)
+        split = {full: full.partition("/") for full in sorted(counts)}
+        selecting: list[CheckedBudget] = [
+            {"namespace": split[full][0], "name": split[full][2], "pods": counts[full]} for full in split
+        ]
+        return {"selecting": selecting}
 
     def list_ignored(self, simulation: Simulation) -> list[RemovedPod]:
         """Return the pods that drains left on their nodes and that are still there."""
@@ -72,6 +90,8 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
         for pod, (cause, message) in refused:
             result.block(pod, _block(simulation, pod, node, cause, message))
         return
+    if not flags.disable_eviction:
+        result.ask_budgets(evicted, simulation)
     while evicted:
         before = simulation.progress
         left = [pod for pod in evicted if not _evict(simulation, pod, node, flags)]

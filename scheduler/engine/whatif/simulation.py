@@ -390,15 +390,22 @@ class Simulation:
 
     # --- the answer -------------------------------------------------------------------------------------------------
 
-    def list_placements(self) -> tuple[list[ReviewedPlacement], list[ReviewedPlacement]]:
-        """Return the pods that the changes moved or created, and those that were pending before and now have a node."""
-        moved, pending = [], []
+    def list_placements(
+        self,
+    ) -> tuple[list[ReviewedPlacement], list[ReviewedPlacement], list[ReviewedPlacement]]:
+        """Return the pods that the changes moved or created, and those that were pending: now with a node, and without.
+
+        Pods that ended are in none of the lists, unless the changes moved them.
+        """
+        moved, pending, still_pending = [], [], []
         for move in self.moved.values():
             if move.cause != PENDING:
                 moved.append(self._describe(move))
             elif move.node:
                 pending.append(self._describe(move))
-        return moved, pending
+            elif not move.deleted:
+                still_pending.append(self._describe(move))
+        return moved, pending, still_pending
 
     def list_ended(self) -> list[RemovedPod]:
         """Return the pods of the original cluster that were removed without a replacement."""

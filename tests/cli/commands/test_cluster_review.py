@@ -20,6 +20,7 @@ from herodotus_answers.cluster_review import (
     build_cluster_review,
 )
 from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
+from herodotus_answers.node_list import build_node_list
 from herodotus_cli import admission_notes, progress
 from herodotus_cli import cluster_review as cluster_question
 from herodotus_cli.connection import ConnectionSettings
@@ -62,6 +63,7 @@ QUESTIONS = {
     "drain": ("whatif", "drain", "n0"),
     "drain-blocked": ("whatif", "drain", "n0", "node/n1"),
     "drain-then": ("whatif", "drain", "n0", "--then", "add-nodes --like n1 --count 2", "--then", "uncordon n0"),
+    "add-nodes": ("whatif", "add-nodes", "--like", "n0", "--zone", "b"),
     "remove": ("whatif", "remove", "n2"),
     "scale": ("whatif", "scale", "rs/web=3", "-n", "shop"),
     "taint": ("whatif", "taint", "n0", "a=b:NoExecute"),
@@ -144,6 +146,38 @@ def ask(cluster: Path, *words: str) -> Ran:
     named = [str(cluster.parent / files[word]) if word in files else word for word in words]
     more = ("--cluster-file", str(cluster.parent / "groups.json")) if words[0] == "nodegroups" else ()
     return command(*named, "--cluster-file", str(cluster), *more)
+
+
+def test_requested_memory_is_the_same_on_every_screen(cluster: Path) -> None:
+    """3.61Gi of requests are never shown as 3.6Gi: what pods ask for is rounded up."""
+    pod = a_pod("odd", "n0")
+    pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "3700Mi"
+    items = [a_node("n0"), pod]
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    listed = build_node_list(items[:1], items[1:])["items"][0]["amounts"]
+    screen = ask(cluster, "whatif", "drain", "n0").out
+    assert "3.7Gi of " in next(amount["text"] for amount in listed if amount["resource"] == "memory")
+    assert "3.7Gi → 0" in screen
+
+
+@pytest.mark.parametrize(
+    ("cpu", "headline", "waiting"),
+    [
+        (
+            "30",
+            "No pending pod would get a node; 1 pod would stay Pending; 1 pod of DaemonSets would run on new nodes.",
+            ["waits"],
+        ),
+        ("3", "1 pending pod would get a node; 1 pod of DaemonSets would run on new nodes.", []),
+    ],
+    ids=["too large", "fits"],
+)
+def test_new_node_is_about_the_pods_that_wait(cluster: Path, cpu: str, headline: str, waiting: list[str]) -> None:
+    items = [a_node("n0"), a_pod("agent", "n0", "DaemonSet/agent", cpu="100m"), a_pod("waits", cpu=cpu, owner="")]
+    items.append(a_pod("web", "n0", cpu="3500m"))
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    status = json.loads(ask(cluster, "whatif", "add-nodes", "--like", "n0", "-o", "json").out)["status"]
+    assert (status["headline"], [pod["name"] for pod in status["stillPending"]]) == (headline, waiting)
 
 
 @pytest.mark.parametrize("view", ["piped", "80", "200"])

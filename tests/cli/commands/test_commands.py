@@ -335,11 +335,12 @@ def test_rejects_duration_of_zero(command_line: str, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_help(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for flag in ("-h", "--help"):
-        assert command(*([name] if name else []), flag).code == 0
-        expect(f"help{'-' * bool(name)}{name}", capsys.readouterr().out)
+        ran = command(*([name] if name else []), flag)
+        assert ran.code == 0
+        expect(f"help{'-' * bool(name)}{name}", ran.out)
 
 
 def test_prints_both_versions(service: Service) -> None:

@@ -29,12 +29,11 @@ than the terminal goes through `KUBECTL_HERODOTUS_PAGER`, else `PAGER`, else les
 """
 
 
-def test_reference_matches_help_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_matches_help_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     parts = [HEAD]
     for name in ("", *(each for one in COMMANDS for each in (one, *GOALS.get(one, ())))):
-        command(*name.split(), "--help")
-        said = "\n".join(line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines())
+        said = "\n".join(line.rstrip() for line in command(*name.split(), "--help").out.rstrip().splitlines())
         parts.append(f"\n## {f'kubectl herodotus {name}'.strip()}\n\n```\n{said}\n```\n")
     text = "".join(parts)
     if os.environ.get("HERODOTUS_REGENERATE"):

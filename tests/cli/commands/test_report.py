@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from herodotus_answers.pending import build_pending_pods
+from herodotus_cli.command_line import run
+from herodotus_cli.environment import Environment
 from herodotus_cli.render.reports import ABOUT, FORMATS, AnswerReport, Section, draw
 from herodotus_cli.render.screen_elements import Block, Cell, SplitLine, TextLine, build_table, labelled_rows
-from tests.cli.scenes import scenes
+from tests.cli.scenes import NOW, scenes
 from tests.cli.service import API, Ran, Service, command
 from tests.endpoint.pages.browser import chromium
 from tests.support.documents import pending_pod
@@ -102,6 +105,35 @@ def test_file_name_tells_the_format(service: Service, tmp_path: Path, capsys: py
     assert "bytes" in capsys.readouterr().err
     assert reported(service, "pending", "-n", "shop", "--to", str(tmp_path / "none" / "r.md")).code == 1
     assert "cannot write" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("pod", POD), f"pod-{POD}.html"),
+        (("pod", f"shop/{POD}", "-o", "svg"), f"pod-shop-{POD}.svg"),
+        (("drain", "worker-3", "--force"), "drain-worker-3.html"),
+    ],
+    ids=["html", "svg", "drain"],
+)
+def test_markup_is_not_written_to_a_terminal(
+    words: tuple[str, ...], file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    environment = Environment({}, terminal, lambda: NOW, lambda: 80)
+    assert run(["report", *words], environment) == 1
+    assert f"into a file: --to {file}" in capsys.readouterr().err
+    assert terminal.getvalue() == ""
+
+
+def test_json_is_found_without_report(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reported(service, "drain", "worker-3", "-o", "json").code == 2
+    assert "kubectl herodotus whatif drain worker-3" in capsys.readouterr().err
 
 
 def test_the_making_is_told_last(placed: Service) -> None:

@@ -172,6 +172,33 @@ def test_forbidden_names_the_needed_role(
     assert capsys.readouterr().err == f"{stderr}\n  {hint}\n"
 
 
+@pytest.mark.parametrize(
+    "question", [("capacity", "deploy/web"), ("whatif", "deploy/web"), ("nodegroups", "deploy/web")]
+)
+@pytest.mark.parametrize(
+    ("listed", "hint"),
+    [
+        ('echo \'{"items": [{"metadata": {"namespace": "shop"}}]}\'', "in other namespaces: shop (-n shop)"),
+        ("echo '{\"items\": []}'", "looked for in namespace here; another one: -n NAMESPACE"),
+        (f"echo '{FORBIDDEN}' >&2; exit 1", "looked for in namespace here; another one: -n NAMESPACE"),
+    ],
+    ids=["elsewhere", "nowhere", "forbidden"],
+)
+def test_workload_that_is_in_another_namespace_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: tuple[str, ...], listed: str, hint: str
+) -> None:
+    missing = 'Error from server (NotFound): deployments.apps "web" not found'
+    script = f"case \"$*\" in *fieldSelector=metadata.name%3Dweb*) {listed};; *) echo '{missing}' >&2; exit 1;; esac"
+    assert command(*question, "-n", "here", environ=fake_kubectl(tmp_path, script)).code == 1
+    assert capsys.readouterr().err == f"{missing}\n  {hint}\n"
+
+
+def test_capacity_asks_for_a_number_of_replicas(service: Service, tmp_path: Path) -> None:
+    file = written(tmp_path, json.dumps(POD))
+    command("capacity", "-f", file, "-n", "shop", "--replicas", "5", "--endpoint", service.url)
+    assert service.sent[-1]["spec"]["capacity"]["limit"] == 5
+
+
 def test_retries_while_other_reviews_run(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

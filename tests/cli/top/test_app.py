@@ -16,10 +16,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from herodotus_cli.errors import CliError
-from herodotus_cli.top.answer_screen import AnswerScreen, HelpScreen, NodeScreen
+from herodotus_cli.top.answer_screen import AnswerScreen, HelpScreen, NodeScreen, QuestionScreen
 from herodotus_cli.top.app import TopApp
 from herodotus_cli.top.cluster import NodeRow, NodesAndPods
-from herodotus_cli.top.row_list import RowList
+from herodotus_cli.top.row_list import AnswerText, KeysLine, RowList
 from herodotus_cli.top.rows import Part
 from tests.cli.top.fakes import FakeReader, FakeRunner, build_app, node
 
@@ -124,10 +124,15 @@ def test_namespace_restricts_pods_but_not_requests() -> None:
         (["tab", "enter"], ("pod", "payments-0", "-n", "shop", "--all")),
         (["down", "w", "enter"], ("pod", "payments-0", "-n", "shop", "--node", "worker-2")),
         (["w", *"web", "tab", "enter"], ("pod", "web-0", "-n", "shop", "--node", "worker-1")),
+        (["w", *"WEB", "enter"], ("pod", "web-0", "-n", "shop", "--node", "worker-1")),
+        (["tab", "w", *"-10", "enter"], ("pod", "payments-0", "-n", "shop", "--node", "worker-10")),
         (["tab", "w", "enter"], ("pod", "payments-0", "-n", "shop", "--node", "worker-1")),
         (["tab", "p"], ("plan", "pod", "payments-0", "-n", "shop")),
     ],
-    ids=["history", "waiting", "why not here", "why not here: another pod", "why not there", "plan"],
+    ids=[
+        *("history", "waiting", "why not here", "why not here: another pod", "why not here: the only match"),
+        *("why not there: the only match", "why not there", "plan"),
+    ],
 )
 def test_key_asks_a_command(keys: list[str], words: tuple[str, ...]) -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
@@ -282,12 +287,84 @@ def test_fix_stays_while_it_is_looked_up_again() -> None:
     drive(script, build_app(runner=runner))
 
 
-def test_help_lists_every_key() -> None:
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["w", *"o", "enter"], "3 match o: Tab takes the next"),
+        (["w", *"nowhere", "enter"], "nothing matches nowhere"),
+        (["n", *"nowhere", "enter"], "nothing matches nowhere"),
+        (["tab", "w", *"worker", "enter"], "3 match worker: Tab takes the next"),
+        (["g", *"nothing", "enter"], "nothing matches nothing"),
+    ],
+    ids=["several pods", "no pod", "no namespace", "several nodes", "no label"],
+)
+def test_question_goes_on_after_text_that_is_no_choice(keys: list[str], said: str) -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press(*keys)
+        assert isinstance(app.screen, QuestionScreen)
+        assert str(app.screen.query_one("#question", Static).content) == f" {said}"
+        await pilot.press("backspace")
+        assert str(app.screen.query_one("#question", Static).content) != f" {said}"
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.screen_stack[0])
+
+    drive(script)
+
+
+def test_a_key_ends_the_message_of_the_key_before() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("plus")
+        await until(pilot, lambda: len(app._notifications))
+        await pilot.press("escape")
+        assert len(app._notifications) == 0
+
+    drive(script)
+
+
+@pytest.mark.parametrize("width", [80, 120, 40])
+@pytest.mark.parametrize(
+    "keys",
+    [[], ["enter"], ["tab", "enter"], ["d", "wait"], ["question_mark"]],
+    ids=["main", "node", "answer", "simulation", "help"],
+)
+def test_keys_are_shown_whole_and_the_last_is_quit(keys: list[str], width: int) -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        for key in keys:
+            if key == "wait":
+                await until(pilot, lambda: "displaced" in text(app, "status"))
+            else:
+                await pilot.press(key)
+        await pilot.pause()
+        line = str(app.screen.query_one(KeysLine).content)
+        assert line.endswith("  q quit")
+        assert len(line) <= width
+
+    drive(script, size=(width, 24))
+
+
+@pytest.mark.parametrize("width", [80, 200, 40])
+def test_help_lists_every_key(width: int) -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
+        answer = app.screen.query_one(AnswerText)
+        await until(pilot, lambda: answer.virtual_size.height > 20)
+        assert answer.virtual_size.width < width
+        assert answer.max_scroll_x == 0
 
-    drive(script)
+    drive(script, size=(width, 24))
+
+
+def test_completions_are_whole_words() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("tab", "w")
+        shown = str(app.screen.query_one("#completions", Static).content)
+        *names, more = shown.strip().split("  ")
+        assert {name.partition("-")[0] for name in names} == {"node"}
+        assert all(len(name) == len("node-0000") for name in names)
+        assert more == f"… {300 - len(names)} more"
+
+    drive(script, build_app(FakeReader([node(f"node-{i:04}") for i in range(300)])))
 
 
 def test_failed_update_is_on_the_status_line_and_the_program_goes_on() -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from herodotus_cli.render import plain_text
+from herodotus_cli.render import pod as pod_screen
 from herodotus_record.model import (
     Agreement,
     Candidate,
     Cause,
     Code,
     Decision,
+    DecisionPath,
     Outcome,
     Owner,
     Preemption,
@@ -23,6 +26,7 @@ from herodotus_record.model import (
 )
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
+from tests.support.screens import VIEWS
 
 MINUTE_US = 60_000_000
 TABLE = a_table(["worker-1", "worker-2", "worker-3"])
@@ -284,6 +288,20 @@ def test_preemptions_are_selected_by_namespace_victim_and_time(
 ) -> None:
     document = preempted.get(f"{API}/namespaces/{namespace}/preemptions", **query)
     assert [p["preemptor"]["pod"] for p in document["preemptions"]] == preemptors
+
+
+def test_an_explanation_on_a_nominated_node_names_the_preemption_that_made_room(preempted: Service) -> None:
+    first = preempting("big-0", 1)
+    later = a_decision(pod="big-0", sequence=110, uid=first.pod.uid, started_us=MONDAY_US + 9 * MINUTE_US)
+    preempted.stored(rows(TABLE, incarnation=later.key.incarnation), replace(later, path=DecisionPath.NOMINATED))
+    answer = preempted.explain("big-0")
+    listed = preempted.get(f"{API}/preemptions")["preemptions"]
+    assert answer["madeRoom"] == listed[-1]
+    screen = plain_text.draw(pod_screen.build_screen(answer, VIEWS["piped"]), VIEWS["piped"])
+    assert "EVICTED" in screen
+    assert "shop/low-0 from worker-2" in screen
+    assert "job-1" not in screen  # its eviction failed
+    assert "madeRoom" not in preempted.explain("big-0", attempt=1)
 
 
 def test_an_explanation_names_the_preemption_that_evicted_the_pod(preempted: Service) -> None:

@@ -173,6 +173,21 @@ def test_removed_nodes_leave_their_pods_to_the_controllers() -> None:
     assert [(node["name"], node["after"]) for node in found["nodes"] if node["after"] is None] == [("n0", None)]
 
 
+@pytest.mark.parametrize(
+    ("flags", "asked"),
+    [
+        ({}, {"selecting": [{"namespace": "shop", "name": "web", "pods": 1}]}),
+        ({"disable_eviction": True}, None),
+    ],
+    ids=["evicted", "deleted"],
+)
+def test_drain_names_the_budgets_that_it_asked(flags: dict[str, bool], asked: dict[str, Any] | None) -> None:
+    pods = [a_pod("web-0", "n0"), a_pod("web-1", "n1"), a_pod("db-0", "n0", "StatefulSet/db")]
+    objects = [*NODES, *pods, a_budget("web", "web", minAvailable=1), a_budget("other", "other", minAvailable=1)]
+    assert review(objects, [Drain(nodes=["n0"], **flags)])["budgets"] == asked
+    assert review(objects, [Cordon(nodes=["n0"])])["budgets"] is None
+
+
 def test_new_nodes_take_pending_pods_and_get_daemon_pods() -> None:
     full = [a_pod(f"full-{i}", f"n{i}", cpu="3") for i in range(3)]
     daemon = a_pod("agent-0", "n0", "DaemonSet/agent", cpu="1")
