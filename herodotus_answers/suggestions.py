@@ -180,7 +180,8 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
         params["to"] = '""'
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
-    return shorten_lists(template.format_map(params))
+    risk = f", although {suggestion.node} has no {params['lost']}" if params.get("lost") else ""
+    return shorten_lists(template.format_map(params)) + risk
 
 
 def _format_taint(params: Mapping[str, str]) -> str:

@@ -58,39 +58,44 @@ BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searche
 MAX_TEMPLATES: Final = 256
 _SCARCE: Final = 0.5  # of the burst: the rest is for templates of which nothing is known
 
-# What a change costs whoever makes it, the cheapest first: none, changes of a node that somebody owes it anyway,
-# changes of the application that keep what it needs, those that take something from it, and new capacity.
+_LOST: Final = "lost"  # parameter of a change that names the hardware
+
+# The order of suggestions, declared here alone: the risk and the cost of each change, the smallest first. A suggestion
+# has the sum of its changes. The last two groups are no advice as long as another change helps, whatever that costs.
 _RANKS: Final = {
+    # Nothing is changed, or a node gets what somebody owes it anyway.
     "await-end": 0.5,
     "uncordon": 1.0,
     "clear-taint": 1.5,
     "remove-taint": 2.0,
+    # The application is changed and keeps what it asks for.
     "set-taints-policy": 2.0,
     "set-affinity-policy": 2.0,
     "set-rollout-strategy": 2.5,
     "add-toleration": 3.0,
     "remove-min-domains": 3.0,
     "rename-node-selector": 3.2,
+    # It gives up a part of it.
     "set-node-selector": 3.5,
     "remove-node-selector": 3.5,
     "set-node-affinity": 3.5,
     "remove-node-affinity": 3.6,
     "set-max-skew": 3.5,
-    "label-node": 4.0,
-    "set-when-unsatisfiable": 4.0,
     "set-request": 4.5,
-    "set-priority-class": 4.6,  # it evicts others
     "remove-host-port": 4.5,
-    "remove-pod-affinity": 5.0,
-    "remove-pod-anti-affinity": 5.0,
-    "add-node": 6.0,
-    "add-node-like": 6.0,
-    "add-node-of-kind": 6.0,
-}
-# Changes that give up what the pod asks of its neighbours, and nodes that cannot be checked because they do not exist:
-# no advice as long as another change helps.
-_LAST: Final = frozenset({"remove-pod-affinity", "remove-pod-anti-affinity", "set-when-unsatisfiable"}) | {
-    code for code in _RANKS if code.startswith("add-node")
+    # Other pods feel it: they are evicted, or may land on a node whose label somebody has to vouch for.
+    "set-priority-class": 4.6,
+    "label-node": 4.7,
+    # It gives up what it asks of its neighbours.
+    "set-when-unsatisfiable": 104.0,
+    "remove-pod-affinity": 105.0,
+    "remove-pod-anti-affinity": 105.0,
+    # A node that does not exist, so that nothing can be checked.
+    "add-node": 106.0,
+    "add-node-like": 106.0,
+    "add-node-of-kind": 106.0,
+    # In addition to its own rank, of a change onto a node without hardware that the pod selects: it may not run there.
+    _LOST: 200.0,
 }
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
     "unschedulable": 1.0,
@@ -264,6 +269,7 @@ def _search(
     def add(place: Place, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
             kinds = frozenset(change.code for change in draft.changes)
+            kinds |= {_LOST} if _loses_hardware(draft) else set()
             if draft.changes and not any(smaller <= kinds for smaller in hits):
                 hits[kinds] = _Found(nodes.names[place.slot], draft)
 
@@ -283,9 +289,16 @@ def _search(
     return sorted(found, key=_rank)[:MAX_SUGGESTIONS]
 
 
-def _rank(hit: _Found) -> tuple[bool, float, int]:
-    codes = [change.code for change in hit.draft.changes]
-    return not _LAST.isdisjoint(codes), sum(_RANKS[code] for code in codes), len(codes)
+def _rank(hit: _Found) -> tuple[float, int]:
+    """Return the sort key of a suggestion by its risk and cost."""
+    changes = hit.draft.changes
+    loss = _RANKS[_LOST] if _loses_hardware(hit.draft) else 0.0
+    return sum(_RANKS[change.code] for change in changes) + loss, len(changes)
+
+
+def _loses_hardware(draft: Draft) -> bool:
+    """Return whether the node lacks hardware that the nodes which the pod selects have."""
+    return any(_LOST in change.params for change in draft.changes)
 
 
 def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[Draft]:
