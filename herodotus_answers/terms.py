@@ -83,6 +83,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "CAUSE": "What keeps the pod or workload from its state, with the source in brackets.",
     "CAUSES": "What explains the outcomes that differ, by number.",
     "CHANGE": "What differs between the two sides.",
+    "CHANGE THE POD OR A NODE": "Plan of one fix, the same that the answer about the pod names.",
     "CHANGED WINNER": "Decisions in which another node would have won without the plugin.",
     "CHOSEN": "Times that the node was chosen.",
     "CHOSEN FOR": "Workloads for whose pods the node was chosen.",
