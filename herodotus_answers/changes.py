@@ -11,7 +11,8 @@ counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Protocol, TypedDict
 
 from herodotus_answers.declare import NotRequired
@@ -23,6 +24,7 @@ from herodotus_record.units import format_available, format_requested, natural_s
 MAX_NAMED = 5  # nodes that one difference names; the others are counted
 FITS = ""  # in place of the name of the rejecting filter: the node is feasible
 NOT_EVALUATED = "(not looked at)"
+POD, VERDICT, CLUSTER = "pod", "verdict", "cluster"  # what a difference is of
 
 
 class Difference(TypedDict):
@@ -32,6 +34,9 @@ class Difference(TypedDict):
         str,
         "What differs: requests, priority, pod, nominated, scheduler, nodes-added, nodes-removed, looked-at,"
         " not-looked-at, fits, does-not-fit, other-filter, room, or pruned if nodes cannot be compared.",
+    ]
+    about: Annotated[
+        str, "What it is a difference of: pod, verdict, or cluster if the cluster changed between the two decisions."
     ]
     text: Annotated[str, "The difference as a sentence."]
     resource: NotRequired[Annotated[str, "Resource whose amount differs."]]
@@ -64,22 +69,26 @@ class RecordedDecision(Protocol):
         ...
 
 
-def compare_decisions(before: RecordedDecision, after: RecordedDecision) -> list[Difference]:
+def compare_decisions(
+    before: RecordedDecision, after: RecordedDecision, names: tuple[str, str] | None = None
+) -> list[Difference]:
     """Return the differences between two decisions as JSON objects, each with a sentence.
 
     They are in this order: the pod's fields, added and removed nodes, filter verdicts, free resources. If one of the
-    records was pruned, nodes cannot be compared, and the last entry says so.
+    records was pruned, nodes cannot be compared, and the last entry says so. `names` are those of the two pods if the
+    decisions are about two: their verdicts differ then, and nothing has changed from one to the other.
     """
     lost = describe_kept(before.decision) or describe_kept(after.decision)
     if lost:
         what = f"which nodes came, went or were judged differently is not known: {lost}"
-        return [*_compare_pods(before.decision, after.decision), {"what": "pruned", "text": what}]
+        pruned: Difference = {"what": "pruned", "about": CLUSTER, "text": what}
+        return [*_compare_pods(before.decision, after.decision, names), pruned]
     there, here = classify_nodes(before), classify_nodes(after)
     return [
-        *_compare_pods(before.decision, after.decision),
+        *_compare_pods(before.decision, after.decision, names),
         *_compare_node_sets("nodes-added", here.keys() - there.keys(), "new"),
         *_compare_node_sets("nodes-removed", there.keys() - here.keys(), "gone"),
-        *_compare_verdicts(there, here),
+        *_compare_verdicts(there, here, names),
         *_compare_free(before, after),
     ]
 
@@ -97,97 +106,131 @@ def classify_nodes(recorded: RecordedDecision) -> dict[str, str]:
     return classes
 
 
-def _compare_pods(before: Decision, after: Decision) -> list[Difference]:
+def _compare_pods(before: Decision, after: Decision, names: tuple[str, str] | None) -> list[Difference]:
     then, now = before.pod, after.pod
     differences = list[Difference]()
     for resource in sorted(then.requests.keys() | now.requests.keys()):
         was, has = then.requests.get(resource, 0), now.requests.get(resource, 0)
         if was != has:
             text = f"requests {resource} {format_requested(resource, was)} → {format_requested(resource, has)}"
-            differences.append({"what": "requests", "resource": resource, "before": was, "after": has, "text": text})
+            differences.append(_of_pod("requests", text) | {"resource": resource, "before": was, "after": has})
     if then.priority != now.priority:
         text = f"priority {then.priority} → {now.priority}"
-        differences.append({"what": "priority", "before": then.priority, "after": now.priority, "text": text})
+        differences.append(_of_pod("priority", text) | {"before": then.priority, "after": now.priority})
     if then.digest != now.digest and not differences:
-        differences.append({"what": "pod", "text": "labels, affinity or other fields that scheduling reads"})
-    if then.nominated_node != now.nominated_node and now.nominated_node:
-        text = f"{now.nominated_node} is nominated: pods were evicted there"
-        differences.append({"what": "nominated", "node": now.nominated_node, "text": text})
+        differences.append(_of_pod("pod", "labels, affinity or other fields that scheduling reads"))
+    nominated = [(now.nominated_node, "")]
+    if names:
+        nominated = [(then.nominated_node, f" for {names[0]}"), (now.nominated_node, f" for {names[1]}")]
+    for node, pod in nominated:
+        if node and then.nominated_node != now.nominated_node:
+            text = f"{node} is nominated{pod}: pods were evicted there"
+            differences.append(_of_pod("nominated", text) | {"node": node})
     if before.key.incarnation != after.key.incarnation:
-        differences.append({"what": "scheduler", "text": "another scheduler process"})
+        differences.append({"what": "scheduler", "about": CLUSTER, "text": "another scheduler process"})
     return differences
 
 
 def _compare_node_sets(what: str, names: Iterable[str], word: str) -> list[Difference]:
     every = sorted(names, key=natural_sort_key)
-    return (
-        [_node_change(what, every, f"{join_names(every)} {'is' if len(every) == 1 else 'are'} {word}")] if every else []
-    )
+    text = f"{join_names(every)} {'is' if len(every) == 1 else 'are'} {word}"
+    return [_of_nodes(what, CLUSTER, every, text)] if every else []
 
 
-def _compare_verdicts(there: Mapping[str, str], here: Mapping[str, str]) -> list[Difference]:
-    """Return the changes of nodes that another filter rejects first than before, or that became feasible or infeasible.
+def _compare_verdicts(
+    there: Mapping[str, str], here: Mapping[str, str], pods: tuple[str, str] | None
+) -> list[Difference]:
+    """Return the differences of nodes that the other decision judged differently: another filter, feasible or not.
 
-    `there` and `here` are results of `classify_nodes`, before and after. Nodes with the same change form one entry.
+    `there` and `here` are results of `classify_nodes`, before and after. Nodes with the same difference form one entry.
+    `pods` are the names of the pods if they are two.
     """
     moved: dict[tuple[str, str], list[str]] = {}
     for name in sorted(there.keys() & here.keys(), key=natural_sort_key):
         if there[name] != here[name]:
             moved.setdefault((there[name], here[name]), []).append(name)
     largest = sorted(moved.items(), key=lambda m: (m[0][1] != FITS, m[0][0] != FITS, -len(m[1])))
-    return [_verdict_change(was, now, names) for (was, now), names in largest]
+    describe = partial(_describe_two_pods, pods) if pods else _describe_change
+    return [
+        _of_nodes(_name_difference(was, now), VERDICT, names, describe(was, now, names))
+        | {"filter": was if now == FITS and was != NOT_EVALUATED else now or None}
+        for (was, now), names in largest
+    ]
 
 
-def _verdict_change(was: str, now: str, names: Sequence[str]) -> Difference:
+def _name_difference(was: str, now: str) -> str:
+    if NOT_EVALUATED in (was, now):
+        return "looked-at" if was == NOT_EVALUATED else "not-looked-at"
+    return "fits" if now == FITS else "does-not-fit" if was == FITS else "other-filter"
+
+
+def _describe_change(was: str, now: str, names: Sequence[str]) -> str:
+    """Return what changed for nodes between two decisions about one pod."""
     which = join_names(names)
     s, were = ("s", "was") if len(names) == 1 else ("", "were")
-    if NOT_EVALUATED in (was, now):
-        change = f"fit{s}" if FITS in (was, now) else f"rejected by {was if now == NOT_EVALUATED else now}"
-        text = f"{which} {were} evaluated: {change}" if was == NOT_EVALUATED else f"{which} {were} no longer evaluated"
-        what = "looked-at" if was == NOT_EVALUATED else "not-looked-at"
-        return _node_change(what, names, text) | {"filter": now or None}
+    if now == NOT_EVALUATED:
+        return f"{which} {were} no longer evaluated"
+    if was == NOT_EVALUATED:
+        return f"{which} {were} evaluated: {f'fit{s}' if now == FITS else f'rejected by {now}'}"
     if now == FITS:
-        return _node_change("fits", names, f"{which} fit{s} now, no longer rejected by {was}") | {"filter": was}
-    if was == FITS:
-        return _node_change("does-not-fit", names, f"{which} fit{s} no more: {now}") | {"filter": now}
-    return _node_change("other-filter", names, f"{which}: {now} where it was {was}") | {"filter": now}
+        return f"{which} fit{s} now, no longer rejected by {was}"
+    return f"{which} fit{s} no more: {now}" if was == FITS else f"{which}: {now} where it was {was}"
+
+
+def _describe_two_pods(pods: tuple[str, str], was: str, now: str, names: Sequence[str]) -> str:
+    """Return how nodes were judged for each of two pods."""
+    fit = "fits" if len(names) == 1 else "fit"
+    if NOT_EVALUATED in (was, now):
+        (pod, verdict), other = ((pods[1], now), pods[0]) if was == NOT_EVALUATED else ((pods[0], was), pods[1])
+        judged = f"{fit} {pod}" if verdict == FITS else f"{verdict} rejects {pod}"
+        return f"{join_names(names)}: {judged}, not evaluated for {other}"
+    if FITS in (was, now):
+        fitting, rejected = pods if was == FITS else pods[::-1]
+        return f"{join_names(names)}: {fit} {fitting}, not {rejected} ({was or now})"
+    return f"{join_names(names)}: {was} rejects {pods[0]}, {now} rejects {pods[1]}"
 
 
 def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Difference]:
     """Return how the largest free amount on any node changed, for each resource that the pod requests.
 
-    A resource is left out if a node had enough of it both before and after.
+    Nodes that one of the decisions did not evaluate do not count. A resource is left out if a node had enough of it
+    both before and after.
     """
     differences = list[Difference]()
+    skipped = _list_not_evaluated(before) | _list_not_evaluated(after)
     for resource, requested in sorted(after.decision.pod.requests.items()):
-        then, now = _find_most_free(before, resource), _find_most_free(after, resource)
+        then, now = _find_most_free(before, resource, skipped), _find_most_free(after, resource, skipped)
         if then and now and then[0] != now[0] and min(then[0], now[0]) < requested:
             amounts = f"{format_available(resource, then[0])} → {format_available(resource, now[0])}"
             text = f"most {resource} free on a node: {amounts} ({now[1]})"
             differences.append(
-                {
-                    "what": "room",
-                    "resource": resource,
-                    "before": then[0],
-                    "after": now[0],
-                    "nodes": [now[1]],
-                    "count": 1,
-                    "text": text,
-                }
+                _of_nodes("room", CLUSTER, [now[1]], text) | {"resource": resource, "before": then[0], "after": now[0]}
             )
     return differences
 
 
-def _find_most_free(recorded: RecordedDecision, resource: str) -> tuple[int, str] | None:
-    slots = [slot for slot, e in enumerate(recorded.decision.evaluation) if e == Evaluation.EVALUATED]
+def _list_not_evaluated(recorded: RecordedDecision) -> set[str]:
+    """Return the names of the nodes that were in the cluster and were not evaluated."""
+    ran = (Evaluation.EVALUATED, Evaluation.ABSENT)
+    return {recorded.table.names[slot] for slot, each in enumerate(recorded.decision.evaluation) if each not in ran}
+
+
+def _find_most_free(recorded: RecordedDecision, resource: str, skipped: Container[str]) -> tuple[int, str] | None:
+    names = recorded.table.names
+    evaluation = recorded.decision.evaluation
+    slots = [slot for slot, e in enumerate(evaluation) if e == Evaluation.EVALUATED and names[slot] not in skipped]
     if not slots:
         return None
     best = max(slots, key=lambda slot: recorded.table.free(slot, resource))
-    return recorded.table.free(best, resource), recorded.table.names[best]
+    return recorded.table.free(best, resource), names[best]
 
 
-def _node_change(what: str, names: Sequence[str], text: str) -> Difference:
-    return {"what": what, "nodes": list(names[:MAX_NAMED]), "count": len(names), "text": text}
+def _of_pod(what: str, text: str) -> Difference:
+    return {"what": what, "about": POD, "text": text}
+
+
+def _of_nodes(what: str, about: str, names: Sequence[str], text: str) -> Difference:
+    return {"what": what, "about": about, "nodes": list(names[:MAX_NAMED]), "count": len(names), "text": text}
 
 
 def join_names(names: Sequence[str]) -> str:

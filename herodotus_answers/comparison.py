@@ -97,7 +97,10 @@ PodDifferences = TypedDict(
     {
         "from": Annotated[str, "Name of the pod with the earlier attempt; NAMESPACE/NAME if the namespaces differ."],
         "to": Annotated[str, "Name of the pod with the later attempt; NAMESPACE/NAME if the namespaces differ."],
-        "changes": Annotated[list[Difference], "Changes from the earlier to the later attempt."],
+        "changes": Annotated[
+            list[Difference],
+            "Differences of the two pods and of their verdicts, and what changed in the cluster between the attempts.",
+        ],
     },
 )
 
@@ -132,7 +135,7 @@ class PodComparison(Document):
     sameQuestion: Annotated[bool, "Whether both pods are equal in everything that scheduling reads."]
     secondsApart: Annotated[float, "Seconds between the two attempts."]
     pods: Annotated[list[ComparedPod], "The two pods."]
-    differences: Annotated[PodDifferences, "Changes from the earlier to the later attempt."]
+    differences: Annotated[PodDifferences, "What differs between the two decisions, the earlier one first."]
     nodes: Annotated[list[ComparedNode], "Best nodes of both attempts."]
 
 
@@ -178,6 +181,7 @@ def build_pod_comparison(pods: Sequence[RecordedDecision]) -> PodComparison:
     """
     earlier, later = sorted(pods, key=lambda p: p.decision.times.started_us)
     first, second = pods
+    names = _name(earlier, earlier, later), _name(later, earlier, later)
     return {
         "apiVersion": API_VERSION,
         "kind": "PodComparison",
@@ -187,9 +191,9 @@ def build_pod_comparison(pods: Sequence[RecordedDecision]) -> PodComparison:
         "secondsApart": (later.decision.times.started_us - earlier.decision.times.started_us) / 1e6,
         "pods": [_pod(pod) for pod in pods],
         "differences": {
-            "from": _name(earlier, earlier, later),
-            "to": _name(later, earlier, later),
-            "changes": compare_decisions(earlier, later),
+            "from": names[0],
+            "to": names[1],
+            "changes": compare_decisions(earlier, later, names),
         },
         "nodes": [{"node": node, "pods": [_node_result(pod, node) for pod in pods]} for node in _select_nodes(pods)],
     }

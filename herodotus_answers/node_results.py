@@ -18,12 +18,12 @@ from herodotus_answers.declare import NotRequired
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
+from herodotus_record.node_labels import names_identity
 from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
 from herodotus_record.units import format_available, format_requested, pluralize
 
 _NOT_FOR_POD: Final = (TaintKind.LEAVES, TaintKind.RESERVED, TaintKind.FOR_DEVICES)
 _HOSTNAMES = re.compile(r"kubernetes\.io/hostname(?:=([^ ,]+)| in \(([^ )]+)\))")  # as `format_requirement` writes
-_IDENTITY_LABEL = re.compile(r"\b(kubernetes|k8s)\.io/")  # labels that state what a node is
 _UNOFFERED = "unhealthy, or their device plugin has stopped"
 _CORDON_TAINT = "node.kubernetes.io/unschedulable:NoSchedule"
 
@@ -276,7 +276,7 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             return wording.describe_remedy(reason, node, {"taints": " and ".join(taints)})
         case "node-affinity":
             wants = wording.shorten_lists(p.get("wants", "the node affinity"))
-            variant = "node-affinity/identity" if _IDENTITY_LABEL.search(wants) else ""
+            variant = "node-affinity/identity" if names_identity(wants) else ""
             return wording.describe_remedy(reason, node, {"wants": wants}, variant)
         case "spread":
             skew = int(p.get("pods", 0)) - int(p.get("fewest", 0))

@@ -14,7 +14,8 @@ from herodotus_record.units import pluralize
 FIT, RESIZE, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Resize", "Drain", "Consolidate", "Spread"
 # Verdicts of a plan review.
 DONE, PLANNED, NO_PLAN, PREEMPTING = "NothingToDo", "Planned", "NoPlan", "Preempting"
-KINDS: Final = ("move", "scale-down", "nodes", "request")
+CHANGE: Final = "change"  # of the pod or of a node: a fix that the answer about the pod names too
+KINDS: Final = (CHANGE, "move", "scale-down", "nodes", "request")
 MIXED: Final = "mixed"
 NOT_PROVEN: Final = "NotProven"
 TIME_OVER, INTERRUPTED = "TimeOver", "Interrupted"
@@ -27,7 +28,7 @@ class PlanStep(TypedDict):
     kind: Annotated[
         str,
         "Cordon, Uncordon, Move (the pod is deleted, and its controller recreates it), ScaleDown (its workload has one"
-        " pod less), AddNodes, SetRequest, Create or Drain.",
+        " pod less), AddNodes, SetRequest, Change (of the pod or of a node, see `text`), Create or Drain.",
         Discloses.NOTHING,
     ]
     counted: Annotated[
@@ -37,6 +38,7 @@ class PlanStep(TypedDict):
     pod: Annotated[str, "Name of the pod; empty for a step about nodes.", Discloses.THIS_POD]
     owner: Annotated[str, "Owner of the pod as KIND/NAME.", Discloses.THIS_POD]
     request: Annotated[str, "New request as CONTAINER:RESOURCE=AMOUNT; empty for other steps.", Discloses.THIS_POD]
+    text: Annotated[str, "The change as a sentence; empty for other steps than Change.", Discloses.THIS_POD]
     node: Annotated[str, "Node that the pod leaves, or that is copied.", Discloses.NODES]
     nodes: Annotated[list[str], "Nodes that are cordoned, uncordoned, drained or added.", Discloses.NODES]
     landsOn: Annotated[
@@ -58,7 +60,7 @@ class PlanDisruption(TypedDict):
 
     pods: Annotated[
         int,
-        "Number of pods that are deleted. For a lower request: of the workload's other pods, which it replaces too.",
+        "Number of pods that are deleted. For a lower request or a change: of other pods, replaced or evicted.",
         Discloses.NOTHING,
     ]
     budgets: Annotated[list[str], "PodDisruptionBudgets as NAMESPACE/NAME that allow these evictions.", Discloses.PODS]
@@ -68,12 +70,17 @@ class PlanDisruption(TypedDict):
 
 
 class Plan(TypedDict):
-    """A plan that was proven on a copy of the cluster for every scheduling order and tie-break."""
+    """A plan that was proven on a copy of the cluster for every scheduling order and tie-break, or a checked fix."""
 
     changes: Annotated[int, "Number of changes; steps that only force where pods land do not count.", Discloses.NOTHING]
     steps: Annotated[list[PlanStep], "The steps in order.", Discloses.PARTS]
     targets: Annotated[list[PlacedTarget], "Pods that fit afterwards.", Discloses.PARTS]
     disruption: Annotated[PlanDisruption, "What it disturbs.", Discloses.PARTS]
+    proven: Annotated[
+        bool,
+        "Whether it was proven; otherwise it is a change after which the pod passes all filters on the node.",
+        Discloses.NOTHING,
+    ]
     states: Annotated[
         int,
         "Number of states of the copy that its proof went through; 0 if it is proven by counting: each displaced pod"
@@ -105,7 +112,7 @@ class PlanBound(TypedDict):
 class PlansOfKind(TypedDict):
     """The plans of one kind."""
 
-    kind: Annotated[str, "move, scale-down, nodes, request, or mixed.", Discloses.NOTHING]
+    kind: Annotated[str, "change, move, scale-down, nodes, request, or mixed.", Discloses.NOTHING]
     plans: Annotated[list[Plan], "Plans with the fewest changes, the least disruptive first.", Discloses.PARTS]
     bound: Annotated[PlanBound, "What is known about plans with fewer changes.", Discloses.PARTS]
     failures: Annotated[
@@ -274,6 +281,9 @@ def _describe_consolidation(review: PlanReview, drain: DrainPlan) -> str:
 
 def describe_changes(kind: str, plan: Plan) -> str:
     """Return what a plan changes, such as `2 pods are moved`."""
+    if kind == CHANGE:
+        texts = list(dict.fromkeys(step["text"] for step in plan["steps"] if step["text"]))
+        return pluralize(plan["changes"], "change") + (f" ({texts[0]})" if texts else "")
     counts = {step["kind"]: 0 for step in plan["steps"] if step["counted"]}
     for step in plan["steps"]:
         if step["counted"]:

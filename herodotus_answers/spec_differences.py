@@ -33,7 +33,7 @@ def add_spec_differences(comparison: Json, pods: Sequence[Json]) -> Json:
     others = [change for change in differences["changes"] if change["what"] != "pod"]
     own = [change for change in others if change["what"] in ("requests", "priority")]
     rest = [change for change in others if change["what"] not in ("requests", "priority")]
-    changes = [*own, *({"what": "pod", "text": text} for text in texts), *rest]
+    changes = [*own, *({"what": "pod", "about": "pod", "text": text} for text in texts), *rest]
     return comparison | {"differences": differences | {"changes": changes}}
 
 

@@ -119,7 +119,7 @@ def build_suggestions(decision: Decision) -> list[SuggestedChange]:
     The fields of the first change are those of the suggestion; `also` holds the others. `command` is null where none is
     known, and `deletes` names the objects that it deletes.
     """
-    return [_build(decision.pod, suggestion) for suggestion in decision.suggestions]
+    return [build_suggestion(decision.pod, suggestion) for suggestion in decision.suggestions]
 
 
 def build_hypothetical_suggestions(decision: Decision) -> list[SuggestedChange]:
@@ -128,7 +128,8 @@ def build_hypothetical_suggestions(decision: Decision) -> list[SuggestedChange]:
     return [suggestion | nothing for suggestion in build_suggestions(decision)]  # type: ignore[misc]
 
 
-def _build(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChange:
+def build_suggestion(pod: RecordedPod, suggestion: Suggestion) -> SuggestedChange:
+    """Return a suggestion for a pod as JSON, as `build_suggestions` does."""
     owner = find_owner(pod)
     first, *also = (_describe(pod, owner, suggestion, change) for change in suggestion.changes)
     command, deletes = build_command(pod, suggestion)
@@ -180,7 +181,8 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
         params["to"] = '""'
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
-    return shorten_lists(template.format_map(params))
+    risk = f", although {suggestion.node} has no {params['lost']}" if params.get("lost") else ""
+    return shorten_lists(template.format_map(params)) + risk
 
 
 def _format_taint(params: Mapping[str, str]) -> str:

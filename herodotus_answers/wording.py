@@ -56,7 +56,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unschedulable": "uncordon {node}",
     "untolerated-taint": "tolerate {taints} ({node})",
     "untolerated-taint/declared": "{action} (taint {taint})",
-    "node-affinity": "label {node} so that it matches {wants}",
+    "node-affinity": "change what the pod selects, or label {node} with {wants} if that is true of it",
     "node-affinity/identity": "change what the pod selects, or add a node that matches {wants}",
     "ports": "free host port {ports} on {node}",
     "too-many-pods": "remove a pod from {node}: its limit of {allocatable} pods is reached",

@@ -65,7 +65,7 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
         ("container", "group", "from", "to", "difference", "parts", "namespaces", "stoppers", "image"),
         Discloses.THIS_POD,
     ),
-    **dict.fromkeys(("templateCount", "index"), _N),
+    **dict.fromkeys(("templateCount", "index", "lost"), _N),
     # of other pods
     "pod": Discloses.POD,
     "victim": Discloses.PODS,

@@ -55,9 +55,9 @@ class CompareArguments(NamedTuple):
 def compare(ctx: click.Context, /, names: tuple[str, ...], **_given: object) -> None:
     """Compare two pods, or two nodes for one pod.
 
-    A is NAME, pod/NAME or NAMESPACE/NAME. Two pods: where each went, what differs in their specs, what changed before
-    the later one was decided, and the results of the best nodes for both. Two nodes: the verdict of each filter, and
-    the points of each plugin.
+    A is NAME, pod/NAME or NAMESPACE/NAME. Two pods: where each went, what differs in their specs and verdicts, how the
+    cluster changed between the two decisions, and the results of the best nodes for both. Two nodes: the verdict of
+    each filter, and the points of each plugin.
 
     \b
     kubectl herodotus compare pod checkout-7d9f-x2k checkout-7d9f-9pp

@@ -94,9 +94,10 @@ def plan(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: obj
     """Find the fewest changes that let pending or not yet created pods fit.
 
     A change moves a pod (it is deleted, and its controller recreates it elsewhere), scales a lower-priority workload
-    down, uncordons or adds a node, or lowers a request. Each plan is proven on a copy of the cluster: by simulating
-    every scheduling order and every tie-break between equally good nodes, or by counting the nodes that fit. Where a
-    tie-break would spoil a plan, cordons prevent it. Nothing is changed: you run the commands.
+    down, uncordons or adds a node, lowers a request, or is a fix that `pod NAME` names. Each plan is proven on a copy
+    of the cluster: by simulating every scheduling order and every tie-break between equally good nodes, or by counting
+    the nodes that fit. Where a tie-break would spoil a plan, cordons prevent it. Nothing is changed: you run the
+    commands.
 
     With --watch, the plan is followed while you carry it out: each step gets a line when the API server shows that it
     is over. The command ends with exit code 1 as soon as the cluster leaves the plan.

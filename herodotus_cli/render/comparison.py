@@ -28,8 +28,6 @@ from herodotus_cli.render.screen_elements import (
 )
 
 Json = dict[str, Any]
-_VERDICTS = ("fits", "does-not-fit")
-_SPEC_CHANGES = ("requests", "priority", "pod")
 _SIGNS = {"pass": PASS, "reject": REJECT, "skipped": NOTHING, "not-run": NOTHING}
 
 
@@ -91,28 +89,18 @@ def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
 
     `apart` is the time between the decisions, as text.
     """
-    changes = answer["differences"]["changes"]
-    spec = [change["text"] for change in changes if change["what"] in _SPEC_CHANGES]
-    verdicts = [_describe_verdict(change, answer["differences"]) for change in changes if change["what"] in _VERDICTS]
-    others = [change["text"] for change in changes if change["what"] not in (*_SPEC_CHANGES, *_VERDICTS)]
+    texts: dict[str, list[str]] = {"pod": [], "verdict": [], "cluster": []}
+    for change in answer["differences"]["changes"]:
+        texts[change["about"]].append(change["text"])
     if answer["sameQuestion"]:
-        spec = ["none: the two pods are the same in everything that scheduling reads"]
-    others = others or ["nothing: no node was added or removed"] * (not verdicts)
-    label = f"WHAT CHANGED IN {apart}" if answer["secondsApart"] >= 1 else "WHAT CHANGED"
+        texts["pod"].insert(0, "none: the two pods are the same in everything that scheduling reads")
+    nothing = [] if texts["verdict"] else ["none: no node was added or removed"]
+    label = f"CLUSTER CHANGES IN {apart}" if answer["secondsApart"] >= 1 else "CLUSTER CHANGES"
     return [
-        *_label_first("POD SPEC DIFF", spec),
-        *_label_first("VERDICTS DIFFER", verdicts),
-        *_label_first(label, others),
+        *_label_first("POD SPEC DIFF", texts["pod"]),
+        *_label_first("VERDICTS DIFFER", texts["verdict"]),
+        *_label_first(label, texts["cluster"] or nothing),
     ]
-
-
-def _describe_verdict(change: Json, pods: Json) -> str:
-    """Return which of the two pods fits nodes that the other does not, and the filter that rejects the other."""
-    nodes = ", ".join(change["nodes"])
-    if change["count"] > len(change["nodes"]):
-        nodes = f"{change['count']} nodes ({', '.join(change['nodes'][:2])}, …)"
-    fits, rejected = (pods["from"], pods["to"]) if change["what"] == "does-not-fit" else (pods["to"], pods["from"])
-    return f"{nodes}: {'fits' if change['count'] == 1 else 'fit'} {fits}, not {rejected} ({change['filter']})"
 
 
 def _label_first(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:

@@ -14,9 +14,11 @@ from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_ta
 
 Json = dict[str, Any]
 _INDENT = " " * 5
+_REPLACE = ("change", "request")  # kinds that replace other pods of the workload
 _NAMED = 3
 _ROWS = 20
 _TITLES = {
+    "change": "CHANGE THE POD OR A NODE",
     "move": "MOVE PODS",
     "scale-down": "SCALE DOWN LOWER-PRIORITY WORKLOADS",
     "nodes": "NODES",
@@ -120,7 +122,12 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
     facts = [(label, text) for label, text in _list_facts(kind, plan) if text]
     blocks.append(build_table((), [(Cell(label, "strong"), text) for label, text in facts]))
     bound = describe_bound(kind["bound"])
-    if kind["kind"] == "request" and plan["disruption"]["pods"]:
+    if not plan["proven"]:
+        blocks.append(
+            TextLine(f"Checked: the pod passes all filters after it. Not every order was simulated. {bound}", "dim")
+        )
+        return blocks
+    if kind["kind"] in _REPLACE and plan["disruption"]["pods"]:
         blocks.append(TextLine(f"Only the placement of these pods was simulated. {bound}", "dim"))
         return blocks
     how = format_count(plan["states"], "state") + " simulated" if plan["states"] else "by counting the nodes that fit"
@@ -149,6 +156,8 @@ def describe_step(step: Any) -> str:
             return f"drain {nodes}"
         case "AddNodes":
             return f"add {format_count(len(step['nodes']), 'node')} like {step['node']}"
+        case "Change":
+            return str(step["text"])
         case "SetRequest":
             container, _, rest = step["request"].partition(":")
             resource, _, amount = rest.partition("=")
@@ -173,7 +182,7 @@ def _list_facts(kind: Json, plan: Json) -> list[tuple[str, str]]:
         for where, count in lands.items()
     ]
     disruption = plan["disruption"]
-    if kind["kind"] == "request" and disruption["pods"]:
+    if kind["kind"] in _REPLACE and disruption["pods"]:
         more = format_count(disruption["pods"], "other pod")
         verb = "is" if disruption["pods"] == 1 else "are"
         cost = f"its {more} {verb} replaced too, which is not simulated"

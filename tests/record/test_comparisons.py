@@ -11,7 +11,7 @@ import pytest
 from herodotus_answers.changes import compare_decisions
 from herodotus_answers.comparison import build_node_comparison, build_pod_comparison
 from herodotus_answers.pod_history import build_pod_history
-from herodotus_record.model import Decision, DecisionPath, NodeTable, Outcome
+from herodotus_record.model import Decision, DecisionPath, Evaluation, NodeTable, Outcome
 from tests.builders import CORDONED, INSUFFICIENT_CPU, MONDAY_US, TAINTED, a_decision, a_table, bound
 
 NODES = ("worker-1", "worker-2", "worker-3")
@@ -72,6 +72,7 @@ def test_many_changed_nodes_are_counted_and_two_are_named() -> None:
     (change,) = compare_decisions(recorded(nodes=nodes[:1]), recorded(nodes=nodes))
     assert change == {
         "what": "nodes-added",
+        "about": "cluster",
         "nodes": ["worker-2", "worker-3", "worker-4", "worker-5", "worker-6"],
         "count": 11,
         "text": "11 nodes (worker-2, worker-3, …) are new",
@@ -170,6 +171,42 @@ def test_pods_with_equal_digests_are_the_same_question() -> None:
     one = recorded(**A)
     other = replace(one, decision=replace(one.decision, pod=replace(one.decision.pod, digest="d2")))
     assert [build_pod_comparison([one, x])["sameQuestion"] for x in (one, other)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (
+            {},
+            [("verdict", "worker-1: fits b, not a (NodeResourcesFit)")],
+        ),
+        (
+            {"rejected": {"worker-1": {"NodeUnschedulable": CORDONED}, "worker-2": FULL["worker-2"]}},
+            [
+                ("verdict", "worker-2: fits a, not b (NodeResourcesFit)"),
+                ("verdict", "worker-1: NodeResourcesFit rejects a, NodeUnschedulable rejects b"),
+            ],
+        ),
+        (
+            {"nodes": (*NODES, "worker-4"), "rejected": {"worker-1": FULL["worker-1"]}, "requests": {"cpu": 700}},
+            [("pod", "requests cpu 500m → 700m"), ("cluster", "worker-4 is new")],
+        ),
+    ],
+    ids=["fits-one", "other-filter", "cluster"],
+)  # fmt: skip
+def test_two_pods_differ_and_only_the_cluster_changes(other: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    pods = [recorded(pod="a", rejected={"worker-1": FULL["worker-1"]}), recorded(late_s=9, **B | other)]
+    changes = build_pod_comparison(pods)["differences"]["changes"]
+    assert [(change["about"], change["text"]) for change in changes] == expected
+
+
+def test_free_amounts_of_nodes_that_one_pod_may_not_use_are_no_change_of_the_cluster() -> None:
+    used = {"worker-1": 7900, "worker-2": 7900, "worker-3": 0}
+    a, b = recorded(used, pod="a"), recorded(used, late_s=9, **B)
+    restricted = array("B", [Evaluation.EVALUATED, Evaluation.EVALUATED, Evaluation.RESTRICTED])
+    b = replace(b, decision=replace(b.decision, evaluation=restricted))
+    changes = build_pod_comparison([a, b])["differences"]["changes"]
+    assert [change["text"] for change in changes] == ["worker-3: fits a, not evaluated for b"]
 
 
 def test_an_attempt_that_ended_before_ranking_is_compared_with_a_placed_pod() -> None:

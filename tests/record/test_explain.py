@@ -133,7 +133,10 @@ def test_a_reason_has_the_numbers_of_its_node() -> None:
             Reason("untolerated-taint", {"key": "k", "effect": "NoExecute", "others": "l=1:NoSchedule"}),
             "tolerate k:NoExecute and l=1:NoSchedule (worker-1)",
         ),
-        (Reason("node-affinity", {"wants": "disk=ssd"}), "label worker-1 so that it matches disk=ssd"),
+        (
+            Reason("node-affinity", {"wants": "disk=ssd"}),
+            "change what the pod selects, or label worker-1 with disk=ssd if that is true of it",
+        ),
         (Reason("ports", {"ports": "80/TCP"}), "free host port 80/TCP on worker-1"),
         (Reason("too-many-pods"), "remove a pod from worker-1: its limit of 110 pods is reached"),
         (Reason("insufficient", {"resource": "cpu"}), "free 100m cpu on worker-1"),

@@ -129,7 +129,7 @@ function plans(told) {
   const nodes = (names) => names.map((name, i) => [i ? ", " : "", nodeLink(name)]);
   return told.kinds.filter((kind) => kind.plans.length).map(({ kind, plans: [plan] }) => [
     rows(`Plan ${kind}, steps`, [["Step"], ["Pod"], ["Nodes"], ["Lands on"], ["Command", "long"]], plan.steps, (step) => [
-      step.kind, step.pod ? podLink(step.namespace, step.pod) : "–", step.nodes.length ? nodes(step.nodes) : node(step.node),
+      step.text || step.kind, step.pod ? podLink(step.namespace, step.pod) : "–", step.nodes.length ? nodes(step.nodes) : node(step.node),
       step.landsOn.length ? nodes(step.landsOn) : "–", step.command ? el("code", {}, step.command) : "–",
     ]),
     rows(`Plan ${kind}, afterwards`, [["Pod"], ["Lands on"]], plan.targets, (pod) => [podLink(pod.namespace, pod.name), nodes(pod.landsOn)]),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ import numpy as np
 
 from herodotus_answers.cluster_questions import PlanQuestion
 from herodotus_answers.plans import (
+    CHANGE,
     DONE,
     FIT,
     KINDS,
@@ -30,9 +32,11 @@ from herodotus_answers.plans import (
     PlansOfKind,
     PlanStep,
 )
+from herodotus_answers.suggestions import SuggestedChange, build_suggestion
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
+from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
 from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.lower_requests import find_lower_requests
 from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance
@@ -48,10 +52,12 @@ from scheduler.engine.plans.verification import (
     SCALE_DOWN,
     UNCORDON,
     PlannedStep,
+    Proof,
     UnprovenError,
     Verification,
 )
 from scheduler.engine.plans.world import World
+from scheduler.engine.records.build import pod_info
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.owners import DEPLOYMENT, REPLICA_SET, find_controller, find_workload
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
@@ -65,7 +71,7 @@ _PATCHED: Final = {
     "StatefulSet": "statefulset",
     "ReplicationController": "replicationcontroller",
 }
-_REPLACING: Final = (DEPLOYMENT, "StatefulSet")  # replace all pods when their template changes
+_REPLACING: Final = (DEPLOYMENT, "StatefulSet", "DaemonSet")  # replace all pods when their template changes
 # What keeps pods from being moved, as a clause after their number.
 _LEFT_ALONE: Final = {
     "NoController": "have no controller that makes them anew",
@@ -172,6 +178,7 @@ class Planner:
             self.world, targets.pods, self._others, min_targets=targets.min_count, goal=is_reached
         )
         self._workloads: dict[str, list[PodInfo]] = {}
+        self._last_resorts = set[str]()  # kinds whose best plan is no advice as long as another one exists
 
     def answer(self) -> tuple[PlanReview, list[str]]:
         """Return the review and notes."""
@@ -189,7 +196,7 @@ class Planner:
             kinds = self._search(candidates)
             found = [kind for kind in kinds if kind["plans"]]
             kinds = [
-                *sorted(found, key=_rank_kind),
+                *sorted(found, key=self._rank_kind),
                 *(kind for kind in kinds if not kind["plans"]),
             ]
             present = PLANNED if found else NO_PLAN
@@ -336,6 +343,7 @@ class Planner:
         wanted = [kind for kind in ("nodes", "request", "move", "scale-down") if kind in asked]
         several = sum(bool(candidates.get(kind)) for kind in wanted) > 1
         results: list[PlansOfKind] = []
+        fixes = self._list_fixes() if CHANGE in asked else []
         for number, kind in enumerate(wanted):
             if kind == "request":
                 results.append(self._lower_requests())
@@ -346,12 +354,23 @@ class Planner:
             if kind == "nodes" and not plans:
                 of_kind = self._add_nodes(of_kind)
             results.append(of_kind)
+        if CHANGE in asked:
+            planned = {each["kind"] for each in results if each["plans"]}
+            left = [fix for fix in fixes if not _is_of_other_kind(fix, planned)]
+            if left or not fixes:
+                results.insert(0, self._try_fixes(left))
         together = [change for kind in ("move", "nodes", "scale-down") if kind in wanted for change in candidates[kind]]
         fewest = min((plan["changes"] for each in results for plan in each["plans"]), default=IMPOSSIBLE)
         if several and fewest > 2:
             result = self._run(together, 1.0, most=min(self._question.max_changes, fewest - 1))
             results.append(_of_kind(MIXED, self._build_plans(result), result))
         return results
+
+    def _rank_kind(self, kind: PlansOfKind) -> tuple[object, ...]:
+        """Return the sort key of a kind's plans, in the order of suggestions: a lower request, then new nodes last."""
+        plan = kind["plans"][0]
+        adds_nodes = plan["disruption"]["newNodes"] > 0
+        return kind["kind"] in self._last_resorts, adds_nodes, kind["kind"] == "request", plan["changes"], _cost(plan)
 
     def _run(self, changes: Sequence[Change], share: float, most: int = 0) -> SearchResult:
         """Search with a share of the time that is left."""
@@ -414,21 +433,105 @@ class Planner:
     def _try_lower_requests(self, plans: list[Plan], failures: Counter[str]) -> None:
         """Add the plans that hold, and what went wrong with others."""
         for lowered in find_lower_requests(self.world, self._targets.pods):
-            verification = Verification(self.world, lowered.pods, self._others, min_targets=self._targets.min_count)
-            try:
-                proof = verification.run([] if self._targets.exist else [PlannedStep(CREATE)])
-            except UnprovenError as e:
-                failures[str(e)] += 1
-                continue
-            if proof.failure is not None:
-                failures[proof.failure.kind] += 1
+            proof = self._prove_changed(lowered.pods, failures)
+            if proof is None:
                 continue
             plan = self._build_plan(FoundPlan([], [], proof), 1)
             plan["steps"] = [self._step_of_request(lowered.container, lowered.resource, lowered.to)]
-            if not self._targets.exist:
-                plan["steps"].append(self._build_step(PlannedStep(CREATE), FoundPlan([], [], proof), set(), Counter()))
+            plan["steps"] += self._list_creation(proof)
             plan["disruption"]["pods"] = self._count_replaced()
             plans.append(plan)
+
+    def _prove_changed(self, pods: Sequence[PodInfo], failures: Counter[str]) -> Proof | None:
+        """Return the proof that the targets, changed like this, fit as the copy is; None with what went wrong."""
+        verification = Verification(self.world, pods, self._others, min_targets=self._targets.min_count)
+        try:
+            proof = verification.run([] if self._targets.exist else [PlannedStep(CREATE)])
+        except UnprovenError as e:
+            failures[str(e)] += 1
+            return None
+        if proof.failure is not None:
+            failures[proof.failure.kind] += 1
+            return None
+        return proof
+
+    def _list_creation(self, proof: Proof) -> list[PlanStep]:
+        """Return the step that creates the targets, if they do not exist."""
+        found = FoundPlan([], [], proof)
+        return [] if self._targets.exist else [self._build_step(PlannedStep(CREATE), found, set(), Counter())]
+
+    # --- fixes ------------------------------------------------------------------------------------------------------
+
+    def _list_fixes(self) -> list[SuggestedFix]:
+        """Return the suggestions for the targets that have no more changes than a plan may have."""
+        try:
+            fixes = list(list_fixes(self.world, self._targets.pods))
+        except TimeOverError:
+            return []
+        return [fix for fix in fixes if len(fix.suggestion.changes) <= self._question.max_changes]
+
+    def _try_fixes(self, fixes: Sequence[SuggestedFix]) -> PlansOfKind:
+        """Return the plans of one fix, those that are proven first.
+
+        A fix for one pod that is not proven is a plan too: the pod passes all filters after it.
+        """
+        found, failures = list[tuple[bool, bool, Plan]](), Counter[str]()
+        for fix in fixes:
+            proof = None
+            with suppress(TimeOverError), self.world.tried():
+                if fix.node is not None:
+                    self.world.set_node(fix.node)
+                proof = self._prove_changed(fix.pods, failures) if fix.is_exact else None
+            if proof is not None or len(self._targets.pods) == 1:
+                found.append((proof is None, fix.is_last_resort, self._build_fix(fix, proof)))
+        found.sort(key=lambda each: each[0])
+        plans = [plan for _, _, plan in found]
+        if found and any(found[0][:2]):
+            self._last_resorts.add(CHANGE)
+        bound = Bound("Exhaustive", 1, 1)
+        if not plans or plans[0]["changes"] > 1:
+            reason = "only the fixes of the answer about the pod were tried"
+            bound = Bound(NOT_PROVEN, self._question.max_changes, len(fixes), reason)
+        return {"kind": CHANGE, "plans": plans, "bound": _bound(bound), "failures": dict(failures)}
+
+    def _build_fix(self, fix: SuggestedFix, proof: Proof | None) -> Plan:
+        node = fix.suggestion.node
+        landed = Proof(None, {pod.uid: {node} for pod in self._targets.pods}, 0) if proof is None else proof
+        by_owner: dict[str, list[tuple[PodInfo, SuggestedChange]]] = {}
+        for pod in self._targets.pods:
+            suggestion = build_suggestion(pod_info(pod), fix.suggestion)
+            by_owner.setdefault(suggestion["object"], []).append((pod, suggestion))
+        changes = len(fix.suggestion.changes) * len(by_owner)
+        plan = self._build_plan(FoundPlan([], [], landed), changes)
+        plan["steps"] = [self._step_of_fix(pods, node) for pods in by_owner.values()] + self._list_creation(landed)
+        rolls_out = any(suggestion["rollsOut"] for pods in by_owner.values() for _, suggestion in pods)
+        preempting = [change for change in fix.suggestion.changes if change.code == "set-priority-class"]
+        evicted = sum(len(change.params.get("leaving", "").split(", ")) for change in preempting)
+        plan["disruption"]["pods"] = evicted + (self._count_replaced() if rolls_out else 0)
+        plan["proven"] = proof is not None
+        return plan
+
+    def _step_of_fix(self, pods: Sequence[tuple[PodInfo, SuggestedChange]], node: str) -> PlanStep:
+        """Return the step that makes a change for the pods of one owner."""
+        pod, suggestion = pods[0]
+        command = suggestion["command"] if self._targets.exist else None
+        others = [each.name for each, _ in pods[1:]]
+        if command and others and f"Pod/{pod.name}" in suggestion["deletes"]:
+            command += f" && kubectl -n {pod.namespace} delete pod {' '.join(others)}"
+        kind, _, name = suggestion["object"].partition("/")
+        return {
+            "kind": "Change",
+            "counted": True,
+            "namespace": pod.namespace,
+            "pod": "" if kind == "Node" else pod.name,
+            "owner": "" if kind in ("Node", "Pod") else f"{kind}/{name}",
+            "request": "",
+            "text": suggestion["text"],
+            "node": node,
+            "nodes": [],
+            "landsOn": [],
+            "command": command or "",
+        }
 
     # --- the answer -------------------------------------------------------------------------------------------------
 
@@ -452,6 +555,7 @@ class Planner:
                 for pod in self._targets.pods
             ],
             "disruption": self._measure(found),
+            "proven": True,
             "states": found.proof.states,
         }
 
@@ -481,6 +585,7 @@ class Planner:
             "pod": "" if pod is None else pod.name,
             "owner": "" if pod is None else str(find_workload(pod.pod, self.world.objects) or ""),
             "request": "",
+            "text": "",
             "node": step.node,
             "nodes": list(step.nodes),
             "landsOn": sorted(lands),
@@ -538,6 +643,7 @@ class Planner:
             "pod": "",
             "owner": str(workload or ""),
             "request": f"{container}:{resource}={to}",
+            "text": "",
             "node": "",
             "nodes": [],
             "landsOn": [],
@@ -556,6 +662,12 @@ def format_eviction(pod: PodInfo) -> str:
     return f"echo '{json.dumps(eviction, separators=(',', ':'))}' | kubectl create --raw {path} -f -"
 
 
+def _is_of_other_kind(fix: SuggestedFix, planned: Container[str]) -> bool:
+    """Return whether a fix lowers a request or uncordons a node, and the kind for it has a plan."""
+    codes = {change.code for change in fix.suggestion.changes}
+    return (codes == {"set-request"} and "request" in planned) or (codes == {"uncordon"} and "nodes" in planned)
+
+
 def _of_kind(kind: str, plans: list[Plan], result: SearchResult) -> PlansOfKind:
     return {"kind": kind, "plans": plans, "bound": _bound(result.bound), "failures": result.failures}
 
@@ -563,11 +675,6 @@ def _of_kind(kind: str, plans: list[Plan], result: SearchResult) -> PlansOfKind:
 def _bound(bound: Bound) -> PlanBound:
     changes = bound.moves if bound.moves < IMPOSSIBLE else None
     return {"kind": bound.kind, "changes": changes, "tried": bound.sets, "reason": bound.reason}
-
-
-def _rank_kind(kind: PlansOfKind) -> tuple[bool, int, tuple[int, ...]]:
-    """Return the sort key of a kind's plans: a lower request, which takes something from the pods, comes last."""
-    return kind["kind"] == "request", kind["plans"][0]["changes"], _cost(kind["plans"][0])
 
 
 def _cost(plan: Plan) -> tuple[int, ...]:

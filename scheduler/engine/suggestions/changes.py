@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,6 +19,7 @@ import msgspec
 import numpy as np
 
 from herodotus_record.model import Reason
+from herodotus_record.node_labels import is_hardware, names_identity
 from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
 from herodotus_record.units import format_exact_quantity
 from scheduler.engine.columns import NodeColumns
@@ -48,8 +48,6 @@ from scheduler.engine.plugins.node_affinity import match_required_affinity
 Json = dict[str, Any]
 MIN_SHARE: Final = 0.1  # of the old request: with less, the program would hardly be the same
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-# Labels that state what a node is. Changing them would be a lie to every other pod, or is undone by the kubelet.
-_IDENTITY_LABEL: Final = re.compile(r"([^/]*\.)?(kubernetes|k8s)\.io/.*")
 # A program is built for these, so a pod cannot run where they have another value.
 BUILT_FOR: Final = tuple(f"{domain}kubernetes.io/{what}" for what in ("os", "arch") for domain in ("", "beta."))
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -159,7 +157,8 @@ def tolerate_removed_taints(draft: Draft, spec: PodSpec) -> PodSpec | None:
 def label_node(place: Place) -> Draft | None:
     """Return the draft that labels the node as the pod's node selector and required terms demand, if that is sensible.
 
-    It is not for labels that state what a node is, or if no node has the demanded value.
+    It is not for labels that state what a node is or has, or if no node has the demanded value: a label that is not
+    true would mislead every other pod that selects it.
     """
     spec, wanted = place.pod.pod.spec, dict[str, str]()
     if _hard_constraints(spec):
@@ -173,7 +172,9 @@ def label_node(place: Place) -> Draft | None:
             if r.operator != "In" or r.key in wanted or not r.values:
                 return None
             wanted[r.key] = next((v for v in r.values if _is_in_use(v, r.key, place.nodes)), r.values[0])
-    if not wanted or any(_IDENTITY_LABEL.fullmatch(k) or not _is_in_use(v, k, place.nodes) for k, v in wanted.items()):
+    if not wanted or any(names_identity(k) or not _is_in_use(v, k, place.nodes) for k, v in wanted.items()):
+        return None
+    if any(list_lost_hardware(k, (v,), place) for k, v in wanted.items()):
         return None
     selector = {k: v for k, v in (spec.node_selector or {}).items() if k not in wanted}
     without = msgspec.structs.replace(
@@ -183,6 +184,23 @@ def label_node(place: Place) -> Draft | None:
     for key, value in wanted.items():
         draft = draft.with_change("label-node", {"key": key, "value": value, "from": place.labels.get(key, "")}, spec)
     return replace(draft, spec=without)
+
+
+def list_lost_hardware(key: str, values: Sequence[str], place: Place) -> list[str]:
+    """Return the resources that all nodes with one of these labels have and this node has not.
+
+    Such a label stands for the hardware, so that a pod that selects it may need this too without requesting it.
+    """
+    nodes = place.nodes
+    labelled = nodes.label(key).among(nodes.slots, tuple(values)) & nodes.live
+    amounts = {each: nodes.allocatable(each) for each in nodes.resources if is_hardware(each)} if labelled.any() else {}
+    return sorted(each for each, has in amounts.items() if not has[place.slot] and (has[labelled] > 0).all())
+
+
+def _describe_lost(labels: Iterable[tuple[str, Sequence[str]]], place: Place) -> dict[str, str]:
+    """Return the parameter that names the hardware which a pod gives up on this node with what it selects, or {}."""
+    lost = sorted({each for key, values in labels for each in list_lost_hardware(key, values, place)})
+    return {"lost": ", ".join(lost)} if lost else {}
 
 
 def _is_in_use(value: str, key: str, nodes: NodeColumns) -> bool:
@@ -442,13 +460,14 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
             continue
         if key in BUILT_FOR:
             return None
+        lost = _describe_lost([(key, (value,))], place)
         is_set = there is not None and key != _HOSTNAME  # another node's name would pin the pod to that node
         other = _find_other_key(key, value, place.labels) if there is None else None
         if other is not None:
             selector = {k: v for k, v in (draft.spec.node_selector or {}).items() if k != key} | {other: value}
             draft = draft.with_change(
                 "rename-node-selector",
-                {"key": key, "value": value, "to": other},
+                {"key": key, "value": value, "to": other} | lost,
                 msgspec.structs.replace(draft.spec, node_selector=selector),
                 {"nodeSelector": {key: None, other: value}},
             )
@@ -457,7 +476,7 @@ def _select_node(draft: Draft, reason: Reason, place: Place) -> Draft | None:
         selector |= {key: there} if is_set and there is not None else {}
         draft = draft.with_change(
             "set-node-selector" if is_set else "remove-node-selector",
-            {"key": key, "from": value} | ({"to": there} if is_set and there is not None else {}),
+            {"key": key, "from": value} | ({"to": there} if is_set and there is not None else {}) | lost,
             msgspec.structs.replace(draft.spec, node_selector=selector),
             {"nodeSelector": {key: there if is_set else None}},
         )
@@ -498,10 +517,11 @@ def _widen_terms(draft: Draft, terms: Sequence[NodeSelectorTerm], place: Place) 
     if not possible:
         return None
     widened = {i: new for i in possible if (new := _widen(terms[i], place)) is not None}
+    selected = [(r.key, r.values or ()) for i in possible for r in failing[i] if r.operator == "In"]
     if not widened:
         if any(r.key in BUILT_FOR for term in terms for r in term.match_expressions or ()):
             return None
-        params = {"from": " or ".join(_format_term(term) for term in terms)}
+        params = {"from": " or ".join(_format_term(term) for term in terms)} | _describe_lost(selected, place)
         spec = msgspec.structs.replace(draft.spec, affinity=_with_required_terms(draft.spec.affinity, None))
         return draft.with_change(
             "remove-node-affinity", params, spec, {"affinity": {"nodeAffinity": {_REQUIRED: None}}}
@@ -511,6 +531,7 @@ def _widen_terms(draft: Draft, terms: Sequence[NodeSelectorTerm], place: Place) 
     changed = [*terms[:position], new, *terms[position + 1 :]]
     required = msgspec.to_builtins(NodeSelector(node_selector_terms=changed))
     params = {"from": _format_term(old), "to": _format_term(new), "difference": _describe_difference(old, new)}
+    params |= _describe_lost([(r.key, r.values or ()) for r in failing[position] if r.operator == "In"], place)
     return draft.with_change(
         "set-node-affinity",
         params,

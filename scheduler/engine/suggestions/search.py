@@ -58,39 +58,45 @@ BURST_S: Final = 0.25  # saved up while there is nothing to suggest: ten searche
 MAX_TEMPLATES: Final = 256
 _SCARCE: Final = 0.5  # of the burst: the rest is for templates of which nothing is known
 
-# What a change costs whoever makes it, the cheapest first: none, changes of a node that somebody owes it anyway,
-# changes of the application that keep what it needs, those that take something from it, and new capacity.
+_LAST_RESORT: Final = 100.0  # the smallest rank of these groups
+_LOST: Final = "lost"  # parameter of a change that names the hardware
+
+# The order of suggestions, declared here alone: the risk and the cost of each change, the smallest first. A suggestion
+# has the sum of its changes. The last two groups are no advice as long as another change helps, whatever that costs.
 _RANKS: Final = {
+    # Nothing is changed, or a node gets what somebody owes it anyway.
     "await-end": 0.5,
     "uncordon": 1.0,
     "clear-taint": 1.5,
     "remove-taint": 2.0,
+    # The application is changed and keeps what it asks for.
     "set-taints-policy": 2.0,
     "set-affinity-policy": 2.0,
     "set-rollout-strategy": 2.5,
     "add-toleration": 3.0,
     "remove-min-domains": 3.0,
     "rename-node-selector": 3.2,
+    # It gives up a part of it.
     "set-node-selector": 3.5,
     "remove-node-selector": 3.5,
     "set-node-affinity": 3.5,
     "remove-node-affinity": 3.6,
     "set-max-skew": 3.5,
-    "label-node": 4.0,
-    "set-when-unsatisfiable": 4.0,
     "set-request": 4.5,
-    "set-priority-class": 4.6,  # it evicts others
     "remove-host-port": 4.5,
-    "remove-pod-affinity": 5.0,
-    "remove-pod-anti-affinity": 5.0,
-    "add-node": 6.0,
-    "add-node-like": 6.0,
-    "add-node-of-kind": 6.0,
-}
-# Changes that give up what the pod asks of its neighbours, and nodes that cannot be checked because they do not exist:
-# no advice as long as another change helps.
-_LAST: Final = frozenset({"remove-pod-affinity", "remove-pod-anti-affinity", "set-when-unsatisfiable"}) | {
-    code for code in _RANKS if code.startswith("add-node")
+    # Other pods feel it: they are evicted, or may land on a node whose label somebody has to vouch for.
+    "set-priority-class": 4.6,
+    "label-node": 4.7,
+    # It gives up what it asks of its neighbours.
+    "set-when-unsatisfiable": 104.0,
+    "remove-pod-affinity": 105.0,
+    "remove-pod-anti-affinity": 105.0,
+    # A node that does not exist, so that nothing can be checked.
+    "add-node": 106.0,
+    "add-node-like": 106.0,
+    "add-node-of-kind": 106.0,
+    # In addition to its own rank, of a change onto a node without hardware that the pod selects: it may not run there.
+    _LOST: 200.0,
 }
 _COSTS: Final = {  # how much a change asks of its reader: the smaller ones first
     "unschedulable": 1.0,
@@ -115,7 +121,7 @@ class _Candidate:
 
 
 @dataclass(frozen=True)
-class _Found:
+class FoundChange:
     """A draft that fits on a node, by the node's name."""
 
     node: str
@@ -126,13 +132,18 @@ class _Found:
 class _Remembered:
     """What a search found for a template, and the generation of the nodes it searched; None if time cut it short."""
 
-    found: Sequence[_Found]
+    found: Sequence[FoundChange]
     generation: int | None
 
 
 def suggest(framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult) -> tuple[Suggestion, ...]:
     """Return the suggestions for a rejected pod, the smallest first; () for a pod that was placed."""
-    return tuple(_build(framework, hit) for hit in _search(framework, pod, nodes, result, lambda: True))
+    return tuple(build_suggestion(framework, hit) for hit in find_changes(framework, pod, nodes, result))
+
+
+def find_changes(framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult) -> list[FoundChange]:
+    """Return what `suggest` returns, with the changed spec of the pod."""
+    return _search(framework, pod, nodes, result, lambda: True)
 
 
 class Suggester:
@@ -169,7 +180,9 @@ class Suggester:
         key = (framework.profile.scheduler_name, find_template(pod), result.message)
         remembered = self._remembered.get(key)
         if self._credit_s <= 0:
-            return tuple(_build(framework, hit, is_checked=False) for hit in (remembered.found if remembered else ()))
+            return tuple(
+                build_suggestion(framework, hit, is_checked=False) for hit in (remembered.found if remembered else ())
+            )
         if remembered is None or not self._is_valid(remembered, framework, pod, nodes):
             has_time = self._has_time(end)
             found = _search(framework, pod, nodes, result, has_time)
@@ -184,7 +197,8 @@ class Suggester:
         ]
         self._credit_s -= self._clock() - started
         return tuple(
-            replace(_build(framework, hit), helps=count) for hit, count in zip(remembered.found, helped, strict=True)
+            replace(build_suggestion(framework, hit), helps=count)
+            for hit, count in zip(remembered.found, helped, strict=True)
         )
 
     def _is_valid(self, remembered: _Remembered, framework: Framework, pod: PodInfo, nodes: NodeColumns) -> bool:
@@ -210,17 +224,17 @@ def find_smallest_change(
     draft = _answer(framework, Place(pod, nodes, slot), Draft(pod.pod.spec, {}), rejections)
     if draft is None or not draft.changes or any(change.code in CHANGES_OF_NODES for change in draft.changes):
         return None
-    return _build(framework, _Found(nodes.names[slot], draft))
+    return build_suggestion(framework, FoundChange(nodes.names[slot], draft))
 
 
-def _build(framework: Framework, hit: _Found, *, is_checked: bool = True) -> Suggestion:
+def build_suggestion(framework: Framework, hit: FoundChange, *, is_checked: bool = True) -> Suggestion:
     """Return the record of a suggestion. Extenders are not asked, so with them no suggestion is checked."""
     patch = msgspec.json.encode(hit.draft.patch).decode() if hit.draft.patch else ""
     checked = is_checked and hit.draft.is_exact and not framework.extenders.filter
     return Suggestion(hit.node, hit.draft.changes, patch, checked)
 
 
-def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, remembered: Sequence[_Found]) -> bool:
+def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, remembered: Sequence[FoundChange]) -> bool:
     for hit in remembered:
         if not hit.node:  # a node that does not exist yet
             continue
@@ -249,7 +263,7 @@ def _check(framework: Framework, place: Place, draft: Draft) -> Draft | None:
 
 def _search(
     framework: Framework, pod: PodInfo, nodes: NodeColumns, result: CycleResult, has_time: Callable[[], bool]
-) -> list[_Found]:
+) -> list[FoundChange]:
     """Return the drafts that fit, at most one for each set of kinds of changes, the cheapest first.
 
     None is sought for a large pod, because each change and each check takes time by the size of its spec
@@ -259,13 +273,14 @@ def _search(
         return []
     if pod.is_large or pod.has_many_terms(nodes.slots):
         return []
-    hits: dict[frozenset[str], _Found] = {}
+    hits: dict[frozenset[str], FoundChange] = {}
 
     def add(place: Place, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
             kinds = frozenset(change.code for change in draft.changes)
+            kinds |= {_LOST} if _loses_hardware(draft) else set()
             if draft.changes and not any(smaller <= kinds for smaller in hits):
-                hits[kinds] = _Found(nodes.names[place.slot], draft)
+                hits[kinds] = FoundChange(nodes.names[place.slot], draft)
 
     candidates = _list_candidates(pod, nodes, result.trace) or _list_other_nodes(pod, nodes)
     for candidate in candidates[:MAX_NODES]:
@@ -279,13 +294,25 @@ def _search(
         checked = (_check(framework, place, draft) for draft in draft_departures(place, result.trace))
         add(place, [draft for draft in checked if draft is not None])
     found = [hit for kinds, hit in hits.items() if not any(other < kinds for other in hits)]
-    found += [_Found("", draft) for draft in draft_new_nodes(pod, nodes, result.trace)]
+    found += [FoundChange("", draft) for draft in draft_new_nodes(pod, nodes, result.trace)]
     return sorted(found, key=_rank)[:MAX_SUGGESTIONS]
 
 
-def _rank(hit: _Found) -> tuple[bool, float, int]:
-    codes = [change.code for change in hit.draft.changes]
-    return not _LAST.isdisjoint(codes), sum(_RANKS[code] for code in codes), len(codes)
+def _rank(hit: FoundChange) -> tuple[float, int]:
+    """Return the sort key of a suggestion by its risk and cost."""
+    changes = hit.draft.changes
+    loss = _RANKS[_LOST] if _loses_hardware(hit.draft) else 0.0
+    return sum(_RANKS[change.code] for change in changes) + loss, len(changes)
+
+
+def is_last_resort(draft: Draft) -> bool:
+    """Return whether the draft is no advice as long as something else helps."""
+    return _loses_hardware(draft) or any(_RANKS[change.code] >= _LAST_RESORT for change in draft.changes)
+
+
+def _loses_hardware(draft: Draft) -> bool:
+    """Return whether the node lacks hardware that the nodes which the pod selects have."""
+    return any(_LOST in change.params for change in draft.changes)
 
 
 def _drafts(framework: Framework, place: Place, candidate: _Candidate) -> list[Draft]:

@@ -308,7 +308,7 @@ def test_a_search_without_time_proves_nothing() -> None:
         ({"pods": ["shop/other"]}, 'plan: pods "shop/other" not found'),
         ({"pods": [], "workload": "Deployment/x"}, "plan: default/Deployment/x: no pod waits for a node"),
         ({"pods": [], "pod_group": "g"}, 'plan: podgroups "g" not found in namespace default'),
-        ({"kinds": ["magic"]}, "plan: kinds: expected move, scale-down, nodes, request, got 'magic'"),
+        ({"kinds": ["magic"]}, "plan: kinds: expected change, move, scale-down, nodes, request, got 'magic'"),
         ({"max_changes": 11}, "plan: maxChanges: expected 1 to 10, got 11"),
         ({"pods": [], "drain": ["n9"]}, 'plan: nodes "n9" not found'),
         ({"pods": [], "spread": "Deployment/x"}, "plan: default/Deployment/x: no pod is on a node"),
@@ -440,3 +440,103 @@ def test_a_reader_of_another_namespace_sees_nodes_and_no_names() -> None:
     assert steps_of(masked["plan"], "move")[0][0]["command"] == "kubectl cordon n0"
     for name in ("shop", "w0", "w1", "web", "ReplicaSet", "big", "main"):
         assert name not in text, name
+
+
+def _labelled(name: str, **labels: str) -> Json:
+    node = a_node(name)
+    node["metadata"]["labels"] |= labels
+    return node
+
+
+TAINTED_NODE = a_node("n0", taints=[{"key": "dedicated", "value": "ml", "effect": "NoSchedule"}])
+FIXES: dict[str, tuple[list[Json], str, str, bool]] = {
+    "toleration": (
+        [TAINTED_NODE, big()],
+        "The pod fits after 1 change (tolerate the taint dedicated=ml:NoSchedule). No plan is smaller.",
+        "kubectl -n shop patch replicaset big",
+        True,
+    ),
+    "toleration of a pod without an owner": (
+        [TAINTED_NODE, a_pod("big", "", "", "3")],
+        "The pod fits after 1 change (tolerate the taint dedicated=ml:NoSchedule). No plan is smaller.",
+        "kubectl -n shop patch pod big",
+        True,
+    ),
+    "a label rather than a new node": (
+        [_labelled("n0", disk="ssd"), a_node("n1"), a_pod("full", "n0", "", "4"), big(nodeSelector={"disk": "ssd"})],
+        "The pod fits after 1 change (remove disk=ssd from the node selector). No plan is smaller.",
+        "kubectl -n shop patch replicaset big",
+        True,
+    ),
+    "pods that end anyway": (
+        [
+            a_node("n0"),
+            big(nodeSelector={"kubernetes.io/hostname": "n0"}),
+            a_pod("full", "n0", "", "4")
+            | {"metadata": a_pod("full")["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        ],
+        "The pod fits after 1 change (wait for the end of shop/full on n0, now terminating). No plan is smaller.",
+        "",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FIXES)
+def test_a_fix_that_the_answer_about_the_pod_names_is_a_plan(case: str) -> None:
+    objects, expected, command, proven = FIXES[case]
+    kinds = {} if proven else {"kinds": ["change"]}
+    assert headline(objects, **kinds) == expected
+    review = ask(objects, **kinds)
+    plan = next(plan for each in review["kinds"] for plan in each["plans"] if each["kind"] == "change")
+    assert plan["steps"][0]["command"].startswith(command)
+    assert (plan["proven"], plan["changes"]) == (proven, 1)
+
+
+def test_a_fix_of_the_pod_says_which_other_pods_it_replaces() -> None:
+    labels = {"app": "big", "pod-template-hash": "abc"}
+    pods = [a_pod(f"big-{i}", "n0", "ReplicaSet/big-abc", "1", labels=labels) for i in range(2)]
+    waiting = a_pod("big", "", "ReplicaSet/big-abc", "3", labels=labels)
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": "big-abc",
+            "namespace": "shop",
+            "uid": "big-abc",
+            "labels": labels,
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": "big", "uid": "big", "controller": True}
+            ],
+        },
+        "spec": {"replicas": 3, "selector": {"matchLabels": labels}},
+    }
+    review = ask([a_node("n0"), a_node("n1", taints=TAINTED_NODE["spec"]["taints"]), owner, *pods, waiting])
+    (plan,) = next(each["plans"] for each in review["kinds"] if each["kind"] == "change")
+    assert (plan["steps"][0]["owner"], plan["disruption"]["pods"]) == ("Deployment/big", 2)
+
+
+def test_a_lower_request_or_an_uncordoned_node_is_a_plan_of_its_own_kind_alone() -> None:
+    review = ask([a_node("n0"), a_node("n1", unschedulable=True), a_pod("full", "n0", "", "2"), big()])
+    assert {each["kind"] for each in review["kinds"] if each["plans"]} == {"nodes", "request"}
+
+
+def test_a_new_node_comes_after_a_fix_and_a_lower_request() -> None:
+    review = ask(
+        [_labelled("n0", disk="ssd"), a_node("n1"), a_pod("full", "n0", "", "2"), big(nodeSelector={"disk": "ssd"})]
+    )
+    assert [each["kind"] for each in review["kinds"] if each["plans"]] == ["change", "request", "nodes"]
+    fixes = next(each["plans"] for each in review["kinds"] if each["kind"] == "change")
+    assert [(plan["steps"][0]["text"], plan["proven"]) for plan in fixes] == [
+        ("remove disk=ssd from the node selector", True),
+        ("label n1 with disk=ssd", True),
+    ]
+    assert fixes[1]["steps"][0]["command"] == "kubectl label node n1 disk=ssd"
+    assert fixes[1]["targets"][0]["landsOn"] == ["n1"]
+
+
+def test_a_fix_that_gives_up_hardware_comes_after_all_other_plans() -> None:
+    gpu = _labelled("n0", accelerator="gpu")
+    gpu["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+    review = ask([gpu, a_node("n1"), a_pod("full", "n0", "", "2"), big(nodeSelector={"accelerator": "gpu"})])
+    assert [each["kind"] for each in review["kinds"] if each["plans"]] == ["request", "nodes", "change"]

@@ -311,6 +311,49 @@ def test_a_label_is_suggested_only_where_some_node_has_the_value_and_the_pods_se
     assert codes == [["remove-node-selector"]]
 
 
+def gpu(name: str, **amounts: str) -> NodeBuilder:
+    return host(name).label("accelerator", "gpu").allocatable(**{"cpu": "8", "nvidia.com/gpu": "4"} | amounts)
+
+
+SELECTS_GPU = {
+    "selector": make_pod().node_selector(accelerator="gpu").container({"cpu": "5"}, name="app"),
+    "affinity": make_pod()
+    .required_terms(term(expression("accelerator", "In", "gpu")))
+    .container({"cpu": "5"}, name="app"),
+}
+
+
+@pytest.mark.parametrize("selects", SELECTS_GPU)
+def test_hardware_that_a_label_stands_for_is_given_up_last_and_claimed_of_no_node(selects: str) -> None:
+    nodes = columns_of([gpu("g"), host("w").allocatable(cpu="8")], [running("other", "g").container({"cpu": "5"})])
+    found = find(SELECTS_GPU[selects].info(), nodes)
+    assert next((s.node, changes(s)[0][0]) for s in found) == ("g", "set-request")
+    assert [dict(c.params).get("lost") for s in found[1:] for c in s.changes] == ["nvidia.com/gpu"]
+    assert "label-node" not in {c.code for s in found for c in s.changes}
+
+
+def test_a_node_that_has_the_hardware_too_may_get_the_label() -> None:
+    nodes = columns_of([gpu("g", cpu="1"), host("h").allocatable(**{"cpu": "8", "nvidia.com/gpu": "1"})])
+    found = find(SELECTS_GPU["selector"].info(), nodes)
+    assert [changes(s)[0][0] for s in found] == ["remove-node-selector", "set-request", "label-node"]
+    assert all("lost" not in c.params for s in found for c in s.changes)
+
+
+def test_a_pod_asks_for_less_before_a_node_gets_a_label() -> None:
+    pod = make_pod().node_selector(disk="ssd").container({"cpu": "3"}, name="app").info()
+    nodes = columns_of([host("a").label("disk", "ssd"), host("b")], [running("other", "a").container({"cpu": "2"})])
+    assert [changes(s)[0][0] for s in find(pod, nodes)] == ["remove-node-selector", "set-request", "label-node"]
+
+
+@pytest.mark.parametrize(
+    "key", ["eks.amazonaws.com/nodegroup", "agentpool", "karpenter.sh/nodepool", "nvidia.com/gpu.product"]
+)
+def test_labels_of_providers_are_not_suggested(key: str) -> None:
+    pod = make_pod().node_selector(**{key: "x"}).info()
+    nodes = columns_of([host("a"), host("b").label(key, "x").allocatable(pods="0")])
+    assert "label-node" not in {c.code for s in find(pod, nodes) for c in s.changes}
+
+
 def test_of_nodes_with_equal_reasons_the_one_that_needs_fewest_changes_is_taken() -> None:
     pod = make_pod().node_selector(disk="ssd", pool="gpu").info()
     nodes = columns_of([host("a"), host("b").label("disk", "ssd")])

@@ -1,0 +1,44 @@
+"""Labels that state what a node is or has, so that setting them on another node would be a lie.
+
+Owns: the one declaration of such labels, and which resources are hardware that a label may stand for. Does not own:
+which nodes have a label, the check of a suggestion (`scheduler.engine.suggestions`), sentences.
+
+Sources: the well-known labels of the Kubernetes documentation, and those that cloud providers, autoscalers and device
+agents set (Karpenter, eksctl, GKE, AKS, DigitalOcean, Linode, GPU feature discovery).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_DOMAINS: Final = (
+    "kubernetes.io",
+    "k8s.io",
+    "k8s.aws",
+    "karpenter.sh",
+    "amazonaws.com",
+    "eksctl.io",
+    "cloud.google.com",
+    "kubernetes.azure.com",
+    "digitalocean.com",
+    "scaleway.com",
+    "linode.com",
+    "nvidia.com",
+    "amd.com",
+    "intel.com",
+)
+# Also in a text with several keys: a key begins after a space, a bracket or nothing.
+_IDENTITY: Final = re.compile(
+    rf"(?<![\w./-])([\w.-]+\.)?({'|'.join(map(re.escape, _DOMAINS))})/|(?<![\w./-])agentpool\b"
+)
+
+
+def names_identity(text: str) -> bool:
+    """Return whether a label key, or a text with label keys, names a label that states what a node is."""
+    return _IDENTITY.search(text) is not None
+
+
+def is_hardware(resource: str) -> bool:
+    """Return whether a resource is one that only some machines have, such as nvidia.com/gpu or hugepages-2Mi."""
+    return "/" in resource or resource.startswith("hugepages-")
