@@ -24,7 +24,7 @@ _PLANNING = "searching for plans: {done} of at most {total} s"
 _ACTIVITIES = {  # by the key of the question
     "plan": _PLANNING,
     "deschedule": _PLANNING,
-    "trace": "simulating the trace: {done} of {total} %",
+    "traces": "simulating the trace: {done} of {total} %",
 }
 
 

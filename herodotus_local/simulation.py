@@ -23,9 +23,14 @@ DEFAULTS: Final = "defaults"  # the variant without a file
 
 
 def simulate_trace(
-    trace: str, files: Sequence[str], versions: Sequence[str], seeds: Sequence[int], removed_nodes: str, report: Report
+    traces: Sequence[str],
+    files: Sequence[str],
+    versions: Sequence[str],
+    seeds: Sequence[int],
+    removed_nodes: str,
+    report: Report,
 ) -> Simulation:
-    """Return the figures of a trace with each configuration by the rules of each version.
+    """Return the figures of a trace, of one or more files, with each configuration by the rules of each version.
 
     Without `files` the default profile decides, without `versions` the version of each configuration. Plugins outside
     the tree are found as the scheduler finds them. Raises UnusableInputError if the trace, a configuration or a version
@@ -38,7 +43,7 @@ def simulate_trace(
             for file in files or ("",)
             for version in versions or ("",)
         ]
-        return simulate_variants(Path(trace), variants, registry, seeds, removed_nodes, report)
+        return simulate_variants([Path(each) for each in traces], variants, registry, seeds, removed_nodes, report)
     except (ConfigError, PluginLoadError, SimulationError, TraceError) as e:
         raise UnusableInputError(str(e)) from e
 

@@ -15,7 +15,7 @@ MAX_SEEDS = 100
 
 
 @options.command(short_help="Replay hours of arrivals with other scheduler configurations.")
-@click.argument("trace", metavar="TRACE", type=click.Path())
+@click.argument("traces", metavar="TRACE…", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--config",
     "files",
@@ -42,14 +42,15 @@ MAX_SEEDS = 100
 @click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=1, metavar="N", help="Runs of each variant [1].")
 @options.output_options
 @click.pass_context
-def simulate(ctx: click.Context, /, trace: str, **_given: object) -> None:
+def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
     """Replay a trace with one or more configurations, on virtual time, and compare their figures.
 
     Pods arrive, wait in the scheduling queue with its backoff, are placed, evict others and end, as long after they
     were bound as in the trace. Every configuration is tried by the rules of every version. No cluster is needed; the
     extra `local` is.
 
-    `python -m scheduler observe --trace` records a trace, and `import-trace` makes one from lists of nodes and pods.
+    `python -m scheduler observe --trace` records a trace, of which several consecutive files may be given, and
+    `import-trace` makes one from lists of nodes and pods.
 
     \b
     kubectl herodotus simulate day.trace --config stock.yaml --config packed.yaml
@@ -62,5 +63,5 @@ def simulate(ctx: click.Context, /, trace: str, **_given: object) -> None:
     files = given["files"] or option_values.group_words(ctx, "scheduler_config")
     versions = given["versions"] or option_values.group_words(ctx, "kubernetes_version")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
-    answer = simulate_trace(trace, files, versions, seeds, given["remove_nodes"])
+    answer = simulate_trace(traces, files, versions, seeds, given["remove_nodes"])
     environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))

@@ -194,16 +194,16 @@ def review_files(paths: Sequence[str], connection: ConnectionSettings, document:
 
 
 def simulate_trace(
-    trace: str, files: Sequence[str], versions: Sequence[str], seeds: Sequence[int], removed_nodes: str
+    traces: Sequence[str], files: Sequence[str], versions: Sequence[str], seeds: Sequence[int], removed_nodes: str
 ) -> Json:
-    """Replay a trace with each configuration by the rules of each version, and return the document.
+    """Replay a trace, of one or more files, with each configuration and version, and return the document.
 
     Raises CliError if local mode is not installed, or if a file or a version is invalid.
     """
-    with _evaluating_files({"trace": trace}) as progress:
+    with _evaluating_files({"traces": traces}) as progress:
         from herodotus_local.simulation import simulate_trace as simulate
 
-        return {**simulate(trace, files, versions, seeds, removed_nodes, progress.report_decided)}
+        return {**simulate(traces, files, versions, seeds, removed_nodes, progress.report_decided)}
 
 
 @contextmanager

@@ -20,9 +20,10 @@ from scheduler.config.rules import resolve_rules
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.offline.simulate.metrics import RunMetrics, list_resources
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
-from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, read_header, read_trace
+from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, read_trace
 
 PERCENT: Final = 100
+_OF_NODES: Final = ("DaemonSet", "Node")  # controllers whose pods each belong to a node
 
 Report = Callable[[int, int], None]
 
@@ -36,23 +37,24 @@ class Variant(NamedTuple):
 
 
 def simulate_variants(
-    trace: Path,
+    paths: Sequence[Path],
     variants: Sequence[Variant],
     registry: Registry,
     seeds: Sequence[int],
     removed_nodes: str,
     report: Report,
 ) -> Simulation:
-    """Replay a trace with each variant and seed, and return the figures.
+    """Replay a trace, which may be in several files, with each variant and seed, and return the figures.
 
     Nodes whose names match the pattern `removed_nodes` are left out; "" means none. `report` gets the percentage of the
     work that is done, and 100. Raises TraceError, SimulationError and ConfigError.
     """
-    missing = read_header(trace).missing
-    events = [each for each in read_trace(trace) if not _is_removed(each, removed_nodes)]
+    trace = read_trace(paths)
+    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
+    name = ", ".join(map(str, paths))
     arrivals = [each for each in events if isinstance(each, PodArrived)]
     if not arrivals or not any(isinstance(each, NodeAdded) for each in events):
-        raise SimulationError(f"{trace}: no pod arrives, or there is no node")
+        raise SimulationError(f"{name}: no pod arrives, or there is no node")
     last_s, end_s = max(each.at_s for each in arrivals), max(each.at_s for each in events)
     resources = list_resources({name for each in arrivals for name in PodInfo(each.pod).requests})
     runs: list[list[RunMetrics]] = []
@@ -66,15 +68,18 @@ def simulate_variants(
             )
             runs[-1].append(metrics)
     return build_simulation(
-        str(trace),
-        missing,
+        name,
+        trace.missing,
         removed_nodes,
         [_build_variant(variant, of, runs[0], seeds) for variant, of in zip(variants, runs, strict=True)],
     )
 
 
 def _is_removed(event: Event, pattern: str) -> bool:
-    return bool(pattern) and isinstance(event, NodeAdded | NodeRemoved) and fnmatch.fnmatchcase(event.name, pattern)
+    """Return whether an event is about a node that is left out, or about a pod that such a node alone had."""
+    if not isinstance(event, PodArrived):
+        return fnmatch.fnmatchcase(event.name, pattern)
+    return event.node != "" and event.owner_kind in _OF_NODES and fnmatch.fnmatchcase(event.node, pattern)
 
 
 def _report_share(report: Report, finished: int, total: int, end_s: float) -> Callable[[float], None]:

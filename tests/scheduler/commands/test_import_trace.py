@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.commands.main import main
-from scheduler.offline.traces.document import read_header, read_trace
+from scheduler.offline.traces.document import read_trace
 
 
 def test_lists_become_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,8 +16,9 @@ def test_lists_become_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     pods.write_text("name,arrives_s,cpu\np,3,1\n")
     assert main(["import-trace", "csv", str(nodes), str(pods), str(path)]) == 0
     assert capsys.readouterr().err == f"{path}: 2 events, {path.stat().st_size} bytes\n"
-    assert [(event.at_s, event.name) for event in read_trace(path)] == [(0, "n1"), (3, "default/p")]
-    assert read_header(path).missing
+    trace = read_trace([path])
+    assert [(event.at_s, event.name) for event in trace.events] == [(0, "n1"), (3, "default/p")]
+    assert trace.missing
 
 
 def test_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def test_an_upgrade_changes_the_rules_and_the_watched_kinds(
 
         def run() -> None:
             while not stop.is_set():
-                observe._observe_until_upgrade(arguments, CONFIG, stop)
+                observe._observe_until_upgrade(arguments, CONFIG, stop, lambda sink: sink)
                 rounds.append(1)
 
         thread = threading.Thread(target=run)
