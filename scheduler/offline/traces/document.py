@@ -156,8 +156,8 @@ _line: Final = json_decoder(NodeAdded | NodeRemoved | _Template | _PodLine | Pod
 
 
 def sort_events(events: Iterable[Event]) -> list[Event]:
-    """Return events by time; of one time first nodes that leave, then nodes that join, then pods, each by name."""
-    return sorted(events, key=lambda event: (event.at_s, _ORDER.index(type(event)), event.name))
+    """Return events by time; of one time first nodes that leave, then nodes that join, then pods, as they were."""
+    return sorted(events, key=lambda event: (event.at_s, _ORDER.index(type(event))))
 
 
 class TraceWriter:
@@ -239,9 +239,9 @@ class TraceWriter:
 def write_trace(path: Path, events: Iterable[Event], missing: Iterable[str] = ()) -> int:
     """Write a trace to a new file in order of time, and return its number of events. Equal events give equal files.
 
-    `missing` are sentences on what the source does not know.
+    Events of one time and kind are in order of their names. `missing` are sentences on what the source does not know.
     """
-    ordered = sort_events(events)
+    ordered = sort_events(sorted(events, key=lambda event: event.name))
     with path.open("wb") as file:
         writer = TraceWriter(file.write, TraceHeader(VERSION, tuple(missing)))
         for event in ordered:

@@ -182,7 +182,7 @@ class TraceRecorder:
         self._end_block_at = time.monotonic() + FLUSH_S
 
     def _record(self, at_s: float, message: Message) -> None:
-        at_s = round(at_s, 3)
+        at_s = round(at_s, 6)
         if self._lost:
             lost, self._lost = self._lost, 0
             self._writer.add(MessagesLost(at_s, lost))

@@ -262,6 +262,13 @@ def test_the_oldest_files_are_deleted_and_an_earlier_recording_is_kept(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["trace", "trace.1", "trace.2"]
 
 
+def test_pods_of_one_moment_stay_in_the_order_of_their_arrival(tmp_path: Path) -> None:
+    record = Recording(tmp_path / "trace")
+    record(0, ListResult(NODES, []))
+    record.changed(1, pod("c"), pod("a"), pod("b"))
+    assert [each.pod.metadata.uid for each in pods(record.read())] == ["c", "a", "b"]
+
+
 def test_a_list_after_an_interruption_ends_what_is_gone(tmp_path: Path) -> None:
     record = Recording(tmp_path / "trace")
     record(0, ListResult(NODES, [node("n1"), node("n2")]), ListResult(PODS, [pod("a"), pod("b")]))
