@@ -123,10 +123,11 @@ class TraceRecorder:
         self._pods: dict[str, PodArrived] = {}  # by UID, those that have not ended
         self._has_nodes = False  # whether the nodes were listed
         self._early: list[Message] = []  # about pods, before that
-        self._queue: queue.Queue[tuple[float, Message] | None] = queue.Queue(MAX_WAITING)
+        self._queue: queue.SimpleQueue[tuple[float, Message] | None] = queue.SimpleQueue()
         self._lost = 0
         self._end_block_at = 0.0
         self._smallest_bytes = 0  # of the present file, when it began
+        self._writer: TraceWriter
         self._begin_part()
         self._thread = threading.Thread(target=self._run, name="trace", daemon=True)
         self._thread.start()
@@ -136,23 +137,19 @@ class TraceRecorder:
 
         def take(message: Message) -> None:
             sink(message)
-            if message.kind in (NODES, PODS):
-                try:
-                    self._queue.put_nowait((self._clock() - self._began, message))
-                except queue.Full:
-                    self._lost += 1
+            if message.kind not in (NODES, PODS):
+                return
+            if self._queue.qsize() < MAX_WAITING:
+                self._queue.put((self._clock() - self._began, message))
+            else:
+                self._lost += 1
 
         return take
 
     def close(self) -> None:
         """Write what is in the queue, and end the thread."""
-        if self._thread.is_alive():
-            try:
-                self._queue.put(None, timeout=CLOSE_S)
-            except queue.Full:
-                klog.error("its queue is full", "The end of the trace is lost")
-                return
-            self._thread.join(CLOSE_S)
+        self._queue.put(None)
+        self._thread.join(CLOSE_S)
 
     # --- the thread that writes ---------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate import simulation
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
-from scheduler.offline.traces.document import PodArrived, Trace, read_trace
+from scheduler.offline.traces.document import PodArrived, TraceContent, read_trace
 from tests.processes import Process, eventually, python
 from tests.scheduler import spools
 from tests.sim.client import a_node, a_pod
@@ -86,7 +86,7 @@ class _Cluster:
         eventually(lambda: self.waiting() == {*waiting}, f"only {waiting} to wait")
 
 
-def run_cluster(tmp_path: Path) -> tuple[Trace, dict[str, list[frozenset[str]]]]:
+def run_cluster(tmp_path: Path) -> tuple[TraceContent, dict[str, list[frozenset[str]]]]:
     """Run a scheduler with a trace, and return the trace and, by pod, the feasible nodes of each attempt."""
     file, spool = tmp_path / "trace", tmp_path / "spool"
     before = pod("before", "1", nodeName="a")
@@ -131,7 +131,7 @@ def run_cluster(tmp_path: Path) -> tuple[Trace, dict[str, list[frozenset[str]]]]
 
 
 def simulate_as_it_ran(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
+    trace: TraceContent, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[RunMetrics, dict[str, list[frozenset[str]]]]:
     """Simulate a trace with each pod put on its node in the trace, which must be among the best.
 

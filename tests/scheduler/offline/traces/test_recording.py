@@ -24,7 +24,15 @@ from scheduler.engine.records.omitted_labels import OmittedLabels
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.traces import recording
-from scheduler.offline.traces.document import Event, NodeAdded, NodeRemoved, PodArrived, Trace, TraceError, read_trace
+from scheduler.offline.traces.document import (
+    Event,
+    NodeAdded,
+    NodeRemoved,
+    PodArrived,
+    TraceContent,
+    TraceError,
+    read_trace,
+)
 from scheduler.offline.traces.recording import MISSING, Message, TraceFiles, TraceRecorder
 from scheduler.offline.traces.redaction import Pseudonyms
 from tests.processes import eventually
@@ -111,7 +119,7 @@ class Recording:
     def deleted(self, at_s: float, obj: Node | Pod) -> None:
         self(at_s, WatchEvent(NODES if isinstance(obj, Node) else PODS, "DELETED", obj))
 
-    def read(self) -> Trace:
+    def read(self) -> TraceContent:
         self.recorder.close()
         return read_trace([self.path])
 
@@ -120,7 +128,7 @@ def content(path: Path) -> str:
     return gzip.decompress(path.read_bytes()).decode()
 
 
-def pods(trace: Trace) -> list[PodArrived]:
+def pods(trace: TraceContent) -> list[PodArrived]:
     return [event for event in trace.events if isinstance(event, PodArrived)]
 
 
@@ -172,7 +180,7 @@ def test_a_trace_has_nothing_that_scheduling_does_not_read(tmp_path: Path) -> No
     assert os.stat(tmp_path / "trace").st_mode & 0o777 == 0o600
 
 
-def _figures(trace: Trace) -> tuple[Any, ...]:
+def _figures(trace: TraceContent) -> tuple[Any, ...]:
     metrics = RunMetrics(["cpu"], max(event.at_s for event in trace.events))
     config = Configuration(profiles=(ProfileConfig(scheduler_name="default-scheduler"),))
     TraceSimulation(config, IN_TREE, 0).run(trace.events, metrics, lambda _: None)
@@ -300,7 +308,7 @@ def test_pods_that_come_before_their_node_are_recorded_after_it(tmp_path: Path) 
 def test_an_evicted_pod_is_not_made_anew_by_the_simulation(tmp_path: Path) -> None:
     record = Recording(tmp_path / "trace")
     record(0, ListResult(NODES, [node()]), ListResult(PODS, []))
-    low = {"containers": [{"resources": {"requests": {"cpu": "4"}}}], "priority": 0}
+    low: dict[str, Any] = {"containers": [{"resources": {"requests": {"cpu": "4"}}}], "priority": 0}
     record.changed(1, pod("low", **low))
     record.changed(1, pod("low", on="n1", **low))
     record.changed(2, pod("high", **{**low, "priority": 10}))
@@ -324,7 +332,7 @@ def test_pods_that_were_on_a_node_stay_there_unless_it_is_left_out(tmp_path: Pat
     figures, nodes = _figures(trace)
     assert (figures.arrived, nodes) == (1, ["n1"])  # the emptier node
     others: list[Event] = [each for each in trace.events if each.name != "n2"]
-    figures, nodes = _figures(Trace(others, []))
+    figures, nodes = _figures(TraceContent(others, []))
     assert (figures.arrived, figures.placed) == (2, 2)
 
 
@@ -371,7 +379,7 @@ def test_a_full_disk_ends_the_trace_and_not_the_scheduler(tmp_path: Path, monkey
             return real(descriptor, bytes(data)[:20])  # a part, as the last bytes of a disk
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(recording.os, "write", fail)
+    monkeypatch.setattr(os, "write", fail)
     for i in range(50):
         record.changed(2, pod(f"c{i}"))
     assert len(record.passed) == 53
