@@ -200,9 +200,10 @@ def measure(nodes: Path, pods: Path, title: str, seed: int) -> list[float]:
 
 
 def arrange(listed: Sequence[PodArrived], gpu_milli: float, draw: random.Random) -> list[PodArrived]:
-    """Return the listed pods in random order, then others drawn from them, one a second; none of them ends.
+    """Return the listed pods in random order, then others drawn from them; none of them ends.
 
-    The first that would request more than `gpu_milli` in sum is the end.
+    The first that would request more than `gpu_milli` in sum is the end. All arrive within a minute, because the
+    scheduling queue would try pods without a node again after five.
     """
     pods = [PodInfo(each.pod) for each in listed]
     order = [*draw.sample(range(len(pods)), len(pods))]
@@ -214,14 +215,14 @@ def arrange(listed: Sequence[PodArrived], gpu_milli: float, draw: random.Random)
     for at, number in enumerate(order[:-1]):
         pod = pods[number].pod
         name = f"{pod.metadata.name}-{at}"
-        arrivals.append(PodArrived(float(at), replace(pod, metadata=replace(pod.metadata, name=name, uid=name))))
+        arrivals.append(PodArrived(at / 1000, replace(pod, metadata=replace(pod.metadata, name=name, uid=name))))
     return arrivals
 
 
 def build_config(policy: Policy, listed: Sequence[PodArrived]) -> Configuration:
     """Return the configuration of a policy. FGD gets the frequent demands among the listed pods."""
     plugin: Json = {"enabled": [{"name": policy.plugin}]}
-    points: Json = {"filter": plugin, "reserve": plugin}
+    points: Json = {"filter": plugin, "reserve": plugin, "postFilter": {"disabled": [{"name": "*"}]}}
     if policy.scores is not None:
         points["score"] = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in policy.scores]}
     plugin_config = [*policy.plugin_config]
