@@ -40,7 +40,7 @@ from scheduler.offline.traces.document import NodeAdded, PodArrived
 from scheduler.offline.traces.importing import GPU_MILLI, MODEL_LABEL, import_openb
 
 sys.path.append(str(Path(__file__).parents[1] / "docs/examples"))
-from fragmentation_score import FragmentationScore  # noqa: E402 - an example of the docs, and no package
+from fragmentation_score import FragmentationScore
 
 Json = dict[str, Any]
 
@@ -152,7 +152,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `python -m bench gpu-packing`."""
     parser.add_argument("nodes", type=Path, help="openb_node_list_gpu_node.csv, perhaps gzipped")
     parser.add_argument("pods", type=Path, nargs="+", help="lists of pods, openb_pod_list_….csv, perhaps gzipped")
-    parser.add_argument("--published", type=Path, help="JSON: list -> policy -> gpu_allocated_at_arrived_100%% and …130%%")
+    parser.add_argument("--published", type=Path, help="JSON: figures by list and policy, to compare with")
     parser.add_argument("--policy", action="append", choices=POLICIES, help="repeatable (default: all)")
     parser.add_argument("--seeds", type=int, default=10, help="shuffles (default 10)")
     parser.add_argument("--processes", type=int, default=1)

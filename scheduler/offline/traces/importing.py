@@ -50,7 +50,10 @@ _MAX_PODS: Final = 110  # the kubelet's default, because the files have no such 
 
 
 def import_openb(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
-    """Yield the events of an openb node list and pod list. Raise TraceError for an unreadable file or invalid row."""
+    """Yield the events of an openb node list and pod list. Raise TraceError for an unreadable file or invalid row.
+
+    The pods of a list without times, which some of the sampled ones are, arrive at once and do not end.
+    """
     for where, row in _rows(nodes):
         name = _text(where, row, "sn")
         labels = {"kubernetes.io/hostname": name} | ({MODEL_LABEL: row["model"]} if row.get("model") else {})
@@ -66,7 +69,7 @@ def import_openb(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
         pod = _build_pod(_text(where, row, "name"), _amounts(where, row, gpu_milli))
         models = row.get("gpu_spec")
         yield PodArrived(
-            float(_number(where, row, "creation_time")),
+            float(_number(where, row, "creation_time")) if "creation_time" in row else 0.0,
             _require_models(pod, models.split("|")) if models else pod,
             bound_at_s=float(_number(where, row, "scheduled_time")) if bound else None,
             ended_at_s=float(_number(where, row, "deletion_time")) if ended else None,
