@@ -33,8 +33,9 @@ from scheduler.engine.framework.plugin import Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plugins.registry import Registry, with_plugin
-from scheduler.offline.simulate.fragmentation import TaskDemand, list_frequent
+from scheduler.offline.simulate.fragmentation import TaskDemand
 from scheduler.offline.simulate.gpu_shares import GpuChoices, GpuShares
+from scheduler.offline.simulate.moments import list_frequent
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.traces.document import NodeAdded, PodArrived
 from scheduler.offline.traces.importing import GPU_MILLI, MODEL_LABEL, import_openb
@@ -46,7 +47,6 @@ Json = dict[str, Any]
 
 ARRIVED: Final = 1.3  # requested GPUs by all GPUs
 MEASURED: Final = (100, 130)  # requested percentages at which the allocation is reported
-FREQUENT: Final = 0.95  # FGD counts the most frequent demands that together are so many of the pods
 FIRST_SEED: Final = 42
 _MOST_CPU_MILLI: Final = 128_000  # of a node, in the authors' BestFit
 _MOST_GPU_MILLI: Final = 8_000
@@ -220,15 +220,15 @@ def arrange(listed: Sequence[PodArrived], gpu_milli: float, draw: random.Random)
 
 
 def build_config(policy: Policy, listed: Sequence[PodArrived]) -> Configuration:
-    """Return the configuration of a policy. FGD gets the frequent demands among the listed pods."""
+    """Return the configuration of a policy. FGD gets the most frequent demands of the listed pods."""
     plugin: Json = {"enabled": [{"name": policy.plugin}]}
     points: Json = {"filter": plugin, "reserve": plugin, "postFilter": {"disabled": [{"name": "*"}]}}
     if policy.scores is not None:
         points["score"] = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in policy.scores]}
     plugin_config = [*policy.plugin_config]
     if issubclass(REGISTRY[policy.plugin], FragmentationScore):
-        tasks = list_frequent(map(find_demand, listed), FREQUENT)
-        plugin_config.append({"name": policy.plugin, "args": {"tasks": to_builtins(tasks)}})
+        tasks = [to_builtins(replace(each, share=share)) for each, share in list_frequent(map(find_demand, listed))]
+        plugin_config.append({"name": policy.plugin, "args": {"tasks": tasks}})
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

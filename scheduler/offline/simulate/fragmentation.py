@@ -11,7 +11,6 @@ USENIX ATC 2023, section 4.2.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -81,18 +80,3 @@ class Tasks:
         lost_where_it_fits = np.where(fits_gpu, 0, free[:, None, :]).sum(axis=2)
         lost: Floats = np.where(fits, lost_where_it_fits, free.sum(axis=1)[:, None]) @ self.shares
         return lost
-
-
-def list_frequent(demands: Iterable[TaskDemand], share: float = 1.0) -> list[TaskDemand]:
-    """Return the most frequent demands that together are at least `share` of all, the most frequent first.
-
-    Their shares are those of all pods; the shares of the given demands are ignored.
-    """
-    counts = Counter(msgspec.structs.replace(each, share=0.0) for each in demands)
-    total, frequent, counted = counts.total(), list[TaskDemand](), 0
-    for demand, count in sorted(counts.items(), key=lambda item: (-item[1], msgspec.structs.astuple(item[0]))):
-        if counted >= share * total:
-            break
-        frequent.append(msgspec.structs.replace(demand, share=count / total))
-        counted += count
-    return frequent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scheduler.offline.simulate.fragmentation import TaskDemand, Tasks, list_frequent
+from scheduler.offline.simulate.fragmentation import TaskDemand, Tasks
 
 HALF = TaskDemand(0.5, 4000, 500)
 PAIR = TaskDemand(0.3, 4000, 2000)
@@ -41,9 +41,3 @@ def test_the_loss_is_the_mean_over_the_kinds_by_their_shares() -> None:
 
 def test_shares_that_do_not_sum_to_one_are_scaled() -> None:
     assert fragmentation(TaskDemand(3, 0, 500), TaskDemand(1, 0, 1000), free=(500,)) == pytest.approx(125)
-
-
-def test_the_most_frequent_demands_reach_the_share_that_is_asked_for() -> None:
-    pods = [HALF] * 6 + [PAIR] * 3 + [NO_GPU]
-    assert [(each.gpu_milli, each.share) for each in list_frequent(pods, 0.7)] == [(500, 0.6), (2000, 0.3)]
-    assert [each.share for each in list_frequent(pods)] == [0.6, 0.3, 0.1]
