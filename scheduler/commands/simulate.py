@@ -22,8 +22,7 @@ from herodotus_record.model import API_VERSION
 from herodotus_record.units import pluralize
 from scheduler.commands.process import StartupError
 from scheduler.config import Configuration, Registry
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures, list_resources
+from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.simulation import TraceSimulation
 from scheduler.offline.traces.document import (
     Event,
@@ -127,13 +126,11 @@ def run_simulate(
     arrivals = [each for each in events if isinstance(each, PodArrived)]
     if not arrivals or not any(isinstance(each, NodeAdded) for each in events):
         raise StartupError(f"{arguments.trace}: no pod arrives, or there is no node")
-    last_s = max(each.at_s for each in arrivals)
-    resources = list_resources({name for each in arrivals for name in PodInfo(each.pod).requests})
     found: list[tuple[str, list[RunMetrics]]] = []
     for name, config in variants:
         runs = []
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):
-            metrics = RunMetrics(resources, last_s)
+            metrics = RunMetrics.from_events(events)
             report = _progress(f"{name}, seed {seed}", max(each.at_s for each in events))
             TraceSimulation(config, registry, seed).run(events, metrics, report)
             runs.append(metrics)
