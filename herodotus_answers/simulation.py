@@ -25,6 +25,24 @@ class SimulatedResource(TypedDict):
         float,
         "Largest free amount on one node, as a share of the largest allocatable amount of a node; a mean over time.",
     ]
+    fragmentation: Annotated[
+        float, "Share of the free amount that a random pod of the trace cannot use, as a mean over moments."
+    ]
+
+
+class SimulatedMoment(TypedDict):
+    """The cluster at one moment of a run. Amounts are sums over all nodes, in base units."""
+
+    atS: Annotated[float, "Seconds since the start of the trace."]
+    nodes: Annotated[int, "Number of nodes."]
+    nodesInUse: Annotated[int, "Number of nodes with at least one pod."]
+    removableNodes: Annotated[int, "Number of nodes whose pods fit on the others by their requests; a lower bound."]
+    requested: Annotated[dict[str, int], "Requested amounts by resource."]
+    allocatable: Annotated[dict[str, int], "Allocatable amounts by resource."]
+    fragmentation: Annotated[
+        dict[str, float], "Share of the free amount that a random pod of the trace cannot use, by resource."
+    ]
+    skew: Annotated[dict[str, float], "Skew of controllers' pods, by node label."]
 
 
 class SimulatedRun(TypedDict):
@@ -44,7 +62,16 @@ class SimulatedRun(TypedDict):
     mostWaiting: Annotated[int, "Largest number of pods in the scheduling queue at once."]
     nodesInUse: Annotated[float, "Number of nodes with at least one pod, as a mean over time."]
     mostNodesInUse: Annotated[int, "Largest number of nodes with at least one pod."]
+    cost: Annotated[float | None, "Price of all nodes from the first to the last arrival; null without prices."]
+    costInUse: Annotated[float | None, "The same for the nodes with at least one pod."]
+    removableNodes: Annotated[float, "Number of nodes that could be removed, as a mean over moments."]
+    skew: Annotated[
+        dict[str, float],
+        "By node label: pods of a controller in the domain with the most, less those in the domain with the fewest; a"
+        " mean over controllers and moments.",
+    ]
     resources: Annotated[dict[str, SimulatedResource], "Resources by name."]
+    moments: Annotated[list[SimulatedMoment], "The cluster at moments that are spread evenly over the arrivals."]
 
 
 class SimulatedVariant(TypedDict):

@@ -16,6 +16,7 @@ from herodotus_local.errors import UnusableInputError
 from scheduler.config import ConfigError
 from scheduler.engine.plugins.registry import PluginLoadError, Registry
 from scheduler.offline.simulate.comparison import Report, Variant, simulate_variants
+from scheduler.offline.simulate.prices import read_prices
 from scheduler.offline.simulate.simulation import SimulationError
 from scheduler.offline.traces.document import TraceError
 
@@ -28,6 +29,7 @@ def simulate_trace(
     versions: Sequence[str],
     seeds: Sequence[int],
     removed_nodes: str,
+    prices: str,
     report: Report,
 ) -> Simulation:
     """Return the figures of a trace, of one or more files, with each configuration by the rules of each version.
@@ -43,7 +45,8 @@ def simulate_trace(
             for file in files or ("",)
             for version in versions or ("",)
         ]
-        return simulate_variants([Path(each) for each in traces], variants, registry, seeds, removed_nodes, report)
+        paths, costs = [Path(each) for each in traces], read_prices(Path(prices)) if prices else None
+        return simulate_variants(paths, variants, registry, seeds, removed_nodes, costs, report)
     except (ConfigError, PluginLoadError, SimulationError, TraceError) as e:
         raise UnusableInputError(str(e)) from e
 

@@ -39,6 +39,12 @@ MAX_SEEDS = 100
     metavar="N",
     help="First seed of the choice between equally good nodes [0].",
 )
+@click.option(
+    "--prices",
+    metavar="FILE",
+    default="",
+    help="Prices of nodes: CSV with the columns name or LABEL, and per_hour.",
+)
 @click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=1, metavar="N", help="Runs of each variant [1].")
 @options.output_options
 @click.pass_context
@@ -63,5 +69,5 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     files = given["files"] or option_values.group_words(ctx, "scheduler_config")
     versions = given["versions"] or option_values.group_words(ctx, "kubernetes_version")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
-    answer = simulate_trace(traces, files, versions, seeds, given["remove_nodes"])
+    answer = simulate_trace(traces, files, versions, seeds, given["remove_nodes"], given["prices"])
     environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))

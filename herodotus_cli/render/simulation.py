@@ -40,11 +40,17 @@ _FIGURES = (
     _Figure("most pods waiting at once", lambda run: run["mostWaiting"], ".0f", wide=True),
     _Figure("nodes with pods, mean", lambda run: run["nodesInUse"], ".1f"),
     _Figure("nodes with pods, most", lambda run: run["mostNodesInUse"], ".0f", wide=True),
+    _Figure("removable nodes, mean", lambda run: run["removableNodes"], ".1f"),
+)
+_COSTS = (  # with prices
+    _Figure("cost", lambda run: run["cost"], ".2f"),
+    _Figure("cost of nodes with pods", lambda run: run["costInUse"], ".2f"),
 )
 _SHARES = (
     ("requested, mean", "mean", False),
     ("requested, most", "peak", True),
     ("largest free", "largestFree", False),
+    ("fragmentation", "fragmentation", False),
 )
 
 
@@ -87,6 +93,10 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
 def _list_figures(run: Json) -> Iterator[_Figure]:
     """Yield the rows of the table that have a value for each variant."""
     yield from _FIGURES
+    if run["cost"] is not None:
+        yield from _COSTS
+    for label in run["skew"]:
+        yield _Figure(f"skew over {label}", _read_skew(label), ".2f", wide=True)
     for resource in run["resources"]:
         for title, key, wide in _SHARES:
             yield _Figure(f"{resource} {title}, %", _read_share(resource, key), ".2f", wide)
@@ -94,6 +104,10 @@ def _list_figures(run: Json) -> Iterator[_Figure]:
 
 def _read_share(resource: str, key: str) -> Callable[[Json], float]:
     return lambda run: 100.0 * float(run["resources"][resource][key])
+
+
+def _read_skew(label: str) -> Callable[[Json], float]:
+    return lambda run: float(run["skew"].get(label, 0.0))
 
 
 def _summarize(values: Sequence[float], form: str, *, spread: bool = True) -> str:

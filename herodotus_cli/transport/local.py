@@ -194,7 +194,12 @@ def review_files(paths: Sequence[str], connection: ConnectionSettings, document:
 
 
 def simulate_trace(
-    traces: Sequence[str], files: Sequence[str], versions: Sequence[str], seeds: Sequence[int], removed_nodes: str
+    traces: Sequence[str],
+    files: Sequence[str],
+    versions: Sequence[str],
+    seeds: Sequence[int],
+    removed_nodes: str,
+    prices: str,
 ) -> Json:
     """Replay a trace, of one or more files, with each configuration and version, and return the document.
 
@@ -203,7 +208,7 @@ def simulate_trace(
     with _evaluating_files({"traces": traces}) as progress:
         from herodotus_local.simulation import simulate_trace as simulate
 
-        return {**simulate(traces, files, versions, seeds, removed_nodes, progress.report_decided)}
+        return {**simulate(traces, files, versions, seeds, removed_nodes, prices, progress.report_decided)}
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from herodotus_answers.simulation import SimulatedRun, SimulatedVariant, Simulat
 from herodotus_record.typed_decoding import convert
 from scheduler.config import Configuration, Registry
 from scheduler.config.rules import resolve_rules
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.offline.simulate.metrics import RunMetrics, list_resources
+from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.offline.simulate.prices import Prices
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
 from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, read_trace
 
@@ -42,6 +42,7 @@ def simulate_variants(
     registry: Registry,
     seeds: Sequence[int],
     removed_nodes: str,
+    prices: Prices | None,
     report: Report,
 ) -> Simulation:
     """Replay a trace, which may be in several files, with each variant and seed, and return the figures.
@@ -52,17 +53,15 @@ def simulate_variants(
     trace = read_trace(paths)
     events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
     name = ", ".join(map(str, paths))
-    arrivals = [each for each in events if isinstance(each, PodArrived)]
-    if not arrivals or not any(isinstance(each, NodeAdded) for each in events):
+    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
         raise SimulationError(f"{name}: no pod arrives, or there is no node")
-    last_s, end_s = max(each.at_s for each in arrivals), max(each.at_s for each in events)
-    resources = list_resources({name for each in arrivals for name in PodInfo(each.pod).requests})
+    end_s = max(each.at_s for each in events)
     runs: list[list[RunMetrics]] = []
     for variant in variants:
         runs.append([])
         for seed in seeds:
             finished, total = len(seeds) * (len(runs) - 1) + len(runs[-1]), len(variants) * len(seeds)
-            metrics = RunMetrics(resources, last_s)
+            metrics = RunMetrics.from_events(events, prices)
             TraceSimulation(variant.config, registry, seed).run(
                 events, metrics, _report_share(report, finished, total, end_s)
             )

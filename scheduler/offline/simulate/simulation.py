@@ -16,15 +16,16 @@ Invariant: equal events, configuration and seed give equal results.
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import random
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, cast
 
 from msgspec.structs import replace
 
 from herodotus_kube.watch import ListResult, WatchEvent
-from herodotus_record.model import DecisionPath
+from herodotus_record.model import Code, DecisionPath
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS, EventHandlers
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
@@ -170,6 +171,8 @@ class TraceSimulation:
         seed = self._random.getrandbits(32)
         result = schedule(framework, pod, self._cache.snapshot(), seed, self._next_start)
         self._next_start = result.next_start
+        if result.chosen is not None:
+            result = self._reserve(framework, pod, result)
         if result.chosen is None:
             watcher.decided(self._now, pod, "")
             self._fail(queued, result, watcher)
@@ -188,6 +191,16 @@ class TraceSimulation:
         runs_s = self._arrivals[uid].runs_s
         if runs_s is not None:
             self._plan(self._now + runs_s, uid)
+
+    def _reserve(self, framework: Framework, pod: PodInfo, result: CycleResult) -> CycleResult:
+        """Run the Reserve plugins for the chosen node, and return the result, without a node if one refuses."""
+        node = self._cache.columns.names[cast(int, result.chosen)]
+        refusal = framework.run_reserve(result.state, pod, node)
+        if refusal is None:
+            return result
+        framework.run_unreserve(result.state, pod, node)
+        path = DecisionPath.ERROR if refusal.verdict.code is Code.ERROR else DecisionPath.NONE
+        return dataclasses.replace(result, chosen=None, path=path, rejectors=frozenset({refusal.plugin}))
 
     def _fail(self, queued: QueuedPod, result: CycleResult, watcher: SimulationWatcher) -> None:
         """Return a pod to the queue after an attempt without a node, and evict what its preemption chose.

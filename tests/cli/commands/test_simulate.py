@@ -8,10 +8,11 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from herodotus_answers.simulation import SimulatedResource, SimulatedRun, build_simulation
+from herodotus_answers.simulation import SimulatedMoment, SimulatedResource, SimulatedRun, build_simulation
 from herodotus_cli import progress
 from herodotus_cli.render import plain_text, simulation, terminal
 from scheduler.offline.simulate.metrics import ResourceShare, SimulationFigures
+from scheduler.offline.simulate.moments import Moment
 from scheduler.offline.traces.document import write_trace
 from scheduler.offline.traces.importing import CSV_MISSING, import_csv
 from tests.answer_schemas import validate
@@ -103,6 +104,16 @@ def test_nodes_are_left_out_by_a_pattern(trace: Path) -> None:
     assert (run["arrived"], run["mostNodesInUse"], answer["removedNodes"]) == (8, 1, "*2")
 
 
+def test_prices_give_the_cost_of_nodes(trace: Path) -> None:
+    prices = trace.parent / "prices.csv"
+    prices.write_text("name,per_hour\nn1,3600\nn*,7200\n")
+    (run,) = simulated(trace, "--prices", str(prices))["variants"][0]["runs"]
+    assert run["cost"] == 7 * 3
+    assert 0 < run["costInUse"] <= run["cost"]
+    assert "cost of nodes with pods" in simulate(trace, "--prices", str(prices)).out
+    assert "cost of nodes with pods" not in simulate(trace).out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -112,6 +123,7 @@ def test_nodes_are_left_out_by_a_pattern(trace: Path) -> None:
         (["--kubernetes-version", "v1.99"], 1, "--kubernetes-version: no rules of Kubernetes v1.99.0"),
         (["-o", "name"], 1, "-o name: a Simulation is about no single object"),
         (["--seeds", "0"], 2, "not a whole number from 1 to 100"),
+        (["--prices", "{folder}/nodes.csv"], 1, "expected two columns"),
         (["--config", "/absent.yaml"], 1, "error: /absent.yaml: "),
     ],
 )
@@ -140,7 +152,8 @@ def test_progress_is_the_share_of_all_runs(trace: Path, monkeypatch: pytest.Monk
 
 
 def test_document_declares_every_figure() -> None:
-    for struct, declared in ((SimulationFigures, SimulatedRun), (ResourceShare, SimulatedResource)):
+    pairs = ((SimulationFigures, SimulatedRun), (ResourceShare, SimulatedResource), (Moment, SimulatedMoment))
+    for struct, declared in pairs:
         fields = {*struct.__struct_encode_fields__}
         assert fields == get_type_hints(declared).keys() - {"seed", "otherNode"}
 
@@ -159,9 +172,14 @@ def _run(seed: int, placed: int, nodes: float) -> SimulatedRun:
         "mostWaiting": 12,
         "nodesInUse": nodes,
         "mostNodesInUse": 10,
+        "cost": 70.5,
+        "costInUse": 5 * nodes,
+        "removableNodes": 2.25,
+        "skew": {"topology.kubernetes.io/zone": 0.5},
+        "moments": [],
         "resources": {
-            "cpu": {"mean": 0.5, "peak": 0.75 + seed / 100, "largestFree": nodes / 10},
-            "nvidia.com/gpu": {"mean": 0.25, "peak": 1.0, "largestFree": 0.5},
+            "cpu": {"mean": 0.5, "peak": 0.75 + seed / 100, "largestFree": nodes / 10, "fragmentation": 0.125},
+            "nvidia.com/gpu": {"mean": 0.25, "peak": 1.0, "largestFree": 0.5, "fragmentation": 0.25},
         },
     }
 

@@ -23,15 +23,15 @@ from scheduler.offline.traces.document import (
     sort_events,
     write_trace,
 )
-from scheduler.offline.traces.importing import GPU, MODEL_LABEL, OPENB_MISSING, import_csv, import_openb
+from scheduler.offline.traces.importing import GPU_MILLI, MODEL_LABEL, OPENB_MISSING, import_csv, import_openb
 from scheduler.offline.traces.redaction import redact_node, redact_pod
-from tests.scheduler.builders import make_node, make_pod
+from tests.scheduler.builders import expression, make_node, make_pod, term
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\nb,64000,2048,2,T4\n"
 PODS = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
     "late,4000,512,0,0,,CANARY,Running,20,,\n"
-    "early,1000,256,1,460,CANARY,LS,CANARY,5,90,6.0\n"
+    "early,1000,256,1,460,T4|A10,LS,CANARY,5,90,6.0\n"
 )
 _names = st.text(min_size=1, max_size=8)
 _times = st.floats(0, 1e9)
@@ -135,14 +135,29 @@ def test_openb_becomes_events_without_the_columns_that_no_rule_reads(tmp_path: P
     assert isinstance(early, PodArrived)
     assert isinstance(late, PodArrived)
     assert a.node.status.allocatable == {"cpu": "32000m", "memory": "1024Mi", "pods": 110}
-    assert b.node.status.allocatable == {"cpu": "64000m", "memory": "2048Mi", GPU: "2", "pods": 110}
+    assert b.node.status.allocatable == {"cpu": "64000m", "memory": "2048Mi", GPU_MILLI: "2000", "pods": 110}
     assert (b.node.metadata.labels or {})[MODEL_LABEL] == "T4"
     assert (early.name, early.at_s, early.bound_at_s, early.ended_at_s, early.runs_s) == ("default/early", 5, 6, 90, 84)
     assert (late.name, late.at_s, late.bound_at_s, late.runs_s) == ("default/late", 20, None, None)
     (container,) = early.pod.spec.containers or []
     assert container.resources is not None
-    assert container.resources.requests == {"cpu": "1000m", "memory": "256Mi", GPU: "1"}
+    assert container.resources.requests == {"cpu": "1000m", "memory": "256Mi", GPU_MILLI: "460"}
+    models = make_pod().required_terms(term(expression(MODEL_LABEL, "In", "T4", "A10"))).obj()
+    assert early.pod.spec.affinity == models.spec.affinity
+    assert late.pod.spec.affinity is None
     assert b"CANARY" not in gzip.decompress(path.read_bytes())
+
+
+def test_a_list_of_openb_without_times_arrives_at_once(tmp_path: Path) -> None:
+    nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
+    nodes.write_text(NODES)
+    pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nwhole,4000,512,2,1000\n")
+    *_, pod = import_openb(nodes, pods)
+    assert isinstance(pod, PodArrived)
+    assert (pod.at_s, pod.ended_at_s) == (0, None)
+    (container,) = pod.pod.spec.containers or []
+    assert container.resources is not None
+    assert (container.resources.requests or {})[GPU_MILLI] == "2000"
 
 
 @pytest.mark.parametrize("amount", ["-1", "many", "1.5", "inf", "nan", ""])
