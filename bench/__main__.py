@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from bench import algorithm, comparison, extender, footprint, latency, start
+from bench import algorithm, comparison, extender, footprint, gpu_packing, latency, start
 from bench.processes import exit_on_sigterm
 
 BENCHMARKS: Final = {
@@ -15,6 +15,7 @@ BENCHMARKS: Final = {
     "start": start,
     "footprint": footprint,
     "extender": extender,
+    "gpu-packing": gpu_packing,
 }
 
 

@@ -165,7 +165,10 @@ class Environment(NamedTuple):
 
             text = templates.evaluate(document, output.format, self.environ, headers=output.headers and not of_stream)
             return f"{text}\n" if of_stream and not text.endswith("\n") else text
-        return (documents.serialize_event if of_stream else documents.serialize)(document, output.format)
+        try:
+            return (documents.serialize_event if of_stream else documents.serialize)(document, output.format)
+        except ValueError as e:
+            raise CliError(f"error: -o {output.format}: {e}", ["print the whole document: -o json"]) from None
 
     def draws_on_terminal(self, output: OutputOptions) -> bool:
         """Return whether to lay out a screen for a terminal: stdout is a terminal, or colour is forced."""

@@ -111,6 +111,12 @@ def _group_values(ctx: click.Context) -> dict[str, Any]:
     return {name: value for name, value in (ctx.parent.params if ctx.parent else {}).items() if value is not None}
 
 
+def group_words(ctx: click.Context, name: str) -> tuple[str, ...]:
+    """Return the value of an option before the command's name, for a command with a repeatable option of that name."""
+    value = _group_values(ctx).get(name)
+    return (str(value),) if value else ()
+
+
 def _is_given(value: object) -> bool:
     """Return whether click parsed a value for an option; a time limit of 0 is one."""
     return value is not None and value is not False and value != ()

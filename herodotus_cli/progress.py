@@ -21,6 +21,11 @@ _AFTER_S = 0.5
 _EVERY_S = 0.1
 _DECIDING = "deciding pods: {done:,} of {total:,}"
 _PLANNING = "searching for plans: {done} of at most {total} s"
+_ACTIVITIES = {  # by the key of the question
+    "plan": _PLANNING,
+    "deschedule": _PLANNING,
+    "traces": "simulating the trace: {done} of {total} %",
+}
 
 
 class ProgressLine:
@@ -54,7 +59,7 @@ class ProgressLine:
         self._written = time.monotonic()
 
     def report_decided(self, done: int, total: int) -> None:
-        """Show how far the answer is: pods that were decided, or seconds of a plan's search.
+        """Show how far the answer is: pods that were decided, seconds of a plan's search, or a simulation's share.
 
         Raises KeyboardInterrupt if Ctrl-C was pressed within `interruptible`.
         """
@@ -67,7 +72,7 @@ class ProgressLine:
 
     def expect(self, spec: Mapping[str, object]) -> None:
         """Take the question whose progress is reported."""
-        self._decided = _PLANNING if "plan" in spec or "deschedule" in spec else _DECIDING
+        self._decided = next((text for key, text in _ACTIVITIES.items() if key in spec), _DECIDING)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

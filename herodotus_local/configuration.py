@@ -18,9 +18,10 @@ import msgspec
 from herodotus_local.cluster_reader import Fetch
 from herodotus_local.errors import ReadError, UnusableInputError
 from herodotus_record.kubernetes_version import KubernetesVersion
-from scheduler.config import ConfigError, Configuration, ProfileConfig, load, parse_config
+from scheduler.config import ConfigError, Configuration, ProfileConfig, Registry, load, parse_config
 from scheduler.config.cluster_version import FoundVersion, VersionSource, choose_pod, find_version, list_flag_values
 from scheduler.config.rules import override_rules, resolve_rules
+from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature_gates, select_declared
 
@@ -138,14 +139,14 @@ def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     )
 
 
-def read_configuration(file: str, version: str = "") -> Configuration:
+def read_configuration(file: str, version: str = "", registry: Registry = IN_TREE) -> Configuration:
     """Return the configuration in a file, or the default if `file` is "", with the rules of `version` unless it is "".
 
     Raises UnusableInputError if the file or the version is invalid.
     """
     asked = _parse_version(version)
     try:
-        config = load(Path(file), default_name=DEFAULT_NAME) if file else _DEFAULT
+        config = load(Path(file), default_name=DEFAULT_NAME, registry=registry) if file else _DEFAULT
         return override_rules(config, version=FoundVersion(asked, VersionSource.FLAG) if asked else None)
     except (ConfigError, FeatureGateError) as e:
         raise UnusableInputError(str(e)) from e

@@ -19,6 +19,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "What would happen (nothing is changed)": ("plan", "whatif", "capacity", "consolidate"),
 }
 OTHERS: Final[Mapping[str, str]] = {
+    "simulate": "hours of arrivals with other rules",
     "report": "an answer as a file",
     "explain": "a plugin or a word",
     "ui": "web pages",
@@ -76,7 +77,7 @@ SEE_INSTEAD: Final = {
     "evicted": "preemptions",
     "diff": "compare",
     "get": "pod or node",
-    "simulate": "whatif",
+    "replay": "simulate",
     "export": "pod -A --full -o json",
 }
 

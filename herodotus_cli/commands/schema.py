@@ -27,6 +27,7 @@ KINDS = {
     "capacity": ("ClusterReview",),
     "consolidate": ("ClusterReview",),
     "nodegroups": ("ClusterReview",),
+    "simulate": ("Simulation",),
     "preemptions": ("Preemptions",),
     "disagreements": ("Agreements",),
     "watch": ("Decision",),

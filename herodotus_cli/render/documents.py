@@ -13,7 +13,10 @@ from herodotus_record.escaping import escape, escape_json, is_safe
 
 
 def serialize(document: Mapping[str, Any], format_: str) -> str:
-    """Return the document as text in the format `json`, `yaml` or `name`. The last has one KIND/NAME per line."""
+    """Return the document as text in the format `json`, `yaml` or `name`. The last has one KIND/NAME per line.
+
+    Raises ValueError for the format `name` if the document is not about objects with names.
+    """
     if format_ == "json":
         return escape_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
     if format_ == "yaml":
@@ -53,6 +56,8 @@ def _names(document: Mapping[str, Any]) -> list[str]:
     if kind == "WorkloadPlacement":
         workload, _, name = document["metadata"]["name"].partition("/")
         return [f"{workload.lower()}/{name}"]
+    if kind not in _KINDS:
+        raise ValueError(f"a {kind} is about no single object")
     return [f"{_KINDS[kind]}/{document['metadata']['name']}"]
 
 

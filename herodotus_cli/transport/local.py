@@ -9,8 +9,8 @@ The package `herodotus_local` is not part of the plugin: it comes with the extra
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.client import HTTPException
 from importlib.util import find_spec
@@ -182,20 +182,46 @@ def review_files(paths: Sequence[str], connection: ConnectionSettings, document:
 
     Raises CliError if local mode is not installed, or if a file or the question is invalid.
     """
-    if not is_installed():
-        raise CliError("error: local mode is not installed", [describe_installation()])
-    from herodotus_local.configuration import read_configuration
-    from herodotus_local.errors import ReadError, UnusableInputError
-    from herodotus_local.files import FileReader
-    from herodotus_local.service import LocalService
+    with _evaluating_files(document["spec"]) as progress:
+        from herodotus_local.configuration import read_configuration
+        from herodotus_local.files import FileReader
+        from herodotus_local.service import LocalService
 
-    progress = ProgressLine()
-    progress.expect(document["spec"])
-    try:
         config = read_configuration(connection.scheduler_config, connection.kubernetes_version)
         local = LocalService(FileReader(paths, _note), config, _note, progress.report_decided)
         with local, progress.interruptible():
             return local.post(api_paths.cluster_reviews(), document).document
+
+
+def simulate_trace(
+    traces: Sequence[str],
+    files: Sequence[str],
+    versions: Sequence[str],
+    seeds: Sequence[int],
+    removed_nodes: str,
+    prices: str,
+) -> Json:
+    """Replay a trace, of one or more files, with each configuration and version, and return the document.
+
+    Raises CliError if local mode is not installed, or if a file or a version is invalid.
+    """
+    with _evaluating_files({"traces": traces}) as progress:
+        from herodotus_local.simulation import simulate_trace as simulate
+
+        return {**simulate(traces, files, versions, seeds, removed_nodes, prices, progress.report_decided)}
+
+
+@contextmanager
+def _evaluating_files(spec: Json) -> Iterator[ProgressLine]:
+    """Context manager for a question about files: yields its progress line, and turns failures into CliError."""
+    if not is_installed():
+        raise CliError("error: local mode is not installed", [describe_installation()])
+    from herodotus_local.errors import ReadError, UnusableInputError
+
+    progress = ProgressLine()
+    progress.expect(spec)
+    try:
+        yield progress
     except (ReadError, UnusableInputError) as e:
         raise CliError(f"error: {e}") from None
     finally:

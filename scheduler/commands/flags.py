@@ -1,7 +1,7 @@
 """Command-line options that several commands share, or that one command has many of.
 
 Owns: names, defaults, validation. Does not own: the commands (`main`), and options that a part defines itself
-(`serving.port`, `recorder.endpoint`, `ship`, `observe`, `snapshot`).
+(`serving.port`, `recorder.endpoint`, `ship`, `observe`, `snapshot`, `trace`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion
 from herodotus_serving.flag_types import ByteSize, parse_object_name
-from scheduler.commands import observe
+from scheduler.commands import observe, trace
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.ship import add_spool, parse_url
 from scheduler.config.types import DEFAULT_NAME
@@ -79,6 +79,7 @@ def add_process(command: argparse.ArgumentParser, default_name: str) -> None:
     add_config(command, default_name, "that of the cluster's kube-scheduler, or else of its API server")
     add_cluster(command)
     _add_records(command)
+    trace.add_options(command)
 
 
 def add_config(

@@ -1,7 +1,7 @@
 """The command line of `python -m scheduler`.
 
 Owns: the commands, exit codes (0 done or stopped, 1 failed, 2 usage), one line for each error. Does not own: the
-options (`flags`), the commands themselves (`run`, `observe`, `ship`, `snapshot`, `simulate`, `read_log`,
+options (`flags`), the commands themselves (`run`, `observe`, `ship`, `snapshot`, `import_trace`, `read_log`,
 `scheduler.offline`).
 """
 
@@ -23,9 +23,8 @@ from herodotus_kube.credentials import KubeconfigError
 from herodotus_record import klog
 from herodotus_record.escaping import escape
 from herodotus_record.version import __version__
-from scheduler.commands import flags, observe, process, read_log
+from scheduler.commands import flags, import_trace, observe, process, read_log
 from scheduler.commands import ship as shipping
-from scheduler.commands import simulate as simulating
 from scheduler.commands import snapshot as snapshots
 from scheduler.commands.observe import STOCK_NAME
 from scheduler.commands.process import StartupError
@@ -42,7 +41,6 @@ from scheduler.offline.evaluate import ManifestError, NoCluster
 from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
 from scheduler.offline.evaluate.files import evaluate_files
 from scheduler.offline.observe.configuration import for_pods_of
-from scheduler.offline.simulate.simulation import SimulationError
 from scheduler.offline.traces.document import TraceError
 from scheduler.offline.whatif import review_files
 from scheduler.recorder import endpoint
@@ -75,7 +73,6 @@ def main(argv: Sequence[str] | None = None, plugins: Iterable[NamedPlugin] = ())
         ManifestError,
         PluginLoadError,
         read_log.ReadLogError,
-        SimulationError,
         StartupError,
         TraceError,
     ) as e:
@@ -134,12 +131,6 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     baseline = _configuration(arguments.baseline, arguments) if arguments.baseline else None
     return snapshots.run_replay(arguments, _configuration(arguments.config, arguments), baseline)
-
-
-def _simulate(arguments: argparse.Namespace) -> int:
-    paths = arguments.config or [None]
-    variants = [(str(path or simulating.DEFAULTS), _configuration(path, arguments)) for path in paths]
-    return simulating.run_simulate(arguments, variants, arguments.registry)
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
@@ -262,12 +253,8 @@ def _parser() -> argparse.ArgumentParser:
     again = _command(commands, "replay", _replay, "place the pods of a snapshot again with another configuration")
     snapshots.add_replay_options(again)
     flags.add_config(again, DEFAULT_NAME)
-    imported = _command(commands, "import-trace", simulating.run_import, "write a trace from lists of nodes and pods")
-    simulating.add_import_options(imported)
-    simulated = _command(commands, "simulate", _simulate, "replay a trace with other configurations, on virtual time")
-    simulating.add_simulate_options(simulated)
-    flags.add_legacy(simulated)
-    flags.add_rules(simulated)
+    imported = _command(commands, "import-trace", import_trace.run_import, "write a trace from lists of nodes and pods")
+    import_trace.add_options(imported)
     log = _command(commands, "read-log", _read_log, "tell the decisions in another scheduler's log")
     read_log.add_options(log, shipping.parse_url)
     return parser

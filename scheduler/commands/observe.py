@@ -21,6 +21,7 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records
+from scheduler.commands.trace import Tee, record_trace
 from scheduler.commands.version_watch import VersionWatch
 from scheduler.config import Configuration, Registry, build_profile
 from scheduler.config.defaulted import fill_defaults
@@ -74,13 +75,19 @@ def observe(arguments: argparse.Namespace, config: Configuration) -> int:
     StartupError if the process cannot start.
     """
     stop = process.stop_on_signals()
-    while not stop.is_set():
-        _observe_until_upgrade(arguments, config, stop)
+    with record_trace(arguments) as tee:
+        while not stop.is_set():
+            _observe_until_upgrade(arguments, config, stop, tee)
     return 0
 
 
-def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration, stop: threading.Event) -> None:
-    """Observe with the rules of the cluster's present version, until `stop` is set or other rules apply."""
+def _observe_until_upgrade(
+    arguments: argparse.Namespace, config: Configuration, stop: threading.Event, tee: Tee
+) -> None:
+    """Observe with the rules of the cluster's present version, until `stop` is set or other rules apply.
+
+    The watches' messages go to the observer through a sink that `tee` returns.
+    """
     states_version = bool(config.kubernetes_version)
     records = Records.from_arguments(arguments)
     with ExitStack() as closing:
@@ -115,7 +122,7 @@ def _observe_until_upgrade(arguments: argparse.Namespace, config: Configuration,
             upgrades.start()
             closing.callback(upgrades.close)
         reflectors = process.build_reflectors(
-            api, observer.inbox.put, KeptManifests.from_extenders(()), kinds, upgrades.wake
+            api, tee(observer.inbox.put), KeptManifests.from_extenders(()), kinds, upgrades.wake
         )
         for reflector in reflectors:
             reflector.start()

@@ -30,6 +30,7 @@ from scheduler.backend.queue import SchedulingQueue
 from scheduler.commands import process
 from scheduler.commands.health_checks import ProcessHealth
 from scheduler.commands.process import Records, StartupError
+from scheduler.commands.trace import record_trace
 from scheduler.config import Configuration, build_profile
 from scheduler.config.defaulted import fill_defaults
 from scheduler.config.rules import resolve_rules
@@ -184,12 +185,13 @@ def _schedule(started: StartedScheduler) -> bool:
     signal.signal(signal.SIGUSR2, debugger.wake)
     if election is not None:
         threading.Thread(target=_stop_when_lost, args=(election, stop), daemon=True).start()
-    reflectors = process.build_reflectors(
-        api, loop.inbox.put, KeptManifests.from_extenders(config.extenders), _watched_kinds(config)
-    )
-    if not arguments.dry_run_binding:
-        reflectors += build_rejection_reflectors(api, frameworks, health.metrics.kubelet_rejected)
     with ExitStack() as closing:
+        tee = closing.enter_context(record_trace(arguments))
+        reflectors = process.build_reflectors(
+            api, tee(loop.inbox.put), KeptManifests.from_extenders(config.extenders), _watched_kinds(config)
+        )
+        if not arguments.dry_run_binding:
+            reflectors += build_rejection_reflectors(api, frameworks, health.metrics.kubelet_rejected)
         for reflector in reflectors:
             reflector.start()
             closing.callback(reflector.stop)

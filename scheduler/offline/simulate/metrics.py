@@ -1,39 +1,52 @@
 """The figures of one run of a simulation. docs/offline.md defines them for readers.
 
-Owns: the figures and how they are measured. Does not own: the run (`simulation`), their output (`commands.simulate`).
+Owns: the figures and how they are measured. Does not own: the run (`simulation`), their output (`comparison`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
+from scheduler.engine.objects.csi_migration import ZONE
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.requests import PODS
+from scheduler.offline.simulate.moments import Moment, Requests, list_demands, measure_moment
+from scheduler.offline.simulate.prices import Prices
+from scheduler.offline.traces.document import Event, PodArrived
 
+MOMENTS: Final = 20
 _ALWAYS: Final = ("cpu", "memory")
+_HOUR_S: Final = 3600
 
 
 class ResourceShare(msgspec.Struct, frozen=True, rename="camel"):
     """A resource of all nodes: the requested share of the allocatable amount, 0 to 1, over time and at its peak.
 
     `largest_free` is the mean over time of the largest free amount on one node, as a share of the largest allocatable
-    amount of a node: what a pod may ask for at most.
+    amount of a node: what a pod may ask for at most. `fragmentation` is the mean over moments of the share of the free
+    amount that a random pod of the trace cannot use, 0 to 1.
     """
 
     mean: float
     peak: float
     largest_free: float
+    fragmentation: float
 
 
 class SimulationFigures(msgspec.Struct, frozen=True, rename="camel"):
     """The figures of one run. Means are over the time from the first to the last arrival; times are in seconds.
 
     `never_placed` counts pods that arrived and got no node until the end of the run. `nodes_in_use` counts nodes with a
-    pod. `waited_p50_s` and `waited_p99_s` are of the pods that got a node.
+    pod. `waited_p50_s` and `waited_p99_s` are of the pods that got a node. `cost` is of all nodes and `cost_in_use` of
+    nodes with a pod, in the currency of the prices, from the first to the last arrival; None without prices.
+    `removable_nodes` and `skew` (by node label) are means over `moments`.
     """
 
     arrived: int
@@ -46,7 +59,12 @@ class SimulationFigures(msgspec.Struct, frozen=True, rename="camel"):
     most_waiting: int
     nodes_in_use: float
     most_nodes_in_use: int
+    cost: float | None
+    cost_in_use: float | None
+    removable_nodes: float
+    skew: dict[str, float]
     resources: dict[str, ResourceShare]
+    moments: tuple[Moment, ...]
 
 
 class _Amounts:
@@ -60,11 +78,25 @@ class RunMetrics:
     """Measures one run. Implements `SimulationWatcher`.
 
     `last_arrival_s` ends the time over which means are taken, so that the end of the last pods does not count.
+    `demands` are requests with their shares of all pods, for the fragmentation; `domains` are node labels.
     """
 
-    def __init__(self, resources: list[str], last_arrival_s: float) -> None:
-        self._resources = resources
+    def __init__(
+        self,
+        resources: Sequence[str],
+        last_arrival_s: float,
+        demands: Sequence[tuple[Requests, float]] = (),
+        prices: Prices | None = None,
+        domains: Sequence[str] = (ZONE,),
+    ) -> None:
+        self._resources = [*resources]
         self._last_s = last_arrival_s
+        self._demands, self._domains = demands, domains
+        self._moments: list[Moment] = []
+        self._prices = prices
+        self._prices_at: tuple[int, int] | None = None  # membership and slots for which the prices of nodes were read
+        self._price_of = np.zeros(0)  # by slot
+        self._cost = self._cost_in_use = 0.0
         self._first_s: float | None = None
         self._since_s = 0.0
         self._measured_s = 0.0
@@ -75,6 +107,16 @@ class RunMetrics:
         self._count: Counter[str] = Counter()
         self.node_of: dict[str, str] = {}  # by namespace/name: the last node
 
+    @classmethod
+    def from_events(
+        cls, events: Iterable[Event], prices: Prices | None = None, domains: Sequence[str] = (ZONE,)
+    ) -> RunMetrics:
+        """Return metrics for a run of these events, of which at least one is the arrival of a pod."""
+        arrivals = [event for event in events if isinstance(event, PodArrived)]
+        pods = [PodInfo(event.pod) for event in arrivals]
+        resources = list_resources({name for pod in pods for name in pod.requests})
+        return cls(resources, max(event.at_s for event in arrivals), list_demands(pods), prices, domains)
+
     def advance(self, now_s: float, nodes: NodeColumns, waiting: int) -> None:
         """Add the state that held until `now_s` to the means and peaks."""
         self._most_waiting = max(self._most_waiting, waiting)
@@ -84,7 +126,10 @@ class RunMetrics:
         lasted_s = max(0.0, min(now_s, self._last_s) - began)
         self._measured_s += lasted_s
         live = nodes.live
-        in_use = int(np.count_nonzero(nodes.requested("pods")[live]))
+        has_pods = live & (nodes.requested(PODS) > 0)
+        in_use = int(np.count_nonzero(has_pods))
+        self._measure_moments(now_s, nodes)
+        self._add_cost(lasted_s / _HOUR_S, nodes, has_pods)
         self._in_use_s += in_use * lasted_s
         self._most_in_use = max(self._most_in_use, in_use)
         for name, amounts in self._amounts.items():
@@ -95,6 +140,24 @@ class RunMetrics:
             amounts.share_s += share * lasted_s
             free = int((allocatable - requested).max(initial=0))
             amounts.free_s += free / largest * lasted_s if largest else 0.0
+
+    def _measure_moments(self, now_s: float, nodes: NodeColumns) -> None:
+        """Measure the moments until `now_s` that are due. They are spread evenly from the first to the last arrival."""
+        first_s = self._first_s or 0.0
+        while len(self._moments) < MOMENTS:
+            at_s = first_s + (len(self._moments) + 0.5) * (self._last_s - first_s) / MOMENTS
+            if at_s >= now_s:
+                return
+            self._moments.append(measure_moment(at_s, nodes, self._resources, self._demands, self._domains))
+
+    def _add_cost(self, hours: float, nodes: NodeColumns, has_pods: NDArray[np.bool_]) -> None:
+        if self._prices is None:
+            return
+        if self._prices_at != (nodes.membership, nodes.slots):
+            self._prices_at = (nodes.membership, nodes.slots)
+            self._price_of = np.array([0.0 if node is None else self._prices.find(node) for node in nodes.nodes])
+        self._cost += hours * float(self._price_of.sum())
+        self._cost_in_use += hours * float(self._price_of[has_pods].sum())
 
     def arrived(self, now_s: float, pod: PodInfo) -> None:
         """Count a pod that arrives."""
@@ -129,13 +192,31 @@ class RunMetrics:
             most_waiting=self._most_waiting,
             nodes_in_use=self._in_use_s / measured_s,
             most_nodes_in_use=self._most_in_use,
+            cost=None if self._prices is None else self._cost,
+            cost_in_use=None if self._prices is None else self._cost_in_use,
+            removable_nodes=_mean([each.removable_nodes for each in self._moments]),
+            skew={
+                label: _mean([each.skew[label] for each in self._moments if label in each.skew])
+                for label in self._domains
+                if any(label in each.skew for each in self._moments)
+            },
             resources={
-                name: ResourceShare(each.share_s / measured_s, each.peak, each.free_s / measured_s)
+                name: ResourceShare(
+                    each.share_s / measured_s,
+                    each.peak,
+                    each.free_s / measured_s,
+                    _mean([moment.fragmentation[name] for moment in self._moments]),
+                )
                 for name, each in self._amounts.items()
             },
+            moments=tuple(self._moments),
         )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def list_resources(requested: set[str]) -> list[str]:
     """Return the resources whose shares are measured: cpu, memory, and the others that pods request, by name."""
-    return [*_ALWAYS, *sorted(requested - {*_ALWAYS, "pods"})]
+    return [*_ALWAYS, *sorted(requested - {*_ALWAYS, PODS})]

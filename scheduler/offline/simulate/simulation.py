@@ -7,23 +7,25 @@ Owns: virtual time, arrivals and ends, what binding and preemption lead to. Does
 (`SchedulingQueue`), decisions (`engine.cycle`), figures (`metrics`).
 
 An attempt and a binding take no time, and a victim of preemption ends at once. If a controller owns the victim, a new
-pod arrives at that moment and runs as long as the first would have. A pod runs from its binding as long as it ran in
-the trace. The retry that kube-scheduler makes after five minutes without an event is left out: nothing has changed.
+pod arrives at that moment and runs as long as the first would have, unless the trace has the pod in its place. A pod
+runs from its binding as long as it ran in the trace. A pod that the trace found on its node is not decided. The retry
+that kube-scheduler makes after five minutes without an event is left out: nothing has changed.
 
 Invariant: equal events, configuration and seed give equal results.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import random
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, cast
 
 from msgspec.structs import replace
 
 from herodotus_kube.watch import ListResult, WatchEvent
-from herodotus_record.model import DecisionPath
+from herodotus_record.model import Code, DecisionPath
 from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS, EventHandlers
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
@@ -145,12 +147,16 @@ class TraceSimulation:
         if spec.scheduling_group is not None or spec.workload_ref is not None or spec.resource_claims:
             raise SimulationError(f"pod {arrival.name}: pod groups and resource claims are not simulated")
         name = spec.scheduler_name if spec.scheduler_name in self._frameworks else self._default_name
-        spec = replace(spec, node_name="", scheduler_name=name)
-        status = replace(arrival.pod.status, phase="Pending", nominated_node_name="")
+        node = arrival.node if arrival.was_on_node and self._cache.node(arrival.node) is not None else ""
+        spec = replace(spec, node_name=node, scheduler_name=name)
+        status = replace(arrival.pod.status, phase="Running" if node else "Pending", nominated_node_name="")
         pod = replace(arrival.pod, spec=spec, status=status)
         self._arrivals[pod.metadata.uid] = replace(arrival, pod=pod)
-        watcher.arrived(self._now, PodInfo(pod))
+        if not node:
+            watcher.arrived(self._now, PodInfo(pod))
         self._handlers.apply(WatchEvent(PODS, "ADDED", pod))
+        if node:
+            self._plan_end(pod.metadata.uid)
 
     def _end(self, uid: str) -> None:
         del self._arrivals[uid]
@@ -165,6 +171,8 @@ class TraceSimulation:
         seed = self._random.getrandbits(32)
         result = schedule(framework, pod, self._cache.snapshot(), seed, self._next_start)
         self._next_start = result.next_start
+        if result.chosen is not None:
+            result = self._reserve(framework, pod, result)
         if result.chosen is None:
             watcher.decided(self._now, pod, "")
             self._fail(queued, result, watcher)
@@ -176,9 +184,23 @@ class TraceSimulation:
             WatchEvent(PODS, "MODIFIED", replace(pod.pod, spec=replace(pod.pod.spec, node_name=node), status=status))
         )
         self._queue.done(pod.uid)
-        runs_s = self._arrivals[pod.uid].runs_s
+        self._plan_end(pod.uid)
+
+    def _plan_end(self, uid: str) -> None:
+        """Plan the end of a pod that is bound now."""
+        runs_s = self._arrivals[uid].runs_s
         if runs_s is not None:
-            self._plan(self._now + runs_s, pod.uid)
+            self._plan(self._now + runs_s, uid)
+
+    def _reserve(self, framework: Framework, pod: PodInfo, result: CycleResult) -> CycleResult:
+        """Run the Reserve plugins for the chosen node, and return the result, without a node if one refuses."""
+        node = self._cache.columns.names[cast(int, result.chosen)]
+        refusal = framework.run_reserve(result.state, pod, node)
+        if refusal is None:
+            return result
+        framework.run_unreserve(result.state, pod, node)
+        path = DecisionPath.ERROR if refusal.verdict.code is Code.ERROR else DecisionPath.NONE
+        return dataclasses.replace(result, chosen=None, path=path, rejectors=frozenset({refusal.plugin}))
 
     def _fail(self, queued: QueuedPod, result: CycleResult, watcher: SimulationWatcher) -> None:
         """Return a pod to the queue after an attempt without a node, and evict what its preemption chose.
@@ -203,7 +225,7 @@ class TraceSimulation:
         arrival = self._arrivals[victim.uid]
         self._end(victim.uid)
         metadata = arrival.pod.metadata
-        if any(owner.controller for owner in metadata.owner_references or ()):
+        if arrival.owner_kind and not arrival.was_evicted:
             self._number += 1
             uid = f"{metadata.uid}/{self._number}"
             anew = replace(arrival.pod, metadata=replace(metadata, uid=uid))

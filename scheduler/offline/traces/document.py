@@ -1,42 +1,58 @@
 """The format of a trace: gzipped JSON lines, of which the first has the version and each other one an event.
 
-Owns: the declaration of the events, their order in the file, reading and writing. Does not own: where the events come
-from (`importing`), what they lead to (`simulation`).
+Owns: the declaration of the events, their order, writing and reading. Does not own: what of an object a trace has
+(`redaction`), where the events come from (`importing`, `recording`), what they lead to (`simulation`).
 
-Invariant: a trace has the fields of objects that the engine decodes (`scheduler.engine.objects`), without annotations
-of nodes, and no others: no environment, no arguments, no commands.
+A pod's line names a template, the line with what pods of one template share. In a recorded trace, a pod's binding and
+end have lines of their own, and `read_trace` joins them. Such a trace may have several parts, each with the nodes and
+pods that there are when it begins, so that each can be read alone.
+
+Invariant: a trace has the fields of objects that `redaction` keeps, and no others. The file of an unfinished trace is a
+complete gzip file after each `flush`.
 """
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from herodotus_record.typed_decoding import json_decoder
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.offline.snapshots.taking import plain
+from scheduler.offline.traces.redaction import Pseudonyms, redact_node, redact_pod
 
 VERSION: Final = 1
+MAX_TEMPLATES: Final = 10_000  # that a writer remembers: some 100 bytes each; others are written again
+_BLOCK: Final = 1 << 18  # bytes of lines that are compressed together: more makes a file hardly smaller
+_LEVEL: Final = 6  # of gzip: 9 takes a sixth more of a recorder's time for 2 % less
 
 
 class TraceError(ValueError):
     """A file is not a complete trace, or a row of an imported one is invalid. The message names file and line."""
 
 
-class TraceHeader(msgspec.Struct, frozen=True, tag="trace", forbid_unknown_fields=True):
-    """The first line of a trace. `missing` has a sentence for each thing that the trace's source does not know."""
+class TraceHeader(msgspec.Struct, frozen=True, tag="trace", forbid_unknown_fields=True, omit_defaults=True):
+    """The first line of a trace. `missing` has a sentence for each thing that the trace's source does not know.
+
+    Of a recorded trace, `started` is when it began, `recording` its ID, and `part` the number of this file, from 1 on.
+    """
 
     version: int
     missing: tuple[str, ...] = ()
+    started: str = ""
+    recording: str = ""
+    part: int = 0
 
 
 class NodeAdded(msgspec.Struct, frozen=True, tag="node", forbid_unknown_fields=True):
-    """A node that joins the cluster. Times are seconds since the start of the trace."""
+    """A node that joins the cluster or changes. Times are seconds since the start of the trace."""
 
     at_s: float
     node: Node
@@ -53,11 +69,12 @@ class NodeRemoved(msgspec.Struct, frozen=True, tag="node-removed", forbid_unknow
     name: str
 
 
-class PodArrived(msgspec.Struct, frozen=True, tag="pod", forbid_unknown_fields=True):
-    """A pod that arrives, without a node.
+class PodArrived(msgspec.Struct, frozen=True):
+    """A pod that arrives.
 
     `bound_at_s` and `node` say when and where the source bound it, `ended_at_s` when it ended; None or "" if the source
-    does not say so.
+    does not say so. `was_on_node` says that the source saw it on its node from the first, and no decision.
+    `was_evicted` says that it was evicted, so that the pod in its place is in the trace too.
     """
 
     at_s: float
@@ -65,6 +82,8 @@ class PodArrived(msgspec.Struct, frozen=True, tag="pod", forbid_unknown_fields=T
     bound_at_s: float | None = None
     node: str = ""
     ended_at_s: float | None = None
+    was_on_node: bool = False
+    was_evicted: bool = False
 
     @property
     def name(self) -> str:
@@ -78,78 +97,258 @@ class PodArrived(msgspec.Struct, frozen=True, tag="pod", forbid_unknown_fields=T
         """
         return None if self.ended_at_s is None else max(0.0, self.ended_at_s - (self.bound_at_s or self.at_s))
 
+    @property
+    def owner_kind(self) -> str:
+        """The kind of the pod's controller, or ""."""
+        return next((owner.kind for owner in self.pod.metadata.owner_references or () if owner.controller), "")
+
 
 Event = NodeAdded | NodeRemoved | PodArrived
+
+
+class PodBound(msgspec.Struct, frozen=True, tag="pod-bound", forbid_unknown_fields=True):
+    """The binding of a pod that arrived before."""
+
+    at_s: float
+    uid: str
+    node: str
+
+
+class PodEnded(msgspec.Struct, frozen=True, tag="pod-ended", forbid_unknown_fields=True, omit_defaults=True):
+    """The end of a pod that arrived before."""
+
+    at_s: float
+    uid: str
+    was_evicted: bool = False
+
+
+class MessagesLost(msgspec.Struct, frozen=True, tag="lost", forbid_unknown_fields=True):
+    """A number of watch messages that came faster than they were recorded."""
+
+    at_s: float
+    messages: int
+
+
+class _Template(msgspec.Struct, frozen=True, tag="template", forbid_unknown_fields=True):
+    """What pods share: the object without name and UID. Lines of pods refer to `id`."""
+
+    id: int
+    pod: Pod
+
+
+class _PodLine(msgspec.Struct, frozen=True, tag="pod", forbid_unknown_fields=True, omit_defaults=True):
+    """The line of a `PodArrived`."""
+
+    at_s: float
+    template: int
+    name: str
+    uid: str
+    bound_at_s: float | None = None
+    node: str = ""
+    ended_at_s: float | None = None
+    was_on_node: bool = False
+    was_evicted: bool = False
+
 
 _ORDER: Final = (NodeRemoved, NodeAdded, PodArrived)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _header: Final = json_decoder(TraceHeader)
-_event: Final = json_decoder(Event)
+_line: Final = json_decoder(NodeAdded | NodeRemoved | _Template | _PodLine | PodBound | PodEnded | MessagesLost)
 
 
 def sort_events(events: Iterable[Event]) -> list[Event]:
-    """Return events by time; of one time first nodes that leave, then nodes that join, then pods, each by name."""
-    return sorted(events, key=lambda event: (event.at_s, _ORDER.index(type(event)), event.name))
+    """Return events by time; of one time first nodes that leave, then nodes that join, then pods, as they were."""
+    return sorted(events, key=lambda event: (event.at_s, _ORDER.index(type(event))))
+
+
+class TraceWriter:
+    """Writes the lines of one file. `write` gets each block of lines as a complete gzip file.
+
+    With `pseudonyms`, names are replaced.
+    """
+
+    def __init__(
+        self, write: Callable[[bytes], object], header: TraceHeader, pseudonyms: Pseudonyms | None = None
+    ) -> None:
+        self._write, self._pseudonyms = write, pseudonyms
+        self._lines = bytearray()
+        self._templates: dict[bytes, int] = {}  # by the digest of the template
+        self._next_id = 0
+        self._append(header)
+
+    def add(self, event: Event | PodBound | PodEnded | MessagesLost) -> None:
+        """Add an event, whose object is redacted here."""
+        match event:
+            case NodeAdded():
+                node = plain(redact_node(event.node))
+                self._append({"type": "node", "at_s": event.at_s, "node": self._replace(node)})
+            case NodeRemoved():
+                self._append(replace(event, name=self._name(event.name)))
+            case PodArrived():
+                self._add_pod(event)
+            case PodBound():
+                self._append(replace(event, uid=self._name(event.uid), node=self._name(event.node)))
+            case PodEnded():
+                self._append(replace(event, uid=self._name(event.uid)))
+            case MessagesLost():
+                self._append(event)
+
+    def _add_pod(self, event: PodArrived) -> None:
+        metadata = event.pod.metadata
+        template = redact_pod(event.pod)
+        template = replace(template, metadata=replace(template.metadata, name="", uid=""))
+        digest = blake2b(_encode(template), digest_size=16).digest()
+        number = self._templates.get(digest)
+        if number is None:
+            if len(self._templates) >= MAX_TEMPLATES:
+                self._templates.clear()
+            number = self._templates[digest] = self._next_id
+            self._next_id += 1
+            self._append({"type": "template", "id": number, "pod": self._replace(plain(template))})
+        self._append(
+            _PodLine(
+                event.at_s,
+                number,
+                self._name(metadata.name),
+                self._name(metadata.uid),
+                event.bound_at_s,
+                self._name(event.node),
+                event.ended_at_s,
+                event.was_on_node,
+                event.was_evicted,
+            )
+        )
+
+    def _append(self, line: Any) -> None:
+        self._lines += _encode(line) + b"\n"
+        if len(self._lines) >= _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the lines that were added since the last block."""
+        if self._lines:
+            lines, self._lines = self._lines, bytearray()
+            self._write(gzip.compress(lines, _LEVEL, mtime=0))
+
+    def _name(self, name: str) -> str:
+        return name if self._pseudonyms is None else self._pseudonyms.replace_name(name)
+
+    def _replace(self, obj: Any) -> Any:
+        return obj if self._pseudonyms is None else self._pseudonyms.replace_object(obj)
 
 
 def write_trace(path: Path, events: Iterable[Event], missing: Iterable[str] = ()) -> int:
     """Write a trace to a new file in order of time, and return its number of events. Equal events give equal files.
 
-    `missing` are sentences on what the source does not know.
+    Events of one time and kind are in order of their names. `missing` are sentences on what the source does not know.
     """
-    ordered = sort_events(events)
-    lines = [msgspec.to_builtins(TraceHeader(VERSION, tuple(missing))), *map(_build_line, ordered)]
-    path.write_bytes(gzip.compress(b"".join(_encode(line) + b"\n" for line in lines), mtime=0))
+    ordered = sort_events(sorted(events, key=lambda event: event.name))
+    with path.open("wb") as file:
+        writer = TraceWriter(file.write, TraceHeader(VERSION, tuple(missing)))
+        for event in ordered:
+            writer.add(event)
+        writer.flush()
     return len(ordered)
 
 
-def _build_line(event: Event) -> dict[str, Any]:
-    """Return the JSON of an event: its own fields that are set, and of its object those that scheduling reads."""
-    tag = type(event).__struct_config__.tag
-    line: dict[str, Any] = {"type": tag, "at_s": event.at_s}
-    match event:
-        case NodeAdded():
-            metadata = msgspec.structs.replace(event.node.metadata, annotations=None)
-            line["node"] = plain(msgspec.structs.replace(event.node, metadata=metadata))
-        case NodeRemoved():
-            line["name"] = event.name
-        case PodArrived():
-            line["pod"] = plain(event.pod)
-            optional = {"bound_at_s": event.bound_at_s, "node": event.node, "ended_at_s": event.ended_at_s}
-            line |= {key: value for key, value in optional.items() if value not in (None, "")}
-    return line
+class TraceContent(msgspec.Struct, frozen=True):
+    """The events of a trace in order of time, and sentences on what its source does not know."""
+
+    events: list[Event]
+    missing: list[str]
 
 
-def read_header(path: Path) -> TraceHeader:
+def read_trace(paths: Sequence[Path]) -> TraceContent:
+    """Return a trace from its file, or from consecutive parts of one recording, in any order.
+
+    Raise TraceError if a file is damaged or no trace of this version, or if the files do not belong together.
+    """
+    headers = {path: _read_header(path) for path in paths}
+    ordered = sorted(paths, key=lambda path: headers[path].part)
+    numbers = [headers[path].part for path in ordered]
+    first = headers[ordered[0]]
+    if any(header.recording != first.recording for header in headers.values()) or (
+        len(ordered) > 1 and (not first.recording or numbers != [*range(numbers[0], numbers[0] + len(numbers))])
+    ):
+        raise TraceError(f"{', '.join(map(str, ordered))}: these are not consecutive parts of one recording")
+    events = _Joined()
+    for path in ordered:
+        for number, line in enumerate(_lines(path), 1):
+            if number == 1:
+                continue
+            try:
+                events.add(_line.decode(line))
+            except (msgspec.DecodeError, LookupError) as e:
+                what = f"no template {e}" if isinstance(e, LookupError) else e
+                raise TraceError(f"{path}: line {number}: {what}") from e
+        events.end_part()
+    lost = [f"{events.lost} changes of nodes and pods are unknown: they came too fast."] if events.lost else []
+    return TraceContent(sort_events(events.list_events()), [*first.missing, *lost])
+
+
+class _Joined:
+    """The events of the lines so far: a pod's binding and end are joined with its arrival."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[float, str], Event] = {}  # parts repeat those that there are
+        self._pods: list[PodArrived] = []
+        self._index: dict[str, int] = {}  # by UID: the last pod of this UID
+        self._templates: dict[int, Pod] = {}
+        self.lost = 0
+
+    def add(self, line: NodeAdded | NodeRemoved | _Template | _PodLine | PodBound | PodEnded | MessagesLost) -> None:
+        """Add a line. Raise LookupError if its template is not known."""
+        match line:
+            case NodeAdded() | NodeRemoved():
+                self._nodes[line.at_s, f"{type(line).__name__}/{line.name}"] = line
+            case _Template():
+                self._templates[line.id] = line.pod
+            case _PodLine():
+                self._add_pod(line)
+            case PodBound() if line.uid in self._index:
+                self._change(line.uid, bound_at_s=line.at_s, node=line.node)
+            case PodEnded() if line.uid in self._index:
+                self._change(line.uid, ended_at_s=line.at_s, was_evicted=line.was_evicted)
+            case MessagesLost():
+                self.lost += line.messages
+
+    def _add_pod(self, line: _PodLine) -> None:
+        template = self._templates[line.template]
+        pod = replace(template, metadata=replace(template.metadata, name=line.name, uid=line.uid))
+        arrival = PodArrived(
+            line.at_s, pod, line.bound_at_s, line.node, line.ended_at_s, line.was_on_node, line.was_evicted
+        )
+        index = self._index.get(line.uid)
+        if index is not None and self._pods[index].at_s == line.at_s and self._pods[index].ended_at_s is None:
+            self._pods[index] = arrival  # repeated by a part
+            return
+        self._index[line.uid] = len(self._pods)
+        self._pods.append(arrival)
+
+    def _change(self, uid: str, **changes: Any) -> None:
+        index = self._index[uid]
+        self._pods[index] = replace(self._pods[index], **changes)
+
+    def end_part(self) -> None:
+        """Forget the templates, whose IDs begin anew in the next part."""
+        self._templates.clear()
+
+    def list_events(self) -> Iterator[Event]:
+        yield from self._nodes.values()
+        yield from self._pods
+
+
+def _read_header(path: Path) -> TraceHeader:
     """Return the first line of a trace. Raise TraceError if it is none, or has another version."""
     for line in _lines(path):
-        return _decode_header(path, line)
-    raise TraceError(f"{path}: expected a trace, found an empty file")
-
-
-def read_trace(path: Path) -> Iterator[Event]:
-    """Yield the events of a trace. Raise TraceError if the file is damaged, or no trace of this version."""
-    number = 0
-    for number, line in enumerate(_lines(path), 1):
-        if number == 1:
-            _decode_header(path, line)
-            continue
         try:
-            yield _event.decode(line)
+            header = _header.decode(line)
         except msgspec.DecodeError as e:
-            raise TraceError(f"{path}: line {number}: {e}") from e
-    if not number:
-        raise TraceError(f"{path}: expected a trace, found an empty file")
-
-
-def _decode_header(path: Path, line: bytes) -> TraceHeader:
-    try:
-        header = _header.decode(line)
-    except msgspec.DecodeError as e:
-        raise TraceError(f"{path}: line 1: expected the header of a trace: {e}") from e
-    if header.version != VERSION:
-        raise TraceError(f"{path}: version {header.version} of the format is not read here; {VERSION} is")
-    return header
+            raise TraceError(f"{path}: line 1: expected the header of a trace: {e}") from e
+        if header.version != VERSION:
+            raise TraceError(f"{path}: version {header.version} of the format is not read here; {VERSION} is")
+        return header
+    raise TraceError(f"{path}: expected a trace, found an empty file")
 
 
 def _lines(path: Path) -> Iterator[bytes]:

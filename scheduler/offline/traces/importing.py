@@ -1,8 +1,8 @@
 """Imports a list of nodes and a list of pods, CSV files that may be gzipped, as a trace.
 
-Two formats: our own columns, and openb, the trace of GPU clusters that Alibaba published in 2023. Of openb the columns
-gpu_milli and gpu_spec, a share of one device and the models that are allowed, become a request for whole devices and no
-selector: `OPENB_MISSING` states that for the trace's header.
+Two formats: our own columns, and openb, the trace of GPU clusters that Alibaba published in 2023. Openb's pods request
+shares of GPUs, or whole ones, perhaps of some models. They become a resource of which each GPU has 1000, and a node
+affinity. `OPENB_MISSING` states for the trace's header what is left out.
 """
 
 from __future__ import annotations
@@ -17,24 +17,29 @@ from msgspec.structs import replace
 
 from scheduler.engine.objects import quantity
 from scheduler.engine.objects.types import (
+    Affinity,
     Container,
     Node,
+    NodeAffinity,
     NodeMetadata,
+    NodeSelector,
+    NodeSelectorTerm,
     NodeStatus,
     OwnerReference,
     Pod,
     PodMetadata,
     PodSpec,
     PodStatus,
+    Requirement,
     ResourceRequirements,
 )
 from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceError
 
-GPU: Final = "nvidia.com/gpu"
-MODEL_LABEL: Final = "gpu-model"
+MILLI_PER_GPU: Final = 1000
+GPU_MILLI: Final = "alibabacloud.com/gpu-milli"  # as in the cluster of the trace
+MODEL_LABEL: Final = "alibabacloud.com/gpu-card-model"
 OPENB_MISSING: Final = (
-    "Shares of a GPU (gpu_milli) count as a whole GPU.",
-    "The allowed GPU models of a pod (gpu_spec) are left out.",
+    "Shares of GPUs are summed up over a node: only the plugin GpuShares keeps them on single GPUs.",
     "The nodes on which pods ran are unknown.",
     "The owners of pods are unknown.",
 )
@@ -45,19 +50,27 @@ _MAX_PODS: Final = 110  # the kubelet's default, because the files have no such 
 
 
 def import_openb(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
-    """Yield the events of an openb node list and pod list. Raise TraceError for an unreadable file or invalid row."""
+    """Yield the events of an openb node list and pod list. Raise TraceError for an unreadable file or invalid row.
+
+    The pods of a list without times, which some of the sampled ones are, arrive at once and do not end.
+    """
     for where, row in _rows(nodes):
         name = _text(where, row, "sn")
         labels = {"kubernetes.io/hostname": name} | ({MODEL_LABEL: row["model"]} if row.get("model") else {})
-        allocatable = _amounts(where, row, "gpu") | {"pods": _MAX_PODS}
+        gpu_milli = MILLI_PER_GPU * _number(where, row, "gpu")
+        allocatable = _amounts(where, row, gpu_milli) | {"pods": _MAX_PODS}
         yield NodeAdded(
             0.0, Node(metadata=NodeMetadata(name=name, labels=labels), status=NodeStatus(allocatable=allocatable))
         )
     for where, row in _rows(pods):
         bound, ended = row.get("scheduled_time"), row.get("deletion_time")
+        gpus = _number(where, row, "num_gpu")
+        gpu_milli = gpus * _number(where, row, "gpu_milli") if gpus else 0
+        pod = _build_pod(_text(where, row, "name"), _amounts(where, row, gpu_milli))
+        models = row.get("gpu_spec")
         yield PodArrived(
-            float(_number(where, row, "creation_time")),
-            _build_pod(_text(where, row, "name"), _amounts(where, row, "num_gpu")),
+            float(_number(where, row, "creation_time")) if "creation_time" in row else 0.0,
+            _require_models(pod, models.split("|")) if models else pod,
             bound_at_s=float(_number(where, row, "scheduled_time")) if bound else None,
             ended_at_s=float(_number(where, row, "deletion_time")) if ended else None,
         )
@@ -127,10 +140,17 @@ def _build_pod(name: str, requests: dict[str, str | int | float], namespace: str
     )
 
 
-def _amounts(where: str, row: dict[str, str], gpus: str) -> dict[str, str | int | float]:
-    """Return cpu, memory and devices of a row as quantities, without those that are zero."""
-    cpu, memory, devices = (_number(where, row, column) for column in ("cpu_milli", "memory_mib", gpus))
-    amounts = {"cpu": (cpu, f"{cpu}m"), "memory": (memory, f"{memory}Mi"), GPU: (devices, str(devices))}
+def _require_models(pod: Pod, models: list[str]) -> Pod:
+    """Return the pod with a required node affinity for GPUs of these models."""
+    term = NodeSelectorTerm(match_expressions=[Requirement(key=MODEL_LABEL, operator="In", values=models)])
+    affinity = Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=[term])))
+    return replace(pod, spec=replace(pod.spec, affinity=affinity))
+
+
+def _amounts(where: str, row: dict[str, str], gpu_milli: int) -> dict[str, str | int | float]:
+    """Return cpu, memory and GPUs of a row as quantities, without those that are zero."""
+    cpu, memory = (_number(where, row, column) for column in ("cpu_milli", "memory_mib"))
+    amounts = {"cpu": (cpu, f"{cpu}m"), "memory": (memory, f"{memory}Mi"), GPU_MILLI: (gpu_milli, str(gpu_milli))}
     return {name: amount for name, (number, amount) in amounts.items() if number}
 
 

@@ -13,9 +13,11 @@ import pytest
 from herodotus_record.model import Decision
 from herodotus_sim import SimulatedCluster
 from scheduler.commands import main, observe
+from scheduler.commands.trace import record_trace
 from scheduler.commands.version_watch import VersionWatch
 from scheduler.config import Configuration, ProfileConfig
 from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.traces.document import PodArrived, read_trace
 from scheduler.recorder.spool_reader import list_incarnations
 from tests.processes import eventually
 from tests.scheduler.spools import read_decisions
@@ -71,14 +73,16 @@ def test_an_upgrade_changes_the_rules_and_the_watched_kinds(
         )
         run_scheduler(sim, f"registry.k8s.io/kube-scheduler:{before}")
         words = ["observe", "--master", sim.url, "--spool", str(spool), "--secure-port", "0", "--window", "0"]
+        words += ["--trace", str(tmp_path / "trace")]
         arguments = main._parser().parse_args(words)
         arguments.registry = IN_TREE
         rounds: list[int] = []
 
         def run() -> None:
-            while not stop.is_set():
-                observe._observe_until_upgrade(arguments, CONFIG, stop)
-                rounds.append(1)
+            with record_trace(arguments) as tee:
+                while not stop.is_set():
+                    observe._observe_until_upgrade(arguments, CONFIG, stop, tee)
+                    rounds.append(1)
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -100,5 +104,10 @@ def test_an_upgrade_changes_the_rules_and_the_watched_kinds(
         "before": (before, "scheduler-image"),
         "after": (after, "scheduler-image"),
     }
+    arrivals = [each for each in read_trace([tmp_path / "trace"]).events if isinstance(each, PodArrived)]
+    assert [(each.name, each.node) for each in arrivals if not each.was_on_node] == [
+        ("default/before", "n"),
+        ("default/after", "n"),
+    ]
     assert list_absent_kinds(found["before"]) == []
     assert list_absent_kinds(found["after"]) == watched

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.offline.traces.document import (
@@ -18,20 +19,19 @@ from scheduler.offline.traces.document import (
     NodeRemoved,
     PodArrived,
     TraceError,
-    TraceHeader,
-    read_header,
     read_trace,
     sort_events,
     write_trace,
 )
-from scheduler.offline.traces.importing import GPU, MODEL_LABEL, OPENB_MISSING, import_csv, import_openb
-from tests.scheduler.builders import make_node, make_pod
+from scheduler.offline.traces.importing import GPU_MILLI, MODEL_LABEL, OPENB_MISSING, import_csv, import_openb
+from scheduler.offline.traces.redaction import redact_node, redact_pod
+from tests.scheduler.builders import expression, make_node, make_pod, term
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,0,\nb,64000,2048,2,T4\n"
 PODS = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
     "late,4000,512,0,0,,CANARY,Running,20,,\n"
-    "early,1000,256,1,460,CANARY,LS,CANARY,5,90,6.0\n"
+    "early,1000,256,1,460,T4|A10,LS,CANARY,5,90,6.0\n"
 )
 _names = st.text(min_size=1, max_size=8)
 _times = st.floats(0, 1e9)
@@ -46,7 +46,19 @@ _pods = st.builds(
     st.builds(lambda name, cpu: make_pod(name).request(cpu=str(cpu)).obj(), _names, st.integers(0, 2**31)),
     ended_at_s=st.none() | _times,
 )
-_events = st.lists(_nodes | _pods | st.builds(NodeRemoved, _times, _names))
+_events = st.lists(
+    _nodes | _pods | st.builds(NodeRemoved, _times, _names),
+    unique_by=lambda event: (type(event), event.at_s, event.name),
+)
+
+
+def _redacted(event: Event) -> Event:
+    match event:
+        case NodeAdded():
+            return NodeAdded(event.at_s, redact_node(event.node))
+        case PodArrived():
+            return replace(event, pod=redact_pod(event.pod))
+    return event
 
 
 @given(_events)
@@ -55,8 +67,9 @@ def test_a_trace_has_the_written_events_in_order_of_time(
 ) -> None:
     path = tmp_path_factory.mktemp("trace") / "trace"
     assert write_trace(path, events, ["a gap"]) == len(events)
-    assert read_header(path) == TraceHeader(1, ("a gap",))
-    assert list(read_trace(path)) == sort_events(events)
+    trace = read_trace([path])
+    assert trace.missing == ["a gap"]
+    assert trace.events == sort_events(sorted(map(_redacted, events), key=lambda event: event.name))
     content = path.read_bytes()
     write_trace(path, events, ["a gap"])
     assert path.read_bytes() == content
@@ -69,6 +82,7 @@ def test_a_trace_has_the_written_events_in_order_of_time(
         (b"{}\n", "expected the header of a trace"),
         (b'{"type":"trace","version":2}\n', "version 2"),
         (b'{"type":"trace","version":1}\n{"type":"pod","at_s":1}\n', "line 2"),
+        (b'{"type":"trace","version":1}\n{"type":"pod","at_s":1,"template":7,"name":"p","uid":"u"}\n', "template 7"),
         (b'{"type":"trace","version":1}\n{"type":"node-removed","at_s":0,"name":"a","why":""}\n', "why"),
     ],
 )
@@ -76,7 +90,7 @@ def test_what_is_no_trace_is_refused_with_the_reason(tmp_path: Path, content: by
     path = tmp_path / "trace"
     path.write_bytes(gzip.compress(content))
     with pytest.raises(TraceError, match=message):
-        list(read_trace(path))
+        read_trace([path])
 
 
 def test_a_truncated_trace_is_refused(tmp_path: Path) -> None:
@@ -84,7 +98,7 @@ def test_a_truncated_trace_is_refused(tmp_path: Path) -> None:
     write_trace(path, [NodeRemoved(0.0, "a")])
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(TraceError):
-        list(read_trace(path))
+        read_trace([path])
 
 
 def test_a_trace_has_nothing_of_an_object_that_scheduling_does_not_read(tmp_path: Path) -> None:
@@ -104,9 +118,10 @@ def test_a_trace_has_nothing_of_an_object_that_scheduling_does_not_read(tmp_path
     write_trace(path, [NodeAdded(0.0, msgspec.convert(node, Node)), PodArrived(1.0, msgspec.convert(pod, Pod))])
     content = gzip.decompress(path.read_bytes())
     assert b"CANARY" not in content
-    _, arrived = read_trace(path)
+    _, arrived = read_trace([path]).events
     assert isinstance(arrived, PodArrived)
-    assert arrived.pod == msgspec.convert({**pod, "metadata": {**pod["metadata"], "annotations": {}}}, Pod)
+    metadata = {key: value for key, value in pod["metadata"].items() if key != "annotations"}
+    assert arrived.pod == msgspec.convert({**pod, "metadata": metadata, "status": {"phase": "Pending"}}, Pod)
 
 
 def test_openb_becomes_events_without_the_columns_that_no_rule_reads(tmp_path: Path) -> None:
@@ -114,20 +129,35 @@ def test_openb_becomes_events_without_the_columns_that_no_rule_reads(tmp_path: P
     nodes.write_text(NODES)
     pods.write_bytes(gzip.compress(PODS.encode()))
     write_trace(path, import_openb(nodes, pods), OPENB_MISSING)
-    a, b, early, late = read_trace(path)
+    a, b, early, late = read_trace([path]).events
     assert isinstance(a, NodeAdded)
     assert isinstance(b, NodeAdded)
     assert isinstance(early, PodArrived)
     assert isinstance(late, PodArrived)
     assert a.node.status.allocatable == {"cpu": "32000m", "memory": "1024Mi", "pods": 110}
-    assert b.node.status.allocatable == {"cpu": "64000m", "memory": "2048Mi", GPU: "2", "pods": 110}
+    assert b.node.status.allocatable == {"cpu": "64000m", "memory": "2048Mi", GPU_MILLI: "2000", "pods": 110}
     assert (b.node.metadata.labels or {})[MODEL_LABEL] == "T4"
     assert (early.name, early.at_s, early.bound_at_s, early.ended_at_s, early.runs_s) == ("default/early", 5, 6, 90, 84)
     assert (late.name, late.at_s, late.bound_at_s, late.runs_s) == ("default/late", 20, None, None)
     (container,) = early.pod.spec.containers or []
     assert container.resources is not None
-    assert container.resources.requests == {"cpu": "1000m", "memory": "256Mi", GPU: "1"}
+    assert container.resources.requests == {"cpu": "1000m", "memory": "256Mi", GPU_MILLI: "460"}
+    models = make_pod().required_terms(term(expression(MODEL_LABEL, "In", "T4", "A10"))).obj()
+    assert early.pod.spec.affinity == models.spec.affinity
+    assert late.pod.spec.affinity is None
     assert b"CANARY" not in gzip.decompress(path.read_bytes())
+
+
+def test_a_list_of_openb_without_times_arrives_at_once(tmp_path: Path) -> None:
+    nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
+    nodes.write_text(NODES)
+    pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nwhole,4000,512,2,1000\n")
+    *_, pod = import_openb(nodes, pods)
+    assert isinstance(pod, PodArrived)
+    assert (pod.at_s, pod.ended_at_s) == (0, None)
+    (container,) = pod.pod.spec.containers or []
+    assert container.resources is not None
+    assert (container.resources.requests or {})[GPU_MILLI] == "2000"
 
 
 @pytest.mark.parametrize("amount", ["-1", "many", "1.5", "inf", "nan", ""])

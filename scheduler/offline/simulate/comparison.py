@@ -1,0 +1,110 @@
+"""Replays one trace with several variants of the scheduler, and returns their figures side by side.
+
+Owns: which runs there are, and the document. Does not own: a run (`simulation`), its figures (`metrics`), how variants
+and files are chosen on a command line.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from herodotus_answers.simulation import SimulatedRun, SimulatedVariant, Simulation, build_simulation
+from herodotus_record.typed_decoding import convert
+from scheduler.config import Configuration, Registry
+from scheduler.config.rules import resolve_rules
+from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.offline.simulate.prices import Prices
+from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
+from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, read_trace
+
+PERCENT: Final = 100
+_OF_NODES: Final = ("DaemonSet", "Node")  # controllers whose pods each belong to a node
+
+Report = Callable[[int, int], None]
+
+
+class Variant(NamedTuple):
+    """A scheduler that a trace is replayed with. `file` is that of its configuration, or ""."""
+
+    name: str
+    file: str
+    config: Configuration
+
+
+def simulate_variants(
+    paths: Sequence[Path],
+    variants: Sequence[Variant],
+    registry: Registry,
+    seeds: Sequence[int],
+    removed_nodes: str,
+    prices: Prices | None,
+    report: Report,
+) -> Simulation:
+    """Replay a trace, which may be in several files, with each variant and seed, and return the figures.
+
+    Nodes whose names match the pattern `removed_nodes` are left out; "" means none. `report` gets the percentage of the
+    work that is done, and 100. Raises TraceError, SimulationError and ConfigError.
+    """
+    trace = read_trace(paths)
+    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
+    name = ", ".join(map(str, paths))
+    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
+        raise SimulationError(f"{name}: no pod arrives, or there is no node")
+    end_s = max(each.at_s for each in events)
+    runs: list[list[RunMetrics]] = []
+    for variant in variants:
+        runs.append([])
+        for seed in seeds:
+            finished, total = len(seeds) * (len(runs) - 1) + len(runs[-1]), len(variants) * len(seeds)
+            metrics = RunMetrics.from_events(events, prices)
+            TraceSimulation(variant.config, registry, seed).run(
+                events, metrics, _report_share(report, finished, total, end_s)
+            )
+            runs[-1].append(metrics)
+    return build_simulation(
+        name,
+        trace.missing,
+        removed_nodes,
+        [_build_variant(variant, of, runs[0], seeds) for variant, of in zip(variants, runs, strict=True)],
+    )
+
+
+def _is_removed(event: Event, pattern: str) -> bool:
+    """Return whether an event is about a node that is left out, or about a pod that such a node alone had."""
+    if not isinstance(event, PodArrived):
+        return fnmatch.fnmatchcase(event.name, pattern)
+    return event.node != "" and event.owner_kind in _OF_NODES and fnmatch.fnmatchcase(event.node, pattern)
+
+
+def _report_share(report: Report, finished: int, total: int, end_s: float) -> Callable[[float], None]:
+    """Return a callback that takes the virtual time of a run and reports the percentage of all `total` runs."""
+
+    def report_time(now_s: float) -> None:
+        share = min(1.0, now_s / end_s) if end_s else 1.0
+        report(int(PERCENT * (finished + share) / total), PERCENT)
+
+    return report_time
+
+
+def _build_variant(
+    variant: Variant, runs: Sequence[RunMetrics], first: Sequence[RunMetrics], seeds: Sequence[int]
+) -> SimulatedVariant:
+    return {
+        "name": variant.name,
+        "configuration": variant.file,
+        "kubernetesVersion": str(resolve_rules(variant.config).version),
+        "runs": [_build_run(seed, run, of_first) for seed, run, of_first in zip(seeds, runs, first, strict=True)],
+    }
+
+
+def _build_run(seed: int, run: RunMetrics, first: RunMetrics) -> SimulatedRun:
+    """Return the figures of a run, as the document declares them."""
+    names = first.node_of.keys() | run.node_of.keys()
+    other_node = sum(first.node_of.get(name) != run.node_of.get(name) for name in names)
+    figures: dict[str, Any] = msgspec.to_builtins(run.figures())
+    return convert({"seed": seed, "otherNode": other_node, **figures}, SimulatedRun)

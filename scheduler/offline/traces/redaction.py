@@ -1,0 +1,119 @@
+"""What a trace has of nodes and pods, and pseudonyms for their names.
+
+Invariant: the fields of an object that are kept are listed here or declared by the engine's types
+(`scheduler.engine.objects`); everything else, such as environment, arguments and annotations, is left out. With
+pseudonyms, a text is replaced unless its field is listed in `_KEPT` or `_AMOUNTS`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from hashlib import blake2b
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from scheduler.engine.objects.types import Node, NodeMetadata, OwnerReference, Pod, PodMetadata, PodStatus
+
+_KEY_BYTES: Final = 32
+_DIGITS: Final = 12  # of a pseudonym: two of a million names are equal with a probability of 0.2 %
+_LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector"})
+_AMOUNTS: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
+_KEYS: Final = frozenset({"key", "topologyKey", "matchLabelKeys"})
+_IMAGES: Final = frozenset({"image", "names"})
+_KEPT: Final = frozenset(
+    {
+        "action",
+        "apiVersion",
+        "declaredFeatures",
+        "effect",
+        "kind",
+        "nodeAffinityPolicy",
+        "nodeTaintsPolicy",
+        "operator",
+        "phase",
+        "preemptionPolicy",
+        "protocol",
+        "restartPolicy",
+        "schedulerName",
+        "whenUnsatisfiable",
+    }
+)
+# Domains of label keys that say nothing about a cluster. A key without a domain is a user's.
+_PUBLIC_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+_ANY_ADDRESS: Final = "0.0.0.0"  # of a host port, which conflicts with that port on each address
+_FIELD_KEYS: Final = frozenset({"metadata.name"})  # of matchFields
+
+
+def redact_node(node: Node) -> Node:
+    """Return the node with what scheduling reads: name, labels, taints, amounts, images and features."""
+    return Node(
+        metadata=NodeMetadata(name=node.metadata.name, labels=node.metadata.labels), spec=node.spec, status=node.status
+    )
+
+
+def redact_pod(pod: Pod) -> Pod:
+    """Return the pod as it arrives: without node, status and volumes, and of its owners only the controller's name."""
+    metadata = pod.metadata
+    owners = [
+        OwnerReference(kind=owner.kind, name=owner.name, controller=True)
+        for owner in metadata.owner_references or ()
+        if owner.controller
+    ]
+    return Pod(
+        metadata=PodMetadata(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            labels=metadata.labels,
+            owner_references=owners or None,
+        ),
+        spec=replace(pod.spec, node_name="", volumes=None, scheduling_gates=None),
+        status=PodStatus(phase="Pending"),
+    )
+
+
+class Pseudonyms:
+    """Replaces texts by pseudonyms: equal texts by equal ones, so that selectors match what they matched before.
+
+    Amounts, numbers, names of resources and schedulers, and words of the API stay. So do keys of labels in Kubernetes'
+    own domains. The key of the pseudonyms is drawn for each instance and kept nowhere else.
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(_KEY_BYTES)
+
+    def replace_name(self, name: str) -> str:
+        """Return the pseudonym of a text. Empty texts, whole numbers, which Gt and Lt compare, and 0.0.0.0 stay."""
+        if not name or name.isdecimal() or name == _ANY_ADDRESS:
+            return name
+        return f"x{blake2b(name.encode(), key=self._key, digest_size=_DIGITS // 2).hexdigest()}"
+
+    def replace_object(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON of a node or pod with pseudonyms."""
+        return {field: self._replace(field, value) for field, value in obj.items()}
+
+    def _replace(self, field: str, value: Any) -> Any:
+        if field in _KEPT or field in _AMOUNTS:
+            return value
+        if field in _LABELS and isinstance(value, dict):
+            return {self._replace_key(key): self.replace_name(each) for key, each in value.items()}
+        if isinstance(value, dict):
+            return {name: self._replace(name, each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self._replace(field, each) for each in value]
+        if not isinstance(value, str):
+            return value
+        if field in _KEYS:
+            return self._replace_key(value)
+        return self._replace_image(value) if field in _IMAGES else self.replace_name(value)
+
+    def _replace_key(self, key: str) -> str:
+        domain, slash, _ = key.partition("/")
+        is_public = bool(slash) and any(domain == each or domain.endswith(f".{each}") for each in _PUBLIC_DOMAINS)
+        return key if is_public or key in _FIELD_KEYS else self.replace_name(key)
+
+    def _replace_image(self, image: str) -> str:
+        """Return the pseudonym of an image, with a tag, as the plugin ImageLocality adds `latest` to those without."""
+        name = image if ":" in image.rpartition("/")[2] else f"{image}:latest"
+        return f"{self.replace_name(name)}:x" if image else image

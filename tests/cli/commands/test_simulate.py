@@ -1,0 +1,202 @@
+"""`kubectl herodotus simulate`: a trace becomes figures of several configurations, as a screen and as a document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from herodotus_answers.simulation import SimulatedMoment, SimulatedResource, SimulatedRun, build_simulation
+from herodotus_cli import progress
+from herodotus_cli.render import plain_text, simulation, terminal
+from scheduler.offline.simulate.metrics import ResourceShare, SimulationFigures
+from scheduler.offline.simulate.moments import Moment
+from scheduler.offline.traces.document import write_trace
+from scheduler.offline.traces.importing import CSV_MISSING, import_csv
+from tests.answer_schemas import validate
+from tests.cli.service import Ran, command
+from tests.support.screens import VIEWS, expect
+
+Json = dict[str, Any]
+
+STOCK = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+PACKED = f"""{STOCK}profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {{scoringStrategy: {{type: MostAllocated, resources: [{{name: cpu, weight: 1}}]}}}}
+"""
+OWN_PLUGIN = f"{STOCK}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: 'no_such_module:Plugin'}}]}}}}}}]\n"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    nodes, pods, path = tmp_path / "nodes.csv", tmp_path / "pods.csv", tmp_path / "day.trace"
+    nodes.write_text("name,cpu,memory\nn1,4,16Gi\nn2,4,16Gi\n")
+    lines = [f"p{i},{i},{20 if i % 2 else ''},1" for i in range(8)]
+    pods.write_text("\n".join(["name,arrives_s,runs_s,cpu", *lines]) + "\n")
+    write_trace(path, import_csv(nodes, pods), CSV_MISSING)
+    for name, text in {"packed": PACKED, "stock": STOCK, "own": OWN_PLUGIN}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return path
+
+
+def simulate(trace: Path, *words: str) -> Ran:
+    return command("simulate", str(trace), *words)
+
+
+def simulated(trace: Path, *words: str) -> Json:
+    ran = simulate(trace, *words, "-o", "json")
+    assert ran.code == 0
+    document: Json = json.loads(ran.out)
+    validate(document)
+    return document
+
+
+def test_two_configurations_are_compared_side_by_side(trace: Path) -> None:
+    configs = [word for name in ("stock", "packed") for word in ("--config", str(trace.parent / f"{name}.yaml"))]
+    ran = simulate(trace, *configs, "--seeds", "2")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    rows = {line.split("  ")[0]: line.split()[-3:] for line in lines}
+    assert rows["FIGURE"] == ["stock.yaml", "packed.yaml", "DIFFERENCE"]
+    assert rows["pods placed"] == ["8.0", "8.0", "0.0"]
+    assert lines[-1] == "note: The nodes on which pods ran are unknown."
+    first, second = simulated(trace, *configs, "--seeds", "2", "--seed", "5")["variants"]
+    assert [run["seed"] for run in first["runs"]] == [5, 6]
+    assert [run["otherNode"] for run in first["runs"]] == [0, 0]
+    before, after = (variant["runs"][0] for variant in (first, second))
+    assert before["nodesInUse"] > after["nodesInUse"]
+    assert after["otherNode"] > 0
+    assert before["resources"]["cpu"]["peak"] == 1
+
+
+def test_each_configuration_is_tried_by_the_rules_of_each_version(trace: Path) -> None:
+    words = ["--config", str(trace.parent / "packed.yaml"), "--config", str(trace.parent / "stock.yaml")]
+    answer = simulated(trace, *words, "--kubernetes-version", "v1.31", "--kubernetes-version", "v1.36")
+    assert [(each["name"], each["kubernetesVersion"][:5]) for each in answer["variants"]] == [
+        ("packed.yaml v1.31", "v1.31"),
+        ("packed.yaml v1.36", "v1.36"),
+        ("stock.yaml v1.31", "v1.31"),
+        ("stock.yaml v1.36", "v1.36"),
+    ]
+
+
+def test_files_of_one_name_are_told_apart_by_their_folder(trace: Path) -> None:
+    other = trace.parent / "other" / "stock.yaml"
+    other.parent.mkdir()
+    other.write_text(PACKED)
+    answer = simulated(trace, "--config", str(other), "--config", str(trace.parent / "stock.yaml"))
+    assert [each["name"] for each in answer["variants"]] == [str(other), str(trace.parent / "stock.yaml")]
+
+
+def test_options_before_the_command_choose_the_only_variant(trace: Path) -> None:
+    packed = str(trace.parent / "packed.yaml")
+    ran = command("--config", packed, "--kubernetes-version", "v1.34", "simulate", str(trace), "-o", "json")
+    (variant,) = json.loads(ran.out)["variants"]
+    assert (variant["configuration"], variant["name"]) == (packed, "packed.yaml v1.34")
+
+
+def test_nodes_are_left_out_by_a_pattern(trace: Path) -> None:
+    answer = simulated(trace, "--remove-nodes", "*2")
+    (run,) = answer["variants"][0]["runs"]
+    assert (run["arrived"], run["mostNodesInUse"], answer["removedNodes"]) == (8, 1, "*2")
+
+
+def test_prices_give_the_cost_of_nodes(trace: Path) -> None:
+    prices = trace.parent / "prices.csv"
+    prices.write_text("name,per_hour\nn1,3600\nn*,7200\n")
+    (run,) = simulated(trace, "--prices", str(prices))["variants"][0]["runs"]
+    assert run["cost"] == 7 * 3
+    assert 0 < run["costInUse"] <= run["cost"]
+    assert "cost of nodes with pods" in simulate(trace, "--prices", str(prices)).out
+    assert "cost of nodes with pods" not in simulate(trace).out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--remove-nodes", "*"], 1, "no pod arrives, or there is no node"),
+        (["--config", "{folder}/nodes.csv"], 1, "nodes.csv: "),
+        (["--config", "{folder}/own.yaml"], 1, "plugin no_such_module:Plugin cannot be loaded"),
+        (["--kubernetes-version", "v1.99"], 1, "--kubernetes-version: no rules of Kubernetes v1.99.0"),
+        (["-o", "name"], 1, "-o name: a Simulation is about no single object"),
+        (["--seeds", "0"], 2, "not a whole number from 1 to 100"),
+        (["--prices", "{folder}/nodes.csv"], 1, "expected two columns"),
+        (["--config", "/absent.yaml"], 1, "error: /absent.yaml: "),
+    ],
+)
+def test_what_cannot_be_simulated_is_an_error(
+    trace: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
+) -> None:
+    ran = simulate(trace, *(word.format(folder=trace.parent) for word in words))
+    assert (ran.code, ran.out) == (code, "")
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_trace_is_one_line(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = trace.parent / "nodes.csv"
+    assert simulate(file).code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {file}: ")
+
+
+def test_progress_is_the_share_of_all_runs(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[int] = []
+    monkeypatch.setattr(progress.ProgressLine, "report_decided", lambda _, done, total: shares.append(done))
+    assert simulate(trace, "--seeds", "2").code == 0
+    assert shares == sorted(shares)
+    assert 50 in shares
+    assert shares[-1] == 100
+
+
+def test_document_declares_every_figure() -> None:
+    pairs = ((SimulationFigures, SimulatedRun), (ResourceShare, SimulatedResource), (Moment, SimulatedMoment))
+    for struct, declared in pairs:
+        fields = {*struct.__struct_encode_fields__}
+        assert fields == get_type_hints(declared).keys() - {"seed", "otherNode"}
+
+
+def _run(seed: int, placed: int, nodes: float) -> SimulatedRun:
+    return {
+        "seed": seed,
+        "otherNode": 0 if nodes > 6 else 7 + seed,
+        "arrived": 200,
+        "placed": placed,
+        "neverPlaced": 200 - placed,
+        "attempts": 260 - seed,
+        "preempted": 2,
+        "waitedP50S": 0.0,
+        "waitedP99S": 840.25 - placed,
+        "mostWaiting": 12,
+        "nodesInUse": nodes,
+        "mostNodesInUse": 10,
+        "cost": 70.5,
+        "costInUse": 5 * nodes,
+        "removableNodes": 2.25,
+        "skew": {"topology.kubernetes.io/zone": 0.5},
+        "moments": [],
+        "resources": {
+            "cpu": {"mean": 0.5, "peak": 0.75 + seed / 100, "largestFree": nodes / 10, "fragmentation": 0.125},
+            "nvidia.com/gpu": {"mean": 0.25, "peak": 1.0, "largestFree": 0.5, "fragmentation": 0.25},
+        },
+    }
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_screen(view: str) -> None:
+    runs = [[_run(seed, 180, 7.5) for seed in (0, 1)], [_run(seed, 190 + seed, 5.25) for seed in (0, 1)]]
+    answer = build_simulation(
+        "day.trace",
+        ["Labels, taints, selectors and affinity are unknown.", "Control\x1b[2J characters are escaped."],
+        "gpu-*",
+        [
+            {"name": name, "configuration": name, "kubernetesVersion": "v1.36.2", "runs": of}
+            for name, of in zip(("stock.yaml", "packed.yaml"), runs, strict=True)
+        ],
+    )
+    options = VIEWS[view]
+    blocks = simulation.build_screen({**answer}, options)
+    text = plain_text.draw(blocks, options) if options.piped else terminal.draw(blocks, options, color=False)
+    expect(f"simulation.{view}", text)

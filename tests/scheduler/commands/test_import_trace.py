@@ -1,0 +1,29 @@
+"""The command import-trace: two lists become a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scheduler.commands.main import main
+from scheduler.offline.traces.document import read_trace
+
+
+def test_lists_become_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes, pods, path = tmp_path / "nodes.csv", tmp_path / "pods.csv", tmp_path / "day.trace"
+    nodes.write_text("name,cpu\nn1,4\n")
+    pods.write_text("name,arrives_s,cpu\np,3,1\n")
+    assert main(["import-trace", "csv", str(nodes), str(pods), str(path)]) == 0
+    assert capsys.readouterr().err == f"{path}: 2 events, {path.stat().st_size} bytes\n"
+    trace = read_trace([path])
+    assert [(event.at_s, event.name) for event in trace.events] == [(0, "n1"), (3, "default/p")]
+    assert trace.missing
+
+
+def test_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("nodes", "pods"):
+        (tmp_path / name).write_text("name\n")
+    path = tmp_path / "absent" / "day.trace"
+    assert main(["import-trace", "csv", str(tmp_path / "nodes"), str(tmp_path / "pods"), str(path)]) == 1
+    assert capsys.readouterr().err == f"error: {path}: No such file or directory\n"

@@ -1,0 +1,198 @@
+"""`run --trace` on a simulated cluster: the simulation of the trace finds the node sets that the scheduler found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from herodotus_record.codec.columns import find_feasible
+from herodotus_record.model import Decision
+from herodotus_sim import SimulatedCluster
+from scheduler.commands.main import main
+from scheduler.config import Configuration
+from scheduler.config.types import ProfileConfig
+from scheduler.engine.columns import Snapshot
+from scheduler.engine.cycle import CycleResult, schedule
+from scheduler.engine.framework.runtime import Framework
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plugins import IN_TREE
+from scheduler.offline.simulate import simulation
+from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.offline.simulate.simulation import TraceSimulation
+from scheduler.offline.traces.document import PodArrived, TraceContent, read_trace
+from tests.processes import Process, eventually, python
+from tests.scheduler import spools
+from tests.sim.client import a_node, a_pod
+
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+NAME = "herodotus-scheduler"
+ANTI_AFFINITY = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+        ]
+    }
+}
+TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+TOLERATION = {"key": "dedicated", "operator": "Exists"}
+
+
+def node(name: str, cpu: str, *taints: Json, **labels: str) -> Json:
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "10"}
+    made = a_node(name, allocatable=amounts, capacity=amounts)
+    made["metadata"]["labels"] = {"kubernetes.io/hostname": name, **labels}
+    return {**made, "spec": {"taints": [*taints]}}
+
+
+def pod(name: str, cpu: str, **spec: Any) -> Json:
+    container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
+    return a_pod(name, schedulerName=NAME, containers=[container], **spec)
+
+
+class _Cluster:
+    """A simulated cluster whose pods a scheduler in a process of its own places."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def create(self, *pods: Json) -> None:
+        for each in pods:
+            assert self._http.post(PODS, json=each).status_code == 201
+
+    def add_node(self, made: Json) -> None:
+        assert self._http.post("/api/v1/nodes", json=made).status_code == 201
+
+    def delete(self, path: str) -> None:
+        assert self._http.delete(path, params={"gracePeriodSeconds": "0"}).status_code == 200
+
+    def cordon(self, name: str) -> None:
+        type_ = {"Content-Type": "application/merge-patch+json"}
+        answer = self._http.patch(f"/api/v1/nodes/{name}", json={"spec": {"unschedulable": True}}, headers=type_)
+        assert answer.status_code == 200
+
+    def waiting(self) -> set[str]:
+        pods = self._http.get(PODS).json()["items"]
+        return {each["metadata"]["name"] for each in pods if not each["spec"].get("nodeName")}
+
+    def settle(self, *waiting: str) -> None:
+        """Wait until only these pods have no node."""
+        eventually(lambda: self.waiting() == {*waiting}, f"only {waiting} to wait")
+
+
+def run_cluster(tmp_path: Path) -> tuple[TraceContent, dict[str, list[frozenset[str]]]]:
+    """Run a scheduler with a trace, and return the trace and, by pod, the feasible nodes of each attempt."""
+    file, spool = tmp_path / "trace", tmp_path / "spool"
+    before = pod("before", "1", nodeName="a")
+    nodes = [node("a", "4", zone="x"), node("b", "4", zone="y"), node("c", "2", TAINT, zone="y")]
+    with SimulatedCluster([*nodes, before]) as sim, httpx.Client(base_url=sim.url) as http:
+        cluster = _Cluster(http)
+        process = Process(
+            "scheduler",
+            python(
+                *("scheduler", "run", "--master", sim.url, "--spool", str(spool), "--secure-port", "0", "--v", "3"),
+                *("--no-leader-elect", "--trace", str(file), "--trace-size", "64Ki"),
+            ),
+            tmp_path / "scheduler.log",
+        )
+        try:
+            process.wait_for('"Add event for node" node="c"')
+            cluster.create(*(pod(f"web-{i}", "500m") for i in range(6)))
+            cluster.create(*(pod(f"db-{i}", "250m", labels={"app": "db"}, affinity=ANTI_AFFINITY) for i in range(3)))
+            cluster.settle("db-2")
+            cluster.create(pod("db-3", "250m", labels={"app": "db"}, affinity=ANTI_AFFINITY, tolerations=[TOLERATION]))
+            cluster.create(
+                pod("zoned", "100m", nodeSelector={"zone": "y"}), pod("big", "3", nodeSelector={"zone": "x"})
+            )
+            cluster.settle("db-2", "big")
+            for name in ("web-0", "web-1", "web-2", "web-3", "before"):
+                cluster.delete(f"{PODS}/{name}")
+            cluster.settle("db-2")
+            cluster.cordon("a")
+            cluster.add_node(node("d", "4", zone="z"))
+            cluster.settle()
+            cluster.create(*(pod(f"late-{i}", "200m") for i in range(4)))
+            cluster.settle()
+            assert process.stop() == 0
+        finally:
+            process.kill_all()
+    feasible: dict[str, list[frozenset[str]]] = {}
+    table = spools.table(spool)
+    for decision in spools.of(Decision, spool):
+        slots = np.flatnonzero(find_feasible(decision))
+        feasible.setdefault(decision.pod.name, []).append(frozenset(table.names[slot] for slot in slots))
+    return read_trace([file]), feasible
+
+
+def simulate_as_it_ran(
+    trace: TraceContent, monkeypatch: pytest.MonkeyPatch
+) -> tuple[RunMetrics, dict[str, list[frozenset[str]]]]:
+    """Simulate a trace with each pod put on its node in the trace, which must be among the best.
+
+    Return the figures and, by pod, the feasible nodes of each attempt.
+    """
+    nodes = {each.name: each.node for each in trace.events if isinstance(each, PodArrived)}
+    feasible: dict[str, list[frozenset[str]]] = {}
+
+    def follow(framework: Framework, pod: PodInfo, snapshot: Snapshot, seed: int, start: int) -> CycleResult:
+        result = schedule(framework, pod, snapshot, seed, start)
+        columns = snapshot.nodes
+        passed = np.flatnonzero(result.trace.passed & columns.live)
+        feasible.setdefault(pod.name, []).append(frozenset(columns.names[slot] for slot in passed))
+        if result.chosen is None:
+            return result
+        slot = columns.index[nodes[pod.full_name]]
+        totals = result.trace.totals
+        assert slot in passed
+        assert totals is None or totals[slot] == totals[passed].max()
+        return dataclasses.replace(result, chosen=slot)
+
+    monkeypatch.setattr(simulation, "schedule", follow)
+    config = Configuration(profiles=(ProfileConfig(scheduler_name=NAME),))
+    metrics = RunMetrics(["cpu"], max(each.at_s for each in trace.events))
+    TraceSimulation(config, IN_TREE, 0).run(trace.events, metrics, lambda _: None)
+    return metrics, feasible
+
+
+def _outcomes(feasible: dict[str, list[frozenset[str]]]) -> dict[str, list[frozenset[str]]]:
+    """Return the attempts of each pod without those that only repeat the one before."""
+    return {
+        name: [each for i, each in enumerate(sets) if i == 0 or each != sets[i - 1]] for name, sets in feasible.items()
+    }
+
+
+def test_simulation_of_a_trace_finds_the_node_sets_of_the_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, recorded = run_cluster(tmp_path)
+    metrics, simulated = simulate_as_it_ran(trace, monkeypatch)
+    assert len(recorded) == 16
+    assert _outcomes(simulated) == _outcomes(recorded)
+    assert _outcomes(recorded)["db-2"] == [frozenset(), frozenset({"d"})]
+    assert metrics.node_of == {
+        each.name: each.node for each in trace.events if isinstance(each, PodArrived) and not each.was_on_node
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--trace", "{folder}/absent/trace"], "error: --trace {folder}/absent/trace: No such file or directory"),
+        (["--trace-pseudonyms"], "error: --trace-pseudonyms goes with --trace"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "observe"])
+def test_a_trace_that_cannot_be_written_is_an_error(
+    command: str, words: list[str], message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    format_: Callable[[str], str] = lambda text: text.format(folder=tmp_path)  # noqa: E731
+    with SimulatedCluster() as sim:
+        options = ["--master", sim.url, "--spool", str(tmp_path / "spool"), "--secure-port", "0"]
+        assert main([command, *options, *map(format_, words)]) == 1
+    assert capfd.readouterr().err.splitlines()[-1] == format_(message)
