@@ -50,7 +50,6 @@ MAX_EXPANDED_BYTES: Final = 8 << 30  # of the decisions that deltas of one batch
 MAX_SIZE_RATIO: Final = 1 / 2  # the largest length of a delta, relative to its base
 NAME_BYTES: Final = 8
 
-_NAME_AT: Final = slice(4, 12)  # in a header: length and checksum
 _PATCH: Final = b"~"
 _LENGTH: Final = struct.Struct("<I")
 _PATCH_BYTES: Final = len(_PATCH) + _LENGTH.size + 2  # of a patch without slots and entries, with two type codes
@@ -146,7 +145,7 @@ class DeltaWriter:
                 base.last, base.last_changes = decision, changes
                 return codec.build_frame(DELTA, payload)
         whole = codec.encode(decision)
-        written = _Base(decision, whole[_NAME_AT], len(whole), decision, {})
+        written = _Base(decision, _read_name(whole), len(whole), decision, {})
         if len(whole) <= MAX_BASE_BYTES:
             for key in (group, (pod.digest, profile, path)):
                 self._bases.put(key, written)
@@ -195,7 +194,7 @@ class DeltaReader:
         if view[KIND_AT] != DELTA:
             decoded = codec.decode(view)
             if isinstance(decoded, Decision):
-                self._frames[bytes(view[_NAME_AT])] = view
+                self._frames[_read_name(view)] = view
             return decoded, view
         codec.read_version(view)
         payload = codec.verify_payload(view)
@@ -208,7 +207,7 @@ class DeltaReader:
 
     def add_base(self, frame: bytes | memoryview) -> None:
         """Keep a whole decision's frame, still encoded, so that deltas that are read later may refer to it."""
-        self._frames[bytes(frame[_NAME_AT])] = memoryview(frame)
+        self._frames[_read_name(frame)] = memoryview(frame)
 
     def _base(self, name: bytes) -> _DecodedBase:
         if name not in self._frames:
@@ -314,7 +313,12 @@ def _scatter(column: Column, slots: NDArray[Any], entries: NDArray[Any]) -> Colu
 
 def read_base_name(frame: bytes | memoryview) -> bytes | None:
     """Return the 8-byte name by which deltas refer to this frame, or None if the frame is not a whole decision."""
-    return bytes(frame[_NAME_AT]) if frame[KIND_AT] == DECISION else None
+    return _read_name(frame) if frame[KIND_AT] == DECISION else None
+
+
+def _read_name(decision: bytes | memoryview) -> bytes:
+    """Return the name of a whole decision's frame: the length and the checksum in its header."""
+    return bytes(decision[HEADER_BYTES - NAME_BYTES : HEADER_BYTES])
 
 
 def find_base_name(frame: bytes | memoryview) -> bytes | None:
