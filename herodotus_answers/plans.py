@@ -216,6 +216,7 @@ def _make_node_step(kind: str, nodes: list[str], command: str) -> PlanStep:
         "pod": "",
         "owner": "",
         "request": "",
+        "text": "",
         "node": "",
         "nodes": nodes,
         "landsOn": [],

@@ -119,6 +119,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "FILTER": "Plugin that says whether the pod can run on a node at all.",
     "FILTERS": "Plugins that say whether the pod can run on the node, each with its verdict.",
     "FIND A NODE": "Pods that would find a node.",
+    "FIGURE": "What a simulation measured (docs/offline.md defines each figure).",
     "FIRST": "First pods of the row.",
     "FIT": "Feasible nodes of all nodes.",
     "FIX": "A change after which the pod would fit; it was checked on the snapshot unless `not checked` follows.",

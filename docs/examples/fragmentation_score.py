@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.interface import Mask, Scores
@@ -53,13 +52,14 @@ class FragmentationScore(GpuShares):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, feasible: Mask) -> Scores:
         """Return 50 for a node that loses nothing by the pod, less for one that does, more for one that gains."""
-        return self._score_choices(pod, nodes, self.list_choices(pod, nodes)).max(axis=1, initial=0)
+        best: Scores = self._score_choices(pod, nodes, self.list_choices(pod, nodes)).max(axis=1, initial=0)
+        return best
 
     def choose(self, pod: PodInfo, row: NodeColumns, choices: GpuChoices) -> int:
         """Return the choice of GPUs with the highest score."""
         return int(self._score_choices(pod, row, choices)[0].argmax())
 
-    def _score_choices(self, pod: PodInfo, nodes: NodeColumns, choices: GpuChoices) -> NDArray[np.int64]:
+    def _score_choices(self, pod: PodInfo, nodes: NodeColumns, choices: GpuChoices) -> Scores:
         """Return the score of each node and choice, -1 where the pod does not fit."""
         cpu, labels = nodes.allocatable("cpu") - nodes.requested("cpu"), nodes.label(self.args.model_label)
         models = [labels.values[i] or "" for i in labels.ids(nodes.slots)]

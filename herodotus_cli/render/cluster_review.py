@@ -75,7 +75,7 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
     own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
     good = not pending and not status["blocked"]
     return [
-        [TextLine(status["headline"], "good" if good else "bad"), *_checked(status.get("budgets"))],
+        [TextLine(status["headline"], "good" if good else "bad"), *_checked(status)],
         _groups(status.get("groups") or ()),
         _table(
             "STAYS PENDING",
@@ -175,9 +175,13 @@ def _ignored(pods: Sequence[Json]) -> list[Block]:
     return [TextLine(f"Not evicted: {' and '.join(parts)}.", "dim")] if parts else []
 
 
-def _checked(budgets: Json | None) -> list[Block]:
-    """Return a line that says which budgets a drain asked, or that none selects a pod; [] if no budgets were asked."""
-    if budgets is None:
+def _checked(status: Json) -> list[Block]:
+    """Return a line that says which budgets a drain asked, or that none selects a pod.
+
+    Return [] if no budgets were asked, or if one forbids an eviction, which the headline says.
+    """
+    budgets = status.get("budgets")
+    if budgets is None or any(pod["cause"] == "Budget" for pod in status["blocked"]):
         return []
     names = [
         f"{each['namespace']}/{each['name']} ({format_count(each['pods'], 'pod')})" for each in budgets["selecting"]

@@ -75,7 +75,7 @@ class GpuShares(BasePlugin):
         """Reject nodes where no choice of GPUs has enough for the pod."""
         if not self.requested(pod):
             return PASS
-        return Verdicts.reject(~self.list_choices(pod, nodes).fits.any(axis=1), NO_GPU)
+        return Verdicts.reject(self.list_choices(pod, nodes).fits.sum(axis=1) == 0, NO_GPU)
 
     def reserve(self, state: CycleState, pod: PodInfo, node: str) -> Verdict:
         """Give the pod GPUs of the node."""

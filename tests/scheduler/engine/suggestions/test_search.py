@@ -312,7 +312,7 @@ def test_a_label_is_suggested_only_where_some_node_has_the_value_and_the_pods_se
 
 
 def gpu(name: str, **amounts: str) -> NodeBuilder:
-    return host(name).label("accelerator", "gpu").allocatable(**{"cpu": "8", "nvidia.com/gpu": "4"} | amounts)
+    return host(name).label("accelerator", "gpu").allocatable({"cpu": "8", "nvidia.com/gpu": "4"} | amounts)
 
 
 SELECTS_GPU = {
@@ -333,7 +333,7 @@ def test_hardware_that_a_label_stands_for_is_given_up_last_and_claimed_of_no_nod
 
 
 def test_a_node_that_has_the_hardware_too_may_get_the_label() -> None:
-    nodes = columns_of([gpu("g", cpu="1"), host("h").allocatable(**{"cpu": "8", "nvidia.com/gpu": "1"})])
+    nodes = columns_of([gpu("g", cpu="1"), host("h").allocatable({"cpu": "8", "nvidia.com/gpu": "1"})])
     found = find(SELECTS_GPU["selector"].info(), nodes)
     assert [changes(s)[0][0] for s in found] == ["remove-node-selector", "set-request", "label-node"]
     assert all("lost" not in c.params for s in found for c in s.changes)

@@ -100,7 +100,7 @@ def test_a_pod_that_leaves_its_node_or_is_not_bound_gives_its_gpus_back() -> Non
 
 def simulate(*events: Event, plugin: str = "", args: object = None) -> RunMetrics:
     enabled = {"enabled": [{"name": plugin}]} if plugin else {}
-    profile = {"schedulerName": PROFILE, "plugins": {"multiPoint": enabled}}
+    profile: dict[str, object] = {"schedulerName": PROFILE, "plugins": {"multiPoint": enabled}}
     if args:
         profile["pluginConfig"] = [{"name": plugin.partition(":")[2], "args": args}]
     document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -115,7 +115,12 @@ def arrives(at_s: float, name: str, milli: int, runs_s: float | None = None) -> 
 
 
 def test_a_simulated_pod_waits_for_room_on_a_single_gpu() -> None:
-    events = [NodeAdded(0.0, gpus("a", 2).obj()), arrives(1, "p", 600, 9), arrives(2, "q", 600), arrives(3, "r", 700)]
+    events: list[Event] = [
+        NodeAdded(0.0, gpus("a", 2).obj()),
+        arrives(1, "p", 600, 9),
+        arrives(2, "q", 600),
+        arrives(3, "r", 700),
+    ]
     assert simulate(*events).figures().waited_p99_s == 0
     figures = simulate(*events, plugin=PLUGIN).figures()
     assert (figures.placed, figures.attempts) == (3, 4)
@@ -163,6 +168,11 @@ def test_the_example_places_more_than_the_default_scores(monkeypatch: pytest.Mon
 
 def test_a_reserve_plugin_that_refuses_leaves_the_pod_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GpuShares, "filter", lambda *_: PASS)
-    events = [NodeAdded(0.0, gpus("a", 2).obj()), arrives(1, "p", 600), arrives(2, "q", 600), arrives(3, "r", 700)]
+    events: list[Event] = [
+        NodeAdded(0.0, gpus("a", 2).obj()),
+        arrives(1, "p", 600),
+        arrives(2, "q", 600),
+        arrives(3, "r", 700),
+    ]
     figures = simulate(*events, plugin=PLUGIN).figures()
     assert (figures.placed, figures.never_placed) == (2, 1)
