@@ -161,7 +161,7 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
             text += f": {clean(refusal.get('message'))}" if refusal else ""
             source = ", ".join([f"spec.suspend, label {label}", *said]) + (f" of {queue}" if said else "")
             cause = make_cause("queued", text + why, source, at=since)
-            return "workload-suspended", f"{workload.label} makes no pods: {text} ({words}){why}", [cause], queue
+            return "workload-suspended", f"{workload.label} makes no pods: {text}{why} ({words})", [cause], queue
     parent = find_parent(workload)
     by = f"; {parent} made it" if parent else ""
     text = f"spec.suspend is true{ago}{by}"

@@ -21,6 +21,7 @@ Topic = Literal[
     "volume",
     "start",
     "end",
+    "end-of-pod",
     "eviction",
     "rejection",
     "devices",
@@ -275,6 +276,24 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " version of the image",
         ),
         (r"exit code 12[67]\b", "correct the command of {container} in {owner}: the image lacks it, or cannot run it"),
+    ),
+    # why the kubelet cannot end a pod
+    "end-of-pod": (
+        (
+            r'plugin type="([^"]+)".*(?:[Uu]nauthorized|forbidden)',
+            "give the network plugin {0} on {node} valid credentials, such as by a restart of its own pod there",
+        ),
+        (r'plugin type="([^"]+)"', "make the network plugin {0} work on {node}: see its own pod there"),
+        (r"[Uu]n[Mm]ount|device is busy|target is busy", "see on {node} what still uses the volume, and end that"),
+        (
+            r"destroy network|[Cc][Nn][Ii]",
+            "make the network plugin of {node} work: see its own pod there, and its configuration",
+        ),
+        (
+            r"deadline exceeded|DeadlineExceeded|not stopped|did not exit|connection refused",
+            "start the container runtime of {node} again, or the node: it does not end the container",
+        ),
+        (r"", "see the log of the kubelet and of the container runtime of {node}"),
     ),
     "eviction": (
         (

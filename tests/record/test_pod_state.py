@@ -628,3 +628,52 @@ def test_probe_without_an_event_is_named_with_what_it_asks() -> None:
     state = find(a_pod(phase="Running", containers=PROBED, status_containerStatuses=runs()), forbidden=("events",))
     assert "its readiness probe (GET :80/ok) has not succeeded, and the events" in state["headline"]
     assert state["causes"][0]["remedies"][0]["text"].startswith("make the program answer GET :80/ok within 1s")
+
+
+# --- what a kubelet says of a pod that it rejects or cannot end -----------------------------------------------------
+
+
+def test_a_rejected_pod_is_told_what_stands_against_it_on_its_node() -> None:
+    ports = [{"containerPort": 80, "hostPort": 9999}]
+    resources = {"requests": {"cpu": "2"}}
+    spec: Json = {"containers": [{"name": "main", "image": "app:1", "ports": ports, "resources": resources}]}
+    holder = a_pod(phase="Running", metadata={"name": "proxy", "uid": "u2"}, **spec)
+    other = a_pod(phase="Running", metadata={"name": "idle", "uid": "u3"})
+    gone = a_pod(phase="Succeeded", metadata={"name": "gone", "uid": "u4"}, **spec)
+    node = a_node(taints=[{"key": "dedicated", "value": "db", "effect": "NoExecute"}])
+    node["status"]["allocatable"] = {"cpu": "2"}
+    told = {
+        "NodePorts": "; shop/proxy holds host port 9999/TCP on n1 now.",
+        "OutOfcpu": "; shop/proxy holds cpu on n1 now.",
+        "TaintToleration": "; n1 has dedicated=db:NoExecute now, which the pod does not tolerate.",
+    }
+    for reason, words in told.items():
+        message = f"Predicate {reason} failed: no"
+        pod = a_pod(phase="Failed", status_reason=reason, status_message=f"Pod was rejected: {message}", **spec)
+        state = find_state(pod, a_cluster(pod, holder, other, gone, node, an_event(reason, message)), NOW)
+        assert words in state["headline"]
+        assert state["headline"].count(message) == 1
+        assert ("end shop/proxy" in state["causes"][0]["remedies"][0]["text"]) is (reason == "NodePorts")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "advice"),
+    [
+        ("FailedKillPod", 'plugin type="calico" failed (delete): connection is unauthorized', "valid credentials"),
+        ("FailedKillPod", "failed to stop container: context deadline exceeded", "container runtime of n1"),
+        ("FailedUnMount", "UnmountVolume.TearDown failed: device is busy", "still uses the volume"),
+    ],
+)
+def test_a_pod_that_the_kubelet_cannot_end_keeps_its_finalizer(reason: str, message: str, advice: str) -> None:
+    owner = {"kind": "Job", "name": "web", "controller": True}
+    deleted = {"deletionTimestamp": at(3), "finalizers": ["batch.kubernetes.io/job-tracking"]}
+    pod = a_pod(phase="Running", metadata={**deleted, "ownerReferences": [owner]})
+    job = {"kind": "Job", "metadata": {"name": "web", "namespace": "shop"}}
+    causes = find_state(pod, a_cluster(pod, job, an_event(reason, message)), NOW)["causes"]
+    assert [cause["code"] for cause in causes] == ["kill-failed", "finalizer"]
+    assert advice in causes[0]["remedies"][0]["text"]
+    assert causes[1]["remedies"] == []
+    earlier = an_event(reason, message, lastTimestamp=at(20))
+    (only,) = find_state(pod, a_cluster(pod, earlier), NOW)["causes"]
+    assert only["code"] == "finalizer"
+    assert "remove the finalizer" in only["remedies"][0]["text"]  # its Job is gone
