@@ -630,6 +630,21 @@ def test_probe_without_an_event_is_named_with_what_it_asks() -> None:
     assert state["causes"][0]["remedies"][0]["text"].startswith("make the program answer GET :80/ok within 1s")
 
 
+@pytest.mark.parametrize(
+    ("policy", "advice"), [(None, "OnRootMismatch in securityContext"), ("OnRootMismatch", "skips")]
+)
+def test_a_change_of_the_owner_of_all_files_is_told_with_its_policy(policy: str | None, advice: str) -> None:
+    message = "Setting volume ownership for 5d0c/volumes/kubernetes.io~csi/pvc-1/mount, processed 24 files."
+    context = {"fsGroup": 1000} | ({"fsGroupChangePolicy": policy} if policy else {})
+    pod = a_pod(securityContext=context, volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    claim: Json = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}}
+    claim |= {"spec": {"volumeName": "pvc-1"}, "status": {"phase": "Bound"}}
+    (cause,) = find(pod, claim, an_event("VolumePermissionChangeInProgress", message))["causes"]
+    assert (cause["code"], cause["object"]) == ("volume-ownership", "PersistentVolumeClaim/data")
+    assert "volume pvc-1 of claim data to fsGroup 1000" in cause["text"]
+    assert advice in cause["remedies"][0]["text"]
+
+
 # --- what a kubelet says of a pod that it rejects or cannot end -----------------------------------------------------
 
 
