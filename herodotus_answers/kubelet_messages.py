@@ -31,8 +31,9 @@ Topic = Literal[
 ]
 
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
-# `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {runtime} (the RuntimeClass), and
-# {owner}, whose pod template or manifest has to change; of a claim {driver} and {storage_class}; of a webhook {server}.
+# `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {limit} (of its memory),
+# {runtime} (the RuntimeClass), and {owner}, whose pod template or manifest has to change; of a claim {driver} and
+# {storage_class}; of a webhook {server}.
 _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     "image": (
         (
@@ -222,7 +223,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (r"exec format error", "use an image that is built for {platform}, in {owner}"),
         (
             r"memory limit too low|OOM-killed|minimum memory limit",
-            "raise the memory limit of {container} in {owner}: the runtime cannot even start it with that",
+            "raise the memory limit of {container}{limit} in {owner}: the runtime cannot even start it with that",
         ),
         (
             r"unable to find user (\S+?):|no users found|no matching entries in passwd",

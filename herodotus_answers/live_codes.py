@@ -114,5 +114,6 @@ CAUSES: Final[Mapping[str, str]] = {
     "device-class-missing": "A DeviceClass does not exist.",
     "devices-unhealthy": "A node has devices of which none is allocatable.",
     "resource-other-name": "Nodes offer the devices under other resource names.",
+    "unit-slip": "A request is larger than any node because of its unit.",
     "node-missing": "The pod is pinned to a node that does not exist.",
 }

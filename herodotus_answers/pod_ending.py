@@ -35,6 +35,7 @@ from herodotus_answers.pod_facts import (
     read_conditions,
 )
 from herodotus_answers.rejection_causes import advise_on_holders, describe_rejection
+from herodotus_answers.unit_slips import list_small_limits
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -380,7 +381,13 @@ def _list_end_remedies(pod: Json, reason: str, message: str, objects: ClusterObj
     """Return what keeps a pod that follows from the same end, and what to do with this one."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
     owner = find_owner(pod, objects)
-    remedies = advise("eviction" if reason == "Evicted" else "rejection", message, pod, objects)
+    remedies = [
+        make_remedy(
+            f"correct {field} of {what} in {name_source(pod, objects)} to {slip.meant}, if that was meant: {slip.text}"
+        )
+        for field, what, slip in (list_small_limits(pod["spec"]) if reason == "Evicted" and "limit" in message else ())
+    ]
+    remedies += advise("eviction" if reason == "Evicted" else "rejection", message, pod, objects)
     if reason == "DeadlineExceeded":
         text = f"raise activeDeadlineSeconds in {name_source(pod, objects)}, or let the pod do less"
         remedies.append(make_remedy(text))

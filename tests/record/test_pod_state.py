@@ -645,6 +645,24 @@ def test_a_change_of_the_owner_of_all_files_is_told_with_its_policy(policy: str 
     assert advice in cause["remedies"][0]["text"]
 
 
+def test_a_unit_that_is_a_slip_is_told_where_a_container_ends_is_evicted_or_waits() -> None:
+    low = {"name": "main", "image": "app:1", "resources": {"limits": {"memory": "512m", "ephemeral-storage": "500m"}}}
+    for reason in ("OOMKilled", "StartError"):
+        end = {"exitCode": 128, "reason": reason, "message": "container init was OOM-killed (memory limit too low?)"}
+        statuses = waits("CrashLoopBackOff", lastState={"terminated": end})
+        (cause,) = find(a_pod(containers=[low], status_containerStatuses=statuses))["causes"]
+        assert "now 512m (512m is 0.512 bytes: m means thousandths; 512Mi may have" in cause["remedies"][0]["text"]
+    message = 'Container main exceeded its local ephemeral storage limit "500m". '
+    evicted = a_pod(phase="Failed", containers=[low], status_reason="Evicted", status_message=message)
+    assert "of container main in the pod to 500Mi" in find(evicted)["causes"][0]["remedies"][0]["text"]
+    high = {**low, "resources": {"requests": {"cpu": "500"}}}
+    node = a_node()
+    node["status"]["allocatable"] = {"cpu": "8"}
+    refused = [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}]
+    (cause, _) = find(a_pod(node="", containers=[high], status_conditions=refused), node)["causes"]
+    assert (cause["code"], cause["remedies"][0]["text"].split(" for ")[0]) == ("unit-slip", "request 500m cpu")
+
+
 # --- what a kubelet says of a pod that it rejects or cannot end -----------------------------------------------------
 
 
