@@ -62,7 +62,19 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     "node": Discloses.NODES,
     # of the pod itself, in suggestions and scores
     **dict.fromkeys(
-        ("container", "group", "from", "to", "difference", "tolerated", "parts", "namespaces", "stoppers", "image"),
+        (
+            "container",
+            "group",
+            "from",
+            "to",
+            "difference",
+            "tolerated",
+            "parts",
+            "namespaces",
+            "stoppers",
+            "image",
+            "labels",
+        ),
         Discloses.THIS_POD,
     ),
     **dict.fromkeys(("templateCount", "index", "lost", "differs"), _N),
