@@ -45,8 +45,8 @@ def _compare(taint: Taint, toleration: Toleration) -> tuple[int, str] | None:
     if not toleration.key or not has_value or not has_effect:
         return None
     is_renamed = any({toleration.key, taint.key} <= keys for keys in _RENAMED)
-    names = [re.sub(r"[-_.]", "", key.rpartition("/")[2].lower()) for key in (toleration.key, taint.key)]
-    is_similar = difflib.SequenceMatcher(None, *names).ratio() >= _SIMILAR
+    ours, its = (re.sub(r"[-_.]", "", key.rpartition("/")[2].lower()) for key in (toleration.key, taint.key))
+    is_similar = difflib.SequenceMatcher(None, ours, its).ratio() >= _SIMILAR
     return (2, "key") if is_renamed or is_similar else None
 
 
