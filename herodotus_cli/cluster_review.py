@@ -75,9 +75,11 @@ def fetch_answer(spec: Json, options: ReviewOptions, connection: ConnectionSetti
 
         return review_files(options.cluster_files, connection, _build_document(spec))
     answer = ask(connect(connection, environment.environ), spec)
-    from herodotus_cli.admission_notes import list_notes  # here, because most commands create no pods
+    from herodotus_cli.admission_refusals import list_refusals  # here, because most commands create no pods
 
-    answer["status"]["notes"] += list_notes(spec, answer["status"], connection, environment.environ)
+    status = answer["status"]
+    refusals = list_refusals(spec, status, connection, environment.environ)
+    status["headline"] = " ".join([*(f"{refusal}." for refusal in refusals), status["headline"]])
     return answer
 
 

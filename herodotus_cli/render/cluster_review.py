@@ -252,7 +252,8 @@ def _capacity(found: Json, most: int | None) -> list[list[Block]]:
     if shown:
         names = [f"{node['node']} (new)" if node.get("isNew") else node["node"] for node in shown]
         by_node = [(name, str(node["fits"]), node["limitedBy"]) for name, node in zip(names, shown, strict=True)]
-        table = build_table(("NODE", "PODS", "LIMITED BY"), by_node, right=(1,))
+        columns = ("NODE", "PODS", "LIMITED BY") if limits else ("NODE", "PODS")
+        table = build_table(columns, [row[: len(columns)] for row in by_node], right=(1,))
         sections.append([table, *_more(len(nodes) - len(shown), "node")])
     return sections
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from herodotus_answers.cluster_review import (
 )
 from herodotus_answers.node_groups import NodeGroup, NodeGroupRejection, NodeGroupReview, NodeGroupVerdict, PodVerdicts
 from herodotus_answers.node_list import build_node_list
-from herodotus_cli import admission_notes, progress
+from herodotus_cli import admission_refusals, progress
 from herodotus_cli import cluster_review as cluster_question
 from herodotus_cli.connection import ConnectionSettings
+from herodotus_cli.environment import Environment
 from herodotus_cli.render import cluster_review, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from herodotus_record.disclosure import mask_answer
@@ -386,20 +388,33 @@ def test_new_pods_that_a_quota_refuses_are_named(monkeypatch: pytest.MonkeyPatch
         paths.append(path.partition("?")[0])
         return (200, {"items": [quota]}) if "resourcequotas" in path else (403, {})
 
-    monkeypatch.setattr(admission_notes, "open_objects", lambda *_: ClusterObjects(fetch))
+    monkeypatch.setattr(admission_refusals, "open_objects", lambda *_: ClusterObjects(fetch))
     template = {"spec": {"containers": [{"name": "app"}]}}
     spec: Json = {"replicas": 2, "template": template}
     web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
     scale = {"kind": "Scale", "namespace": "shop", "replicas": 4, "object": web}
     settings = ConnectionSettings()
-    notes = admission_notes.list_notes({"changes": [scale]}, {}, settings, {})
-    assert notes == ["ResourceQuota team allows 1 of 2 new pods: pods 2 of 3 used"]
+    refusals = admission_refusals.list_refusals({"changes": [scale]}, {}, settings, {})
+    assert refusals == ["ResourceQuota team allows 1 of 2 new pods: pods 2 of 3 used"]
     assert paths == [f"/api/v1/namespaces/shop/{plural}" for plural in ("resourcequotas", "limitranges")]
     asked = {"capacity": {"namespace": "shop", "object": web}}
-    assert admission_notes.list_notes(asked, {"capacity": {"fits": 1}}, settings, {}) == []
+    assert admission_refusals.list_refusals(asked, {"capacity": {"fits": 1}}, settings, {}) == []
     paths.clear()
     drain = {"changes": [{"kind": "Drain", "nodes": ["n0"]}]}
-    assert (admission_notes.list_notes(drain, {}, settings, {}), paths) == ([], [])
+    assert (admission_refusals.list_refusals(drain, {}, settings, {}), paths) == ([], [])
+
+
+def test_the_answer_begins_with_what_a_quota_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = "ResourceQuota team allows 0 of 20 new pods: pods 3 of 3 used"
+    status = {"headline": "At least 20 more pods fit, on 10 nodes."}
+    monkeypatch.setattr(cluster_question, "connect", lambda *_: None)
+    monkeypatch.setattr(cluster_question, "ask", lambda *_: {"status": status})
+    monkeypatch.setattr(admission_refusals, "list_refusals", lambda *_: [refused])
+    options = cluster_question.ReviewOptions("capacity", (), False)
+    answer = cluster_question.fetch_answer(
+        {}, options, ConnectionSettings(), Environment({}, StringIO(), lambda: NOW, lambda: 80)
+    )
+    assert answer["status"]["headline"] == f"{refused}. At least 20 more pods fit, on 10 nodes."
 
 
 def test_a_file_that_is_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

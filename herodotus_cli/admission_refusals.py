@@ -1,9 +1,9 @@
-"""Notes of a what-if about quotas and LimitRanges that would refuse the pods which it creates.
+"""The quotas and LimitRanges that would refuse the pods which a what-if creates.
 
 Owns: which pods of the question are new, and reading the objects with the user's rights. Does not own: what the objects
 mean (`herodotus_answers.admission`).
 
-Invariant: objects that cannot be read leave their notes out; no answer fails for them.
+Invariant: objects that cannot be read refuse nothing; no answer fails for them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class _NewPods(NamedTuple):
     replicas: int
 
 
-def list_notes(spec: Json, status: Json, connection: ConnectionSettings, environ: Mapping[str, str]) -> list[str]:
-    """Return notes on quotas and LimitRanges that would refuse pods which the question `spec` creates.
+def list_refusals(spec: Json, status: Json, connection: ConnectionSettings, environ: Mapping[str, str]) -> list[str]:
+    """Return a sentence without a full stop on each quota and LimitRange that would refuse pods of the question `spec`.
 
     `spec` is that of a ClusterReview, and `status` is that of the answer. The result is [] if the answer is not about
     the kubeconfig's cluster.
@@ -35,11 +35,11 @@ def list_notes(spec: Json, status: Json, connection: ConnectionSettings, environ
     if not groups or not connection.reaches_cluster:
         return []
     objects = open_objects(connection, environ)
-    notes: list[str] = []
+    refusals: list[str] = []
     for pods in groups:
         quotas, ranges = (objects.list_objects(kind, pods.namespace).items for kind in ("ResourceQuota", "LimitRange"))
-        notes += describe_refusals(pods.spec, pods.replicas, quotas, ranges)
-    return list(dict.fromkeys(notes))
+        refusals += describe_refusals(pods.spec, pods.replicas, quotas, ranges)
+    return list(dict.fromkeys(refusals))
 
 
 def _list_new_pods(spec: Json, status: Json) -> Iterator[_NewPods]:
