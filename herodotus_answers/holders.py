@@ -54,10 +54,16 @@ class Holder(NamedTuple):
     owner: str
     state: str = ""
 
+    @property
+    def comes_back(self) -> bool:
+        """Whether a pod like it takes its place on the same node: one of a DaemonSet, or a static pod."""
+        return self.owner.startswith(("DaemonSet/", "Node/"))
+
 
 class Holders(NamedTuple):
-    """The pods on a node that use what is missing there, largest first; the first `enough` hold the missing amount.
+    """The pods on a node that use what is missing there; the first `enough` hold the missing amount.
 
+    The largest come first, and last those that would come back to the node, which are never enough.
     `held.missing` is what is missing beside these pods, which may differ from what was missing at the decision. It is 0
     if the node has enough of the resource by now.
     """
@@ -119,7 +125,7 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
         for pod, amount in amounts
         if amount
     ]
-    holders.sort(key=lambda h: (-h.amount, h.priority, natural_sort_key(h.pod)))
+    holders.sort(key=lambda h: (h.comes_back, -h.amount, h.priority, natural_sort_key(h.pod)))
     if held.kind != _RESOURCE:
         return Holders(held, tuple(h._replace(amount=0) for h in holders), len(holders))
     if held.allocatable:
@@ -127,7 +133,7 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
         held = held._replace(missing=max(used + held.requested - held.allocatable, 0))
     together = 0
     for number, holder in enumerate(holders, 1):
-        together += holder.amount
+        together += 0 if holder.comes_back else holder.amount
         if together >= held.missing:
             return Holders(held, tuple(holders), number)
     return Holders(held, tuple(holders), 0)
@@ -163,10 +169,11 @@ def _describe_enough(holders: Holders) -> str:
     pods = "1 pod" if held.missing == 1 else f"{held.missing} pods"
     wanted = f"{missing} {held.names[0]}" if held.names[0] != "pods" else f"room for {pods}"
     if not holders.enough:
-        return f"All of them together hold less than the missing {wanted}."
+        what = "Those that do not come back to the node" if any(h.comes_back for h in holders.pods) else "All of them"
+        return f"{what} together hold less than the missing {wanted}."
     missed = f"{pods} would have to leave" if held.names[0] == "pods" else f"{wanted} would have to become free"
     would = "would be enough" if is_all else f"would free enough {held.names[0]}"
-    alone = [h for h in holders.pods if h.amount >= held.missing]
+    alone = [h for h in holders.pods if h.amount >= held.missing and not h.comes_back]
     if alone:
         smallest = min(alone, key=lambda h: (h.priority, h.amount))
         return f"{missed}: {smallest.pod} alone {would}."

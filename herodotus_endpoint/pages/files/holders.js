@@ -48,22 +48,23 @@ function parse(node, { code, params, requested, allocatable, free, resource }) {
 }
 
 /**
- * The pods that are on the node now and hold it, largest first; the first `enough` of them hold what is missing, 0 where none do.
+ * The pods that are on the node now and hold it, largest first, those that would come back to it last; the first `enough` of
+ * the others hold what is missing, 0 where none do.
  * What is missing is counted beside these pods: it may differ from what was missing at the decision.
  */
 export function findHolders(held, pods) {
   const found = pods.map((pod) => ({
     namespace: pod.metadata.namespace, name: pod.metadata.name, amount: amount(held, pod),
-    priority: pod.spec.priority ?? 0, owner: owner(pod), state: state(held, pod),
+    priority: pod.spec.priority ?? 0, owner: owner(pod), state: state(held, pod), comesBack: comesBack(pod),
   })).filter((one) => one.amount > 0);
-  found.sort((a, b) => b.amount - a.amount || a.priority - b.priority || byName(`${a.namespace}/${a.name}`, `${b.namespace}/${b.name}`));
+  found.sort((a, b) => a.comesBack - b.comesBack || b.amount - a.amount || a.priority - b.priority || byName(`${a.namespace}/${a.name}`, `${b.namespace}/${b.name}`));
   if (held.kind !== "resource") return { held, pods: found, enough: found.length };
   if (held.allocatable) {
     const used = found.reduce((sum, one) => sum + one.amount, 0);
     held = { ...held, missing: Math.max(used + held.requested - held.allocatable, 0) };
   }
   let together = 0;
-  const last = found.findIndex((one) => (together += one.amount) >= held.missing);
+  const last = found.findIndex((one) => (together += one.comesBack ? 0 : one.amount) >= held.missing);
   return { held, pods: found, enough: last + 1 };
 }
 
@@ -88,8 +89,9 @@ function enough({ held, pods, enough: first }) {
   const isPods = held.names[0] === "pods";
   if (!held.missing) return [`${held.node} has enough ${held.names[0]} for the pod by now.`];
   const wanted = isPods ? `room for ${count(held.missing, "pod")}` : `${formatRequested(held.names[0], held.missing)} ${held.names[0]}`;
-  if (!first) return [`All of them together hold less than the missing ${wanted}.`];
-  const alone = pods.filter((one) => one.amount >= held.missing).sort((a, b) => a.priority - b.priority || a.amount - b.amount)[0];
+  const what = pods.some((one) => one.comesBack) ? "Those that do not come back to the node" : "All of them";
+  if (!first) return [`${what} together hold less than the missing ${wanted}.`];
+  const alone = pods.filter((one) => one.amount >= held.missing && !one.comesBack).sort((a, b) => a.priority - b.priority || a.amount - b.amount)[0];
   const free = isPods ? `${count(held.missing, "pod")} would have to leave: ` : `${wanted} would have to become free: `;
   const would = isAll ? "would be enough." : `would free enough ${held.names[0]}.`;
   if (alone) return [free, alone, ` alone ${would}`];
@@ -163,6 +165,9 @@ function conflicts(port, other) {
   const [a, b] = [port, other].map((text) => [text.slice(0, Math.max(text.lastIndexOf(":"), 0)), text.slice(text.lastIndexOf(":") + 1)]);
   return a[1] === b[1] && (!a[0] || !b[0] || a[0] === b[0]);
 }
+
+/** Whether a pod like it takes its place on the same node: one of a DaemonSet, or a static pod. */
+const comesBack = (pod) => (pod.metadata.ownerReferences ?? []).some((one) => one.controller && ["DaemonSet", "Node"].includes(one.kind));
 
 function owner(pod) {
   const found = (pod.metadata.ownerReferences ?? []).find((one) => one.controller);

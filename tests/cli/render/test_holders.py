@@ -48,6 +48,16 @@ def test_holders_are_named_largest_first_with_those_that_are_enough() -> None:
     assert find_holders(HeldObject("n", "resource", ("cpu",), 5000), pods).enough == 0
 
 
+def test_a_pod_that_comes_back_to_the_node_is_never_enough() -> None:
+    agent = pod("agent", "1500m")
+    agent["metadata"]["ownerReferences"][0] |= {"kind": "DaemonSet", "name": "agent"}
+    held = HeldObject("n", "resource", ("cpu",), 300)
+    found = find_holders(held, [agent, pod("web", "500m")])
+    assert ([each.pod for each in found.pods], found.enough) == (["shop/web", "shop/agent"], 1)
+    assert "shop/web alone would be enough." in drawn(held, agent, pod("web", "500m"))
+    assert "Those that do not come back to the node together hold less than the missing 300m cpu." in drawn(held, agent)
+
+
 def test_what_is_missing_is_counted_beside_the_pods_that_are_on_the_node_now() -> None:
     held = HeldObject("n", "resource", ("cpu",), missing=300, requested=500, allocatable=4000)
     later = find_holders(held, [pod("old", "3800m"), pod("new", "1")])  # the second came after the decision
