@@ -173,7 +173,12 @@ class Lost(TypedDict):
     """Decisions in which the node was feasible but not chosen, and the plugins that cost it most."""
 
     count: Annotated[int, "Number of these decisions."]
-    meanBehind: Annotated[float | None, "Mean distance to the chosen node in points; null if there are none."]
+    ahead: Annotated[
+        int,
+        "Number of these, by another scheduler, in which it scores higher than the chosen node, or a filter rejects"
+        " that one. The points leave them out.",
+    ]
+    meanBehind: Annotated[float | None, "Mean distance to the chosen node in points; null if it never was behind."]
     costsMost: Annotated[
         dict[str, float], "Mean of the node's weighted score minus the chosen node's, by plugin, lowest first."
     ]
@@ -203,7 +208,11 @@ class ResultOnNode(TypedDict):
     rank: NotRequired[Annotated[int | None, "Rank of the node, from 1; null if it was not ranked."]]
     total: NotRequired[Annotated[int | None, "Total of the weighted scores; null if nothing was scored."]]
     points: NotRequired[
-        Annotated[int | None, "Lead over the next node in points if it was chosen, else distance to the chosen node."]
+        Annotated[
+            int | None,
+            "Lead over the next node in points if it was chosen, else distance to the chosen node. Negative where"
+            " another scheduler decided: another node scores higher than the chosen one, or this one does.",
+        ]
     ]
     decidedBy: NotRequired[
         Annotated[str | None, "Plugin that made most of the difference, or tie; null if no plugin did."]
@@ -502,14 +511,16 @@ def _lost(c: Counter[CounterName]) -> Lost:
     """Return the JSON object about the decisions in which the node was feasible but not chosen.
 
     `costsMost` maps a plugin to the node's weighted points minus the chosen node's, as a mean per decision, lowest
-    first. Plugins with a mean of zero or more are left out.
+    first. Plugins with a mean of zero or more are left out, and so are decisions in which the node was ahead.
     """
-    lost = c[CounterName("lost")]
+    lost, ahead = c[CounterName("lost")], c[CounterName("ahead")]
+    behind = lost - ahead
     costs = sorted((c[CounterName("cost", plugin)], plugin) for plugin in _plugins(c, "cost"))
     return {
         "count": lost,
-        "meanBehind": _share(c[CounterName("behind")], lost),
-        "costsMost": {plugin: points / lost for points, plugin in costs if lost and points < 0},
+        "ahead": ahead,
+        "meanBehind": _share(c[CounterName("behind")], behind),
+        "costsMost": {plugin: points / behind for points, plugin in costs if behind and points < 0},
     }
 
 
@@ -545,7 +556,8 @@ def _result_after_filters(involved: NodeDecision) -> ResultOnNode:
     """Return how the node fared in a decision in which it passed all filters: result, rank, total and points.
 
     `points` is the node's lead over the next node if it was chosen, otherwise its distance to the chosen node. It is
-    negative if the pod runs on the node and an evaluation finds another one better.
+    negative where another scheduler chose and the evaluation finds another node better, such as this one. No plugin
+    decided then.
     """
     d, slot = involved.decision, involved.slot
     scored = bool(len(d.totals) and d.rank[slot])
@@ -563,11 +575,11 @@ def _result_after_filters(involved: NodeDecision) -> ResultOnNode:
             return entry
         entry["points"] = lead.points if lead else None
         entry["decidedBy"] = _deciding_plugin(d.ties, lead.shares if lead else ())
-    elif scored and d.chosen is not None:
+    elif scored and d.chosen is not None and d.rank[d.chosen]:  # no filter rejects the chosen node
         ours, winners = weigh_scores(d, slot), weigh_scores(d, d.chosen)
-        entry["points"] = d.totals[d.chosen] - d.totals[slot]
+        behind = entry["points"] = d.totals[d.chosen] - d.totals[slot]
         shares = sorted(((p, winners[p] - ours[p]) for p in ours), key=lambda s: (-s[1], s[0]))
-        entry["decidedBy"] = _deciding_plugin(d.ties if slot in d.ties else (), shares)
+        entry["decidedBy"] = _deciding_plugin(d.ties if slot in d.ties else (), shares) if behind >= 0 else None
     return entry
 
 

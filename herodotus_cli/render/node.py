@@ -221,6 +221,8 @@ def _format_points(points: float) -> str:
 def _lost(lost: Json, named: int) -> str:
     """Return how often another node won, and the `named` plugins that cost this one most points."""
     times = format_count(lost["count"], "time")
+    if lost.get("ahead"):  # a service of an earlier version does not say
+        times += f", {lost['ahead']} although it scores higher than the chosen node"
     if lost.get("meanBehind") is not None:
         times += f", by {_format_points(lost['meanBehind'])} on average"
     costs = [
@@ -280,5 +282,8 @@ def _reason(r: Json) -> str:
         return "the only feasible node" if r["result"] == "chosen" else "–"
     if by == "tie":
         return "random among equals"
-    side = "ahead" if r["result"] == "chosen" and points >= 0 else "behind"
+    if r["result"] == "chosen":
+        side = "ahead" if points >= 0 else "behind"
+    else:
+        side = "behind" if points >= 0 else "ahead of the chosen node"
     return f"{format_count(abs(points), 'point')} {side}" + (f": {by}" if by else "")

@@ -17,6 +17,7 @@ Counters of a node (`Name.plugin.detail`):
     won, lead, tied, carried.PLUGIN             chosen among several nodes: points ahead of the next, deciding plugin
     outscored                                   chosen although another node scores higher: no lead, no such plugin
     lost, behind, cost.PLUGIN                   feasible but not chosen: points behind, weighted points lost by plugin
+    ahead                                       lost to a node that scores less or does not fit: no points, no plugin
 
 Invariant: the columns of one `DecisionCounts` belong to one assignment of nodes to slots.
 """
@@ -343,7 +344,8 @@ class DecisionCounts:
         the chosen node. If another node scores higher, as an evaluation of a pod that runs may find, the result is
         OUTSCORED and no lead. `chosen` is the slot of the chosen node.
         """
-        if not run.present.feasible[chosen]:
+        misfit = not run.present.feasible[chosen]
+        if misfit:
             self._contested_misfits.append(chosen)
         best, next_best = _find_best_two(decision, run.present.feasible, chosen)
         points = decision.totals[chosen] - decision.totals[next_best]
@@ -351,6 +353,8 @@ class DecisionCounts:
         for s in scores:
             run.chosen_points[s.plugin] = run.chosen_points.get(s.plugin, 0) + s.normalized[chosen] * s.weight
         by = TIE
+        if points < 0 or misfit:
+            self._leave_out_nodes_ahead(run.present.feasible, decision, chosen, scores, misfit=misfit)
         if points < 0:
             self._contests.append((OUTSCORED, None, chosen))
             return OUTSCORED, None
@@ -359,6 +363,22 @@ class DecisionCounts:
             by = plugin if share < 0 else TIE
         self._contests.append((by, points, chosen))
         return by, points
+
+    def _leave_out_nodes_ahead(
+        self, feasible: Mask, decision: Decision, chosen: int, scores: list[ScoreColumn], *, misfit: bool
+    ) -> None:
+        """Count the nodes that score more than the chosen one as ahead of it, and not in `behind` and `cost`.
+
+        If the chosen node does not fit (`misfit`), these are all feasible nodes. `_count_scores` adds the differences
+        of every feasible node over the whole run, so that those of these nodes are subtracted here.
+        """
+        behind = decision.totals[chosen] - as_numpy(decision.totals).astype(np.int64)
+        ahead = feasible if misfit else feasible & (behind < 0)
+        self._add(CounterName("ahead"), None, ahead)
+        self._add(CounterName("behind"), None, -behind * ahead)
+        for s in scores:
+            points = (as_numpy(s.normalized).astype(np.int64) - s.normalized[chosen]) * s.weight
+            self._add(CounterName("cost", s.plugin), None, -points * ahead)
 
     def _count_run(self, run: _DecisionRun) -> None:
         """Add the decisions of a run to the counters.

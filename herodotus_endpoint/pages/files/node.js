@@ -36,7 +36,7 @@ async function one(name, time) {
     isLocal() ? "" : section("Wins and losses", facts([
       ["Won", `${number(won.count)}, ${number(won.contested)} against other feasible nodes, ${number(won.ties)} tied`],
       ["Ahead by", won.meanMargin === null ? null : `${number(won.meanMargin, 1)} points on average`],
-      ["Lost", `${number(lost.count)}${lost.meanBehind === null ? "" : `, ${number(lost.meanBehind, 1)} points behind on average`}`],
+      ["Lost", `${number(lost.count)}${lost.ahead ? `, ${number(lost.ahead)} although it scores higher than the chosen node` : ""}${lost.meanBehind === null ? "" : `, ${number(lost.meanBehind, 1)} points behind on average`}`],
       ["Equal share", fair(answer.share)],
     ]), carries(won, lost)),
     section("Filter results", filters(answer.filters)),
@@ -127,7 +127,7 @@ function recent(answer) {
     podLink(decision.namespace, decision.pod, decision.id, { node: answer.metadata.name }),
     state(decision.state),
     decision.result === "rejected" ? `rejected by ${decision.rejectedBy}` : decision.result === "not-evaluated" ? `not evaluated (${decision.why})` : decision.result,
-    decision.points === undefined || decision.points === null ? "–" : `${number(decision.points)} ${decision.result === "lost" ? "behind" : "ahead"}${decision.decidedBy ? ` (${decision.decidedBy})` : ""}`,
+    decision.points === undefined || decision.points === null ? "–" : `${number(Math.abs(decision.points))} ${(decision.result === "lost") === (decision.points >= 0) ? "behind" : "ahead"}${decision.decidedBy ? ` (${decision.decidedBy})` : ""}`,
     ago(decision.startedAt),
   ]);
   return rows.length ? table("Recent decisions", [["Pod"], ["Outcome"], ["This node"], ["Points"], ["Started"]], rows) : el("p", { class: "quiet" }, `None among the newest ${answer.recentOf} decisions.`);

@@ -178,6 +178,6 @@ function resultOn(decision: Record<string, any>): string {
 
 function pointsOf(decision: Record<string, any>): string {
   if (decision.points === undefined || decision.points === null) return '–';
-  const way = decision.result === 'lost' ? 'behind' : 'ahead';
-  return `${number(decision.points)} ${way}${decision.decidedBy ? ` (${decision.decidedBy})` : ''}`;
+  const way = (decision.result === 'lost') === (decision.points >= 0) ? 'behind' : 'ahead';
+  return `${number(Math.abs(decision.points))} ${way}${decision.decidedBy ? ` (${decision.decidedBy})` : ''}`;
 }

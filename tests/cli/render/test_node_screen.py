@@ -105,6 +105,17 @@ def test_a_pod_that_another_node_would_get_now_is_behind(node_records: Service) 
     assert drawn(document, VIEWS["80"]).splitlines()[-2].endswith("2 points behind")
 
 
+def test_a_node_that_another_scheduler_passed_over_is_ahead_of_the_chosen_one(node_records: Service) -> None:
+    document = answer(node_records, "worker-7")
+    document["recent"] = [document["recent"][0] | {"result": "lost", "points": -87, "decidedBy": None}]
+    document["lost"] = {"count": 3, "ahead": 2, "meanBehind": 4.0, "costsMost": {"A": -4.0}}
+    text = " ".join(drawn(document, VIEWS["piped"]).split())
+    assert text.endswith("87 points ahead of the chosen node")
+    assert (
+        "LOST 3 times, 2 although it scores higher than the chosen node, by 4 points on average; most on A -4" in text
+    )
+
+
 def test_prints_no_minus_zero(node_records: Service) -> None:
     document = answer(node_records, "worker-1")
     document["lost"] = {"count": 3, "meanBehind": -0.04, "costsMost": {"A": -0.04, "B": -1.5}}

@@ -152,10 +152,20 @@ def test_recent_decisions_have_the_results_of_the_node(service: Service) -> None
         placed("d", 4, rejected=others),
         replace(sampled, evaluation=array("B", [Evaluation.NOT_SAMPLED, *sampled.evaluation[1:]])),
         placed("f", 6),
+        replace(
+            placed("g", 7, points={"worker-1": {"ImageLocality": 9}, "worker-2": {"ImageLocality": 2}}),
+            chosen=1,
+        ),
+        replace(
+            placed("h", 8, rejected={"worker-2": {"NodeResourcesFit": INSUFFICIENT_CPU}}),
+            chosen=1,
+        ),
     )
     keys = ("result", "rank", "total", "points", "decidedBy", "rejectedBy", "why")
     history = service.history("worker-1")
     assert {r["pod"]: {k: r[k] for k in keys if k in r} for r in history["recent"]} == {
+        "h": {"result": "lost", "rank": 1, "total": 0, "points": None, "decidedBy": None},
+        "g": {"result": "lost", "rank": 1, "total": 9, "points": -7, "decidedBy": None},
         "f": {"result": "chosen", "rank": 1, "total": 0, "points": 0, "decidedBy": "tie"},
         "e": {"result": "not-evaluated", "why": "not-sampled"},
         "d": {"result": "chosen", "rank": 1, "total": None, "points": None, "decidedBy": None},

@@ -79,6 +79,43 @@ def test_a_pod_that_runs_where_another_node_scores_higher_is_no_lead_of_its_node
     assert [(by, count) for (_, by), count in counted.decided[1].items()] == [(OUTSCORED, PlacementCount(1, None))]
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_node_that_scores_higher_than_the_chosen_node_is_not_behind_it(together: bool) -> None:
+    """Another scheduler chose it. Only the decision in which the node scores less shows points that it lost."""
+    nodes = ("worker-1", "worker-2", "worker-3")
+    points = {"worker-1": {"ImageLocality": 9}, "worker-2": {"ImageLocality": 3}, "worker-3": {"ImageLocality": 1}}
+    best = a_decision(nodes=nodes, points=points)
+    misfit = a_decision(nodes=nodes, points=points, rejected={"worker-2": {"NodeResourcesFit": INSUFFICIENT_CPU}})
+    decisions = [best, replace(best, chosen=1), replace(misfit, chosen=1)]
+    total: Counter[Any] = Counter()
+    for part in [decisions] if together else [[d] for d in decisions]:
+        counted = DecisionCounts(3)
+        for decision in part:
+            counted.count(decision, find_feasible(decision))
+        counted.finish()
+        for name, column in counted.columns.items():
+            total.update({(name, slot): n for slot, n in enumerate(column.tolist())})
+    names = (CounterName("lost"), CounterName("ahead"), CounterName("behind"), CounterName("cost", "ImageLocality"))
+    of_each = {name: [total[name, slot] for slot in range(3)] for name in names}
+    assert list(of_each.values()) == [[2, 1, 3], [2, 0, 1], [0, 6, 8 + 2], [0, -6, -8 - 2]]
+    lost = [
+        build_node_history(
+            "n",
+            HistoryWindow(0, 3_600_000_000, 3_600_000_000),
+            NodeHistoryCounts(Counter({name: of_each[name][slot] for name in names}), Counter(), {}, {}),
+            ClusterTotals(0, 0),
+            [],
+            searched=0,
+        )["lost"]
+        for slot in range(3)
+    ]
+    assert lost == [
+        {"count": 2, "ahead": 2, "meanBehind": None, "costsMost": {}},
+        {"count": 1, "ahead": 0, "meanBehind": 6, "costsMost": {"ImageLocality": -6}},
+        {"count": 3, "ahead": 1, "meanBehind": 5, "costsMost": {"ImageLocality": -5}},
+    ]
+
+
 def test_decisions_of_which_few_nodes_change_are_counted_in_one_run() -> None:
     decisions = decisions_of_one_template(40, random.Random(1), 2)
     assert decisions[0].filters != decisions[-1].filters
