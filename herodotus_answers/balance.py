@@ -123,6 +123,7 @@ def build_balance(
     if unknown:
         raise UnknownPluginError(f"no decision was scored by {', '.join(unknown)}; there are: {', '.join(plugins)}")
     wins, expected, fits = _count_wins(sample), _expect_wins(sample), _count_fits(sample)
+    moves_without = Counter(plugin for r in sample for plugin in list_plugins_that_change_winner(r.decision))
     reweighed = [_reweigh(r.decision, weights) for r in sample] if weights else []
     reweighed_wins = _count_reweighed_wins(sample, reweighed)
     rows: list[NodeBalance] = [
@@ -156,7 +157,7 @@ def build_balance(
                 "plugin": p,
                 "weight": w,
                 "decided": _count_decided(wins, p),
-                "movesWithout": _count_moves_without(sample, p),
+                "movesWithout": moves_without[p],
             }
             for p, w in plugins.items()
         ],
@@ -249,9 +250,14 @@ def _count_reweighed_wins(sample: Iterable[RecordedDecision], reweighed: Iterabl
     return wins
 
 
-def _count_moves_without(sample: Iterable[RecordedDecision], plugin: str) -> int:
-    """Return how many decisions would have another winner if the plugin had the weight 0."""
-    return sum(not _reweigh(r.decision, {plugin: 0}).stays for r in sample)
+def list_plugins_that_change_winner(decision: Decision) -> tuple[str, ...]:
+    """Return the plugins without whose scores another node would win than the chosen one.
+
+    There is none if the chosen node does not win with the recorded weights either, because another scheduler chose it.
+    """
+    if not _reweigh(decision, {}).stays:
+        return ()
+    return tuple([s.plugin for s in decision.scores if not s.skipped and not _reweigh(decision, {s.plugin: 0}).stays])
 
 
 def _placements_over_time(sample: Sequence[RecordedDecision]) -> list[PlacementSpan]:

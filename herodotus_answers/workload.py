@@ -76,6 +76,7 @@ class Placement:
     state: str
     message: str = ""
     decided_by: DecidingFactor | None = None
+    moves_without: tuple[str, ...] = ()  # plugins without whose scores another node would have won
     reason: ShortReason | None = None
     preempted_by: PreemptionEntry | None = None
 
@@ -165,6 +166,10 @@ class WorkloadPlacement(Document):
     skew: Annotated[int, "Difference between the highest and the lowest number of pods on a node."]
     decided: Annotated[int, "Number of placements for which it is known what decided them."]
     decidedBy: Annotated[dict[str, int], "Number of placements by the plugin, or tie, that decided them."]
+    movesWithout: Annotated[
+        dict[str, int],
+        "Number of these placements that another node would have won if the plugin's weight were 0, by plugin.",
+    ]
     nodes: Annotated[list[NodeOfWorkload], "Pods of the workload by node."]
     recent: Annotated[list[RecentPlacement], "Newest placements."]
     live: NotRequired[Annotated[LiveWorkload, "What the API server knows now; only the plugin adds it."]]
@@ -311,6 +316,7 @@ def build_workload_placement(
         "skew": max(on.values()) - (min(on.values()) if len(on) >= nodes_total else 0) if on else 0,
         "decided": len(decided_placements),
         "decidedBy": count_by_factor(decided_placements),
+        "movesWithout": _count_moves_without(decided_placements),
         "nodes": sorted(rows, key=lambda row: (-row["pods"], natural_sort_key(row["node"]))),
         "recent": [_recent(p) for p in placed[:MAX_RECENT]],
     }
@@ -373,6 +379,12 @@ def count_by_factor(placements: Iterable[Placement]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+def _count_moves_without(placements: Iterable[Placement]) -> dict[str, int]:
+    """Return how many placements another node would have won without each plugin's scores, the highest number first."""
+    counts = Counter(plugin for p in placements for plugin in p.moves_without)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
 def list_top_workloads(decided: Mapping[str, Mapping[str, PlacementCount]]) -> list[WorkloadOnNode]:
     """Return, as JSON, the workloads with pods placed on a given node, those with the most such pods first.
 
@@ -415,7 +427,10 @@ def _headline(
     decided = count_by_factor(placed)
     total = sum(decided.values())
     first = next(iter(decided.items()), None)
-    reason = f" {_decided(*first)} {first[1]} of {total}." if first else ""
+    reason = f" {_decided(*first, total)}" if first else ""
+    others = [(plugin, times) for plugin, times in _count_moves_without(placed).items() if first and plugin != first[0]]
+    if others and 2 * others[0][1] > total:
+        reason += f" Without the score of {others[0][0]}, another node would have won {others[0][1]} of {total}."
     return f"{distribution}{spread if len(on) > 1 else ''}.{reason}{pending}"
 
 
@@ -454,15 +469,17 @@ def _present_headline(placed: Sequence[Placement], waiting: int, nodes_total: in
     return f"{text} {waits}" if waiting else text
 
 
-def _decided(by: str, _count: int) -> str:
-    """Return the beginning of a sentence, "FACTOR decided", with the factor in words."""
-    words = {
-        TIE: "A draw among equals",
-        ONLY: "That only one node fitted",
-        NOMINATED: "Preemption",
-        OUTSCORED: "What is not on record",
+def _decided(by: str, times: int, total: int) -> str:
+    """Return a sentence on what decided `times` of `total` placements: "FACTOR decided 2 of 3." for a plugin."""
+    reasons = {
+        ONLY: "Why: only one node fitted",
+        NOMINATED: "Why: preemption made room on the node",
+        OUTSCORED: "Why is not on record: another node scored higher",
+        UNSCORED: "Why is not on record: no node was scored",
     }
-    return f"{words.get(by, by)} decided"
+    if by in reasons:
+        return f"{reasons[by]}, {times} of {pluralize(total, 'time')}."
+    return f"{'A draw among equals' if by == TIE else by} decided {times} of {total}."
 
 
 def _node(node: str, members: Sequence[Placement], placed: int) -> NodeOfWorkload:

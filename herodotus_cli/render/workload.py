@@ -153,6 +153,7 @@ def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
     complete = (
         "" if answer["complete"] else "only the newest decisions of the namespace were searched; there may be more"
     )
+    moves = answer.get("movesWithout")  # a service of an earlier version does not say
     counts = (answer.get("live") or {}).get("counts") or {}
     now = counts.get("placed")
     verb = "pod of it is" if now == 1 else "pods of it are"
@@ -166,6 +167,10 @@ def _notes(answer: Json, *, has_nodes: bool) -> list[tuple[str, str]]:
             f"{format_reasons(answer['decidedBy'], most=len(answer['decidedBy']))}{of}"
             if answer["decidedBy"] and has_nodes
             else "",
+        ),
+        (
+            "CHANGED WINNER",
+            f"{format_reasons(moves)} (another node would have won without its score)" if moves and has_nodes else "",
         ),
         ("SEE", _see_disagreements(answer)),
         ("NOTE", differs if answer["placed"] else ""),

@@ -21,7 +21,7 @@ from typing import Any, Final
 from flask import Blueprint, Response
 
 from herodotus_answers.agreements import ComparedOutcome, CoveredTime, build_agreements
-from herodotus_answers.balance import UnknownPluginError, build_balance
+from herodotus_answers.balance import UnknownPluginError, build_balance, list_plugins_that_change_winner
 from herodotus_answers.explain import PLACED_STATES
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.pending import PendingPod, build_pending_pods
@@ -527,6 +527,7 @@ def _build_placement(row: Any, stored: StoredAttempt | None, preempted_by: Preem
     `stored` is the row's whole decision, or None if it was not read; then the deciding factor is unknown.
     `preempted_by` is the preemption that evicted the pod since then.
     """
+    decision = stored.decision if stored and row.state in PLACED_STATES else None
     return Placement(
         namespace=row.namespace,
         pod=row.pod,
@@ -536,6 +537,7 @@ def _build_placement(row: Any, stored: StoredAttempt | None, preempted_by: Preem
         state=row.state,
         message=row.message,
         reason=(stored and find_short_reason(stored.decision, stored.table)) or None,
-        decided_by=find_deciding_factor(stored.decision) if stored and row.state in PLACED_STATES else None,
+        decided_by=find_deciding_factor(decision) if decision else None,
+        moves_without=list_plugins_that_change_winner(decision) if decision else (),
         preempted_by=preempted_by,
     )

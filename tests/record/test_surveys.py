@@ -18,6 +18,7 @@ from herodotus_answers.workload import (
     ONLY,
     OUTSCORED,
     TIE,
+    UNSCORED,
     DecidingFactor,
     Placement,
     PlacementCount,
@@ -162,6 +163,23 @@ def test_placements_of_a_workload_are_counted_by_node() -> None:
     ]
     assert document["skew"] == 2  # a node of the cluster has none
     assert [p["pod"] for p in document["pending"]] == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("by", "reason"),
+    [
+        (TIE, "A draw among equals decided 2 of 2."),
+        (ONLY, "Why: only one node fitted, 2 of 2 times."),
+        (NOMINATED, "Why: preemption made room on the node, 2 of 2 times."),
+        (OUTSCORED, "Why is not on record: another node scored higher, 2 of 2 times."),
+        (UNSCORED, "Why is not on record: no node was scored, 2 of 2 times."),
+    ],
+)
+def test_the_headline_of_a_workload_says_in_words_what_decided(by: str, reason: str) -> None:
+    pods = [placed("a", "worker-1", by), placed("b", "worker-1", by)]
+    workload = WorkloadName("shop", "Deployment/web")
+    document = build_workload_placement(workload, pods, 3, since_us=MONDAY_US, complete=True)
+    assert document["headline"] == f"2 pods went to worker-1, 1 of 3 nodes. {reason}"
 
 
 def test_a_preempted_pod_is_not_counted_as_placed() -> None:

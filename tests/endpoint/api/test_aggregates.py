@@ -344,6 +344,34 @@ def test_a_workload_names_the_pods_that_were_preempted_and_does_not_count_them_a
     assert found["batch", "StatefulSet/low"] == (2, 0)
 
 
+def test_a_workload_names_the_preference_that_keeps_its_pods_from_other_nodes(service: Service) -> None:
+    """The plugin that separates the two best nodes decided. The preference keeps the third one, which has more room."""
+    points = {
+        "worker-1": {"TaintToleration": 60, "NodeResourcesFit": 40},
+        "worker-2": {"TaintToleration": 60, "NodeResourcesFit": 30},
+        "worker-3": {"TaintToleration": 0, "NodeResourcesFit": 90},
+    }
+    owner = Owner("StatefulSet", "web")
+    pods = [a_decision(pod=f"web-{i}", sequence=101 + i, owner=owner, points=points) for i in range(2)]
+    service.stored(rows(TABLE), *pods)
+    path = f"{API}/namespaces/shop/workloadplacements/statefulset.web"
+    document = service.get(path)
+    assert document["decidedBy"] == {"NodeResourcesFit": 2}
+    assert document["movesWithout"] == {"TaintToleration": 2}, "without NodeResourcesFit it is a tie"
+    assert document["headline"].endswith(
+        "NodeResourcesFit decided 2 of 2. Without the score of TaintToleration, another node would have won 2 of 2."
+    )
+    other = a_decision(pod="web-9", sequence=109, owner=owner, points=points)
+    key = replace(other.key, source=Source.RECONSTRUCTED)
+    otherwise = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
+    service.stored(replace(other, key=key, reconstruction=otherwise, chosen=2))
+    assert service.get(path)["movesWithout"] == document["movesWithout"], (
+        "no plugin explains another scheduler's choice"
+    )
+    moves = {each["plugin"]: each["movesWithout"] for each in service.get(f"{API}/balances")["plugins"]}
+    assert moves == {"TaintToleration": 2, "NodeResourcesFit": 0, "ImageLocality": 0}
+
+
 def test_a_workload_names_the_scheduler_that_placed_its_pods_and_recorded_nothing(service: Service) -> None:
     owner = Owner("StatefulSet", "convert")
     otherwise = Reconstruction(Agreement.DISAGREE, Cause.UNEXPLAINED)
