@@ -63,6 +63,7 @@ class PlanDisruption(TypedDict):
         "Number of pods that are deleted. For a lower request or a change: of other pods, replaced or evicted.",
         Discloses.NOTHING,
     ]
+    replaced: Annotated[int, "Number of these that the workload's changed template replaces.", Discloses.NOTHING]
     budgets: Annotated[list[str], "PodDisruptionBudgets as NAMESPACE/NAME that allow these evictions.", Discloses.PODS]
     volumes: Annotated[int, "Number of persistent volumes that are detached.", Discloses.NOTHING]
     localData: Annotated[int, "Number of pods that lose the data of emptyDir volumes.", Discloses.NOTHING]

@@ -14,7 +14,6 @@ from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_ta
 
 Json = dict[str, Any]
 _INDENT = " " * 5
-_REPLACE = ("change", "request")  # kinds that replace other pods of the workload
 _NAMED = 3
 _ROWS = 20
 _TITLES = {
@@ -119,7 +118,7 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
         blocks.append(build_table((), [(Cell(f"{number}.", "strong"), Cell(describe_step(step)))]))
         if step["command"]:
             blocks.append(TextLine(f"{_INDENT}{step['command']}", command=True))
-    facts = [(label, text) for label, text in _list_facts(kind, plan) if text]
+    facts = [(label, text) for label, text in _list_facts(plan) if text]
     blocks.append(build_table((), [(Cell(label, "strong"), text) for label, text in facts]))
     bound = describe_bound(kind["bound"])
     if not plan["proven"]:
@@ -127,7 +126,7 @@ def _build_plan(title: str, kind: Json, plan: Any) -> list[Block]:
             TextLine(f"Checked: the pod passes all filters after it. Not every order was simulated. {bound}", "dim")
         )
         return blocks
-    if kind["kind"] in _REPLACE and plan["disruption"]["pods"]:
+    if plan["disruption"]["replaced"]:
         blocks.append(TextLine(f"Only the placement of these pods was simulated. {bound}", "dim"))
         return blocks
     how = format_count(plan["states"], "state") + " simulated" if plan["states"] else "by counting the nodes that fit"
@@ -164,14 +163,18 @@ def describe_step(step: Any) -> str:
             lower = f"lower the {resource} request of container {container} to {amount}"
             if not step["command"]:
                 return f"{lower} in the manifest, and create the pods from it"
-            kept = not step["owner"].startswith("Deployment/")
-            return lower + ("; delete the waiting pods, which are made anew" if kept else "; its pods are replaced")
+            if " delete pod " in step["command"]:
+                return f"{lower}; delete the waiting pods, which are made anew"
+            replaced = (
+                "it is deleted and made anew" if " replace --force " in step["command"] else "its pods are replaced"
+            )
+            return f"{lower}; {replaced}"
         case "Create":
             return "create the object"
     return str(step["kind"])
 
 
-def _list_facts(kind: Json, plan: Json) -> list[tuple[str, str]]:
+def _list_facts(plan: Json) -> list[tuple[str, str]]:
     lands: dict[str, int] = {}
     for target in plan["targets"]:
         where = _join(target["landsOn"], " or ")
@@ -182,12 +185,12 @@ def _list_facts(kind: Json, plan: Json) -> list[tuple[str, str]]:
         for where, count in lands.items()
     ]
     disruption = plan["disruption"]
-    if kind["kind"] in _REPLACE and disruption["pods"]:
-        more = format_count(disruption["pods"], "other pod")
-        verb = "is" if disruption["pods"] == 1 else "are"
-        cost = f"its {more} {verb} replaced too, which is not simulated"
-        return [("PLACED", "; ".join(what)), ("COST", cost)]
-    parts = [format_count(disruption["pods"], "pod") + " deleted"] if disruption["pods"] else []
+    replaced, deleted = disruption["replaced"], disruption["pods"] - disruption["replaced"]
+    parts = []
+    if replaced:
+        verb = "is" if replaced == 1 else "are"
+        parts.append(f"its {format_count(replaced, 'other pod')} {verb} replaced too, which is not simulated")
+    parts += [format_count(deleted, "pod") + " deleted"] if deleted else []
     parts += [f"allowed by PodDisruptionBudget {_join(disruption['budgets'])}"] if disruption["budgets"] else []
     parts += [format_count(disruption["volumes"], "volume") + " detached"] if disruption["volumes"] else []
     lost = disruption["localData"]

@@ -33,12 +33,13 @@ from herodotus_answers.plans import (
     PlanStep,
 )
 from herodotus_answers.suggestions import SuggestedChange, build_suggestion
+from herodotus_record.model import Reason, Suggestion
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
 from scheduler.engine.plans.goals import Goal
-from scheduler.engine.plans.lower_requests import find_lower_requests
+from scheduler.engine.plans.lower_requests import LowerRequest, find_lower_requests
 from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
 from scheduler.engine.plans.room_proof import fit_in_any_order
@@ -66,11 +67,6 @@ from scheduler.engine.whatif.simulation import WhatIfState
 MAX_TARGETS: Final = 100
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _NAMES: Final = {DEPLOYMENT: "deployment", REPLICA_SET: "replicaset"}
-_PATCHED: Final = {
-    **_NAMES,
-    "StatefulSet": "statefulset",
-    "ReplicationController": "replicationcontroller",
-}
 _REPLACING: Final = (DEPLOYMENT, "StatefulSet", "DaemonSet")  # replace all pods when their template changes
 # What keeps pods from being moved, as a clause after their number.
 _LEFT_ALONE: Final = {
@@ -436,10 +432,10 @@ class Planner:
             proof = self._prove_changed(lowered.pods, failures)
             if proof is None:
                 continue
-            plan = self._build_plan(FoundPlan([], [], proof), 1)
-            plan["steps"] = [self._step_of_request(lowered.container, lowered.resource, lowered.to)]
-            plan["steps"] += self._list_creation(proof)
-            plan["disruption"]["pods"] = self._count_replaced()
+            steps = self._list_steps_of_request(lowered)
+            plan = self._build_plan(FoundPlan([], [], proof), len(steps))
+            plan["steps"] = steps + self._list_creation(proof)
+            plan["disruption"]["pods"] = plan["disruption"]["replaced"] = self._count_replaced()
             plans.append(plan)
 
     def _prove_changed(self, pods: Sequence[PodInfo], failures: Counter[str]) -> Proof | None:
@@ -497,19 +493,25 @@ class Planner:
     def _build_fix(self, fix: SuggestedFix, proof: Proof | None) -> Plan:
         node = fix.suggestion.node
         landed = Proof(None, {pod.uid: {node} for pod in self._targets.pods}, 0) if proof is None else proof
-        by_owner: dict[str, list[tuple[PodInfo, SuggestedChange]]] = {}
-        for pod in self._targets.pods:
-            suggestion = build_suggestion(pod_info(pod), fix.suggestion)
-            by_owner.setdefault(suggestion["object"], []).append((pod, suggestion))
-        changes = len(fix.suggestion.changes) * len(by_owner)
+        owners = self._suggest_to_owners(fix.suggestion)
+        changes = len(fix.suggestion.changes) * len(owners)
         plan = self._build_plan(FoundPlan([], [], landed), changes)
-        plan["steps"] = [self._step_of_fix(pods, node) for pods in by_owner.values()] + self._list_creation(landed)
-        rolls_out = any(suggestion["rollsOut"] for pods in by_owner.values() for _, suggestion in pods)
+        plan["steps"] = [self._step_of_fix(pods, node) for pods in owners] + self._list_creation(landed)
+        replaces = any(suggestion["rollsOut"] for pods in owners for _, suggestion in pods)
         preempting = [change for change in fix.suggestion.changes if change.code == "set-priority-class"]
         evicted = sum(len(change.params.get("leaving", "").split(", ")) for change in preempting)
-        plan["disruption"]["pods"] = evicted + (self._count_replaced() if rolls_out else 0)
+        plan["disruption"]["replaced"] = self._count_replaced() if replaces else 0
+        plan["disruption"]["pods"] = evicted + plan["disruption"]["replaced"]
         plan["proven"] = proof is not None
         return plan
+
+    def _suggest_to_owners(self, suggestion: Suggestion) -> list[list[tuple[PodInfo, SuggestedChange]]]:
+        """Return the pods of each owner with the suggestion as it is for the pod."""
+        by_owner: dict[str, list[tuple[PodInfo, SuggestedChange]]] = {}
+        for pod in self._targets.pods:
+            change = build_suggestion(pod_info(pod), suggestion)
+            by_owner.setdefault(change["object"], []).append((pod, change))
+        return list(by_owner.values())
 
     def _step_of_fix(self, pods: Sequence[tuple[PodInfo, SuggestedChange]], node: str) -> PlanStep:
         """Return the step that makes a change for the pods of one owner."""
@@ -564,6 +566,7 @@ class Planner:
         budgets = sorted({name for pod in leaving for name in self._budgets.names_of(pod.pod)})
         return {
             "pods": len(leaving),
+            "replaced": 0,
             "budgets": budgets,
             "volumes": sum(len(pod.claims) for pod in leaving),
             "localData": sum(any(v.empty_dir for v in pod.pod.spec.volumes or ()) for pod in leaving),
@@ -622,33 +625,21 @@ class Planner:
         waiting = {each.uid for each in (*self._targets.pods, *self._others)}
         return sum(each.uid not in waiting for each in self._list_workload(pod))
 
-    def _step_of_request(self, container: str, resource: str, to: str) -> PlanStep:
-        pod = self._targets.pods[0]
-        workload = find_workload(pod.pod, self.world.objects)
-        command = ""
-        if self._targets.exist and workload is not None and workload.kind in _PATCHED:
-            kind = _PATCHED[workload.kind]
-            command = (
-                f"kubectl -n {pod.namespace} set resources {kind} {workload.name} -c {container}"
-                f" --requests={resource}={to}"
-            )
-            if workload.kind != DEPLOYMENT:  # these do not replace a waiting pod, or not before others are Ready
-                command += (
-                    f" && kubectl -n {pod.namespace} delete pod {' '.join(each.name for each in self._targets.pods)}"
-                )
-        return {
-            "kind": "SetRequest",
-            "counted": True,
-            "namespace": pod.namespace,
-            "pod": "",
-            "owner": str(workload or ""),
-            "request": f"{container}:{resource}={to}",
-            "text": "",
-            "node": "",
-            "nodes": [],
-            "landsOn": [],
-            "command": command,
+    def _list_steps_of_request(self, lowered: LowerRequest) -> list[PlanStep]:
+        """Return the steps that lower a request: one for each owner, with the command of the suggestion for it."""
+        amounts = {"requests": {lowered.resource: lowered.to}}
+        params = {
+            "container": lowered.container,
+            "group": "containers",
+            "resource": lowered.resource,
+            "from": lowered.present,
+            "to": lowered.to,
         }
+        patch = json.dumps({"containers": [{"name": lowered.container, "resources": amounts}]})
+        owners = self._suggest_to_owners(Suggestion("", (Reason("set-request", params),), patch))
+        changed = {"kind": "SetRequest", "request": f"{lowered.container}:{lowered.resource}={lowered.to}", "text": ""}
+        steps = [self._step_of_fix(pods, "") | changed | {"pod": ""} for pods in owners]
+        return steps if self._targets.exist else steps[:1]  # all pods of a file come from one manifest
 
 
 def format_eviction(pod: PodInfo) -> str:

@@ -22,10 +22,11 @@ _SMALLEST: Final = {CPU: 10, MEMORY: 1 << 20, STORAGE: 1 << 20}  # the precision
 
 @dataclass(frozen=True)
 class LowerRequest:
-    """One request of one container that is lower, and the pods with it. `to` is written as in a manifest."""
+    """One request of one container that is lower, and the pods with it. `present` and `to` are as in a manifest."""
 
     container: str
     resource: str
+    present: str
     to: str
     share: float  # of the present request
     pods: list[PodInfo]
@@ -63,7 +64,8 @@ def _lower(world: World, pods: Sequence[PodInfo], resource: str) -> LowerRequest
         else:
             high = middle
     changed = _change(pods, name, resource, low * step)
-    return LowerRequest(name, resource, format_exact_quantity(resource, low * step), low * step / present, changed)
+    amounts = [format_exact_quantity(resource, amount) for amount in (present, low * step)]
+    return LowerRequest(name, resource, *amounts, low * step / present, changed)
 
 
 def _find_largest(pod: PodInfo, resource: str) -> tuple[str, int] | None:

@@ -10,6 +10,7 @@ import pytest
 from herodotus_answers.cluster_questions import ClusterQuestion, Drain, PlanQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus, build_cluster_review
 from herodotus_answers.plans import PlanReview, PlanStep, describe_bound
+from herodotus_cli.render.plan import _list_facts, describe_step
 from herodotus_record.disclosure import mask_answer
 from scheduler.engine.plans.drains import DrainPlanner
 from scheduler.engine.plans.time_limit import TimeLimit
@@ -57,6 +58,7 @@ def big(cpu: str = "3", **more: Any) -> Json:
 
 
 TWO = [a_node("n0"), a_node("n1")]
+LOWER = '{"spec":{"template":{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"2500m"}}}]}}}}'
 
 
 def test_a_pod_that_would_return_to_its_node_is_kept_away_by_a_cordon() -> None:
@@ -229,13 +231,30 @@ def test_daemons_count_on_a_new_node() -> None:
     )
 
 
-def test_the_largest_request_that_fits_is_found() -> None:
+@pytest.mark.parametrize(
+    ("owner", "command"),
+    [
+        ("ReplicaSet/big", f"kubectl -n shop patch replicaset big -p '{LOWER}' && kubectl -n shop delete pod big"),
+        ("DaemonSet/big", f"kubectl -n shop patch daemonset big -p '{LOWER}'"),
+        ("Job/big", "kubectl -n shop get job big -o json | kubectl patch --local -f - "),
+        ("", "kubectl -n shop get pod big -o json | kubectl patch --local -f - "),
+    ],
+)
+def test_the_largest_request_that_fits_is_found_with_the_command_for_the_owner(owner: str, command: str) -> None:
     pods = [a_pod("w0", "n0", cpu="2"), a_pod("w1", "n1", cpu="1500m")]
-    (steps,) = steps_of(ask([*TWO, *pods, big()], kinds=["request"]), "request")
+    waiting = a_pod("big", "", owner, "3", labels={"app": "big"})
+    (steps,) = steps_of(ask([*TWO, *pods, waiting], kinds=["request"]), "request")
     assert steps[0]["request"] == "main:cpu=2500m"
-    assert steps[0]["command"] == (
-        "kubectl -n shop set resources replicaset big -c main --requests=cpu=2500m && kubectl -n shop delete pod big"
-    )
+    assert steps[0]["command"].startswith(command)
+    assert '"requests":{"cpu":"2500m"}' in steps[0]["command"]
+    assert "manifest" not in describe_step(steps[0])
+
+
+def test_pods_that_are_replaced_and_pods_that_are_preempted_are_counted_apart() -> None:
+    disruption = {"pods": 11, "replaced": 10, "budgets": [], "volumes": 0, "localData": 0, "newNodes": 0}
+    plan = {"targets": [{"namespace": "shop", "name": "big", "landsOn": ["n0"]}], "disruption": disruption}
+    cost = "its 10 other pods are replaced too, which is not simulated, 1 pod deleted"
+    assert _list_facts(plan) == [("PLACED", "shop/big on n0"), ("COST", cost)]
 
 
 def test_moves_and_nodes_are_mixed_where_either_alone_is_not_enough() -> None:
@@ -513,7 +532,8 @@ def test_a_fix_of_the_pod_says_which_other_pods_it_replaces() -> None:
     }
     review = ask([a_node("n0"), a_node("n1", taints=TAINTED_NODE["spec"]["taints"]), owner, *pods, waiting])
     (plan,) = next(each["plans"] for each in review["kinds"] if each["kind"] == "change")
-    assert (plan["steps"][0]["owner"], plan["disruption"]["pods"]) == ("Deployment/big", 2)
+    disruption = plan["disruption"]
+    assert (plan["steps"][0]["owner"], disruption["pods"], disruption["replaced"]) == ("Deployment/big", 2, 2)
 
 
 def test_a_lower_request_or_an_uncordoned_node_is_a_plan_of_its_own_kind_alone() -> None:
