@@ -374,7 +374,7 @@ class DecisionCounts:
         """
         behind = decision.totals[chosen] - as_numpy(decision.totals).astype(np.int64)
         ahead = feasible if misfit else feasible & (behind < 0)
-        self._add(CounterName("ahead"), None, ahead)
+        self._add(CounterName("ahead"), None, ahead.astype(np.int64))
         self._add(CounterName("behind"), None, -behind * ahead)
         for s in scores:
             points = (as_numpy(s.normalized).astype(np.int64) - s.normalized[chosen]) * s.weight

@@ -637,8 +637,10 @@ class Planner:
         }
         patch = json.dumps({"containers": [{"name": lowered.container, "resources": amounts}]})
         owners = self._suggest_to_owners(Suggestion("", (Reason("set-request", params),), patch))
-        changed = {"kind": "SetRequest", "request": f"{lowered.container}:{lowered.resource}={lowered.to}", "text": ""}
-        steps = [self._step_of_fix(pods, "") | changed | {"pod": ""} for pods in owners]
+        request = f"{lowered.container}:{lowered.resource}={lowered.to}"
+        steps = [self._step_of_fix(pods, "") for pods in owners]
+        for step in steps:
+            step.update({"kind": "SetRequest", "pod": "", "request": request, "text": ""})
         return steps if self._targets.exist else steps[:1]  # all pods of a file come from one manifest
 
 
