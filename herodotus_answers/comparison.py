@@ -44,7 +44,10 @@ class ComparedAttempt(TypedDict):
     number: Annotated[int, "The scheduler's count of the pod's attempts, which restarts with the scheduler."]
     id: Annotated[str, "ID of the decision."]
     startedAt: Annotated[str, "Start of the attempt."]
-    ordinal: NotRequired[Annotated[int, "Position of the attempt among those that the service has of the pod."]]
+    ordinal: NotRequired[Annotated[int, "Number of the attempt among those that the service has of the pod, from 1."]]
+    lastOrdinal: NotRequired[
+        Annotated[int, "Number of the last attempt that equals it and shares its record; else `ordinal`."]
+    ]
     attempts: NotRequired[Annotated[int, "Number of attempts that the service has of the pod."]]
 
 

@@ -124,7 +124,7 @@ def get_fate(answer: Mapping[str, Any]) -> str:
 def is_earlier_attempt(answer: Json) -> bool:
     """Return whether a PodExplanation is about an attempt that a later one follows."""
     attempt = answer["attempt"]
-    return attempt.get("ordinal") is not None and attempt["ordinal"] < (attempt.get("attempts") or 0)
+    return attempt.get("lastOrdinal") is not None and attempt["lastOrdinal"] < (attempt.get("attempts") or 0)
 
 
 def drop_advice(answer: Json) -> Json:

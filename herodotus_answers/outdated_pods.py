@@ -41,7 +41,7 @@ def explain_outdated(pod: Json, owner: Json) -> LiveCause | None:
 
     A pod that is ready is no problem, and gets no cause.
     """
-    if _is_ready(pod) or pod["metadata"].get("deletionTimestamp") or not _is_earlier(pod, owner):
+    if _is_ready(pod) or pod["metadata"].get("deletionTimestamp") or not is_earlier(pod, owner):
         return None
     why = _find_reason(pod, owner)
     if not why:
@@ -65,7 +65,7 @@ def explain_waiting_update(pods: Iterable[Json], owner: Json, wanted: int) -> Li
     if strategy.get("type") == "OnDelete" or rolling.get("partition") or rolling.get("maxSurge") not in (None, 0, "0%"):
         return None
     pods = list(pods)
-    earlier = [pod for pod in pods if _is_earlier(pod, owner)]
+    earlier = [pod for pod in pods if is_earlier(pod, owner)]
     broken = [pod for pod in pods if not _is_ready(pod) or pod["metadata"].get("deletionTimestamp")]
     value = rolling.get("maxUnavailable", 1)
     allowed = _round_up(value, wanted)
@@ -101,13 +101,24 @@ def _is_ready(pod: Json) -> bool:
     return (read_conditions(pod).get("Ready") or {}).get("status") == "True"
 
 
-def _is_earlier(pod: Json, owner: Json) -> bool:
+def is_earlier(pod: Json, owner: Json) -> bool:
     """Return whether a pod has another template than the newest of its owner, as far as labels tell."""
-    labels = pod["metadata"].get("labels") or {}
-    newest, has = (owner.get("status") or {}).get("updateRevision"), labels.get(REVISION_LABEL)
-    if owner["kind"] == "DaemonSet":
-        newest, has = (owner["metadata"].get("annotations") or {}).get(_GENERATION), labels.get(_GENERATION_LABEL)
+    newest, has = _read_revisions(pod, owner)
     return bool(newest and has) and newest != has
+
+
+def has_newest(pod: Json, owner: Json) -> bool:
+    """Return whether the labels of a pod say that it has the newest template of its owner."""
+    newest, has = _read_revisions(pod, owner)
+    return bool(newest) and newest == has
+
+
+def _read_revisions(pod: Json, owner: Json) -> tuple[str | None, str | None]:
+    """Return the newest revision of a StatefulSet or DaemonSet and that of a pod, as its label says; None: unknown."""
+    labels = pod["metadata"].get("labels") or {}
+    if owner["kind"] == "DaemonSet":
+        return (owner["metadata"].get("annotations") or {}).get(_GENERATION), labels.get(_GENERATION_LABEL)
+    return (owner.get("status") or {}).get("updateRevision"), labels.get(REVISION_LABEL)
 
 
 def _find_reason(pod: Json, owner: Json) -> str:

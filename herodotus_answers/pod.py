@@ -134,9 +134,11 @@ class Attempt(TypedDict):
     retry: Annotated[Retry | None, "When the pod is tried again; null if it is not."]
     podGroupCycle: Annotated[GroupCycle | None, "Cycle of the pod's group; null if it was decided alone."]
     repeats: Annotated[Repeats | None, "Later attempts that equal this one; null if there are none."]
-    ordinal: NotRequired[Annotated[int, "Position of the attempt among those that the service has of the pod."]]
+    ordinal: NotRequired[Annotated[int, "Number of the attempt among those that the service has of the pod, from 1."]]
+    lastOrdinal: NotRequired[
+        Annotated[int, "Number of the last attempt that equals it and shares its record; else `ordinal`."]
+    ]
     attempts: NotRequired[Annotated[int, "Number of attempts that the service has of the pod."]]
-    repeatedAttempts: NotRequired[Annotated[int, "Number of attempts that are only counted."]]
     failedBefore: NotRequired[Annotated[int, "Number of earlier attempts that failed."]]
 
 

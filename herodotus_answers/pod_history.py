@@ -31,7 +31,8 @@ from herodotus_record.units import format_timestamp
 class ListedAttempt(TypedDict):
     """An attempt, with the changes since the previous one."""
 
-    ordinal: Annotated[int, "Position of the attempt among those that the service has of the pod."]
+    ordinal: Annotated[int, "Number of the attempt among those that the service has of the pod, from 1."]
+    lastOrdinal: Annotated[int, "Number of the last attempt that equals it and shares its record; else `ordinal`."]
     number: Annotated[int, "The scheduler's count of the pod's attempts, which restarts with the scheduler."]
     id: Annotated[str, "ID of the decision."]
     startedAt: Annotated[str, "Start of the attempt."]
@@ -57,17 +58,15 @@ class PodHistory(Document):
     createdAt: Annotated[str, "Time at which the pod was created."]
     attempts: Annotated[list[ListedAttempt], "Attempts, each with the changes since the previous one."]
     attemptsOmitted: Annotated[int, "Number of earlier attempts that are not listed."]
-    repeatedAttempts: Annotated[int, "Number of attempts that are only counted, on those that they repeat."]
     archive: NotRequired[Archive]
     live: NotRequired[Annotated[LivePod, "What the API server knows now; only the plugin adds it."]]
 
 
-def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total: int, repeated: int = 0) -> PodHistory:
+def build_pod_history(attempts: Sequence[RecordedDecision], ordinals: Sequence[tuple[int, int]]) -> PodHistory:
     """Return the JSON document of kind PodHistory: a pod's attempts, and what changed from each to the next.
 
-    `attempts` are consecutive and ordered by start. `first` is the ordinal of the first of them, `total` how many
-    attempts of the pod are stored, and `repeated` how many more are counted on those that they repeat. Raises
-    ValueError if there is no attempt.
+    `attempts` are consecutive and ordered by start, and the last is the pod's newest. `ordinals` has, for each, the
+    numbers of the first and the last attempt that its record stands for. Raises ValueError if there is no attempt.
     """
     if not attempts:
         raise ValueError("a history needs an attempt")
@@ -81,18 +80,18 @@ def build_pod_history(attempts: Sequence[RecordedDecision], *, first: int, total
         "owner": f"{last.pod.owner.kind}/{last.pod.owner.name}" if last.pod.owner else None,
         "createdAt": format_timestamp(last.times.created_us),
         "attempts": [
-            _attempt(attempt, earlier, first + i)
-            for i, (attempt, earlier) in enumerate(zip(attempts, before, strict=False))
+            _attempt(attempt, earlier, numbers)
+            for attempt, earlier, numbers in zip(attempts, before, ordinals, strict=False)
         ],
-        "attemptsOmitted": total - len(attempts),
-        "repeatedAttempts": repeated,
+        "attemptsOmitted": ordinals[0][0] - 1,
     }
 
 
-def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordinal: int) -> ListedAttempt:
+def _attempt(recorded: RecordedDecision, before: RecordedDecision | None, ordinals: tuple[int, int]) -> ListedAttempt:
     d = recorded.decision
     return {
-        "ordinal": ordinal,
+        "ordinal": ordinals[0],
+        "lastOrdinal": ordinals[1],
         "number": d.key.attempt,
         "id": d.id,
         "startedAt": format_timestamp(d.times.started_us),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live_objects import has_ended, is_active, list_pinned
+from herodotus_answers.outdated_pods import has_newest, is_earlier
 from herodotus_answers.pod_facts import list_containers, make_cause, make_remedy, read_conditions
 from herodotus_answers.pod_state import find_state
 from herodotus_answers.workload_objects import is_ready
@@ -97,7 +98,7 @@ def _explain_group(pods: Sequence[Json], workload: Workload, explain: Explain) -
         if node := explanation["outcome"]["node"]:
             headline = f"Waits for a node, and fits {node} by an evaluation of now: its scheduler has not placed it"
         text = _describe_waiting(pods, headline.rstrip("."))
-        remedies = [_convert(suggestion, len(pods)) for suggestion in explanation.get("suggestions") or ()]
+        remedies = _list_remedies(explanation.get("suggestions") or (), pods, workload)
         source = "evaluated now" if explanation["attempt"]["source"] == "evaluated" else "last attempt"
         see = f"kubectl herodotus pod {name} -n {workload.namespace}"
         cause = make_cause("pods-waiting", text, source, of=f"Pod/{name}", remedies=remedies, inspect=see)
@@ -141,6 +142,45 @@ def _find_reason(explanation: Json) -> str | None:
     groups = explanation.get("rejections") or ()
     counted = [(group["count"], reason["code"]) for group in groups for reason in group["reasons"]]
     return str(max(counted)[1]) if counted else None
+
+
+def find_undo(workload: Workload, pods: Sequence[Json]) -> Remedy | None:
+    """Return how to go back to the previous template, or None if that is not known to help waiting `pods`.
+
+    It helps if these have the newest template and pods of the previous one run. kubectl undoes no paused rollout, and
+    with OnDelete no controller would replace the waiting pods.
+    """
+    spec = workload.spec
+    if workload.kind == "Deployment":
+        makers = workload.makers
+        if spec.get("paused") or len(makers) < 2 or makers[0] is not workload.current:
+            return None
+        newest, previous = workload.list_active_of(makers[0]), workload.list_active_of(makers[1])
+    elif workload.kind in ("StatefulSet", "DaemonSet"):
+        if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
+            return None
+        newest = [pod for pod in workload.active if has_newest(pod, workload.object)]
+        previous = [pod for pod in workload.active if is_earlier(pod, workload.object)]
+    else:
+        return None
+    if not all(pod in newest for pod in pods) or not any(map(is_ready, previous)):
+        return None
+    text = "go back to the previous template"
+    command = f"kubectl rollout undo {workload.kind.lower()}/{workload.name} -n {workload.namespace}"
+    is_ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+    if workload.kind == "StatefulSet" and is_ordered:  # it waits for a pod of the undone template, which never runs
+        name = pods[0]["metadata"]["name"]
+        text += f", and delete {name}, which the StatefulSet then makes again from it"
+        command += f" && kubectl delete pod {name} -n {workload.namespace}"
+    return make_remedy(text, command)
+
+
+def _list_remedies(suggestions: Sequence[Json], pods: Sequence[Json], workload: Workload) -> list[Remedy]:
+    """Return the suggestions for the first of `pods`, and how to undo the rollout behind those checked for all."""
+    remedies = [_convert(suggestion, len(pods)) for suggestion in suggestions]
+    undo = find_undo(workload, pods)
+    whole = sum(bool(suggestion["checked"]) for suggestion in suggestions) if len(pods) == 1 else 0
+    return [*remedies[:whole], *([undo] if undo else []), *remedies[whole:]]
 
 
 def _convert(suggestion: Json, pods: int) -> Remedy:

@@ -409,6 +409,8 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
         causes.insert(0, broken)
     if stuck is not None:
         code = "workload-rollout-stuck"
+        if any("rollout undo" in (remedy["command"] or "") for cause in causes for remedy in cause["remedies"]):
+            stuck["remedies"] = []  # the same remedy, at its place among those of the pods
         causes.append(stuck)
     newest = ""
     old = len(workload.active) - (counts["updated"] or 0)

@@ -50,7 +50,8 @@ class PluginCommand(PagedHelp):
         with formatter.section("Options"):
             formatter.write_dl([record for option in own if (record := option.get_help_record(ctx)) is not None])
         if len(own) < len(every):
-            formatter.write("\nWhich cluster is asked, and how (--context, --local, …): kubectl herodotus options\n")
+            formatter.write_paragraph()
+            formatter.write_text("Which cluster is asked, and how (--context, …): kubectl herodotus options")
 
 
 def command(**attributes: Any) -> Callable[[Callable[..., Any]], PluginCommand]:

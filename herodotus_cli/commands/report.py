@@ -103,6 +103,10 @@ def report(
         question = shlex.join(("kubectl", "herodotus", *SUBJECTS[subject], *arguments, "-o", str(format_)))
         raise click.UsageError(f"a report is {', '.join(FORMATS)}; for the document ask without report: {question}")
     written = format_ or _find_format(file)
+    if written is None:
+        question = shlex.join(("kubectl", "herodotus", *SUBJECTS[subject], *arguments, "-o", "json"))
+        ends = ", ".join(FORMATS.values())
+        raise click.UsageError(f"{file} has none of the endings {ends}: give -o; the document as JSON: {question}", ctx)
     if file is None and written in _NOT_FOR_TERMINALS and environment_of(ctx).out.isatty():
         name = "-".join((subject, *itertools.takewhile(lambda word: not word.startswith("-"), arguments)))
         hint = f"into a file: --to {shlex.quote(name.replace('/', '-'))}.{written}"
@@ -229,6 +233,8 @@ def _format_time(time: datetime) -> str:
     return time.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _find_format(file: Path | None) -> str:
-    """Return the format for the suffix of a file's name; `html` for another suffix or without a file."""
-    return next((name for name, end in FORMATS.items() if file is not None and file.suffix == end), "html")
+def _find_format(file: Path | None) -> str | None:
+    """Return the format for the ending of a file's name, `html` without an ending or file, None for another ending."""
+    if file is None or not file.suffix:
+        return "html"
+    return next((name for name, end in FORMATS.items() if file.suffix == end), None)

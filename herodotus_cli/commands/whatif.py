@@ -110,7 +110,7 @@ def whatif(ctx: click.Context, /, words: tuple[str, ...], file: str, **_given: o
     kubectl herodotus whatif -f deployment.yaml --replicas 20
     kubectl herodotus whatif pod payments-0 -n shop --node worker-3
     kubectl herodotus whatif deploy/checkout --replicas 5
-    kubectl herodotus whatif -f pod.yaml --cluster-file nodes.yaml --cluster-file pods.yaml
+    kubectl herodotus whatif -f pod.yaml --cluster-file cluster.yaml
     kubectl herodotus whatif drain worker-3 --then 'scale deploy/web=5 -n shop'
     """
     if bool(words) == bool(file):

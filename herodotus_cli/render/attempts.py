@@ -13,6 +13,7 @@ from herodotus_cli.render.formatting import (
     format_ago,
     format_count,
     format_feasible,
+    format_ordinals,
     format_time_between,
     title_of_times,
 )
@@ -42,7 +43,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     meta = answer["metadata"]
     name = "  ".join(p for p in (f"{meta['name']} ({meta['namespace']})", answer["owner"] or "") if p)
     within = format_time_between(attempts[0]["startedAt"], _find_last_start(last))
-    total = len(attempts) + answer["attemptsOmitted"] + (answer.get("repeatedAttempts") or 0)
+    total = last["lastOrdinal"]
     tried = (
         f"{format_count(total, 'attempt')}{f' within {within}' if total > 1 and not answer['attemptsOmitted'] else ''}"
     )
@@ -65,7 +66,7 @@ def _table(attempts: list[Json], view: ViewOptions) -> Block:
         else:
             words = _describe_unchanged(group, view)
         facts: list[Cell | str] = [
-            str(a["ordinal"]) if a is last else f"{a['ordinal']}–{last['ordinal']}",
+            format_ordinals(a["ordinal"], last["lastOrdinal"]),
             format_age_or_time(a["startedAt"], view),
             a["state"],
             a["node"] or "–",
@@ -112,7 +113,7 @@ def _describe_unchanged(group: list[Json], view: ViewOptions) -> list[str]:
     """Return texts on consecutive attempts without a change: their number, the last one, and what requeued them."""
     events = Counter(attempt["requeuedBy"]["event"] for attempt in group if attempt["requeuedBy"])
     requeued = ", ".join(f"{event} {n}" for event, n in events.most_common())
-    made = len(group) + sum(attempt["repeats"]["count"] for attempt in group if attempt.get("repeats"))
+    made = group[-1]["lastOrdinal"] - group[0]["ordinal"] + 1
     line = f"{made} attempts, {NO_CHANGE}; the last {format_ago(_find_last_start(group[-1]), view)}"
     return [line, *([f"requeued by {requeued}"] if requeued else [])]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from herodotus_cli.render.formatting import (
     attempt_label,
+    attempt_ordinals,
     format_age_or_time,
     format_ago,
     format_duration,
@@ -74,7 +75,7 @@ def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
         requests = side["requests"]
         amounts = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
         age = format_age_or_time(side["attempt"]["startedAt"], view)
-        tried = str(side["attempt"].get("ordinal", side["attempt"]["number"]))
+        tried = attempt_ordinals(side["attempt"])
         rows.append((_name(side, sides), side["node"] or "–", side["state"], age, tried, fits, amounts))
     return build_table(header, rows, right=(4, 5))
 

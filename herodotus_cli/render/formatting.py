@@ -62,12 +62,23 @@ def short_plugin_names(plugins: Sequence[str]) -> dict[str, str]:
 def attempt_label(of: dict[str, Any]) -> str:
     """Return `attempt 3 of 11` for an attempt of an answer, or `attempt N` if its position is not known.
 
+    Where its record stands for several equal attempts, the label is `attempts 3–5 of 11`.
     N is the scheduler's number, which restarts when another scheduler takes over, so it is no position.
     """
-    place, attempts = of.get("ordinal"), of.get("attempts") or 0
-    if place is None:
-        return f"attempt {of['number']}"
-    return f"attempt {place} of {attempts}" if attempts > 1 else f"attempt {place}"
+    attempts = of.get("attempts") or 0
+    label = f"attempt{'s' if of.get('lastOrdinal') != of.get('ordinal') else ''} {attempt_ordinals(of)}"
+    return f"{label} of {attempts}" if attempts > 1 and of.get("ordinal") is not None else label
+
+
+def attempt_ordinals(of: dict[str, Any]) -> str:
+    """Return which attempts an attempt of an answer stands for, such as `3` or `3–5`; the number if that is unknown."""
+    first = of.get("ordinal")
+    return str(of["number"]) if first is None else format_ordinals(first, of["lastOrdinal"])
+
+
+def format_ordinals(first: int, last: int) -> str:
+    """Return `3` for one attempt and `3–5` for several."""
+    return str(first) if first == last else f"{first}–{last}"
 
 
 def format_age(since: object, now: datetime) -> str:

@@ -184,16 +184,16 @@ def _state(answer: Json, view: ViewOptions, *, is_short: bool = False) -> str:
         state += "" if is_short else f", last tried {when}"
         if is_earlier_attempt(answer):
             state = f"found no node {when}"
-    attempts, repeated = attempt.get("attempts") or 1, attempt.get("repeatedAttempts") or 0
-    if is_last and not gone and attempts + repeated > 1 and attempt.get("ordinal") == attempts:
-        return f"{state}, last of {attempts + repeated} attempts {when}"
-    if attempts + repeated > 1 and attempt.get("ordinal") == attempts:
-        return f"{state}, {attempts + repeated} attempts (--attempts)"
+    attempts = attempt.get("attempts") or 1
+    if attempts > 1 and attempt.get("lastOrdinal") == attempts:
+        return (
+            f"{state}, last of {attempts} attempts {when}"
+            if is_last and not gone
+            else f"{state}, {attempts} attempts (--attempts)"
+        )
     before = attempt.get("failedBefore") or 0
     failed = f" ({before} failed before: --attempts)" if before else ""
-    repeats = attempt.get("repeats")
-    repeated = f", repeated {formatting.format_count(repeats['count'], 'time')}" if repeats else ""
-    return f"{state}, {formatting.attempt_label(attempt)}{repeated}{failed}"
+    return f"{state}, {formatting.attempt_label(attempt)}{failed}"
 
 
 def _headline(answer: Json, view: ViewOptions, *, is_first: bool = True) -> list[Block]:
@@ -434,8 +434,7 @@ def _next_try(answer: Json, view: ViewOptions) -> str:
     """Return when the scheduler tries the pod again, such as `in 8s`; "" if later attempts exist or it is unknown."""
     attempt = answer["attempt"]
     retry = attempt.get("retry")
-    was_followed = (attempt.get("ordinal") or 0) < (attempt.get("attempts") or 0)
-    if not retry or (was_followed and attempt.get("ordinal")):
+    if not retry or is_earlier_attempt(answer):
         return ""
     earliest = format_time_until(retry["notBefore"], view.now)
     if retry["latest"] is None:

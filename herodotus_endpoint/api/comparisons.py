@@ -64,9 +64,7 @@ class ComparisonViews:
         limit = _LIMIT.parse()
         attempts = find_decisions_of_pod(self._reader, namespace, pod, "podhistories", last=limit)
         last = attempts[-1]
-        document = build_pod_history(
-            attempts, first=max(1, last.attempts - limit + 1), total=last.attempts, repeated=last.repeated
-        )
+        document = build_pod_history(attempts, [(each.ordinal, each.last_ordinal) for each in attempts])
         if last.archived:
             document["archive"] = {"day": last.archived}
         return json_response(document)
@@ -130,5 +128,9 @@ class ComparisonViews:
 
 
 def _add_position(attempt: ComparedAttempt, stored: StoredAttempt) -> None:
-    """Set `ordinal`, the attempt's position among the stored attempts of the pod, and `attempts`, their number."""
-    attempt["ordinal"], attempt["attempts"] = stored.ordinal, stored.attempts
+    """Set which of the pod's stored attempts the record stands for, and `attempts`, their number."""
+    attempt["ordinal"], attempt["lastOrdinal"], attempt["attempts"] = (
+        stored.ordinal,
+        stored.last_ordinal,
+        stored.attempts,
+    )

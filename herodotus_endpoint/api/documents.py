@@ -42,8 +42,8 @@ def build_explanation(
         del answer["nodeGroups"]
     answer["attempt"] |= {
         "ordinal": stored.ordinal,
+        "lastOrdinal": stored.last_ordinal,
         "attempts": stored.attempts,
-        "repeatedAttempts": stored.repeated,
         "failedBefore": stored.failed_before,
     }
     if stored.origins is not None:

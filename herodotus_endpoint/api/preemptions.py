@@ -43,7 +43,7 @@ def find_eviction(reader: MaskedReader, stored: StoredAttempt) -> PreemptionEntr
     300,000 decisions, and 2 ms if all are older.
     """
     decision = stored.decision
-    if stored.archived or (decision.chosen is None and stored.ordinal == stored.attempts):
+    if stored.archived or (decision.chosen is None and stored.last_ordinal == stored.attempts):
         return None  # the archive has no index of victims, and a pod without a node cannot be evicted
     pod, since_us = decision.pod, decision.times.started_us
     condition = EvictionCondition(decision.key.cluster, pod.namespace, pod.name, pod.uid, since_us)

@@ -188,10 +188,8 @@ class ArchiveReader:
             attempts = self._find_attempts(question, pod)
             uid = pod.uid or (attempts[-1].uid if attempts else "")
             same = AttemptSeries(each for each in attempts if each.uid == uid)
-            end = len(same) if attempt is None else attempt
-            if not 0 < end <= len(same):
-                return []
-            return self._load(question, same, range(max(0, end - last), end))
+            indexes = same.find_last(last, attempt)
+            return self._load(question, same, indexes) if indexes else []
 
     def list_decisions(
         self, conditions: Sequence[AnyCondition], before: ArchivePosition | None, limit: int, *, cluster: str
@@ -253,7 +251,7 @@ class ArchiveReader:
         records = dict(zip(map(_key, rows), question.load([(_find_file(files, r), r) for r in rows]), strict=True))
         return [
             StoredAttempt.from_records(
-                [records[_key(row)] for row in rows], same, i + 1, archived=format_day(rows[0].ingested_us)
+                [records[_key(row)] for row in rows], same, i, archived=format_day(rows[0].ingested_us)
             )
             for i, rows in wanted
         ]

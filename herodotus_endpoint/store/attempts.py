@@ -56,7 +56,7 @@ class AttemptLookup:
         return self._newest(pod.namespace, pod.name, pod.cluster).series(pod.uid)
 
     def find_including(self, row: Any) -> tuple[AttemptSeries, int]:
-        """Return the attempts of the pod of `row`, a row of `decisions`, and the ordinal of the attempt with this row.
+        """Return the attempts of the pod of `row`, a row of `decisions`, and the index of the one with this row.
 
         The attempts are those in the newest MAX_ROWS rows with the pod's name, or, if `row` is older than these, in the
         rows up to its start.
@@ -70,8 +70,8 @@ class AttemptLookup:
             )
             holder = _PodAttempts(group_by_attempt(older))
             rows.append(holder)
-        uid, ordinal = holder.places[row.id]
-        return holder.series(uid), ordinal
+        uid, index = holder.places[row.id]
+        return holder.series(uid), index
 
     def _newest(self, namespace: str, pod: str, cluster: str) -> _PodAttempts:
         rows = self._pods.get((cluster, namespace, pod))
@@ -87,12 +87,12 @@ class _PodAttempts:
     def __init__(self, attempts: Sequence[AttemptRecords]) -> None:
         self._latest_uid = attempts[-1].uid if attempts else ""
         by_uid: dict[str, list[AttemptRecords]] = {}
-        self.places: dict[int, tuple[str, int]] = {}  # by row id: UID and ordinal
+        self.places: dict[int, tuple[str, int]] = {}  # by row id: UID, and index in its series
         for each in attempts:
             same = by_uid.setdefault(each.uid, [])
-            same.append(each)
             for id_ in each.ids:
                 self.places[id_] = each.uid, len(same)
+            same.append(each)
         self._series = {uid: AttemptSeries(same) for uid, same in by_uid.items()}
 
     def series(self, uid: str) -> AttemptSeries:

@@ -5,6 +5,7 @@ Owns: their fields. Does not own: queries (`reader`), documents.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -19,9 +20,11 @@ from herodotus_record.model import Decision, NodeTable, Outcome, Retry
 
 
 class AttemptSeries(Sequence[AttemptRecords]):
-    """All stored attempts of one pod UID, ordered by start.
+    """The records of all stored attempts of one pod UID, ordered by start.
 
-    `repeated` is how many more attempts are only counted, on those that they repeat.
+    An attempt that equals the one before it may have no record of its own, but is counted on that record. Attempts are
+    numbered from 1 with these: a record stands for the attempts `first_ordinal` to `last_ordinal`. Rows of the archive
+    have no such counts: there each record is one attempt.
     """
 
     def __init__(self, attempts: Iterable[AttemptRecords]) -> None:
@@ -29,7 +32,7 @@ class AttemptSeries(Sequence[AttemptRecords]):
         repeats = [getattr(each.record, "repeats", 0) for each in self._attempts]  # archived rows do not have it
         failed = (each.record.state in UNSUCCESSFUL for each in self._attempts)
         self._failed = list(accumulate(map(int.__add__, map(int, failed), repeats), initial=0))
-        self.repeated = sum(repeats)
+        self._lasts = list(accumulate(1 + more for more in repeats))
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -37,54 +40,71 @@ class AttemptSeries(Sequence[AttemptRecords]):
     def __getitem__(self, index: Any) -> Any:
         return self._attempts[index]
 
-    def failed_before(self, ordinal: int) -> int:
-        """Return how many attempts before number `ordinal`, counted from 1, were unsuccessful.
+    def find_last(self, last: int, ordinal: int | None = None) -> range:
+        """Return the indexes of `last` records, which end with the one that stands for attempt number `ordinal`.
 
-        Attempts that are only counted, as repeats of another, are included.
+        Without `ordinal` they end with the newest record. The range is empty if there is no such attempt.
         """
-        return self._failed[ordinal - 1]
+        number = self.count_attempts() if ordinal is None else ordinal
+        end = bisect_left(self._lasts, number) + 1 if 0 < number <= self.count_attempts() else 0
+        return range(max(0, end - last), end)
+
+    def first_ordinal(self, index: int) -> int:
+        """Return the number of the first attempt that the record at `index` stands for."""
+        return self._lasts[index - 1] + 1 if index else 1
+
+    def last_ordinal(self, index: int) -> int:
+        """Return the number of the last attempt that the record at `index` stands for."""
+        return self._lasts[index]
+
+    def count_attempts(self) -> int:
+        """Return the number of attempts, which is that of the last one."""
+        return self._lasts[-1] if self._lasts else 0
+
+    def failed_before(self, index: int) -> int:
+        """Return how many attempts before those of the record at `index` were unsuccessful."""
+        return self._failed[index]
 
 
 @dataclass(frozen=True)
 class StoredAttempt:
-    """One attempt of a pod: its decision with outcomes, its node table, and its position among the pod's attempts."""
+    """A record of a pod's attempt: its decision with outcomes, its node table, and the attempts that it stands for."""
 
     decision: Decision
     outcomes: tuple[Outcome, ...]
     table: NodeTable
-    ordinal: int  # position among the stored attempts of this pod UID by start, 1 to `attempts`
+    ordinal: int  # number of the first of them among the stored attempts of this pod UID by start, 1 to `attempts`
+    last_ordinal: int  # number of the last of them; greater than `ordinal` if equal attempts are counted on the record
     attempts: int
-    failed_before: int  # unsuccessful attempts with a lower ordinal, and their repeats
+    failed_before: int  # unsuccessful attempts with a lower number than `ordinal`
     replaced: bool  # whether a later incarnation has taken over its profile
     origins: MergeOrigins | None = None  # if two records of the attempt were merged
     archived: str = ""  # the day of the archive that it was read from, such as 2026-03-01; "" for the database
-    repeated: int = 0  # attempts of the pod that are only counted, on those that they repeat
 
     @classmethod
     def from_records(
         cls,
         records: Sequence[RecordedDecision],
         same: AttemptSeries,
-        ordinal: int,
+        index: int,
         *,
         replaced: bool = False,
         archived: str = "",
     ) -> StoredAttempt:
-        """Return attempt number `ordinal`, counted from 1, of a pod from its records; two records are merged.
+        """Return the attempt at `index` of `same`, all attempts of a pod, from its records; two records are merged.
 
-        `same` holds all attempts of the pod. `records` are those of `same[ordinal - 1]`, in the order of
+        `records` are those of `same[index]`, in the order of
         `AttemptRecords.ids_by_detail`. `replaced` and `archived` are the fields of the result.
         """
         first, *beside = records
-        failed_before = same.failed_before(ordinal)
         if beside:
             both = merge_records(first, beside[0])
             decision, outcomes, table, origins = both.decision, both.outcomes, both.table, both.origins
         else:
-            decision, origins = set_pod_uid(first.decision, same[ordinal - 1].uid), None
+            decision, origins = set_pod_uid(first.decision, same[index].uid), None
             outcomes, table = tuple(first.outcomes), first.table
-        place = (ordinal, len(same), failed_before)
-        return cls(decision, outcomes, table, *place, replaced, origins, archived, same.repeated)
+        ordinals = same.first_ordinal(index), same.last_ordinal(index), same.count_attempts()
+        return cls(decision, outcomes, table, *ordinals, same.failed_before(index), replaced, origins, archived)
 
 
 class PodIdentity(NamedTuple):

@@ -106,16 +106,14 @@ class Reader:
         """Return the `last` scheduling attempts of a pod that end with number `attempt`, ordered by start.
 
         By default the last one returned is the latest stored attempt. `attempt` is a position, from 1, among the stored
-        attempts of one UID: the pod's, or that of the latest attempt. The scheduler's own attempt numbers are not used,
-        because they begin anew with each scheduler process. The list is empty if that attempt is not stored.
+        attempts of one UID: the pod's, or that of the latest attempt. Equal attempts that share a record are one item.
+        The scheduler's own attempt numbers are not used, because they begin anew with each scheduler process.
+        The list is empty if that attempt is not stored.
         """
         with self._snapshot() as connection:
             same = AttemptLookup(connection).find_latest(pod)
-            end = len(same) if attempt is None else attempt
-            if not 0 < end <= len(same):
-                return []
-            ordinals = range(max(1, end - last + 1), end + 1)
-            return [self._load_stored_attempt(connection, same, ordinal) for ordinal in ordinals]
+            indexes = same.find_last(last, attempt)
+            return [self._load_stored_attempt(connection, same, index) for index in indexes]
 
     def decision_by_id(self, namespace: str, decision_id: str, *, cluster: str = "") -> StoredAttempt | None:
         """Return the scheduling attempt that the decision with this id describes, or None if there is none.
@@ -269,12 +267,12 @@ class Reader:
         """Return the decision and outcomes of a row, or None if another record of its attempt is more detailed."""
         if row.source == Source.SCHEDULER.value:
             return load_decision(connection, row), load_outcomes(connection, row)
-        same, ordinal = attempts.find_including(row)
-        attempt = same[ordinal - 1]
+        same, index = attempts.find_including(row)
+        attempt = same[index]
         if attempt.record.id != row.id:
             return None
         _, records = self._load_records(connection, attempt)
-        merged = StoredAttempt.from_records(records, AttemptSeries([attempt]), 1)
+        merged = StoredAttempt.from_records(records, AttemptSeries([attempt]), 0)
         return merged.decision, merged.outcomes
 
     def similar_nodes(self, node: str, *, cluster: str = "") -> list[str]:
@@ -376,10 +374,10 @@ class Reader:
             statement = statement.where(NODES.c.cluster == cluster)
         return list(connection.execute(statement))
 
-    def _load_stored_attempt(self, connection: sa.Connection, same: AttemptSeries, ordinal: int) -> StoredAttempt:
-        """Load attempt number `ordinal`, counted from 1. `same` holds all attempts of one pod, ordered by start."""
-        row, records = self._load_records(connection, same[ordinal - 1])
-        return StoredAttempt.from_records(records, same, ordinal, replaced=self._is_replaced(connection, row))
+    def _load_stored_attempt(self, connection: sa.Connection, same: AttemptSeries, index: int) -> StoredAttempt:
+        """Load the attempt at `index` of `same`, which holds all attempts of one pod, ordered by start."""
+        row, records = self._load_records(connection, same[index])
+        return StoredAttempt.from_records(records, same, index, replaced=self._is_replaced(connection, row))
 
     def _load_records(
         self, connection: sa.Connection, attempt: AttemptRecords

@@ -164,7 +164,7 @@ def attempts(*, total: int = 3) -> Json:
     roomier = a_table([*NODES, "worker-13"], used=used)
     last = Recorded(third, roomier, (bound(third, roomier),))
     recorded = [Recorded(first, table_of(first)), Recorded(second, table_of(second)), last]
-    return as_json(build_pod_history(recorded, first=total - 2, total=total))
+    return as_json(build_pod_history(recorded, [(n, n) for n in range(total - 2, total + 1)]))
 
 
 def unchanged_attempts() -> Json:
@@ -172,7 +172,7 @@ def unchanged_attempts() -> Json:
     first = woken()
     at = first.times.started_us - 1_600_000_000
     tries = [replace(first, times=replace(first.times, started_us=at + i * 100_000_000)) for i in range(17)]
-    return as_json(build_pod_history([Recorded(d, table_of(d)) for d in tries], first=1, total=17))
+    return as_json(build_pod_history([Recorded(d, table_of(d)) for d in tries], [(n, n) for n in range(1, 18)]))
 
 
 def repeated_attempts() -> Json:
@@ -194,13 +194,13 @@ def repeated_attempts() -> Json:
         repeats=41,
     )
     recorded = [Recorded(first, table_of(first), (counted,)), Recorded(second, table_of(second))]
-    return as_json(build_pod_history(recorded, first=1, total=2, repeated=41))
+    return as_json(build_pod_history(recorded, [(1, 42), (43, 43)]))
 
 
 def many_nodes_attempts() -> Json:
     before, after = large(fits=0), large(fits=3000)
     return as_json(
-        build_pod_history([Recorded(before, table_of(before)), Recorded(after, table_of(after))], first=1, total=2)
+        build_pod_history([Recorded(before, table_of(before)), Recorded(after, table_of(after))], [(1, 1), (2, 2)])
     )
 
 
@@ -345,7 +345,7 @@ def lost() -> Json:
 
 def second_attempt() -> Json:
     answer = explained(a_placed(attempt=2, notes=("csidrivers are not served: volume limits were not checked",)))
-    answer["attempt"] |= {"attempts": 2, "failedBefore": 1, "ordinal": 2}
+    answer["attempt"] |= {"attempts": 2, "failedBefore": 1, "ordinal": 2, "lastOrdinal": 2}
     return answer
 
 

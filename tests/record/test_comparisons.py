@@ -87,7 +87,7 @@ def test_nodes_are_compared_by_name_not_by_slot() -> None:
 
 def test_a_history_counts_omitted_attempts() -> None:
     attempts = [recorded(rejected=FULL, attempt=3), recorded(late_s=60, attempt=4)]
-    document = build_pod_history(attempts, first=3, total=4)
+    document = build_pod_history(attempts, [(3, 3), (4, 4)])
     assert document["attemptsOmitted"] == 2
     assert [(a["ordinal"], a["state"], a["node"], len(a["changes"])) for a in document["attempts"]] == [
         (3, "Unschedulable", None, 0),

@@ -388,6 +388,98 @@ def test_rollout_that_blocks_itself_may_delete_an_old_pod_first(cpu: str, positi
     assert "1 of the newest template, 2 of an earlier one" in state["headline"]
 
 
+UNDO = "kubectl rollout undo deployment/web -n shop"
+STATEFUL_UNDO = "kubectl rollout undo statefulset/web -n shop"
+
+
+def an_evaluation(pod: str, *checked: bool) -> Json:
+    """Return an explanation of a waiting pod, with one suggestion for each value of `checked`."""
+    suggestions = [
+        {"text": "lower it", "object": "Deployment/web", "node": "n1", "command": f"kubectl {n}", "checked": is_checked}
+        for n, is_checked in enumerate(checked)
+    ]
+    return {
+        "headline": "No node fits: too little cpu.",
+        "metadata": {"uid": f"u-{pod}"},
+        "outcome": {"node": None},
+        "attempt": {"source": "evaluated"},
+        "rejections": [],
+        "suggestions": suggestions,
+    }
+
+
+def list_commands(kind: str, *objects: Json, explanation: Json) -> list[str | None]:
+    """Return the commands of the remedies for waiting pods, and check that none is offered twice."""
+    causes = look(kind, *objects, explanation=explanation)["state"]["causes"]
+    every = [remedy["command"] for cause in causes for remedy in cause["remedies"] if remedy["command"]]
+    assert len(set(every)) == len(every)
+    return [remedy["command"] for cause in causes if cause["code"] == "pods-waiting" for remedy in cause["remedies"]]
+
+
+@pytest.mark.parametrize(
+    ("pods", "commands"),
+    [
+        pytest.param(1, ["kubectl 0", UNDO, "kubectl 1"], id="after a fix that is checked for all its pods"),
+        pytest.param(3, [UNDO, "kubectl 0", "kubectl 1"], id="before a fix that is checked for one of them"),
+    ],
+)
+def test_a_rollout_whose_pods_wait_may_be_undone(pods: int, commands: list[str]) -> None:
+    more = [
+        a_pod(("ReplicaSet", "web-new"), f"web-new-{n}", message="0/1 nodes are available") for n in range(pods - 1)
+    ]
+    explanation = an_evaluation("web-new-c", True, False)
+    assert list_commands("Deployment", *rollout("600m"), *more, a_node("n1"), explanation=explanation) == commands
+
+
+@pytest.mark.parametrize("change", ["paused", "none of it runs", "not the newest", "already undone"])
+def test_a_rollout_is_undone_only_if_that_restores_what_runs(change: str) -> None:
+    made = rollout("600m")
+    deployment, old, _new, *pods = made
+    if change == "paused":
+        deployment["spec"]["paused"] = True
+    elif change == "none of it runs":
+        made = [each for each in made if each not in pods[:2]]
+    elif change == "not the newest":
+        deployment["spec"]["template"] = an_object("x", spec={"containers": []})
+    else:
+        old["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "3"
+    explanation = an_evaluation("web-new-c", True)
+    assert UNDO not in list_commands("Deployment", *made, a_node("n1"), explanation=explanation)
+
+
+@pytest.mark.parametrize(
+    ("spec", "commands"),
+    [
+        ({}, [f"{STATEFUL_UNDO} && kubectl delete pod web-2 -n shop"]),
+        ({"podManagementPolicy": "Parallel"}, [STATEFUL_UNDO]),
+        ({"updateStrategy": {"type": "OnDelete"}}, []),
+    ],
+)
+def test_an_update_of_a_stateful_set_may_be_undone(spec: Json, commands: list[str]) -> None:
+    owner = ("StatefulSet", "web")
+    pods = [
+        a_pod(owner, "web-0", node="n1", ready=True),
+        a_pod(owner, "web-1", node="n1", ready=True),
+        a_pod(owner, "web-2", message="0/1 nodes are available"),
+    ]
+    for pod, revision in zip(pods, ("r1", "r1", "r2"), strict=True):
+        pod["metadata"]["labels"]["controller-revision-hash"] = revision
+    workload = a_workload("StatefulSet", spec, status={"updateRevision": "r2"})
+    assert list_commands("StatefulSet", workload, *pods, explanation=an_evaluation("web-2")) == commands
+
+
+def test_an_update_of_a_daemon_set_may_be_undone() -> None:
+    owner = ("DaemonSet", "web")
+    pods = [a_pod(owner, "web-a", node="n1", ready=True), a_pod(owner, "web-b", message="0/1 nodes are available")]
+    for pod, generation in zip(pods, ("1", "2"), strict=True):
+        pod["metadata"]["labels"]["pod-template-generation"] = generation
+    status = {"desiredNumberScheduled": 2, "currentNumberScheduled": 2}
+    annotations = {"deprecated.daemonset.template.generation": "2"}
+    workload = a_workload("DaemonSet", status=status, annotations=annotations)
+    commands = list_commands("DaemonSet", workload, *pods, explanation=an_evaluation("web-b"))
+    assert commands == ["kubectl rollout undo daemonset/web -n shop"]
+
+
 def test_waiting_pods_are_explained_by_the_decision_and_not_by_the_event() -> None:
     change = {"text": "lower it", "object": "Deployment/web", "node": "n1", "command": "kubectl x", "checked": True}
     explanation = {

@@ -15,13 +15,17 @@ export function stateLine(answer) {
   const { attempt, outcome, metadata, pod } = answer;
   const at = outcome.phases.at(-1)?.at ?? attempt.startedAt;
   const parts = [workloadLink(metadata.namespace, workloadOf(pod.owner, pod.labels)), happened(outcome, attempt, at)];
-  const made = attempt.attempts + (attempt.repeatedAttempts ?? 0);
-  if (made > 1) {
-    const last = attempt.ordinal === attempt.attempts;
-    parts.push(el("a", { href: "#attempts" }, last ? count(made, "attempt") : `attempt ${number(attempt.ordinal)} of ${number(attempt.attempts)}`));
+  if (attempt.attempts > 1) {
+    const last = attempt.lastOrdinal === attempt.attempts;
+    parts.push(el("a", { href: "#attempts" }, last ? count(attempt.attempts, "attempt") : `attempt ${ordinals(attempt)} of ${number(attempt.attempts)}`));
   } else if (attempt.failedBefore) parts.push(`${count(attempt.failedBefore, "attempt")} failed before`);
   parts.push(nextTry(attempt));
   return el("p", { class: "stateline" }, parts.filter((part) => part && part !== "–").map((part, i) => [i ? el("span", { "aria-hidden": "true", class: "dot" }, " · ") : "", part]));
+}
+
+/** The number of an attempt, or of the first and the last of equal attempts that share a record: `5` or `5–6`. */
+export function ordinals({ ordinal, lastOrdinal }, first = ordinal) {
+  return first === lastOrdinal ? number(first) : `${number(first)}–${number(lastOrdinal)}`;
 }
 
 /** A line that says that no record has a state of now, and the command that reads it from the API server. */
@@ -41,7 +45,7 @@ function happened(outcome, attempt, at) {
 /** When the scheduler tries the pod again; nothing where it did so already, or where that is not known. */
 export function nextTry(attempt) {
   const { retry } = attempt;
-  if (!retry || (attempt.ordinal && attempt.ordinal < attempt.attempts)) return "";
+  if (!retry || attempt.lastOrdinal < attempt.attempts) return "";
   const earliest = Math.round(ahead(retry.notBefore));
   if (!retry.latest) return earliest > 0 ? `next try in ${duration(earliest)}` : "next try as soon as the scheduler reaches it";
   const latest = Math.round(ahead(retry.latest));

@@ -1,7 +1,7 @@
 // One decision: the same answer as the terminal's first, then the evidence: rejected nodes, all nodes × plugins, attempts.
 // Owns: what is asked, the order of the page. Does not own: the answer (`answer`), the table and what it leads to (`sheet`).
 
-import { eviction, fate, suggestions, headline, holders, preemption, stateLine, victimLink } from "./answer.js";
+import { eviction, fate, suggestions, headline, holders, ordinals, preemption, stateLine, victimLink } from "./answer.js";
 import { address, get, nameOf, path } from "./api.js";
 import { el, facts, field, form, link, namespaceLink, nodeLink, podLink, section, table, withNodes, workloadLink } from "./dom.js";
 import { liveState } from "./livestate.js";
@@ -40,7 +40,7 @@ export async function view(params) {
     return { title: `${namespace}/${name}`, body };
   }
   const pod = answer.metadata.name;
-  const became = answer.attempt.ordinal < answer.attempt.attempts ? "" : await fate(answer);
+  const became = answer.attempt.lastOrdinal < answer.attempt.attempts ? "" : await fate(answer);
   if (became) Object.assign(answer, { suggestions: [], possibleChanges: [], attempt: { ...answer.attempt, retry: null } }); // nothing helps a pod that is gone
   const evicting = answer.preemptedBy;
   const mark = evicting && (became || evicting.evicted) ? eviction(evicting) : FATES[became]; // an evaluation alone may err
@@ -118,7 +118,7 @@ function about(namespace, answer) {
   return facts([
     ["Workload", pod.owner && workloadLink(namespace, workloadOf(pod.owner, pod.labels))],
     ["Node", answer.outcome.node && nodeLink(answer.outcome.node)],
-    ["Attempt", `${number(attempt.ordinal)} of ${number(attempt.attempts)}${attempt.failedBefore ? `, ${number(attempt.failedBefore)} failed before` : ""}`],
+    ["Attempt", `${ordinals(attempt)} of ${number(attempt.attempts)}${attempt.failedBefore ? `, ${number(attempt.failedBefore)} failed before` : ""}`],
     ["Started", ago(attempt.startedAt)],
     ["Duration", took ? duration(took) : null],
     ["Feasible nodes", `${number(nodes.feasible)} of ${number(nodes.total)}${nodes.evaluated < nodes.total ? `, ${number(nodes.evaluated)} evaluated` : ""}`],
@@ -155,13 +155,13 @@ function notes(told) {
 
 /** The pod's attempts, asked for beside the answer and filled in when they come. */
 function attempts(namespace, answer) {
-  if (answer.attempt.attempts + (answer.attempt.repeatedAttempts ?? 0) < 2) return "";
+  if (answer.attempt.attempts < 2) return "";
   const place = el("div", { id: "attempts" }, el("p", { class: "quiet" }, "Loading attempts …"));
   const pod = answer.metadata;
   const names = new Set(answer.columns.nodes);
   get(path("namespaces", namespace, "podhistories", pod.name), { uid: pod.uid, limit: ATTEMPTS }).then((history) => {
     const rows = alike(history.attempts, answer.attempt.id).map(({ attempt, first }) => [
-      attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, number(attempt.ordinal)) : link("decision", { namespace, name: attempt.id }, first === attempt.ordinal ? number(first) : `${number(first)}–${number(attempt.ordinal)}`),
+      attempt.id === answer.attempt.id ? el("b", { "aria-current": "true" }, ordinals(attempt)) : link("decision", { namespace, name: attempt.id }, ordinals(attempt, first)),
       state(attempt.state), ago(attempt.startedAt), withNodes(attempt.headline, names), [...repeated(attempt), ...attempt.changes.map((change) => change.text)].join("; "),
     ]);
     place.replaceChildren(table("Attempts, newest first", [["Attempt", "number"], ["Outcome"], ["Started"], ["Result", "long"], ["Changes", "long"]], rows), el("p", { class: "quiet" }, more(history.attemptsOmitted)));

@@ -71,7 +71,9 @@ function headline(answer, due) {
   if (answer.noRecords) return "No scheduler has sent records yet: which pods are pending is not known.";
   if (!due.length) return `No pod is pending.${gone}`;
   const waiting = answer.count - answer.overdue;
-  return `${count(waiting, "pod")} ${waiting === 1 ? "is" : "are"} pending, most for: ${due[0].reason}.${more(answer.podsOmitted)}${gone}`;
+  const most = Math.max(...due.map((group) => group.count));
+  const why = due.length > 1 && most === 1 ? `for ${count(due.length, "reason")}` : `most for: ${due[0].reason}`;
+  return `${count(waiting, "pod")} ${waiting === 1 ? "is" : "are"} pending, ${why}.${more(answer.podsOmitted)}${gone}`;
 }
 
 function isOf(pod, group) {

@@ -52,7 +52,7 @@ function StateLine({ answer }: { answer: PodExplanation }) {
   const waits = created ? ` for ${duration(Math.max(1, -secondsUntil(created)))}` : '';
   const parts = [
     isDecided ? `scheduled ${ago(at)}` : `Pending${waits}, last tried ${ago(at)}`,
-    attempt.attempts > 1 ? `attempt ${number(attempt.ordinal)} of ${number(attempt.attempts)}` : '',
+    attempt.attempts > 1 ? `attempt ${number(attempt.lastOrdinal)} of ${number(attempt.attempts)}` : '',
     attempt.retry ? `next try ${nextTry(attempt.retry.notBefore, attempt.retry.latest)}` : '',
   ];
   return (

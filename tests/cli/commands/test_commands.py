@@ -340,6 +340,7 @@ def test_help(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for flag in ("-h", "--help"):
         ran = command(*([name] if name else []), flag)
         assert ran.code == 0
+        assert max(map(len, ran.out.splitlines())) <= 80
         expect(f"help{'-' * bool(name)}{name}", ran.out)
 
 

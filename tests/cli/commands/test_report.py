@@ -107,6 +107,19 @@ def test_file_name_tells_the_format(service: Service, tmp_path: Path, capsys: py
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["x.json", "x.yaml", "x.pdf"])
+def test_an_ending_of_no_format_is_refused_with_the_command_for_the_document(
+    placed: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    file = tmp_path / name
+    assert reported(placed, "pod", POD, "-n", "shop", "--to", str(file)).code == 2
+    assert not file.exists()
+    said = capsys.readouterr().err
+    assert ".html, .md, .svg" in said
+    assert f"kubectl herodotus pod {POD} -n shop --endpoint {placed.url} -o json" in said
+    assert reported(placed, "pod", POD, "-n", "shop", "--to", str(file), "-o", "md").code == 0
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

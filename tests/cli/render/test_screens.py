@@ -86,7 +86,7 @@ def test_states_that_no_node_was_rejected() -> None:
 def test_next_try_counts_from_now(later_s: int, said: str) -> None:
     found = scenes()["woken"]()
     started = datetime.fromisoformat(found.answer["attempt"]["startedAt"].replace("Z", "+00:00"))
-    found.answer["attempt"] |= {"ordinal": 3, "attempts": 3}
+    found.answer["attempt"] |= {"ordinal": 3, "lastOrdinal": 3, "attempts": 3}
     view = ViewOptions(started + timedelta(seconds=later_s))
     assert f"NEXT TRY     {said}" in drawn(found, view)
     found.answer["attempt"]["attempts"] = 4
@@ -95,7 +95,7 @@ def test_next_try_counts_from_now(later_s: int, said: str) -> None:
 
 def test_an_earlier_attempt_is_told_in_the_past_and_without_advice() -> None:
     found = scenes()["pending-suggestions"]()
-    found.answer["attempt"] |= {"ordinal": 2, "attempts": 2}
+    found.answer["attempt"] |= {"ordinal": 2, "lastOrdinal": 2, "attempts": 2}
     last = drawn(found, VIEWS["80"])
     assert "Pending" in last.splitlines()[0]
     assert "FIX" in last
@@ -147,8 +147,17 @@ def test_attempt_without_position_keeps_its_number() -> None:
     answer = placed()
     answer["attempt"] |= {"number": 7, "attempts": 11, "failedBefore": 10}
     assert "attempt 7 (10 failed before: --attempts)" in drawn(Scene(answer), VIEWS["200"])
-    answer["attempt"]["ordinal"] = 3
+    answer["attempt"] |= {"ordinal": 3, "lastOrdinal": 3}
     assert "attempt 3 of 11 (10 failed before: --attempts)" in drawn(Scene(answer), VIEWS["200"])
+
+
+def test_a_record_of_several_attempts_names_them_and_the_newest_is_the_last() -> None:
+    found = scenes()["pending-suggestions"]()
+    found.answer["attempt"] |= {"ordinal": 5, "lastOrdinal": 6, "attempts": 6, "failedBefore": 4}
+    last = drawn(found, VIEWS["80"])
+    assert "6 attempts" in " ".join(last.splitlines()[:2])
+    found.answer["attempt"]["attempts"] = 7
+    assert "attempts 5–6 of 7 (4 failed before: --attempts)" in drawn(found, VIEWS["200"])
 
 
 def test_other_filters_of_a_group_cover_all_its_nodes() -> None:

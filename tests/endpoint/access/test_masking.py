@@ -74,7 +74,7 @@ def a_record(*pods: str, namespace: str = "shop") -> Decision:
 
 def stored(decision: Decision, message: str = "", reason: Reason | None = None) -> StoredAttempt:
     outcome: Outcome = replace(bound(decision, TABLE), message=message, reason=reason)
-    return StoredAttempt(decision, (outcome,), TABLE, 1, 1, 0, False)
+    return StoredAttempt(decision, (outcome,), TABLE, 1, 1, 1, 0, False)
 
 
 def written(value: StoredAttempt) -> str:
@@ -126,7 +126,7 @@ def test_masks_the_reconstruction_too() -> None:
     turned_away = {n: {"NodeAffinity": in_the_way("ci/job-1")} for n in TABLE.names}
     ours = observed.seen(rejected=turned_away)
     both = merge_records(ours, observed.turned_away("0/3 nodes are available: ci/job-1 is in the way."))
-    value = StoredAttempt(both.decision, both.outcomes, both.table, 1, 1, 0, False, both.origins)
+    value = StoredAttempt(both.decision, both.outcomes, both.table, 1, 1, 1, 0, False, both.origins)
     assert list_namespaces(value) == {"shop", "ci"}
     assert "ci/job-1" in written(value)
     assert "ci/job-1" not in written(mask(value, SHOP))
@@ -238,7 +238,7 @@ def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() ->
         (replace(outcome, node_groups="secret/pod"),),
         (replace(outcome, node_groups=malformed),),
     ):
-        stored = StoredAttempt(decision, outcomes, TABLE, 1, 1, 0, replaced=False)
+        stored = StoredAttempt(decision, outcomes, TABLE, 1, 1, 1, 0, replaced=False)
         assert mask(stored, ALL) is stored
         shown = documents.build_explanation(mask(stored, SHOP))
         assert "secret/pod" not in str(shown) + str(documents.build_record(mask(stored, SHOP)))
@@ -258,7 +258,7 @@ def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() ->
 def test_the_number_of_repeats_names_nobody_and_is_shown_to_every_reader() -> None:
     decision = a_decision(namespace="shop", rejected={"worker-1": {"NodeAffinity": in_the_way("ci/job-1")}})
     outcome = replace(bound(replace(decision, chosen=0), TABLE), phase=REPEATS_PHASE, node="", final=False, repeats=41)
-    stored = StoredAttempt(decision, (outcome,), TABLE, 1, 1, 0, replaced=False, repeated=41)
+    stored = StoredAttempt(decision, (outcome,), TABLE, 1, 42, 42, 0, replaced=False)
     shown = mask(stored, SHOP)
     assert "ci/job-1" not in written(shown)
     assert as_json(documents.build_explanation(shown)["attempt"]["repeats"])["count"] == 41

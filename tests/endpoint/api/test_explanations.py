@@ -40,7 +40,7 @@ def placed(service: Service) -> Service:
 
 
 def facts(ordinal: int, attempts: int, failed: int) -> dict[str, int]:
-    return {"ordinal": ordinal, "attempts": attempts, "failedBefore": failed, "repeatedAttempts": 0}
+    return {"ordinal": ordinal, "lastOrdinal": ordinal, "attempts": attempts, "failedBefore": failed}
 
 
 @pytest.mark.parametrize(

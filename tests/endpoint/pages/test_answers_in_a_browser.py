@@ -389,6 +389,15 @@ def test_deleted_pods_are_not_pending(scene: Scene) -> None:
     assert scene.answer() == f"{most} 1 other was deleted or placed since."
 
 
+def test_reasons_of_one_pod_each_are_counted(scene: Scene) -> None:
+    cordoned = {node: {"NodeUnschedulable": CORDONED} for node in NODES}
+    other = a_decision(pod="web-0", uid="uid-shop-web-0", nodes=NODES, rejected=cordoned, sequence=5)
+    scene.store(waiting(), other)
+    scene.cluster.objects["/api/v1/pods"] = {"items": [a_pod(name, "1", "shop") for name in ("payments-0", "web-0")]}
+    scene.open("view=pending")
+    assert scene.answer() == "2 pods are pending, for 2 reasons."
+
+
 def test_page_shows_new_records_by_itself(scene: Scene) -> None:
     scene.store(waiting())
     scene.tab.page.clock.install()

@@ -58,12 +58,13 @@ def test_answers_count_attempts_without_a_record(service: Service, batches: Sequ
     for batch in batches:
         service.stored(*batch)
     shown = service.explain()["attempt"]
-    numbers = {name: shown[name] for name in ("ordinal", "attempts", "repeatedAttempts", "failedBefore")}
-    assert numbers == {"ordinal": 2, "attempts": 2, "repeatedAttempts": 47, "failedBefore": 41}
+    numbers = {name: shown[name] for name in ("ordinal", "lastOrdinal", "attempts", "failedBefore")}
+    assert numbers == {"ordinal": 42, "lastOrdinal": 49, "attempts": 49, "failedBefore": 41}
     assert shown["repeats"]["count"] == 7
     history = service.get(f"{API}/namespaces/shop/podhistories/checkout-7d9f-x2k")
     assert [a["repeats"] and a["repeats"]["count"] for a in history["attempts"]] == [40, 7]
-    assert history["repeatedAttempts"] == 47
+    assert [(a["ordinal"], a["lastOrdinal"]) for a in history["attempts"]] == [(1, 41), (42, 49)]
+    assert history["attemptsOmitted"] == 0
     assert service.explain()["outcome"]["phases"] == []
 
 
@@ -72,4 +73,27 @@ def test_a_summary_keeps_the_count(service: Service) -> None:
     service.clock.now_s += 2 * 86_400
     Pruner(service.store, RetentionLimits(max_age_s=86_400, summary_max_age_s=30 * 86_400)).prune()
     shown = service.explain()["attempt"]
-    assert (shown["repeatedAttempts"], shown["failedBefore"], shown["repeats"]["count"]) == (47, 41, 7)
+    assert (shown["attempts"], shown["failedBefore"], shown["repeats"]["count"]) == (49, 41, 7)
+
+
+@pytest.mark.parametrize(
+    ("number", "ordinals"), [(1, [1, 41]), (2, [1, 41]), (41, [1, 41]), (42, [42, 49]), (49, [42, 49])]
+)
+def test_each_counted_attempt_finds_the_record_that_stands_for_it(
+    service: Service, number: int, ordinals: list[int]
+) -> None:
+    service.stored(rows(TABLE), FIRST, COUNTS[0], SECOND, COUNTS[1])
+    shown = service.explain(attempt=number)["attempt"]
+    assert [shown["ordinal"], shown["lastOrdinal"]] == ordinals
+
+
+def test_an_attempt_after_the_last_counted_one_is_not_found(service: Service) -> None:
+    service.stored(rows(TABLE), FIRST, COUNTS[0], SECOND, COUNTS[1])
+    refused = service.error(f"{API}/namespaces/shop/podexplanations/checkout-7d9f-x2k", attempt=50)
+    assert "with attempt 50" in refused["message"]
+
+
+def test_a_shorter_history_omits_attempts_without_a_record(service: Service) -> None:
+    service.stored(rows(TABLE), FIRST, COUNTS[0], SECOND, COUNTS[1])
+    history = service.get(f"{API}/namespaces/shop/podhistories/checkout-7d9f-x2k", limit=1)
+    assert ([a["ordinal"] for a in history["attempts"]], history["attemptsOmitted"]) == ([42], 41)
