@@ -115,7 +115,7 @@ REGISTRY: Final = Registry(
 VERSIONS: Final = tuple(f"v1.{minor}.0" for minor in range(31, 38))
 
 
-class Policy(NamedTuple):
+class PackingPolicy(NamedTuple):
     """A way to choose nodes: a plugin that places shares on GPUs, and what scores.
 
     `scores` are the plugins that score, None for the default ones. `plugin_config` and `version` are those of the
@@ -133,18 +133,18 @@ _STRATEGY: Final[Json] = {
     "type": "MostAllocated",
     "resources": [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU_MILLI)],
 }
-POLICIES: Final[Mapping[str, Policy]] = {
-    "Random": Policy("DrawnGpu", ("DrawnGpu",), published="01-Random"),
-    "BestFit": Policy("FirstBestFit", ("FirstBestFit",), published="05-BestFit"),
-    "FGD": Policy("FirstFragmentationScore", ("FirstFragmentationScore",), published="06-FGD"),
-    "BestFit, equals drawn": Policy("BestFit", ("BestFit",), published="05-BestFit"),
-    "FGD, equals drawn": Policy("FragmentationScore", ("FragmentationScore",), published="06-FGD"),
-    "MostAllocated": Policy(
+POLICIES: Final[Mapping[str, PackingPolicy]] = {
+    "Random": PackingPolicy("DrawnGpu", ("DrawnGpu",), published="01-Random"),
+    "BestFit": PackingPolicy("FirstBestFit", ("FirstBestFit",), published="05-BestFit"),
+    "FGD": PackingPolicy("FirstFragmentationScore", ("FirstFragmentationScore",), published="06-FGD"),
+    "BestFit, equals drawn": PackingPolicy("BestFit", ("BestFit",), published="05-BestFit"),
+    "FGD, equals drawn": PackingPolicy("FragmentationScore", ("FragmentationScore",), published="06-FGD"),
+    "MostAllocated": PackingPolicy(
         "GpuShares",
         ("NodeResourcesFit",),
         ({"name": "NodeResourcesFit", "args": {"scoringStrategy": _STRATEGY}},),
     ),
-    **{f"defaults of {version[:5]}": Policy("GpuShares", version=version) for version in VERSIONS},
+    **{f"defaults of {version[:5]}": PackingPolicy("GpuShares", version=version) for version in VERSIONS},
 }
 
 
@@ -219,7 +219,7 @@ def arrange(listed: Sequence[PodArrived], gpu_milli: float, draw: random.Random)
     return arrivals
 
 
-def build_config(policy: Policy, listed: Sequence[PodArrived]) -> Configuration:
+def build_config(policy: PackingPolicy, listed: Sequence[PodArrived]) -> Configuration:
     """Return the configuration of a policy. FGD gets the most frequent demands of the listed pods."""
     plugin: Json = {"enabled": [{"name": policy.plugin}]}
     points: Json = {"filter": plugin, "reserve": plugin, "postFilter": {"disabled": [{"name": "*"}]}}

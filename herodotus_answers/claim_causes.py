@@ -19,6 +19,7 @@ from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term
 from herodotus_answers.pod_facts import describe_similar, list_claims, make_cause, make_remedy
 from herodotus_answers.quantities import format_available_amount, read_quantity
+from herodotus_answers.unit_slips import describe_slip
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -215,7 +216,8 @@ class _ClaimFinder:
         if failure is not None:
             driver = str(storage_class.get("provisioner"))
             advice = find_remedy("provision", failure[0], driver=driver, storage_class=str(class_name))
-            text = f"claim {name} ({wanted}, class {class_name}) gets no volume: {failure[0]}"
+            text = f"claim {name} ({wanted}, class {class_name}){describe_slip('storage', wanted)} gets no volume:"
+            text += f" {failure[0]}"
             yield make_cause(
                 "provisioning-failed",
                 text,

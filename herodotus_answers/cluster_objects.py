@@ -67,6 +67,7 @@ _RESOURCES: Final = {
     "DeviceClass": _Resource("/apis/resource.k8s.io/v1", "deviceclasses", is_namespaced=False),
     "ResourceSlice": _Resource("/apis/resource.k8s.io/v1", "resourceslices", is_namespaced=False),
     "RuntimeClass": _Resource("/apis/node.k8s.io/v1", "runtimeclasses", is_namespaced=False),
+    "Workload": _Resource("/apis/kueue.x-k8s.io/v1beta1", "workloads"),  # later versions have the same conditions
     "Lease": _Resource("/apis/coordination.k8s.io/v1", "leases"),
 }
 

@@ -23,6 +23,7 @@ from herodotus_answers.pod_facts import (
     parse_time,
 )
 from herodotus_answers.probe_causes import explain_probes
+from herodotus_answers.unit_slips import describe_slip
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -185,9 +186,11 @@ def _advise_on_memory(pod: Json, container: Container, objects: ClusterObjects) 
     owner = find_owner(pod, objects)
     who = f" in {owner.label}" if owner else ""
     if limit:
-        return make_remedy(f"raise the memory limit of {container.label}, now {limit},{who} or make it use less memory")
+        now = f"now {limit}{describe_slip('memory', limit)}"
+        return make_remedy(f"raise the memory limit of {container.label}, {now},{who} or make it use less memory")
     if of_pod:
-        return make_remedy(f"raise the memory limit of the pod, now {of_pod},{who} or make it use less memory")
+        now = f"now {of_pod}{describe_slip('memory', of_pod)}"
+        return make_remedy(f"raise the memory limit of the pod, {now},{who} or make it use less memory")
     return make_remedy(
         f"request the memory that {container.label} needs{who}, and set a limit, so that it gets a node with room;"
         f" or make it use less memory"

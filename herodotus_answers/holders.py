@@ -103,6 +103,14 @@ def _add_other_obstacles(held: HeldObject, answer: Json, reason: Json) -> HeldOb
     return held._replace(others=tuple(others), unknown=tuple(unknown))
 
 
+def make_resource(pod: Json, node: Json, resource: str) -> HeldObject:
+    """Return a resource that a pod lacks on a node, from their objects. `missing` is not known."""
+    amounts = (node.get("status") or {}).get("allocatable") or {}
+    allocatable = int(read_quantity(amounts.get(resource, 0)) * (1000 if resource == "cpu" else 1))
+    requested = 1 if resource == "pods" else read_request(pod["spec"], resource)
+    return HeldObject(str(node["metadata"]["name"]), _RESOURCE, (resource,), 0, requested, allocatable)
+
+
 def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
     """Return which of the pods, all those that are on the node now, hold it."""
     amounts = ((pod, _held(held, pod)) for pod in pods)
@@ -261,7 +269,7 @@ def _held(held: HeldObject, pod: Json) -> int:
     if held.kind == _RESOURCE:
         return 1 if held.names[0] == "pods" else read_request(pod["spec"], held.names[0])
     if held.kind == _PORTS:
-        return int(any(_conflicts(port, name) for port in _host_ports(pod["spec"]) for name in held.names))
+        return int(any(_conflicts(port, name) for port in list_host_ports(pod["spec"]) for name in held.names))
     if held.kind == _POD:
         return int(_full_name(pod) in held.names)
     if held.kind == _DEVICES:
@@ -303,11 +311,13 @@ def _requested(container: Json, resource: str) -> Fraction:
     return read_quantity(((container.get("resources") or {}).get("requests") or {}).get(resource, 0))
 
 
-def _host_ports(spec: Json) -> Iterable[str]:
+def list_host_ports(spec: Json) -> Iterable[str]:
+    """Yield the host ports of a pod, such as `80/TCP` or `10.0.0.1:80/TCP`."""
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for port in container.get("ports") or ():
-            address = "" if port.get("hostIP", "") in ("", "0.0.0.0") else f"{port['hostIP']}:"
-            yield f"{address}{port.get('hostPort')}/{port.get('protocol') or 'TCP'}"
+            if port.get("hostPort"):
+                address = "" if port.get("hostIP", "") in ("", "0.0.0.0") else f"{port['hostIP']}:"
+                yield f"{address}{port['hostPort']}/{port.get('protocol') or 'TCP'}"
 
 
 def _conflicts(port: str, other: str) -> bool:

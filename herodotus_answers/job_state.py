@@ -22,7 +22,9 @@ from herodotus_answers.pod_facts import (
     make_cause,
     make_remedy,
     parse_time,
+    read_conditions,
 )
+from herodotus_answers.terminating_pods import explain_wait_for_end
 from herodotus_answers.workload_events import find_refusal, list_events
 from herodotus_answers.workload_objects import Workload, find_parent
 from herodotus_answers.workload_pods import explain_failed_pod
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}
 _ADMITTED: Final = ("QuotaReserved", "Admitted")  # Kueue's events about a Workload that waits for nothing more
+_STOPPED: Final = ("Preempted", "Evicted", "Stopped")  # beginnings of reasons, such as EvictedDueToPodsReadyTimeout
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _BACKOFF_LIMIT: Final = 6  # the API server's default
 _LATE: Final = timedelta(seconds=90)  # kube-controller-manager makes a Job within seconds of its time
@@ -152,11 +155,13 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
     for label, queue in _QUEUES.items():
         if label in labels:
             text = f"suspended{ago} until {queue} admits it from queue {labels[label]}"
-            refusal = _find_kueue_refusal(workload) if queue == "Kueue" else None
-            said = f", Event {refusal['reason']} of {queue}" if refusal else ""
+            stop, refusal = _find_kueue_words(workload) if queue == "Kueue" else (None, None)
+            said = [f"Event {each['reason']}" for each in (stop, refusal) if each and each.get("reason")]
+            why = f"; stopped before: {_tell_stop(stop, workload)}" if stop else ""
             text += f": {clean(refusal.get('message'))}" if refusal else ""
-            cause = make_cause("queued", text, f"spec.suspend, label {label}{said}", at=since)
-            return "workload-suspended", f"{workload.label} makes no pods: {text} ({words})", [cause], queue
+            source = ", ".join([f"spec.suspend, label {label}", *said]) + (f" of {queue}" if said else "")
+            cause = make_cause("queued", text + why, source, at=since)
+            return "workload-suspended", f"{workload.label} makes no pods: {text}{why} ({words})", [cause], queue
     parent = find_parent(workload)
     by = f"; {parent} made it" if parent else ""
     text = f"spec.suspend is true{ago}{by}"
@@ -165,20 +170,48 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
     return "workload-suspended", f"Suspended, so it makes no pods: {text} ({words})", [cause], "user"
 
 
-def _find_kueue_refusal(workload: Workload) -> Json | None:
-    """Return the last event about the Workload that Kueue made for a Job, unless Kueue has admitted it since."""
+def _tell_stop(stop: Json, workload: Workload) -> str:
+    return f"{clean(stop.get('message'))}{format_ago(read_event_time(stop), workload.now)}"
+
+
+def _find_kueue_words(workload: Workload) -> tuple[Json | None, Json | None]:
+    """Return what Kueue said last: of why it stopped a Job that it had admitted, and of why it does not admit it.
+
+    Both are about its last admission, or None. Events say so, and of a stop also a condition of the Workload that Kueue
+    made for the Job, which is kept for longer.
+    """
     listed = workload.objects.list_objects("Event", workload.namespace, fields="involvedObject.kind=Workload").items
     name = re.compile(rf"job-{re.escape(workload.name)}-[a-z0-9]{{5}}")
+    own = [event for event, about in list_events(workload) if about["kind"] == "Job"]
     events = [e for e in listed if name.fullmatch(str((e.get("involvedObject") or {}).get("name")))]
-    last = max(events, key=read_event_time, default=None)
-    return None if last is None or last.get("reason") in _ADMITTED else last
+    events = sorted([*events, *own], key=read_event_time)
+    last = max((n for n, each in enumerate(events, 1) if each.get("reason") in _ADMITTED), default=0)
+    stops = [each for each in events[last:] if str(each.get("reason")).startswith(_STOPPED)]
+    refusals = [each for each in events[last:] if each not in stops and each not in own]
+    condition = next(filter(None, map(_read_eviction, _list_kueue_workloads(workload, name))), None)
+    return (stops[-1] if stops else condition), (refusals[-1] if refusals else None)
+
+
+def _list_kueue_workloads(workload: Workload, name: re.Pattern[str]) -> list[Json]:
+    listed = workload.objects.list_objects("Workload", workload.namespace).items
+    return [each for each in listed if name.fullmatch(str(each["metadata"]["name"]))]
+
+
+def _read_eviction(kueue_workload: Json) -> Json | None:
+    """Return the condition Evicted of a Workload of Kueue in the form of an event, or None if it is not true."""
+    condition = read_conditions(kueue_workload).get("Evicted") or {}
+    if condition.get("status") != "True":
+        return None
+    return {"message": condition.get("message"), "lastTimestamp": condition.get("lastTransitionTime")}
 
 
 def _find_short(situation: Situation, manager: str) -> Parts | None:
     """Return the state of a Job with fewer active pods than it is to have, or None if it only waits to retry."""
     workload, counts = situation.workload, situation.counts
     refusal = find_refusal(workload, counts["notCreated"])
+    waits = None if refusal else explain_wait_for_end(workload)
     causes = [explain_refusal(refusal, workload)] if refusal else [*find_missing_references(workload)]
+    causes = [waits, *causes] if waits else causes
     created, wanted = counts["created"], counts["wanted"]
     if not causes and manager != _OWN_CONTROLLER:
         text = f"{manager} manages it (spec.managedBy), and not kube-controller-manager"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.kubelet_messages import Topic, find_remedy
 from herodotus_answers.node_rules import read_labels
 from herodotus_answers.pod_facts import Container, make_remedy, name_source
+from herodotus_answers.unit_slips import describe_slip
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -25,6 +26,8 @@ def advise(
     """Return what a message of the kubelet asks for; [] if that is not known."""
     node = str(pod["spec"].get("nodeName"))
     architecture = read_labels(objects.get("Node", node).object or {"metadata": {}}).get(_ARCHITECTURE)
+    limits = ((container.spec.get("resources") or {}).get("limits") or {}) if container else {}
+    memory = limits.get("memory")
     text = find_remedy(
         topic,
         message,
@@ -33,6 +36,7 @@ def advise(
         owner=name_source(pod, objects),
         container=container.label if container else "the container",
         image=str(container.spec.get("image")) if container else "the image",
+        limit=f", now {memory}{describe_slip('memory', memory)}," if memory else "",
         runtime=str(pod["spec"].get("runtimeClassName")),
     )
     return [make_remedy(text)] if text else []

@@ -21,6 +21,7 @@ Topic = Literal[
     "volume",
     "start",
     "end",
+    "end-of-pod",
     "eviction",
     "rejection",
     "devices",
@@ -30,8 +31,9 @@ Topic = Literal[
 ]
 
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
-# `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {runtime} (the RuntimeClass), and
-# {owner}, whose pod template or manifest has to change; of a claim {driver} and {storage_class}; of a webhook {server}.
+# `find_remedy` is given: {node}, {platform} (its architecture), {image}, {container}, {limit} (of its memory),
+# {runtime} (the RuntimeClass), and {owner}, whose pod template or manifest has to change; of a claim {driver} and
+# {storage_class}; of a webhook {server}.
 _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     "image": (
         (
@@ -221,7 +223,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (r"exec format error", "use an image that is built for {platform}, in {owner}"),
         (
             r"memory limit too low|OOM-killed|minimum memory limit",
-            "raise the memory limit of {container} in {owner}: the runtime cannot even start it with that",
+            "raise the memory limit of {container}{limit} in {owner}: the runtime cannot even start it with that",
         ),
         (
             r"unable to find user (\S+?):|no users found|no matching entries in passwd",
@@ -275,6 +277,24 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " version of the image",
         ),
         (r"exit code 12[67]\b", "correct the command of {container} in {owner}: the image lacks it, or cannot run it"),
+    ),
+    # why the kubelet cannot end a pod
+    "end-of-pod": (
+        (
+            r'plugin type="([^"]+)".*(?:[Uu]nauthorized|forbidden)',
+            "give the network plugin {0} on {node} valid credentials, such as by a restart of its own pod there",
+        ),
+        (r'plugin type="([^"]+)"', "make the network plugin {0} work on {node}: see its own pod there"),
+        (r"[Uu]n[Mm]ount|device is busy|target is busy", "see on {node} what still uses the volume, and end that"),
+        (
+            r"destroy network|[Cc][Nn][Ii]",
+            "make the network plugin of {node} work: see its own pod there, and its configuration",
+        ),
+        (
+            r"deadline exceeded|DeadlineExceeded|not stopped|did not exit|connection refused",
+            "start the container runtime of {node} again, or the node: it does not end the container",
+        ),
+        (r"", "see the log of the kubelet and of the container runtime of {node}"),
     ),
     "eviction": (
         (

@@ -238,6 +238,7 @@ class WorkloadCounts(TypedDict):
     pending: Annotated[int, "Number of pods without a node."]
     ready: Annotated[int, "Number of pods that are ready."]
     available: Annotated[int | None, "Number of pods that are available, by its status; null if it does not say."]
+    terminating: Annotated[int, "Number of pods that are being deleted and have not ended."]
     succeeded: NotRequired[Annotated[int, "Number of pods that have ended with success; of Jobs alone."]]
     failed: NotRequired[Annotated[int, "Number of pods that have failed; of Jobs alone."]]
 

@@ -50,6 +50,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "static-pod": "The kubelet made the pod from a manifest on its node.",
     "sandbox-failed": "The kubelet cannot create the pod's sandbox, often because of the network plugin.",
     "volume-failed": "A volume cannot be attached or mounted.",
+    "volume-ownership": "The kubelet changes the owner of a volume's files before the containers start.",
     "volume-attached-elsewhere": "A volume for one node at a time is attached to another node.",
     "devices-failed": "The kubelet cannot prepare the devices of the pod's resource claims.",
     "kubelet-waits": "The kubelet has not started the containers, and reports no error.",
@@ -75,6 +76,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "resize-infeasible": "The node can never hold the resources that the pod was changed to.",
     "resize-in-progress": "The kubelet is changing the resources of the pod's containers.",
     "finalizer": "A finalizer keeps the pod from being removed.",
+    "kill-failed": "The kubelet cannot end the pod's containers, or remove its sandbox or a volume.",
     "grace-period": "The containers may still use the rest of their grace period.",
     "grace-period-exceeded": "The grace period is over, and the kubelet has not reported the containers' end.",
     "evicted-by-api": "The pod is evicted through the Eviction API, such as by a drain or an autoscaler.",
@@ -112,5 +114,6 @@ CAUSES: Final[Mapping[str, str]] = {
     "device-class-missing": "A DeviceClass does not exist.",
     "devices-unhealthy": "A node has devices of which none is allocatable.",
     "resource-other-name": "Nodes offer the devices under other resource names.",
+    "unit-slip": "A request is larger than any node because of its unit.",
     "node-missing": "The pod is pinned to a node that does not exist.",
 }

@@ -205,9 +205,15 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
         case "pod-anti-affinity":
             return f"{p.get('pod') or 'a pod'} is in the same {p.get('key')}: the pod must not be near it"
         case "existing-anti-affinity":
-            return f"{p.get('pod') or 'a pod'} in the same {p.get('key')} must not be near this pod"
+            pod, labels = p.get("pod") or "a pod", describe_selected_labels(p)
+            return f"{pod} in the same {p.get('key')} must not be near this pod{labels}"
         case _:
             return wording.describe_reason(reason, version)
+
+
+def describe_selected_labels(p: Mapping[str, str]) -> str:
+    """Return for which labels of this pod another pod keeps it away, as a clause with a space; "" if unknown."""
+    return f" (its term selects {p['labels']})" if p.get("labels") else ""
 
 
 def describe_wanted_pods(p: Mapping[str, str]) -> str:
@@ -289,7 +295,8 @@ def _remedy(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> 
             return wording.describe_remedy(reason, node, variant="pod-affinity/label")
         case "pod-anti-affinity" | "existing-anti-affinity":
             pod = p.get("pod") or "the pods that exclude this one"
-            return wording.describe_remedy(reason, node, {"pod": pod})
+            variant = "existing-anti-affinity/labels" if p.get("labels") else ""
+            return wording.describe_remedy(reason, node, {"pod": pod}, variant)
         case _:
             return wording.describe_remedy(reason, node)
 

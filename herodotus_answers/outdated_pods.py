@@ -4,20 +4,23 @@ A StatefulSet with podManagementPolicy OrderedReady stops at the first pod that 
 pods of an earlier template; with updateStrategy OnDelete, it and a DaemonSet never replace one. A change of the
 template does not reach such a pod before it is deleted.
 
-Owns: which pods these are, and the command that replaces one. Does not own: what else is wrong with the pod. Pure.
+Owns: which pods these are, what keeps an update from going on, and the commands. Does not own: what else is wrong with
+the pod. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.pod_facts import find_owner, kubectl, make_cause, make_remedy, read_conditions
+from herodotus_answers.pod_facts import find_owner, kubectl, make_cause, make_remedy, quote_patch, read_conditions
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.live import LiveCause
 
 Json = dict[str, Any]
+_MAX_NAMES: Final = 3  # in a sentence
 REVISION_LABEL: Final = "controller-revision-hash"
 # What a DaemonSet counts its templates by: a label of its pods, and an annotation of itself.
 _GENERATION_LABEL: Final = "pod-template-generation"
@@ -38,8 +41,7 @@ def explain_outdated(pod: Json, owner: Json) -> LiveCause | None:
 
     A pod that is ready is no problem, and gets no cause.
     """
-    is_ready = (read_conditions(pod).get("Ready") or {}).get("status") == "True"
-    if is_ready or pod["metadata"].get("deletionTimestamp") or not _is_earlier(pod, owner):
+    if _is_ready(pod) or pod["metadata"].get("deletionTimestamp") or not _is_earlier(pod, owner):
         return None
     why = _find_reason(pod, owner)
     if not why:
@@ -50,6 +52,53 @@ def explain_outdated(pod: Json, owner: Json) -> LiveCause | None:
         f"delete {name}: it is made again with the newest template", kubectl(pod, f"delete pod {name}")
     )
     return make_cause("earlier-template", text, f"metadata.labels[{REVISION_LABEL}]", of=label, remedies=[remedy])
+
+
+def explain_waiting_update(pods: Iterable[Json], owner: Json, wanted: int) -> LiveCause | None:
+    """Return the cause that unavailable pods keep a StatefulSet or DaemonSet from updating its other pods, or None.
+
+    `pods` are those that have not ended, also those that are being deleted. An update may take maxUnavailable pods away
+    at a time, and pods that are unavailable for another reason count among them.
+    """
+    strategy = owner["spec"].get("updateStrategy") or {}
+    rolling = strategy.get("rollingUpdate") or {}
+    if strategy.get("type") == "OnDelete" or rolling.get("partition") or rolling.get("maxSurge") not in (None, 0, "0%"):
+        return None
+    pods = list(pods)
+    earlier = [pod for pod in pods if _is_earlier(pod, owner)]
+    broken = [pod for pod in pods if not _is_ready(pod) or pod["metadata"].get("deletionTimestamp")]
+    value = rolling.get("maxUnavailable", 1)
+    allowed = _round_up(value, wanted)
+    if len(broken) < allowed or not broken or not any(pod not in broken for pod in earlier):
+        return None
+    label, done = f"{owner['kind']}/{owner['metadata']['name']}", wanted - len(earlier)
+    names = ", ".join(
+        f"{pod['metadata']['name']}{' on ' + pod['spec']['nodeName'] if pod['spec'].get('nodeName') else ''}"
+        for pod in broken[:_MAX_NAMES]
+    )
+    more = f" and {len(broken) - _MAX_NAMES} more" if len(broken) > _MAX_NAMES else ""
+    text = f"the update waits, {max(0, done)} of {wanted} pods have the newest template: maxUnavailable {value} is"
+    text += f" used up by {names}{more}"
+    raised = len(broken) + 1
+    patch = {"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": raised}}}}
+    command = kubectl(owner, f"patch {owner['kind'].lower()} {owner['metadata']['name']}", "-p", quote_patch(patch))
+    remedy = make_remedy(f"let the update go on beside them: maxUnavailable {raised} in {label}", command)
+    # A StatefulSet updates one pod after the other, and a newest template that does not run is no reason to go on.
+    may_go_on = owner["kind"] == "DaemonSet" and all(pod in earlier for pod in broken)
+    remedies = [remedy] if may_go_on else []
+    return make_cause(
+        "update-waits", text, "spec.updateStrategy.rollingUpdate.maxUnavailable", of=label, remedies=remedies
+    )
+
+
+def _round_up(value: object, wanted: int) -> int:
+    """Return a number of pods that may be a percentage, rounded up as a DaemonSet's maxUnavailable is."""
+    text = str(value)
+    return -(-wanted * int(text[:-1]) // 100) if text.endswith("%") else int(text)
+
+
+def _is_ready(pod: Json) -> bool:
+    return (read_conditions(pod).get("Ready") or {}).get("status") == "True"
 
 
 def _is_earlier(pod: Json, owner: Json) -> bool:

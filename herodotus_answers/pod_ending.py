@@ -5,19 +5,16 @@ Owns: these states and causes. Does not own: pods that wait or start (`pod_state
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.container_ends import find_exits
 from herodotus_answers.kubelet_advice import advise
+from herodotus_answers.live_objects import has_ended
 from herodotus_answers.node_rules import (
     describe_taint,
-    describe_terms,
-    list_lacking_labels,
-    list_pod_terms,
-    matches_any_term,
-    read_labels,
     tolerates,
 )
 from herodotus_answers.pod_facts import (
@@ -29,6 +26,7 @@ from herodotus_answers.pod_facts import (
     kubectl,
     list_containers,
     make_cause,
+    make_event_cause,
     make_remedy,
     name_event,
     name_source,
@@ -36,6 +34,8 @@ from herodotus_answers.pod_facts import (
     quote_patch,
     read_conditions,
 )
+from herodotus_answers.rejection_causes import advise_on_holders, describe_rejection
+from herodotus_answers.unit_slips import list_small_limits
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -86,6 +86,9 @@ _OF_START: Final = (
     "TriggeredScaleUp",
     "NotTriggerScaleUp",
 )
+# Events of a kubelet that cannot end a pod: its containers, its sandbox with the network, its volumes.
+_KILL_FAILURES: Final = ("FailedKillPod", "FailedUnMount", "FailedUnmapDevice", "ExceededGracePeriod")
+_JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _UNREACHABLE: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
@@ -128,8 +131,37 @@ def find_termination_causes(pod: Json, objects: ClusterObjects, now: datetime) -
         repair = [make_remedy(f"repair {node} or start its kubelet, which then ends the containers")]
         status["remedies"] = [force] if status["code"] == "node-not-found" else [*repair, force]
         causes.append(status)
-    for finalizer in meta.get("finalizers") or ():
-        position = meta["finalizers"].index(finalizer)
+    failures = _find_kill_failures(pod, objects, now)
+    causes += [*failures, *_explain_finalizers(pod, objects)]
+    if _has_running_container(pod) and status is None and not failures:
+        causes += _find_grace(pod, over, now)
+    return causes
+
+
+def _find_kill_failures(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
+    """Return what the kubelet reports while it cannot end the containers or remove the sandbox: the last event."""
+    event = _find_last_event(_event_subject(pod), objects, _KILL_FAILURES)
+    deleted, reported = parse_time(pod["metadata"]["deletionTimestamp"]), parse_time(read_event_time(event or {}))
+    grace = timedelta(seconds=int(pod["metadata"].get("deletionGracePeriodSeconds") or 0))
+    if event is None or (deleted and reported and reported < deleted - grace - _BEFORE):
+        return []
+    message, node = str(event.get("message") or ""), pod["spec"].get("nodeName")
+    remedies = advise("end-of-pod", message, pod, objects)
+    text = f"the kubelet of {node} cannot end it: "
+    return [make_event_cause("kill-failed", text, event, now, remedies=remedies)]
+
+
+def _explain_finalizers(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause]:
+    """Yield a cause for each finalizer of a pod. One that its owner removes is not to be removed by hand."""
+    meta, name = pod["metadata"], pod["metadata"]["name"]
+    job = next((each for each in meta.get("ownerReferences") or () if each.get("kind") == "Job"), None)
+    for position, finalizer in enumerate(meta.get("finalizers") or ()):
+        text, source = f"finalizer {finalizer} keeps the pod until its controller removes it", "metadata.finalizers"
+        if finalizer == _JOB_TRACKING and job and not objects.is_absent("Job", job["name"], meta["namespace"]):
+            text = f"finalizer {finalizer} keeps the pod until Job/{job['name']} has counted its end"
+            remedy = make_remedy(f"see why kube-controller-manager does not count the pod for Job/{job['name']}")
+            yield make_cause("finalizer", text, source, remedies=[remedy] if has_ended(pod) else [])
+            continue
         patch = [
             {"op": "test", "path": f"/metadata/finalizers/{position}", "value": finalizer},
             {"op": "remove", "path": f"/metadata/finalizers/{position}"},
@@ -140,11 +172,7 @@ def find_termination_causes(pod: Json, objects: ClusterObjects, now: datetime) -
             " its cleanup",
             command,
         )
-        text = f"finalizer {finalizer} keeps the pod until its controller removes it"
-        causes.append(make_cause("finalizer", text, "metadata.finalizers", remedies=[remedy]))
-    if _has_running_container(pod) and status is None:
-        causes += _find_grace(pod, over, now)
-    return causes
+        yield make_cause("finalizer", text, source, remedies=[remedy])
 
 
 def describe_termination(pod: Json, now: datetime) -> str:
@@ -303,35 +331,24 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     is_named = code in ("kubelet-eviction", "kubelet-preemption") and message  # the headline names the reason
     text = message if is_named else f"{reason}{': ' + message if message else ''}"
     event = _find_last_event(_event_subject(pod), objects, (reason,))
-    if event is not None and clean(event.get("message")) not in ("", message):
+    if event is not None and clean(event.get("message")) not in message:  # which may repeat it in other words
         text += f"; {clean(event['message'])} ({name_event(event)}{format_ago(read_event_time(event), now)})"
     if reason == "DeadlineExceeded" and (limit := pod["spec"].get("activeDeadlineSeconds")) is not None:
         text += f" (activeDeadlineSeconds {limit})"
-    if reason == "NodeAffinity" and (differs := _compare_with_node(pod, objects)):
-        text += f"; {differs}"
+    holders: list[str] = []
+    if state == "pod-rejected" and node:
+        present, holders = describe_rejection(pod, reason, objects)
+        text += f"; {present}" if present else ""
     cause = make_cause(code, text, "status.reason, status.message", of=f"Node/{node}" if node else None)
-    cause["remedies"] = _list_end_remedies(pod, reason, message, objects)
+    cause["remedies"] = [
+        *advise_on_holders(pod, reason, holders, objects),
+        *_list_end_remedies(pod, reason, message, objects),
+    ]
     for each in exits:
         each["remedies"] = []  # what ended the pod ended its containers
     # the condition of the kubelet's own termination repeats the status
     others = [each for each in disruption if each["code"] != "terminated-by-kubelet"]
     return state, [cause, *others, *exits]
-
-
-def _compare_with_node(pod: Json, objects: ClusterObjects) -> str:
-    """Return what a pod demands of the labels of its node and the node does not have now; "" if that is nothing."""
-    name = pod["spec"].get("nodeName")
-    node = objects.get("Node", name).object if name else None
-    if node is None:
-        return ""
-    labels, lacking = read_labels(node), list_lacking_labels(pod["spec"], node)
-    if lacking:
-        has = [f"{key}={labels[key]}" for key in (each.partition("=")[0] for each in lacking) if key in labels]
-        return f"{name} lacks {', '.join(lacking)} now" + (f" and has {', '.join(has)}" if has else "")
-    terms = list_pod_terms(pod["spec"])
-    if terms and not matches_any_term(terms, node):
-        return f"{name} does not match {describe_terms(terms)} now"
-    return f"{name} matches the pod's node selector and affinity now"
 
 
 def describe_successor(pod: Json, objects: ClusterObjects) -> str:
@@ -364,7 +381,13 @@ def _list_end_remedies(pod: Json, reason: str, message: str, objects: ClusterObj
     """Return what keeps a pod that follows from the same end, and what to do with this one."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
     owner = find_owner(pod, objects)
-    remedies = advise("eviction" if reason == "Evicted" else "rejection", message, pod, objects)
+    remedies = [
+        make_remedy(
+            f"correct {field} of {what} in {name_source(pod, objects)} to {slip.meant}, if that was meant: {slip.text}"
+        )
+        for field, what, slip in (list_small_limits(pod["spec"]) if reason == "Evicted" and "limit" in message else ())
+    ]
+    remedies += advise("eviction" if reason == "Evicted" else "rejection", message, pod, objects)
     if reason == "DeadlineExceeded":
         text = f"raise activeDeadlineSeconds in {name_source(pod, objects)}, or let the pod do less"
         remedies.append(make_remedy(text))

@@ -16,6 +16,7 @@ from herodotus_answers.explain import MAX_KINDS, RejectionKind, count_verdicts, 
 from herodotus_answers.node_results import (
     build_reason_detail,
     describe_reason,
+    describe_selected_labels,
     describe_taints,
     describe_wanted_pods,
     find_resource,
@@ -267,7 +268,7 @@ def _describe_predicate(reason: Reason, has: str, is_: str) -> str:
         case "pod-anti-affinity":
             return f"{has} a pod{_name_domain(p)} that the pod's anti-affinity excludes"
         case "existing-anti-affinity":
-            return f"{has} a pod{_name_domain(p)} whose anti-affinity keeps this pod away"
+            return f"{has} a pod{_name_domain(p)} whose anti-affinity keeps this pod away{describe_selected_labels(p)}"
         case _:
             return ""
 

@@ -28,6 +28,7 @@ from herodotus_answers.pod_facts import (
     make_event_cause,
     make_remedy,
     name_event,
+    name_source,
     read_conditions,
 )
 
@@ -44,7 +45,9 @@ _EVENTS: Final = {
     "FailedMapVolume": "volume-failed",
     "FailedAttachVolume": "volume-failed",
     "FailedPrepareDynamicResources": "devices-failed",
+    "VolumePermissionChangeInProgress": "volume-ownership",
 }
+_NO_FAILURES: Final = ("kubelet-event", "volume-ownership")  # after those that are
 _WORDS: Final = {
     "sandbox-failed": "the pod's sandbox cannot be set up: ",
     "devices-failed": "devices of a resource claim cannot be prepared: ",
@@ -61,7 +64,7 @@ _GAVE_UP: Final = re.compile(
     r"(?:failed to process volumes=\[[^\]\s]+[^\]]*\]: (.*))?$",
     re.DOTALL,
 )
-_NAMED_VOLUME: Final = re.compile(r'for volume "([^"]+)"')
+_NAMED_VOLUME: Final = re.compile(r'for volume "([^"]+)"|/volumes/kubernetes\.io~[\w.-]+/([\w.-]+)')
 _NOT_PROBLEMS: Final = (
     "Unhealthy",
     "BackOff",
@@ -92,8 +95,11 @@ def explain_creation(
     if not latest:
         return [_explain_silence(pod, events, objects, now, is_reported=is_reported)]
     causes = []
-    for code, event in sorted(latest.items(), key=lambda item: item[0] == "kubelet-event"):
+    for code, event in sorted(latest.items(), key=lambda item: item[0] in _NO_FAILURES):
         message, topic = str(event.get("message") or ""), _TOPICS.get(code)
+        if code == "volume-ownership":
+            causes.append(_explain_ownership(pod, event, objects, now))
+            continue
         volume = _MULTI_ATTACH.search(message)
         if volume is not None and (attached := explain_attachment(pod, volume[1], objects, now)):
             causes.append(attached)
@@ -111,6 +117,23 @@ def explain_creation(
     return causes
 
 
+def _explain_ownership(pod: Json, event: Json, objects: ClusterObjects, now: datetime) -> LiveCause:
+    """Return the cause that the kubelet gives each file of a volume to the fsGroup before the containers start."""
+    what, of = _name_volume(pod, str(event.get("message") or ""), objects)
+    context, owner = pod["spec"].get("securityContext") or {}, name_source(pod, objects)
+    node, policy = pod["spec"].get("nodeName"), context.get("fsGroupChangePolicy") or "Always"
+    group = f" {context['fsGroup']}" if "fsGroup" in context else ""
+    text = f"the kubelet of {node} changes the owner of all files of {what} to fsGroup{group} before the containers"
+    text += f" start (fsGroupChangePolicy {policy}): "
+    advice = "let it finish; the next start of a pod then skips it, unless the pod has another fsGroup"
+    if policy != "OnRootMismatch":
+        advice = (
+            f"let it finish, and set fsGroupChangePolicy: OnRootMismatch in securityContext of {owner}: later starts"
+        )
+        advice += " skip a volume whose root has the owner"
+    return make_event_cause("volume-ownership", text, event, now, remedies=[make_remedy(advice)], of=of)
+
+
 def _has_only_given_up(message: str) -> bool:
     """Return whether a message only says that a wait for volumes is over, and not why they are not there."""
     given_up = _GAVE_UP.match(message)
@@ -120,7 +143,7 @@ def _has_only_given_up(message: str) -> bool:
 def _name_volume(pod: Json, message: str, objects: ClusterObjects) -> tuple[str, str | None]:
     """Return which volume a message is about, for a sentence, and its claim as KIND/NAME, or None."""
     given_up, named = _GAVE_UP.match(message), _NAMED_VOLUME.search(message)
-    name = named[1] if named else given_up[1].split()[0] if given_up and given_up[1] else ""
+    name = (named[1] or named[2]) if named else given_up[1].split()[0] if given_up and given_up[1] else ""
     if not name:
         return "a volume", None
     claim = find_claim_of_volume(pod, name)

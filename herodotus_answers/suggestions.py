@@ -39,7 +39,7 @@ _TEMPLATES: Final = {  # kinds with a pod template, by their name in commands
 }
 _DELETES_POD: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")  # they keep a pending pod as it is
 
-_NODE_CHANGES: Final = ("uncordon", "label-node", "remove-taint", "clear-taint")
+_NODE_CHANGES: Final = ("uncordon", "label-node", "remove-taint", "open-node", "clear-taint")
 _CAPACITY_CHANGES: Final = ("add-node", "add-node-like", "add-node-of-kind")
 _WAITS: Final = "await-end"
 _MANUAL_CHANGES: Final = (_WAITS, "clear-taint", *_CAPACITY_CHANGES)  # no command of kubectl makes them
@@ -181,8 +181,10 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
         params["to"] = '""'
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
-    risk = f", although {suggestion.node} has no {params['lost']}" if params.get("lost") else ""
-    return shorten_lists(template.format_map(params)) + risk
+    sentence = shorten_lists(template.format_map(params))
+    if params.get("tolerated"):
+        sentence += f" (the pod tolerates {params['tolerated']}, which has another {params['differs']})"
+    return sentence + (f", although {suggestion.node} has no {params['lost']}" if params.get("lost") else "")
 
 
 def _format_taint(params: Mapping[str, str]) -> str:
@@ -202,6 +204,7 @@ def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, ch
         "uncordon": ("spec.unschedulable", "true", "false"),
         "label-node": (f"metadata.labels[{p.get('key')}]", p.get("from") or None, p.get("value")),
         "remove-taint": ("spec.taints", _format_taint(p), None),
+        "open-node": ("spec.taints", _format_taint(p), None),
         "clear-taint": ("spec.taints", _format_taint(p), None),
         "add-node": ("status.allocatable", p.get("from"), p.get("to")),
         "add-node-like": ("metadata.name", None, None),
@@ -292,7 +295,7 @@ def _join(commands: Sequence[str]) -> str:
 def _node_command(node: str, change: Reason) -> str:
     if change.code == "uncordon":
         return f"kubectl uncordon {node}"
-    if change.code == "remove-taint":
+    if change.code in ("remove-taint", "open-node"):
         return f"kubectl taint node {node} {_format_taint(change.params)}-"
     overwrite = " --overwrite" if change.params.get("from") else ""
     return f"kubectl label node {node} {change.params['key']}={change.params['value']}{overwrite}"

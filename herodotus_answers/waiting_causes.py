@@ -10,12 +10,14 @@ such object. Only what the pod names is read, and events only of a claim in trou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.claim_causes import find_claim_causes
 from herodotus_answers.live_objects import HOSTNAME, is_active, list_pinned
-from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy, read_conditions
+from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy, name_source, read_conditions
 from herodotus_answers.quantities import read_quantity
+from herodotus_answers.unit_slips import find_unit_slip
 from herodotus_record.units import natural_sort_key
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _NAMED: Final = 4  # names in a sentence
+# A request of at most this is not looked at: the unit of a larger one may be a slip. In the API's units.
+_LARGE: Final = {"cpu": 99, "memory": 1 << 38, "ephemeral-storage": 1 << 42}
 
 
 def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
@@ -35,6 +39,7 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
         *find_claim_causes(pod, objects),
         *finder.find_devices(),
         *finder.find_resources(),
+        *finder.find_unit_slips(),
         *finder.find_nodes(),
     ]
 
@@ -165,6 +170,25 @@ class _Finder:
                     remedies=[make_remedy(f"request in place of {resource} what a node offers: {others[0]}")],
                 )
 
+    def find_unit_slips(self) -> Iterator[LiveCause]:
+        """Yield a cause for each request that no node can hold and whose unit is surely a slip."""
+        for container in (*(self._spec.get("containers") or ()), *(self._spec.get("initContainers") or ())):
+            requests = (container.get("resources") or {}).get("requests") or {}
+            for resource in ("cpu", "memory", "ephemeral-storage"):
+                if read_quantity(requests.get(resource, 0)) <= _LARGE[resource]:
+                    continue
+                nodes = self._objects.list_objects("Node")
+                if nodes.missing or not nodes.is_complete or not nodes.items:
+                    return
+                largest = max(_read_exact(node, resource) for node in nodes.items)
+                slip = find_unit_slip(resource, requests[resource], largest)
+                if slip is None or read_quantity(requests[resource]) <= largest:
+                    continue
+                text = f"no node has what container {container['name']} requests: {slip.text}"
+                advice = f"request {slip.meant} {resource} for container {container['name']}, if that was meant, in"
+                remedies = [make_remedy(f"{advice} {name_source(self._pod, self._objects)}")]
+                yield make_cause("unit-slip", text, "spec.containers.resources", remedies=remedies)
+
     # --- nodes ---
 
     def find_nodes(self) -> Iterator[LiveCause]:
@@ -236,3 +260,7 @@ def _list_similar_resources(resource: str, nodes: Iterable[Json]) -> list[str]:
         if same:
             described.append(f"{node['metadata']['name']} {', '.join(same)}")
     return described
+
+
+def _read_exact(node: Json, resource: str) -> Fraction:
+    return read_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))

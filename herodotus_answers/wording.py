@@ -78,6 +78,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "pod-affinity/label": "label {node} with {key}",
     "pod-anti-affinity": "move {pod} out of the {key} of {node}",
     "existing-anti-affinity": "move {pod} out of the {key} of {node}",
+    "existing-anti-affinity/labels": "move {pod} out of the {key} of {node}, or change {labels} of this pod if it need"
+    " not be kept apart",
     "disk-conflict": "free {disk} on {node}: another pod mounts it",
     "claim-in-use/used": "end {pod} on {podNode}, which uses {claims}; in a rollout, strategy Recreate does",
     "claim-in-use": "delete the pod that uses {claims}",

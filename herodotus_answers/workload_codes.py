@@ -60,6 +60,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "old-pods-kept": "The rollout may not delete an old pod before a new one is available.",
     "min-ready": "Ready pods do not count as available before they were ready for minReadySeconds.",
     "partition": "The update strategy's partition keeps pods at an earlier template.",
+    "update-waits": "The update replaces no further pod before those that are unavailable are there again.",
+    "waits-for-terminating-pod": "The controller replaces a pod that is being deleted only after its end.",
     "on-delete": "The update strategy OnDelete keeps pods at an earlier template until they are deleted.",
     "no-node-selected": "No node matches the DaemonSet's node selector, affinity and tolerations.",
     "backoff-limit": "The Job's pods failed more often than backoffLimit allows.",

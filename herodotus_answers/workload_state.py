@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.creation_causes import explain_refusal, find_missing_references
 from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_node
-from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated
+from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated, explain_waiting_update
 from herodotus_answers.pod_facts import (
     ask_for_events,
     clean,
@@ -30,6 +30,7 @@ from herodotus_answers.pod_facts import (
     read_conditions,
 )
 from herodotus_answers.quantities import read_quantity
+from herodotus_answers.terminating_pods import explain_wait_for_end, list_terminating
 from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
 from herodotus_answers.workload_events import build_timeline, find_refusal
 from herodotus_answers.workload_objects import Workload, find_newest_sibling, find_parent, is_ready
@@ -59,6 +60,7 @@ _OPTIONAL: Final = (
     "EndpointSlice",
     "Namespace",
     "LimitRange",
+    "Workload",
 )
 
 
@@ -144,11 +146,16 @@ def _count(workload: Workload, skipped: list[NodesWithoutPod]) -> WorkloadCounts
         "pending": len(active) - placed,
         "ready": sum(map(is_ready, active)) if workload.knows_pods else int(status.get("readyReplicas") or 0),
         "available": status.get("availableReplicas", status.get("numberAvailable")),
+        "terminating": len(list_terminating(workload)) if workload.knows_pods else _read_terminating(status),
     }
     if workload.kind == "Job":
         counts["succeeded"] = int(status.get("succeeded") or 0)
         counts["failed"] = int(status.get("failed") or 0)
     return counts
+
+
+def _read_terminating(status: Json) -> int:
+    return int(status.get("terminating") or status.get("terminatingReplicas") or 0)
 
 
 def _count_updated(workload: Workload) -> int | None:
@@ -314,10 +321,12 @@ def _explain_short(situation: Situation, failed: Sequence[LiveCause]) -> Iterato
     if refusal is not None:
         yield explain_refusal(refusal, workload)
         return
+    if waits := explain_wait_for_end(workload):
+        yield waits
     yield from find_missing_references(workload)
     yield from failed
-    if workload.kind == "StatefulSet" and (waits := _explain_order(situation)):
-        yield waits
+    if workload.kind == "StatefulSet" and (order := _explain_order(situation)):
+        yield order
     if workload.kind == "Deployment" and not behind and workload.current is None:
         condition = workload.conditions.get("Progressing") or {}
         said = clean(condition.get("message"))
@@ -406,12 +415,17 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
     if counts["updated"] is not None and old and workload.kind == "Deployment":
         newest = f"; {counts['updated']} of the newest template, {old} of an earlier one"
     waits = f", {counts['pending']} without a node" if counts["pending"] else ""
+    update = None if broken else _explain_waiting_update(situation)
+    if update is not None:
+        causes.append(update)
+        newest += f"; {update['text']}"
     words = f"{'Rollout stuck: ' if stuck else ''}{situation.progress}{waits}{newest}"
     if not causes:
         age = _find_age(workload)
         is_new = age is not None and age < _FRESH
         return code, f"{words}{' yet' if is_new else ''}", [], None if is_new else "kubelet"
-    return code, f"{words}. {causes[0]['text']}", causes, "user"
+    why = "" if causes[0] is update else f". {causes[0]['text']}"
+    return code, f"{words}{why}", causes, "user"
 
 
 def _changes_strategy(cause: LiveCause) -> bool:
@@ -540,6 +554,15 @@ def _find_held_update(situation: Situation) -> Parts | None:
         return None
     headline = f"{situation.progress}, {updated} of the newest template: {text}"
     return "workload-update-held", headline, [cause], None
+
+
+def _explain_waiting_update(situation: Situation) -> LiveCause | None:
+    """Return the cause that unavailable pods hold up the update of a StatefulSet or DaemonSet."""
+    workload = situation.workload
+    if workload.kind not in ("StatefulSet", "DaemonSet"):
+        return None
+    pods = [*workload.active, *list_terminating(workload)]
+    return explain_waiting_update(pods, workload.object, situation.counts["wanted"] or 0)
 
 
 def _explain_broken_update(situation: Situation) -> LiveCause | None:

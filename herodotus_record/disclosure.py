@@ -62,10 +62,22 @@ PARAMETERS: Final[Mapping[str, Discloses]] = {
     "node": Discloses.NODES,
     # of the pod itself, in suggestions and scores
     **dict.fromkeys(
-        ("container", "group", "from", "to", "difference", "parts", "namespaces", "stoppers", "image"),
+        (
+            "container",
+            "group",
+            "from",
+            "to",
+            "difference",
+            "tolerated",
+            "parts",
+            "namespaces",
+            "stoppers",
+            "image",
+            "labels",
+        ),
         Discloses.THIS_POD,
     ),
-    **dict.fromkeys(("templateCount", "index", "lost"), _N),
+    **dict.fromkeys(("templateCount", "index", "lost", "differs"), _N),
     # of other pods
     "pod": Discloses.POD,
     "victim": Discloses.PODS,

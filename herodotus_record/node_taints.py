@@ -76,8 +76,16 @@ NODE_TAINTS: Final[tuple[NodeTaint, ...]] = (
         _CLEARS,
         "let the network plugin or the route controller set up the network of {node}",
     ),
-    NodeTaint("node.kubernetes.io/out-of-service", _CLEARS, "repair {node}, which was declared out of service"),
-    NodeTaint("node.kubernetes.io/unschedulable", _CLEARS, "uncordon {node}"),
+    NodeTaint(  # set by hand or by an agent for the time of an outage, and removed by no controller of Kubernetes
+        "node.kubernetes.io/out-of-service",
+        TaintKind.MAINTAINED,
+        "remove the taint of {node}, which nobody has removed since its outage",
+    ),
+    NodeTaint(
+        "node.kubernetes.io/unschedulable",
+        _CLEARS,
+        "uncordon {node}; if it is not cordoned, see why kube-controller-manager has not removed the taint",
+    ),
     NodeTaint("node.kubernetes.io/*", _CLEARS, "repair {node}"),
     NodeTaint("node.cilium.io/agent-not-ready", _CLEARS, "wait until Cilium's agent is ready on {node}, or repair it"),
     NodeTaint("node.cilium.io/*", _CLEARS, "wait until Cilium's agent is ready on {node}, or repair it"),

@@ -82,7 +82,13 @@ PARAMETERS: Final[Mapping[str, Mapping[str, ReasonParameter]]] = {
         ),
     },
     "pod-anti-affinity": {"key": _TOPOLOGY, "pod": _OTHER_POD},
-    "existing-anti-affinity": {"key": _TOPOLOGY, "pod": _OTHER_POD},
+    "existing-anti-affinity": {
+        "key": _TOPOLOGY,
+        "pod": _OTHER_POD,
+        "labels": ReasonParameter(
+            "The rejected pod's labels that the other pod's term selects, as KEY=VALUE, separated by commas."
+        ),
+    },
     "disk-conflict": {"disk": ReasonParameter("Kind and name of the disk.")},
     "claim-in-use": {
         "claims": ReasonParameter("The pod's ReadWriteOncePod claims that are in use, separated by commas."),

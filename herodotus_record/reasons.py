@@ -153,6 +153,7 @@ CHANGES: Final[dict[str, str]] = {
     "set-request": "lower the {resource} request{container} from {from} to {to}",
     "remove-host-port": "give up host port {ports}{container}",
     "remove-taint": "remove the taint {taint} from {node}",
+    "open-node": "remove the taint {taint} from {node}, which opens it to all pods",
     "clear-taint": "{action} (taint {taint})",
     "set-node-selector": "change the node selector from {key}={from} to {key}={to}",
     "rename-node-selector": "select {to}={value}, which nodes have, instead of {key}={value}",
@@ -173,7 +174,7 @@ CHANGES: Final[dict[str, str]] = {
     "set-rollout-strategy": "let the rollout delete an old pod before it creates a new one (maxSurge 0,"
     " maxUnavailable 1): old pods hold its place",
     "add-node": "add a node that can hold {to}: the largest can hold {from}",
-    "add-node-like": "add a node such as {like}, but without a pod that excludes this one",
+    "add-node-like": "add one more node like {like}, with no pod that excludes this one",
     "add-node-of-kind": "add a node with {key}={value}: the nodes have {from}, which needs another image",
 }
 

@@ -95,6 +95,7 @@ def _describe_counts(counts: Json) -> str:
     parts = [(counts["wanted"], "wanted"), (counts["created"], "exist"), (counts["placed"], "on a node")]
     parts += [(counts["ready"], "ready"), (counts["available"], "available")]
     parts += [(counts["pending"] or None, "pending"), (counts["notCreated"] or None, "not created")]
+    parts += [(counts.get("terminating") or None, "terminating")]
     parts += [(counts.get("succeeded"), "succeeded"), (counts.get("failed") or None, "failed")]
     return " · ".join(f"{number} {word}" for number, word in parts if number is not None)
 

@@ -628,3 +628,85 @@ def test_probe_without_an_event_is_named_with_what_it_asks() -> None:
     state = find(a_pod(phase="Running", containers=PROBED, status_containerStatuses=runs()), forbidden=("events",))
     assert "its readiness probe (GET :80/ok) has not succeeded, and the events" in state["headline"]
     assert state["causes"][0]["remedies"][0]["text"].startswith("make the program answer GET :80/ok within 1s")
+
+
+@pytest.mark.parametrize(
+    ("policy", "advice"), [(None, "OnRootMismatch in securityContext"), ("OnRootMismatch", "skips")]
+)
+def test_a_change_of_the_owner_of_all_files_is_told_with_its_policy(policy: str | None, advice: str) -> None:
+    message = "Setting volume ownership for 5d0c/volumes/kubernetes.io~csi/pvc-1/mount, processed 24 files."
+    context = {"fsGroup": 1000} | ({"fsGroupChangePolicy": policy} if policy else {})
+    pod = a_pod(securityContext=context, volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    claim: Json = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}}
+    claim |= {"spec": {"volumeName": "pvc-1"}, "status": {"phase": "Bound"}}
+    (cause,) = find(pod, claim, an_event("VolumePermissionChangeInProgress", message))["causes"]
+    assert (cause["code"], cause["object"]) == ("volume-ownership", "PersistentVolumeClaim/data")
+    assert "volume pvc-1 of claim data to fsGroup 1000" in cause["text"]
+    assert advice in cause["remedies"][0]["text"]
+
+
+def test_a_unit_that_is_a_slip_is_told_where_a_container_ends_is_evicted_or_waits() -> None:
+    low = {"name": "main", "image": "app:1", "resources": {"limits": {"memory": "512m", "ephemeral-storage": "500m"}}}
+    for reason in ("OOMKilled", "StartError"):
+        end = {"exitCode": 128, "reason": reason, "message": "container init was OOM-killed (memory limit too low?)"}
+        statuses = waits("CrashLoopBackOff", lastState={"terminated": end})
+        (cause,) = find(a_pod(containers=[low], status_containerStatuses=statuses))["causes"]
+        assert "now 512m (512m is 0.512 bytes: m means thousandths; 512Mi may have" in cause["remedies"][0]["text"]
+    message = 'Container main exceeded its local ephemeral storage limit "500m". '
+    evicted = a_pod(phase="Failed", containers=[low], status_reason="Evicted", status_message=message)
+    assert "of container main in the pod to 500Mi" in find(evicted)["causes"][0]["remedies"][0]["text"]
+    high = {**low, "resources": {"requests": {"cpu": "500"}}}
+    node = a_node()
+    node["status"]["allocatable"] = {"cpu": "8"}
+    refused = [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}]
+    (cause, _) = find(a_pod(node="", containers=[high], status_conditions=refused), node)["causes"]
+    assert (cause["code"], cause["remedies"][0]["text"].split(" for ")[0]) == ("unit-slip", "request 500m cpu")
+
+
+# --- what a kubelet says of a pod that it rejects or cannot end -----------------------------------------------------
+
+
+def test_a_rejected_pod_is_told_what_stands_against_it_on_its_node() -> None:
+    ports = [{"containerPort": 80, "hostPort": 9999}]
+    resources = {"requests": {"cpu": "2"}}
+    spec: Json = {"containers": [{"name": "main", "image": "app:1", "ports": ports, "resources": resources}]}
+    holder = a_pod(phase="Running", metadata={"name": "proxy", "uid": "u2"}, **spec)
+    other = a_pod(phase="Running", metadata={"name": "idle", "uid": "u3"})
+    gone = a_pod(phase="Succeeded", metadata={"name": "gone", "uid": "u4"}, **spec)
+    node = a_node(taints=[{"key": "dedicated", "value": "db", "effect": "NoExecute"}])
+    node["status"]["allocatable"] = {"cpu": "2"}
+    told = {
+        "NodePorts": "; shop/proxy holds host port 9999/TCP on n1 now.",
+        "OutOfcpu": "; shop/proxy holds cpu on n1 now.",
+        "TaintToleration": "; n1 has dedicated=db:NoExecute now, which the pod does not tolerate.",
+    }
+    for reason, words in told.items():
+        message = f"Predicate {reason} failed: no"
+        pod = a_pod(phase="Failed", status_reason=reason, status_message=f"Pod was rejected: {message}", **spec)
+        state = find_state(pod, a_cluster(pod, holder, other, gone, node, an_event(reason, message)), NOW)
+        assert words in state["headline"]
+        assert state["headline"].count(message) == 1
+        assert ("end shop/proxy" in state["causes"][0]["remedies"][0]["text"]) is (reason == "NodePorts")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "advice"),
+    [
+        ("FailedKillPod", 'plugin type="calico" failed (delete): connection is unauthorized', "valid credentials"),
+        ("FailedKillPod", "failed to stop container: context deadline exceeded", "container runtime of n1"),
+        ("FailedUnMount", "UnmountVolume.TearDown failed: device is busy", "still uses the volume"),
+    ],
+)
+def test_a_pod_that_the_kubelet_cannot_end_keeps_its_finalizer(reason: str, message: str, advice: str) -> None:
+    owner = {"kind": "Job", "name": "web", "controller": True}
+    deleted = {"deletionTimestamp": at(3), "finalizers": ["batch.kubernetes.io/job-tracking"]}
+    pod = a_pod(phase="Running", metadata={**deleted, "ownerReferences": [owner]})
+    job = {"kind": "Job", "metadata": {"name": "web", "namespace": "shop"}}
+    causes = find_state(pod, a_cluster(pod, job, an_event(reason, message)), NOW)["causes"]
+    assert [cause["code"] for cause in causes] == ["kill-failed", "finalizer"]
+    assert advice in causes[0]["remedies"][0]["text"]
+    assert causes[1]["remedies"] == []
+    earlier = an_event(reason, message, lastTimestamp=at(20))
+    (only,) = find_state(pod, a_cluster(pod, earlier), NOW)["causes"]
+    assert only["code"] == "finalizer"
+    assert "remove the finalizer" in only["remedies"][0]["text"]  # its Job is gone

@@ -448,6 +448,79 @@ def test_what_kueue_says_of_the_workload_of_a_job_is_told_until_it_admits_it() -
     assert "doesn't exist" not in find("Job", job, refusal, admitted)["headline"]
 
 
+@pytest.mark.parametrize("stop", ["event-of-the-job", "event-of-the-workload", "condition"])
+def test_a_job_that_kueue_stopped_says_why_beside_what_it_waits_for(stop: str) -> None:
+    job = a_workload("Job", {"suspend": True}, labels={"kueue.x-k8s.io/queue-name": "batch"})
+    of, why = ("Workload", "job-web-9f1c2"), "Preempted to accommodate a workload"
+    events = [an_event(("Job", "web"), "Started", "Admitted by clusterQueue q1", 60), an_event(of, "Admitted", "a", 60)]
+    objects = {
+        "event-of-the-job": an_event(("Job", "web"), "Stopped", why, 6),
+        "event-of-the-workload": an_event(of, "EvictedDueToPreempted", why, 6),
+        "condition": an_object("Workload", of[1]),
+    }
+    evicted = {"type": "Evicted", "status": "True", "message": why, "lastTransitionTime": at(6)}
+    objects["condition"]["status"] = {"conditions": [evicted]}
+    pending = an_event(of, "Pending", "insufficient unused quota", 1)
+    headline = find("Job", job, *events, objects[stop], pending)["headline"]
+    assert f"stopped before: {why} 6m ago" in headline
+    assert "from queue batch: insufficient unused quota" in headline
+    if stop != "condition":
+        assert "stopped" not in find("Job", job, objects[stop], an_event(of, "Admitted", "a", 1), pending)["headline"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "waits"),
+    [
+        ("Job", {"completions": 1, "podReplacementPolicy": "Failed"}, True),
+        ("Job", {"completions": 1, "podFailurePolicy": {"rules": []}}, True),
+        ("Job", {"completions": 1}, False),
+        ("StatefulSet", {"replicas": 1}, True),
+        ("Deployment", {"replicas": 1, "strategy": {"type": "Recreate"}}, True),
+        ("Deployment", {"replicas": 1}, False),
+        ("DaemonSet", {}, True),
+        ("ReplicaSet", {"replicas": 1}, False),
+    ],
+)
+def test_a_pod_that_is_replaced_only_after_its_end_is_named(kind: str, spec: Json, waits: bool) -> None:
+    made = a_workload(kind, spec, status={"desiredNumberScheduled": 1})
+    replica_set = [a_replica_set(made)] if kind == "Deployment" else []
+    owner = ("ReplicaSet", "web-6b8") if replica_set else (kind, "web")
+    pod = a_pod(owner, "web-0", node="n1", ready=True)
+    pod["metadata"] |= {"deletionTimestamp": at(15), "deletionGracePeriodSeconds": 30}
+    node = a_node("n1")
+    node["status"]["conditions"][0] |= {"status": "Unknown", "lastTransitionTime": at(20)}
+    live = look(kind, made, *replica_set, pod, node)
+    assert (live["counts"]["created"], live["counts"]["terminating"], live["counts"]["notCreated"]) == (0, 1, 1)
+    codes = [cause["code"] for cause in live["state"]["causes"]]
+    assert ("waits-for-terminating-pod" in codes) is waits
+    if waits:
+        text = live["state"]["causes"][0]["text"]
+        assert "replaces web-0 only after its end" in text
+        assert "node n1 is unreachable" in text
+
+
+@pytest.mark.parametrize(
+    ("broken", "revision", "remedies"), [("n1", "4", 1), ("n1", "5", 0), ("", "4", None)], ids=["old", "new", "none"]
+)
+def test_an_update_that_unavailable_pods_hold_up_says_so(broken: str, revision: str, remedies: int | None) -> None:
+    generation = "deprecated.daemonset.template.generation"
+    made = a_workload(
+        "DaemonSet",
+        {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "20%"}}},
+        annotations={generation: "5"},
+        status={"desiredNumberScheduled": 3},
+    )
+    pods = [a_pod(("DaemonSet", "web"), f"web-{n}", node=n, ready=n != broken) for n in ("n1", "n2", "n3")]
+    for pod in pods:
+        is_broken = pod["spec"]["nodeName"] == broken
+        pod["metadata"]["labels"] |= {"pod-template-generation": revision if is_broken else "4"}
+    state = find("DaemonSet", made, *pods, *(a_node(name) for name in ("n1", "n2", "n3")))
+    waiting = [cause for cause in state["causes"] if cause["code"] == "update-waits"]
+    assert [len(cause["remedies"]) for cause in waiting] == ([] if remedies is None else [remedies])
+    if waiting:
+        assert "maxUnavailable 20% is used up by web-n1 on n1" in state["headline"]
+
+
 def test_rollout_whose_new_pods_are_refused_is_no_healthy_one() -> None:
     deployment = a_workload("Deployment", {"replicas": 1}, status={"updatedReplicas": 0, "readyReplicas": 1})
     old = a_replica_set(a_workload("Deployment", {"replicas": 1}, {"hostNetwork": True}), "web-old")

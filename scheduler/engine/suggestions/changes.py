@@ -44,6 +44,7 @@ from scheduler.engine.objects.types import (
     TopologySpreadConstraint,
 )
 from scheduler.engine.plugins.node_affinity import match_required_affinity
+from scheduler.engine.suggestions.near_tolerations import NearToleration, find_near_toleration
 
 Json = dict[str, Any]
 MIN_SHARE: Final = 0.1  # of the old request: with less, the program would hardly be the same
@@ -146,7 +147,7 @@ def tolerate_removed_taints(draft: Draft, spec: PodSpec) -> PodSpec | None:
     for change in draft.changes:
         if change.code == "uncordon":
             removed.append(Toleration(key=UNSCHEDULABLE.key, operator="Exists", effect=UNSCHEDULABLE.effect))
-        elif change.code in ("remove-taint", "clear-taint"):
+        elif change.code in ("remove-taint", "open-node", "clear-taint"):
             p = change.params
             removed.append(Toleration(key=p.get("key", ""), operator="Exists", effect=p.get("effect", "")))
         else:
@@ -221,12 +222,13 @@ def _remove_taint(draft: Draft, reason: Reason, place: Place) -> Draft | None:
 def _answer_taints(draft: Draft, place: Place, answer: Callable[[Draft, Taint, Place], Draft | None]) -> Draft | None:
     """Return the draft with an answer to each taint of the node that the pod does not tolerate, or None.
 
-    `answer` is for taints that an operator set. The others go with what they state. No pod is let onto nodes that are
-    reserved for other pods, or for devices that it does not request, while the pod may select another node, nor onto
-    those that are being removed.
+    `answer` is for taints that an operator set. The others go with what they state, and first: a node is repaired
+    before an operator ends its maintenance. No pod is let onto nodes that are reserved for other pods, or for devices
+    that it does not request, while it may select another node, unless it nearly tolerates that; nor onto those that are
+    being removed.
     """
     cleared = set[str]()
-    for taint in place.node.spec.taints or ():
+    for taint in sorted(place.node.spec.taints or (), key=lambda each: _is_maintained(each, place)):
         if taint.effect not in HARD_EFFECTS or is_tolerated(taint, draft.spec.tolerations or ()):
             continue
         params = {"key": taint.key, "value": taint.value, "effect": taint.effect}
@@ -234,9 +236,10 @@ def _answer_taints(draft: Draft, place: Place, answer: Callable[[Draft, Taint, P
         if taint.key == UNSCHEDULABLE.key:
             if place.node.spec.unschedulable:
                 continue  # goes with the cordon
-            changed: Draft | None = _without_taint(draft, "remove-taint", params, taint)
+            changed: Draft | None = _without_taint(draft, "clear-taint", params, taint)
         elif declared is None or declared.kind in _RESERVED:
-            changed = None if declared and _may_select_unreserved(place) else answer(draft, taint, place)
+            is_for_others = declared is not None and _find_near(taint, place) is None and _may_select_unreserved(place)
+            changed = None if is_for_others else answer(draft, taint, place)
         elif declared.kind is TaintKind.MAINTAINED:
             changed = _without_taint(draft, "remove-taint", params, taint)
         elif declared.kind is TaintKind.CLEARS and not place.node.spec.unschedulable:  # else it is in maintenance
@@ -252,10 +255,21 @@ def _answer_taints(draft: Draft, place: Place, answer: Callable[[Draft, Taint, P
     return draft
 
 
+def _is_maintained(taint: Taint, place: Place) -> bool:
+    declared = _find_declared(taint, place.node, place.pod)
+    return declared is not None and declared.kind is TaintKind.MAINTAINED
+
+
+def _find_near(taint: Taint, place: Place) -> NearToleration | None:
+    return find_near_toleration(taint, place.pod.pod.spec.tolerations or ())
+
+
 def _add_toleration(draft: Draft, taint: Taint, place: Place) -> Draft:
     before = place.pod.pod.spec.tolerations or ()
     params = {"key": taint.key, "value": taint.value, "effect": taint.effect, "count": str(len(before))}
     params["templateCount"] = str(sum(not t.key.startswith(_CONTROLLER_ADDS) for t in before))
+    if near := _find_near(taint, place):
+        params |= {"tolerated": near.text, "differs": near.differs}
     operator = "Equal" if taint.value else "Exists"
     added = Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
     return draft.with_change("add-toleration", params, _with_tolerations(draft.spec, [added]))
@@ -264,11 +278,9 @@ def _add_toleration(draft: Draft, taint: Taint, place: Place) -> Draft:
 def _untaint(draft: Draft, taint: Taint, place: Place) -> Draft | None:
     """Return the draft that removes a taint from the node, or None if it keeps the node for some pods on purpose."""
     declared = _find_declared(taint, place.node, place.pod)
-    if declared is None or declared.kind is TaintKind.FOR_DEVICES:
+    if declared is None or declared.kind is TaintKind.FOR_DEVICES or _find_near(taint, place):
         return None
-    return _without_taint(
-        draft, "remove-taint", {"key": taint.key, "value": taint.value, "effect": taint.effect}, taint
-    )
+    return _without_taint(draft, "open-node", {"key": taint.key, "value": taint.value, "effect": taint.effect}, taint)
 
 
 def _may_select_unreserved(place: Place) -> bool:
@@ -770,7 +782,7 @@ def _without_null(value: Any) -> Any:
     return [_without_null(v) for v in value] if isinstance(value, list) else value
 
 
-CHANGES_OF_NODES: Final = frozenset({"uncordon", "label-node", "remove-taint", "clear-taint"})
+CHANGES_OF_NODES: Final = frozenset({"uncordon", "label-node", "remove-taint", "open-node", "clear-taint"})
 _CHANGES: Final[Mapping[str, tuple[Callable[[Draft, Reason, Place], Draft | None], ...]]] = {
     "unschedulable": (_uncordon,),
     "untolerated-taint": (_tolerate, _remove_taint),

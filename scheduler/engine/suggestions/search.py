@@ -84,9 +84,10 @@ _RANKS: Final = {
     "set-max-skew": 3.5,
     "set-request": 4.5,
     "remove-host-port": 4.5,
-    # Other pods feel it: they are evicted, or may land on a node whose label somebody has to vouch for.
+    # Other pods feel it: they are evicted, or may land on a node with a label or without a taint that it has now.
     "set-priority-class": 4.6,
     "label-node": 4.7,
+    "open-node": 4.8,
     # It gives up what it asks of its neighbours.
     "set-when-unsatisfiable": 104.0,
     "remove-pod-affinity": 105.0,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -73,11 +74,12 @@ class InterPodAffinityArgs(Args, frozen=True):
 class _ClosedDomains:
     """The topology domains with pods that the incoming pod must stay away from.
 
-    `examples` maps a domain, by its label value, to the name of one such pod. It is empty if there are many domains.
+    `examples` maps a domain, by its label value, to the parameters that tell of one such pod. It is empty if there are
+    many domains.
     """
 
     domains: DomainCounts
-    examples: Mapping[str, str] = field(default_factory=dict)
+    examples: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def clone(self) -> _ClosedDomains:
         return _ClosedDomains(self.domains.clone(), self.examples)
@@ -228,7 +230,9 @@ class InterPodAffinity(BasePlugin):
             return PreFilterResult(unresolvable(Reason("text", {"text": f"parsing pod: {e}"})))
         labels = get_namespace_labels(pod.namespace, self.handle.objects)
         existing = {
-            key: _find_closed_domains(key, nodes, terms.count_pods(nodes), terms.includes)
+            key: _find_closed_domains(
+                key, nodes, terms.count_pods(nodes), terms.includes, partial(_describe_selected, pod, key, labels)
+            )
             for key, terms in self._existing_anti_affinity.find(pod, labels, nodes).items()
         }
         if not incoming.required and not incoming.required_anti and not any(len(c.domains) for c in existing.values()):
@@ -365,23 +369,42 @@ def _pods_by_key(terms: IncomingTerms, nodes: NodeColumns) -> dict[str, DomainCo
 
 
 def _find_closed_domains(
-    key: str, nodes: NodeColumns, tally: Tally, counts: Callable[[PodInfo], bool]
+    key: str,
+    nodes: NodeColumns,
+    tally: Tally,
+    counts: Callable[[PodInfo], bool],
+    describe: Callable[[PodInfo], Mapping[str, str]] = lambda _pod: {},
 ) -> _ClosedDomains:
     """Return the domains of topology key `key` that contain counted pods, with one example pod each if there are few.
 
-    `tally` has the number of counted pods by node slot; `counts` decides whether a pod is one of them.
+    `tally` has the number of counted pods by node slot; `counts` decides whether a pod is one of them. `describe`
+    returns what a reason says of an example beside its name.
     """
     domains = DomainCounts.from_tally(key, nodes, tally)
     if not 0 < len(domains) <= _MAX_NAMED_DOMAINS:
         return _ClosedDomains(domains)
     column, slots = nodes.label(key), np.flatnonzero(tally.counts)
     numbers, first = np.unique(column.ids(nodes.slots)[slots], return_index=True)
-    examples = {}
+    examples: dict[str, Mapping[str, str]] = {}
     for number, slot in zip(numbers.tolist(), slots[first].tolist(), strict=True):
         value = column.values[number]
         if value is not None:
-            examples[value] = next(pod.full_name for pod in nodes.pods[slot].values() if counts(pod))
+            example = next(pod for pod in nodes.pods[slot].values() if counts(pod))
+            examples[value] = {"pod": example.full_name, **describe(example)}
     return _ClosedDomains(domains, examples)
+
+
+def _describe_selected(pod: PodInfo, key: str, namespace_labels: Mapping[str, str], other: PodInfo) -> dict[str, str]:
+    """Return the parameter with the labels of `pod` that a required anti-affinity term of `other` for `key` selects.
+
+    They are the pod's own, so that they tell no more of the other pod than that it excludes this one.
+    """
+    terms = (term for term in _required_anti(other.terms or _NO_TERMS) if term.topology_key == key)
+    selector = next((term.selector for term in terms if term.selects(pod, namespace_labels)), None)
+    if selector is None:
+        return {}
+    keys = [*(selector.match_labels or {}), *(each.key for each in selector.match_expressions or ())]
+    return {"labels": ", ".join(f"{k}={pod.labels[k]}" for k in dict.fromkeys(keys) if k in pod.labels)}
 
 
 def _reject_mismatch(rejections: FirstRejections, where: Mask, term: IncomingTerm, lacks: str) -> None:
@@ -398,9 +421,9 @@ def _reject_closed_domains(rejections: FirstRejections, closed: _ClosedDomains, 
     mask = rejections.undecided & (closed.domains.per_slot(nodes) > 0)
     if not mask.any():
         return
-    for value, name in closed.examples.items():
+    for value, example in closed.examples.items():
         here = mask & nodes.label(key).among(nodes.slots, (value,))
-        rejections.reject(here, unschedulable(Reason(code, {"key": key, "pod": name})))
+        rejections.reject(here, unschedulable(Reason(code, {"key": key, **example})))
     rejections.reject(mask, unschedulable(Reason(code, {"key": key, "pod": ""})))
 
 

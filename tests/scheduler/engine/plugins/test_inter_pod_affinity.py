@@ -169,6 +169,23 @@ def test_where_many_domains_are_closed_no_pod_is_named() -> None:
     assert verdict.reasons == (Reason("pod-anti-affinity", {"key": HOST, "pod": ""}),)
 
 
+@pytest.mark.parametrize(
+    ("selector", "labels"),
+    [
+        (WEB, "app=web"),
+        ({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["front", "back"]}]}, "tier=front"),
+        ({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}, ""),
+    ],
+)
+def test_the_labels_for_which_a_running_pod_excludes_the_new_one_are_told(selector: Json, labels: str) -> None:
+    guard = asks(web("guard", "a"), far=[term(HOST), term(ZONE, selector, namespaces=["default"])])
+    pod, by, state = new().label("app", "web").label("tier", "front").info(), plugin(), CycleState()
+    columns = columns_of(NODES, [guard])
+    by.pre_filter(state, pod, columns)
+    (reason,) = by.filter(state, pod, columns).verdict_at(columns.index["b"]).reasons
+    assert reason == Reason(OTHERS, {"key": ZONE, "pod": "default/guard", "labels": labels})
+
+
 def test_a_pod_with_invalid_terms_is_rejected() -> None:
     pod = asks(new("new"), rather_near=[(1, term(selector={"matchExpressions": [expression("app", "Near")]}))])
     result = plugin().pre_filter(CycleState(), pod.info(), columns_of(NODES)).verdict

@@ -262,7 +262,12 @@ CASES: dict[str, tuple[PodBuilder, list[NodeBuilder], list[PodBuilder], str, lis
         [host("a").taint(CONTROL_PLANE)],
         [],
         "a",
-        [("remove-taint", {"key": CONTROL_PLANE, "value": "", "effect": "NoSchedule"})],
+        [
+            (
+                "add-toleration",
+                {"key": CONTROL_PLANE, "value": "", "effect": "NoSchedule", "count": "0", "templateCount": "0"},
+            )
+        ],
         "",
     ),
     "a node that starts": (
@@ -391,7 +396,8 @@ def test_a_taint_of_the_system_is_never_tolerated_where_the_pod_may_select_anoth
     suggested = [change for s in find(make_pod().info(), nodes) for change in s.changes]
     assert suggested
     assert {change.code for change in suggested} <= {"uncordon", "clear-taint", "remove-taint"}
-    assert not (taint.kind is not TaintKind.CLEARS and {c.code for c in suggested} != {"uncordon"})
+    is_for_good = taint.kind in (TaintKind.LEAVES, TaintKind.RESERVED)
+    assert not (is_for_good and {c.code for c in suggested} != {"uncordon"})
 
 
 @pytest.mark.parametrize(
@@ -410,6 +416,48 @@ def test_the_taint_of_a_maintained_node_is_removed_and_never_tolerated() -> None
     found = find(make_pod().info(), columns_of([host("a").taint("example.com/maintenance", "disk")]))
     taint = {"key": "example.com/maintenance", "value": "disk", "effect": "NoSchedule"}
     assert [changes(suggestion) for suggestion in found] == [[("remove-taint", taint)]]
+
+
+def test_a_taint_that_a_controller_owns_is_not_removed_by_hand() -> None:
+    found = find(make_pod().info(), columns_of([host("a").taint("node.kubernetes.io/unschedulable")]))
+    assert [[c.code for c in suggestion.changes] for suggestion in found] == [["clear-taint"]]
+
+
+@pytest.mark.parametrize("others", [(), ("node.kubernetes.io/unreachable",)], ids=["back", "still-down"])
+def test_the_taint_of_an_outage_is_removed_after_the_node_is_repaired(others: tuple[str, ...]) -> None:
+    node = host("a").taint("node.kubernetes.io/out-of-service", "nodeshutdown", "NoExecute")
+    for key in others:
+        node = node.taint(key)
+    (only,) = find(make_pod().info(), columns_of([node]))
+    assert [c.code for c in only.changes] == [*["clear-taint"] * len(others), "remove-taint"]
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration", "differs"),
+    [
+        ((CONTROL_PLANE, "", "NoSchedule"), {"key": "node-role.kubernetes.io/master", "operator": "Exists"}, "key"),
+        (("dedicated", "db", "NoSchedule"), {"key": "dedicate", "value": "db"}, "key"),
+        (("Dedicated", "db", "NoSchedule"), {"key": "dedicated", "value": "db", "effect": "NoSchedule"}, "key"),
+        (("dedicated", "db", "NoSchedule"), {"key": "dedicated", "value": "database"}, "value"),
+        (("dedicated", "db", "NoExecute"), {"key": "dedicated", "value": "db", "effect": "NoSchedule"}, "effect"),
+        (("dedicated", "db", "NoSchedule"), {"key": "team", "value": "db"}, ""),
+        (("gpu", "", "NoSchedule"), {"key": "cpu", "operator": "Exists"}, ""),
+    ],
+)
+def test_a_toleration_that_nearly_matches_is_named(
+    taint: tuple[str, str, str], toleration: dict[str, str], differs: str
+) -> None:
+    pod = make_pod().node_selector(pool="x").with_spec(tolerations=[toleration]).info()
+    first = find(pod, columns_of([host("a").label("pool", "x").taint(*taint), host("b").allocatable(pods="0")]))[0]
+    assert [(c.code, c.params.get("differs", "")) for c in first.changes] == [("add-toleration", differs)]
+
+
+def test_no_node_is_opened_to_all_pods_for_one_that_nearly_tolerates_its_taint() -> None:
+    pod = make_pod().with_spec(tolerations=[{"key": "node-role.kubernetes.io/master", "operator": "Exists"}])
+    nodes = columns_of([host("a").taint(CONTROL_PLANE), host("b").allocatable(pods="0")])
+    assert [[c.code for c in s.changes] for s in find(pod.info(), nodes)] == [["add-toleration"]]
+    codes = [[c.code for c in s.changes] for s in find(make_pod().info(), columns_of([host("a").taint(CONTROL_PLANE)]))]
+    assert codes == [["add-toleration"], ["open-node"]]
 
 
 def test_no_other_operating_system_is_suggested_and_a_larger_node_is_beside_a_smaller_request() -> None:
