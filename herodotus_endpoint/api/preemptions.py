@@ -20,6 +20,7 @@ from herodotus_record.model import DecisionPath
 
 MAX_PREEMPTIONS_READ: Final = 100  # per answer, the newest ones; reading one of 5,000 nodes takes 4 to 20 ms
 MAX_PREEMPTION_ROWS: Final = 3 * MAX_PREEMPTIONS_READ  # an attempt has up to three records
+MAX_EVICTING_READ: Final = 20  # per answer about workloads, for which preemptions are a detail
 MAX_EVICTION_ROWS: Final = 30  # ten attempts to evict one pod, with up to three records each
 EARLIER_ATTEMPTS: Final = 5  # the one that evicted is the last, unless others were interrupted
 
@@ -59,7 +60,7 @@ def find_evictions(reader: MaskedReader, rows: Iterable[VisibleRow], namespace: 
     """Return, by pod UID, the preemption that evicted each pod after the decision of its row, if one is recorded.
 
     `rows` has the last attempt of each pod of a namespace, or of all namespaces if `namespace` is "". Of more than
-    MAX_PREEMPTIONS_READ preemptions the newest are read. What an observer evaluated for another scheduler does not
+    MAX_EVICTING_READ preemptions the newest are read. What an observer evaluated for another scheduler does not
     count, because that scheduler may have evicted other pods.
     """
     by_name: dict[tuple[str, str, str], list[VisibleRow]] = {}
@@ -70,7 +71,7 @@ def find_evictions(reader: MaskedReader, rows: Iterable[VisibleRow], namespace: 
         return {}
     since_us = min(row.started_us for named in by_name.values() for row in named)
     found = reader.listing().decisions([PreemptionCondition(since_us, namespace)], None, MAX_PREEMPTION_ROWS)
-    preemptors = [attempt.record for attempt in group_rows_by_attempt(found)][-MAX_PREEMPTIONS_READ:]
+    preemptors = [attempt.record for attempt in group_rows_by_attempt(found)][-MAX_EVICTING_READ:]
     evictions: dict[str, PreemptionEntry] = {}
     for stored in filter(None, reader.decisions_by_row(preemptors)):
         entry = build_visible_preemption(reader, stored)

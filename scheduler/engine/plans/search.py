@@ -41,6 +41,7 @@ from scheduler.engine.plans.verification import (
     MAX_STATES,
     MOVE,
     SCALE_DOWN,
+    TARGET_PENDING,
     UNCORDON,
     PlannedStep,
     Proof,
@@ -57,6 +58,7 @@ MAX_FORCED: Final = 12  # cordons that are added to one plan
 MAX_ATTEMPTS: Final = 12  # sequences of one set that are verified
 MAX_PLANS: Final = 3
 MAX_DESTINATIONS: Final = 4  # of a pod, in a search that is not exhaustive
+MAX_RIVALS: Final = 8  # kinds of other waiting pods that are tried before a proof, which tries all
 MAX_SETS_OF_NODE: Final = 24
 MAX_SPARE: Final = 6  # changes beyond those of a set, from which sets for a goal are chosen
 MAX_EXPLORED_NODES: Final = 60  # in larger clusters many nodes are equally good, and plans have too many runs
@@ -233,7 +235,9 @@ class PlanSearch:
         with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
             first = list(islice(sequences, MAX_ATTEMPTS))
         for moves in first:
-            plan = self._prove(moves, result)
+            plan = self._prove(moves, result) if moves is not None else None
+            if moves is None:
+                result.failures[TARGET_PENDING] = result.failures.get(TARGET_PENDING, 0) + 1
             if plan is not None:
                 result.plans.append(plan)
                 return
@@ -281,11 +285,14 @@ class PlanSearch:
                     break
         return placed >= self._needed
 
-    def _list_sequences(self, chosen: Sequence[Change], *, narrow: bool) -> Generator[list[Move], None, None]:
-        """Yield orders of these changes with destinations, such that each pod fits there and the targets fit then."""
+    def _list_sequences(self, chosen: Sequence[Change], *, narrow: bool) -> Generator[list[Move] | None, None, None]:
+        """Yield orders of these changes with destinations, such that each pod fits there and the targets fit then.
+
+        Yields None for one after which another waiting pod may take the room of the targets.
+        """
         seen: set[object] = set()
 
-        def extend(left: tuple[Change, ...], moves: list[Move], budgets: Budgets) -> Iterator[list[Move]]:
+        def extend(left: tuple[Change, ...], moves: list[Move], budgets: Budgets) -> Iterator[list[Move] | None]:
             placed = Counter((move.change.key, move.to) for move in moves)
             signature = (frozenset(Counter(change.key for change in left).items()), frozenset(placed.items()))
             if signature in seen:
@@ -295,7 +302,7 @@ class PlanSearch:
                 return
             if not left:
                 if self.fits():
-                    yield [*moves]
+                    yield [*moves] if self._outlasts_rivals() else None
                 return
             for change in left:
                 rest = tuple(each for each in left if each is not change)
@@ -323,6 +330,21 @@ class PlanSearch:
 
         with self._world.tried():
             yield from extend(tuple(chosen), [], self._budgets)
+
+    def _outlasts_rivals(self) -> bool:
+        """Return whether the targets still fit after any other waiting pod took one of its best nodes.
+
+        A proof tries that too, with all of them. One that cannot succeed is not worth its runs.
+        """
+        for alike in islice(self._verification.others.values(), MAX_RIVALS):
+            draws = self._world.find_draws(alike[0])
+            for slot in draws.slots[:MAX_DESTINATIONS]:
+                assert draws.result is not None
+                with self._world.tried():
+                    self._world.place(alike[0], self._world.nodes.names[slot], draws.result.state)
+                    if not self.fits():
+                        return False
+        return True
 
     def _successor(self, change: Change) -> PodInfo:
         assert change.pod is not None

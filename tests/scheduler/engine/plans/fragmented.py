@@ -111,8 +111,11 @@ def search_at_random(state: WhatIfState, targets: Sequence[PodInfo], most: int, 
     """Return the moves of a sequence after which the targets find nodes one after the other, None if none was found.
 
     Sequences of up to `most` moves are drawn for so many seconds, of any pod to any node where it passes all filters.
+    The other waiting pods are placed before the targets, where the targets would fit.
     """
     rng, end = random.Random(0), time.monotonic() + seconds
+    own = {pod.uid for pod in targets}
+    others = [pod for pod in state.list_waiting() if pod.uid not in own]
     every = [pod for pods in state.nodes.pods for pod in pods.values()]
     budgets = Budgets(state.objects.all(PodDisruptionBudget), every)
     movable = [pod for pod in every if _owner_kind(pod) in ("ReplicaSet", "StatefulSet")]
@@ -124,7 +127,7 @@ def search_at_random(state: WhatIfState, targets: Sequence[PodInfo], most: int, 
             sequence += rng.sample(moves, min(1, len(moves)))
             _undo(undo)
         undo, _ = _carry_out(state, tuple(sequence), budgets)
-        fitting = _place_all(state, targets)
+        fitting = _place_all(state, targets) and _place_all(state, targets, others)
         _undo(undo)
         if fitting:
             return len(sequence)
@@ -136,18 +139,25 @@ def _undo(steps: list[Any]) -> None:
         step()
 
 
-def _place_all(state: WhatIfState, targets: Sequence[PodInfo]) -> bool:
-    """Return whether the targets find nodes in this order; the state is as before."""
+def _place_all(state: WhatIfState, targets: Sequence[PodInfo], others: Sequence[PodInfo] = ()) -> bool:
+    """Return whether the targets find nodes in this order, after `others` took theirs; the state is as before."""
     placed: list[tuple[str, str]] = []
+
+    def place(pod: PodInfo, nodes: Sequence[str]) -> None:
+        if nodes:
+            state.nodes.add_pod(pod, nodes[0])
+            placed.append((pod.uid, nodes[0]))
+
+    wanted = {name for target in targets for name in _list_feasible(state, target)}
+    for other in others:
+        place(other, [name for name in _list_feasible(state, other) if name in wanted])
+    before = len(placed)
     for target in targets:
-        feasible = _list_feasible(state, target)
-        if not feasible:
-            break
-        state.nodes.add_pod(target, feasible[0])
-        placed.append((target.uid, feasible[0]))
+        place(target, _list_feasible(state, target))
+    fitting = len(placed) - before == len(targets)
     for uid, node in placed:
         state.nodes.remove_pod(uid, node)
-    return len(placed) == len(targets)
+    return fitting
 
 
 def list_move_sequences(state: WhatIfState, most: int, may_move: Callable[[PodInfo], bool]) -> Iterator[int]:
