@@ -293,8 +293,23 @@ def _once(
 
         if output.format == BRIEF or not is_document(output.format):  # any other document is that of the service
             answer = _add_group_result(answer, connection, environment)
+            answer = _correct_suggestions(answer, lookup, connection, environment)
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
+
+
+def _correct_suggestions(
+    answer: Json, lookup: PodLookup, connection: ConnectionSettings, environment: Environment
+) -> Json:
+    """Return the explanation with suggestions that fit the pod's template, if the pod that it is about exists."""
+    if not lookup.pod or lookup.pod.get("kind") != "Pod" or not answer.get("suggestions"):
+        return answer
+    if lookup.pod["metadata"].get("uid") != answer["metadata"].get("uid"):
+        return answer
+    from herodotus_answers.template_overrides import correct_suggestions  # here, because most pods are placed
+    from herodotus_cli.transport import open_objects
+
+    return correct_suggestions(answer, lookup.pod, open_objects(connection, environment.environ))
 
 
 def _add_group_result(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
