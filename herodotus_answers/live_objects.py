@@ -35,6 +35,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 FATES_WITHOUT_POD: Final = ("deleted", "replaced")  # of a pod that no longer exists
 _MIRROR: Final = "kubernetes.io/config.mirror"  # on the API server's copy of a static pod
 _CONDITIONS_TO_EXPLAIN: Final = frozenset({"PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
+_MAY_FIT: Final = "may fit"  # how the message of an incomplete evaluation begins that found a node
 LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 
 
@@ -136,6 +137,26 @@ def drop_advice(answer: Json) -> Json:
     if answer.get("kind") != "PodExplanation" or not (get_fate(answer) or is_earlier_attempt(answer)):
         return answer
     return answer | {"attempt": answer["attempt"] | {"retry": None}, "possibleChanges": [], "suggestions": []}
+
+
+def withdraw_placement(answer: Json) -> Json:
+    """Return a PodExplanation without the node of an incomplete evaluation that the pod's scheduler contradicts.
+
+    An evaluation that could not read everything says that the pod may fit. If its scheduler states that no node is
+    suitable, that counts. Any other document is returned unchanged.
+    """
+    message = str(answer.get("message") or "")
+    if answer.get("kind") != "PodExplanation" or answer["attempt"]["source"] != "evaluated":
+        return answer
+    state = (answer.get("live") or {}).get("state") or {}
+    if not message.startswith(_MAY_FIT) or state.get("code") != "pod-waits-for-node" or not state["causes"]:
+        return answer
+    limits, nodes = message.partition(";")[0].removeprefix(_MAY_FIT), answer["nodes"]
+    count = f"{nodes['feasible']} of {nodes['total']} {'node' if nodes['total'] == 1 else 'nodes'}"
+    headline = (
+        f"No node can be named{limits}: what could be read lets the pod pass on {count}, and its scheduler found none."
+    )
+    return answer | {"headline": headline, "ranking": [], "rankingOmitted": 0, "tie": None, "margin": None}
 
 
 # --- pending pods ---------------------------------------------------------------------------------------------------

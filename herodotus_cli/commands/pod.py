@@ -601,7 +601,7 @@ def _show(
     if output.format not in SCREEN_FORMATS:
         environment.print_answer(answer, output, lambda _view: [])
         return
-    from herodotus_answers.live_objects import drop_advice, get_fate
+    from herodotus_answers.live_objects import drop_advice, get_fate, withdraw_placement
     from herodotus_cli.render.screen_elements import TextLine
 
     fate = get_fate(answer)
@@ -620,7 +620,7 @@ def _show(
             from herodotus_cli.render.preemptions import describe_eviction  # here, because few pods are evicted
 
             note = [TextLine(describe_eviction(preemption, view), "strong")]
-        return [*note, *_screen(drop_advice(answer), arguments, view, sections)]
+        return [*note, *_screen(withdraw_placement(drop_advice(answer)), arguments, view, sections)]
 
     environment.print_answer(answer, output, screen)
 
