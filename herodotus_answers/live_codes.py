@@ -64,6 +64,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "init-container-running": "An init container has not ended, and the others wait for it.",
     "container-crash-loop": "A container ended, and the kubelet waits before it starts it again.",
     "container-restarted": "A container of a pod that runs was restarted within the last hour, after a failure.",
+    "restarted-by-resize": "A container of a pod that runs was restarted because its resources were changed.",
     "container-exit": "A container ended with a failure.",
     "container-completed": "A container ended with success, and others of the pod have not ended.",
     "out-of-memory": "A container was killed because it reached its memory limit.",

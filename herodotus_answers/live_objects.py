@@ -305,6 +305,7 @@ def is_running_well(pod: Json) -> bool:
         and not was_created_with_node(pod)
         and not is_static(pod)
         and not any(map(_has_trouble, status.get("containerStatuses") or ()))
+        and not _may_be_restarted_by_resize(pod)
         and not any((each.get("state") or {}).get("waiting") for each in status.get("ephemeralContainerStatuses") or ())
     )
 
@@ -313,6 +314,19 @@ def _has_trouble(status: Json) -> bool:
     """Return whether a container was restarted after a failure."""
     end = (status.get("lastState") or {}).get("terminated") or {}
     return bool(end.get("exitCode"))
+
+
+def list_restarting_resizes(container: Json) -> list[str]:
+    """Return the resources of which a change restarts a container."""
+    policies = container.get("resizePolicy") or ()
+    return [str(each["resourceName"]) for each in policies if each.get("restartPolicy") == "RestartContainer"]
+
+
+def _may_be_restarted_by_resize(pod: Json) -> bool:
+    """Return whether a container was restarted, and changes of its resources restart it."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ended = {each.get("name") for each in statuses if (each.get("lastState") or {}).get("terminated")}
+    return any(each["name"] in ended and list_restarting_resizes(each) for each in pod["spec"].get("containers") or ())
 
 
 # --- workloads ------------------------------------------------------------------------------------------------------

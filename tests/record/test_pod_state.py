@@ -827,3 +827,18 @@ def test_events_say_who_deleted_a_pod_that_is_gone(event: Json, words: str) -> N
     sentences = list_deletions("web-0", "shop", a_cluster(event), NOW)
     assert len(sentences) == bool(words)
     assert all(words in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(("age", "is_cause"), [(3, True), (45, False)])
+def test_container_that_a_resize_restarted_is_told(age: int, is_cause: bool) -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+    policy += [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    last = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": at(3)}}
+    pod = a_pod(phase="Running", status_conditions=[SCHEDULED, READY], status_containerStatuses=runs(lastState=last))
+    assert is_running_well(pod)
+    pod["spec"]["containers"][0]["resizePolicy"] = policy
+    assert not is_running_well(pod)
+    event = an_event("Killing", "Container main resize requires restart", type="Normal", lastTimestamp=at(age))
+    state = find_state(pod, a_cluster(event), NOW)
+    assert [cause["code"] for cause in state["causes"]] == ["restarted-by-resize"] * is_cause
+    assert ("RestartContainer for memory" in state["headline"]) is is_cause
