@@ -16,7 +16,7 @@ from herodotus_answers.attachment_causes import list_users
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.kubelet_messages import find_remedy
 from herodotus_answers.live_objects import HOSTNAME
-from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term
+from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term, read_labels
 from herodotus_answers.pod_facts import describe_similar, list_claims, make_cause, make_remedy
 from herodotus_answers.quantities import format_available_amount, read_quantity
 from herodotus_answers.unit_slips import describe_slip
@@ -29,6 +29,12 @@ Json = dict[str, Any]
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _NAMED: Final = 4  # names in a sentence
+_CLASS: Final = ("StorageClass", "storageClassName")
+# Labels that nodes of old releases had, and the labels that took their place.
+_DEPRECATED_LABELS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
 
 
 def find_claim_causes(pod: Json, objects: ClusterObjects, only: str = "") -> list[LiveCause]:
@@ -40,6 +46,28 @@ def find_claim_causes(pod: Json, objects: ClusterObjects, only: str = "") -> lis
         for cause in (finder.find_claim(name, is_made=is_made) if only in ("", name) else ())
     ]
     return causes if causes or only else list(finder.find_apart())
+
+
+def find_unread_claims(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause]:
+    """Yield a cause for each claim of the pod whose volume, or the class that is to make one, cannot be read."""
+    namespace = str(pod["metadata"]["namespace"])
+    for claim in list_claims(pod):
+        found = objects.get("PersistentVolumeClaim", claim.name, namespace).object or {}
+        spec = found.get("spec") or {}
+        kind, field = ("PersistentVolume", "volumeName") if spec.get("volumeName") else _CLASS
+        name = str(spec.get(field) or "")
+        if not name or objects.get(kind, name).missing not in ("Forbidden", "Unknown"):
+            continue
+        text = f"claim {claim.name} asks for a volume of class {name}; that StorageClass cannot be read"
+        if kind == "PersistentVolume":
+            text = (
+                f"claim {claim.name} ({_name_class(spec)}) has volume {name}, which cannot be read: from where it can"
+            )
+            text += " be reached is not known"
+        remedy = make_remedy(f"ask someone who may read {kind} objects", f"kubectl describe {kind.lower()} {name}")
+        yield make_cause(
+            "claim-unread", text, f"spec.{field}", of=f"PersistentVolumeClaim/{claim.name}", remedies=[remedy]
+        )
 
 
 class _ClaimFinder:
@@ -173,8 +201,9 @@ class _ClaimFinder:
         )
         text = f"volume {volume_name} of claim {name} can only be reached from {which}"
         remedies = [
-            _remake(name),
+            *_label_nodes(terms, nodes.items),
             make_remedy(f"bring node {', '.join(lost)} back" if lost else f"add a node with {wanted}"),
+            _remake(name),  # last, because it loses data
         ]
         yield make_cause(
             "volume-unreachable", text, "spec.nodeAffinity", of=f"PersistentVolume/{volume_name}", remedies=remedies
@@ -204,9 +233,7 @@ class _ClaimFinder:
                 "class-missing", text, "spec.storageClassName", of=f"StorageClass/{class_name}", remedies=remedies
             )
             return
-        storage_class = lookup.object
-        if storage_class is None:
-            return
+        storage_class = lookup.object or {}  # without it, an event about the claim may still say why
         if storage_class.get("provisioner") == _NO_PROVISIONER:
             yield self._describe_static(
                 claim, wanted, f"class {class_name} makes no volumes for claim {name} ({wanted})"
@@ -214,7 +241,7 @@ class _ClaimFinder:
             return
         failure = self._find_provisioning_failure({**claim, "kind": "PersistentVolumeClaim"})
         if failure is not None:
-            driver = str(storage_class.get("provisioner"))
+            driver = str(storage_class.get("provisioner") or f"the provisioner of class {class_name}")
             advice = find_remedy("provision", failure[0], driver=driver, storage_class=str(class_name))
             text = f"claim {name} ({wanted}, class {class_name}){describe_slip('storage', wanted)} gets no volume:"
             text += f" {failure[0]}"
@@ -226,6 +253,8 @@ class _ClaimFinder:
                 at=failure[1],
                 remedies=[make_remedy(advice)],
             )
+            return
+        if not storage_class:
             return
         full = self._describe_capacity(name, wanted, class_name, about)
         if full is not None:
@@ -331,6 +360,21 @@ class _ClaimFinder:
             yield make_cause(
                 "claim-used-by-pod", text, "spec.accessModes", of=f"PersistentVolumeClaim/{claim}", remedies=remedies
             )
+
+
+def _label_nodes(terms: list[Json], nodes: Iterable[Json]) -> Iterator[Remedy]:
+    """Yield how to label a node that lacks only the deprecated form of a label that it has, which a volume demands."""
+    for node in nodes:
+        labels = read_labels(node)
+        added = {old: labels[new] for old, new in _DEPRECATED_LABELS.items() if new in labels and old not in labels}
+        if not matches_any_term(terms, {"metadata": {**node["metadata"], "labels": labels | added}}):
+            continue
+        demanded = {each["key"] for each in _expressions(terms)}
+        pairs = [f"{key}={value}" for key, value in added.items() if key in demanded]
+        name = str(node["metadata"]["name"])
+        text = f"label {name} {' and '.join(pairs)}, the deprecated form of a label that it has"
+        yield make_remedy(text, f"kubectl label node {name} {' '.join(pairs)}")
+        return
 
 
 def _remake(claim: str) -> Remedy:

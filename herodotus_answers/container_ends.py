@@ -9,7 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.kubelet_advice import advise
+from herodotus_answers.live_objects import list_restarting_resizes
 from herodotus_answers.pod_facts import (
     Container,
     clean,
@@ -45,6 +47,7 @@ _SIGNAL_NAMES: Final = {
     15: "SIGTERM",
 }
 _KILLED: Final = (137, 143)  # exit codes after SIGKILL and SIGTERM, as after a failed probe
+_NEAR_EVENT: Final = timedelta(minutes=10)  # an event that ends a container precedes the end by its grace period
 _RECENT: Final = timedelta(hours=1)
 _MAX_WORDS: Final = 120  # characters of a container's own last words in a remedy
 
@@ -83,12 +86,20 @@ def find_exits(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCa
 
 
 def find_restart_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
-    """Return which containers of a pod that runs were restarted within the last hour, after a failure."""
+    """Return which containers of a pod that runs were restarted within the last hour, after a failure or a resize."""
     causes = []
     for container in list_containers(pod):
         end = (container.status.get("lastState") or {}).get("terminated") or {}
         ended = parse_time(end.get("finishedAt"))
-        if not end.get("exitCode") or ended is None or now - ended > _RECENT or not container.read_state("running"):
+        if ended is None or now - ended > _RECENT or not container.read_state("running"):
+            continue
+        if _was_ended_by_resize(pod, container, ended, objects):
+            resources = " and ".join(list_restarting_resizes(container.spec))
+            text = f"{container.label} was restarted{format_ago(end['finishedAt'], now)} because it was resized: its"
+            text += f" resizePolicy is RestartContainer for {resources}"
+            causes.append(make_cause("restarted-by-resize", text, "Event Killing", at=end["finishedAt"]))
+            continue
+        if not end.get("exitCode"):
             continue
         times = f"{container.restarts} times, last" if container.restarts > 1 else "once,"
         text = f"{container.label} was restarted {times} after it {_describe_end(pod, container, end, now)}"
@@ -97,6 +108,16 @@ def find_restart_causes(pod: Json, objects: ClusterObjects, now: datetime) -> li
         cause["code"] = "container-restarted"
         causes.append(cause)
     return causes
+
+
+def _was_ended_by_resize(pod: Json, container: Container, ended: datetime, objects: ClusterObjects) -> bool:
+    """Return whether an event says that the kubelet ended a container because its resize requires a restart."""
+    if not list_restarting_resizes(container.spec):
+        return False
+    message = f"Container {container.name} resize requires restart"
+    killed = [e for e in objects.list_events({**pod, "kind": "Pod"}) if str(e.get("message")).startswith(message)]
+    at = parse_time(read_event_time(killed[-1])) if killed else None
+    return at is not None and abs(ended - at) < _NEAR_EVENT
 
 
 def _make_end(

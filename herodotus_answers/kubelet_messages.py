@@ -352,6 +352,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     # what a provisioner says that makes no volume for a claim
     "provision": (
         (
+            r"storageclass\S* \"([\w.-]+)\" not found",
+            "create StorageClass {0}, or make the claim anew with a class that exists",
+        ),
+        (
             r"no volume plugin matched",
             "make the claim anew with a class of a CSI driver: Kubernetes has no provisioner {driver} any more",
         ),

@@ -35,6 +35,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 FATES_WITHOUT_POD: Final = ("deleted", "replaced")  # of a pod that no longer exists
 _MIRROR: Final = "kubernetes.io/config.mirror"  # on the API server's copy of a static pod
 _CONDITIONS_TO_EXPLAIN: Final = frozenset({"PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
+_MAY_FIT: Final = "may fit"  # how the message of an incomplete evaluation begins that found a node
 LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 
 
@@ -136,6 +137,26 @@ def drop_advice(answer: Json) -> Json:
     if answer.get("kind") != "PodExplanation" or not (get_fate(answer) or is_earlier_attempt(answer)):
         return answer
     return answer | {"attempt": answer["attempt"] | {"retry": None}, "possibleChanges": [], "suggestions": []}
+
+
+def withdraw_placement(answer: Json) -> Json:
+    """Return a PodExplanation without the node of an incomplete evaluation that the pod's scheduler contradicts.
+
+    An evaluation that could not read everything says that the pod may fit. If its scheduler states that no node is
+    suitable, that counts. Any other document is returned unchanged.
+    """
+    message = str(answer.get("message") or "")
+    if answer.get("kind") != "PodExplanation" or answer["attempt"]["source"] != "evaluated":
+        return answer
+    state = (answer.get("live") or {}).get("state") or {}
+    if not message.startswith(_MAY_FIT) or state.get("code") != "pod-waits-for-node" or not state["causes"]:
+        return answer
+    limits, nodes = message.partition(";")[0].removeprefix(_MAY_FIT), answer["nodes"]
+    count = f"{nodes['feasible']} of {nodes['total']} {'node' if nodes['total'] == 1 else 'nodes'}"
+    headline = (
+        f"No node can be named{limits}: what could be read lets the pod pass on {count}, and its scheduler found none."
+    )
+    return answer | {"headline": headline, "ranking": [], "rankingOmitted": 0, "tie": None, "margin": None}
 
 
 # --- pending pods ---------------------------------------------------------------------------------------------------
@@ -284,6 +305,7 @@ def is_running_well(pod: Json) -> bool:
         and not was_created_with_node(pod)
         and not is_static(pod)
         and not any(map(_has_trouble, status.get("containerStatuses") or ()))
+        and not _may_be_restarted_by_resize(pod)
         and not any((each.get("state") or {}).get("waiting") for each in status.get("ephemeralContainerStatuses") or ())
     )
 
@@ -292,6 +314,19 @@ def _has_trouble(status: Json) -> bool:
     """Return whether a container was restarted after a failure."""
     end = (status.get("lastState") or {}).get("terminated") or {}
     return bool(end.get("exitCode"))
+
+
+def list_restarting_resizes(container: Json) -> list[str]:
+    """Return the resources of which a change restarts a container."""
+    policies = container.get("resizePolicy") or ()
+    return [str(each["resourceName"]) for each in policies if each.get("restartPolicy") == "RestartContainer"]
+
+
+def _may_be_restarted_by_resize(pod: Json) -> bool:
+    """Return whether a container was restarted, and changes of its resources restart it."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ended = {each.get("name") for each in statuses if (each.get("lastState") or {}).get("terminated")}
+    return any(each["name"] in ended and list_restarting_resizes(each) for each in pod["spec"].get("containers") or ())
 
 
 # --- workloads ------------------------------------------------------------------------------------------------------

@@ -145,6 +145,7 @@ def _explain_gate(pod: Json, gate: str, position: int, objects: ClusterObjects) 
 
 
 def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
+    from herodotus_answers.claim_causes import find_unread_claims
     from herodotus_answers.pod_ending import explain_closed_node
     from herodotus_answers.waiting_causes import find_waiting_causes
 
@@ -174,6 +175,8 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         ago, said, source = format_ago(at, now), tried.get("message"), "Event FailedScheduling"
     if message := clean(said):
         causes.append(make_cause("no-node-found", f"{read_scheduler(pod)}{ago}: {message}", source, at=at))
+    named = {cause["object"] for cause in causes}
+    causes += (cause for cause in find_unread_claims(pod, objects) if cause["object"] not in named)
     causes += _list_extender_causes(pod, objects, now)
     if nominated and objects.is_absent("Node", nominated):
         text = f"it is still nominated for node {nominated}, which does not exist: preemption there helps it no longer"

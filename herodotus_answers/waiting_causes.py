@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.claim_causes import find_claim_causes
+from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.live_objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy, name_source, read_conditions
 from herodotus_answers.quantities import read_quantity
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"  # a namespace's label
 _NAMED: Final = 4  # names in a sentence
 # A request of at most this is not looked at: the unit of a larger one may be a slip. In the API's units.
 _LARGE: Final = {"cpu": 99, "memory": 1 << 38, "ephemeral-storage": 1 << 42}
@@ -97,8 +99,32 @@ class _Finder:
             template, claim = each.get("resourceClaimTemplateName"), each.get("resourceClaimName")
             if template:
                 yield from self._find_request("ResourceClaimTemplate", str(template))
+                yield from self._find_unmade(str(each["name"]))
             elif claim:
                 yield from self._find_request("ResourceClaim", str(claim))
+
+    def _find_unmade(self, claim: str) -> Iterator[LiveCause]:
+        """Yield why no ResourceClaim was made for a claim of the pod, if an event says so."""
+        made = (self._pod.get("status") or {}).get("resourceClaimStatuses") or ()
+        if any(each.get("name") == claim for each in made):
+            return
+        for event in reversed(self._objects.list_events({**self._pod, "kind": "Pod"})):
+            message = " ".join(str(event.get("message") or "").split())
+            if event.get("reason") != "FailedResourceClaimCreation" or f"{claim}: " not in message:
+                continue
+            why = message.partition(f"{claim}: ")[2]
+            text = f"ResourceClaim {claim} of the pod cannot be created: {why}"
+            remedy = make_remedy("change what the message names; kube-controller-manager then tries again by itself")
+            if _ADMIN_ACCESS in why:
+                label = f"kubectl label namespace {self._namespace} {_ADMIN_ACCESS}=true"
+                remedy = make_remedy(
+                    f"label namespace {self._namespace} {_ADMIN_ACCESS}=true, so that its pods may have admin access to"
+                    " devices (an administrator), or remove adminAccess from the template",
+                    label,
+                )
+            source, at = "Event FailedResourceClaimCreation", read_event_time(event)
+            yield make_cause("device-claim-not-created", text, source, at=at, remedies=[remedy])
+            return
 
     def _find_request(self, kind: str, name: str) -> Iterator[LiveCause]:
         lookup = self._objects.get(kind, name, self._namespace)

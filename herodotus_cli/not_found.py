@@ -150,18 +150,20 @@ def _answer_without_decision(
 
 
 def _list_owner_hints(request: PodRequest) -> list[str]:
-    """Return hints with the state of the workload that creates pods of the requested name; [] if there is none."""
+    """Return hints with who deleted the pod, or the state of the workload that makes pods of such names, or []."""
+    from herodotus_answers.deletions import list_deletions
     from herodotus_answers.workload_objects import find_maker
     from herodotus_answers.workload_state import Situation, find_state
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(request.connection, request.environment.environ)
+    ends = list_deletions(request.name, request.namespace, objects, request.environment.now())
     maker = find_maker(request.name, request.namespace, objects, request.environment.now())
     if maker is None:
-        return []
+        return ends
     headline = find_state(Situation(maker, lambda _: None))["headline"]
     see = f"kubectl herodotus workload {maker.short} -n {maker.namespace}"
-    return [f"{maker.label} makes pods of such names: {headline}", f"more: {see}"]
+    return [*ends, f"{maker.label} makes pods of such names: {headline}", f"more: {see}"]
 
 
 def _failed_to_evaluate(request: PodRequest) -> bool:

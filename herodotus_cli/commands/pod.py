@@ -293,8 +293,23 @@ def _once(
 
         if output.format == BRIEF or not is_document(output.format):  # any other document is that of the service
             answer = _add_group_result(answer, connection, environment)
+            answer = _correct_suggestions(answer, lookup, connection, environment)
         answer = add_live(answer, _read_live(answer, lookup, arguments, connection, output, environment))
     _show(answer, arguments, connection, output, environment)
+
+
+def _correct_suggestions(
+    answer: Json, lookup: PodLookup, connection: ConnectionSettings, environment: Environment
+) -> Json:
+    """Return the explanation with suggestions that fit the pod's template, if the pod that it is about exists."""
+    if not lookup.pod or lookup.pod.get("kind") != "Pod" or not answer.get("suggestions"):
+        return answer
+    if lookup.pod["metadata"].get("uid") != answer["metadata"].get("uid"):
+        return answer
+    from herodotus_answers.template_overrides import correct_suggestions  # here, because most pods are placed
+    from herodotus_cli.transport import open_objects
+
+    return correct_suggestions(answer, lookup.pod, open_objects(connection, environment.environ))
 
 
 def _add_group_result(answer: Json, connection: ConnectionSettings, environment: Environment) -> Json:
@@ -586,7 +601,7 @@ def _show(
     if output.format not in SCREEN_FORMATS:
         environment.print_answer(answer, output, lambda _view: [])
         return
-    from herodotus_answers.live_objects import drop_advice, get_fate
+    from herodotus_answers.live_objects import drop_advice, get_fate, withdraw_placement
     from herodotus_cli.render.screen_elements import TextLine
 
     fate = get_fate(answer)
@@ -605,7 +620,7 @@ def _show(
             from herodotus_cli.render.preemptions import describe_eviction  # here, because few pods are evicted
 
             note = [TextLine(describe_eviction(preemption, view), "strong")]
-        return [*note, *_screen(drop_advice(answer), arguments, view, sections)]
+        return [*note, *_screen(withdraw_placement(drop_advice(answer)), arguments, view, sections)]
 
     environment.print_answer(answer, output, screen)
 

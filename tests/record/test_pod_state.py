@@ -10,9 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from herodotus_answers.cluster_objects import ClusterObjects
+from herodotus_answers.deletions import list_deletions
 from herodotus_answers.live import LiveState
 from herodotus_answers.live_codes import CAUSES, STATES
-from herodotus_answers.live_objects import is_running_well
+from herodotus_answers.live_objects import is_running_well, withdraw_placement
 from herodotus_answers.pod_state import find_state, is_decision_enough
 from herodotus_answers.pod_timeline import MAX_ENTRIES, build_timeline
 
@@ -710,3 +711,134 @@ def test_a_pod_that_the_kubelet_cannot_end_keeps_its_finalizer(reason: str, mess
     (only,) = find_state(pod, a_cluster(pod, earlier), NOW)["causes"]
     assert only["code"] == "finalizer"
     assert "remove the finalizer" in only["remedies"][0]["text"]  # its Job is gone
+
+
+@pytest.mark.parametrize(
+    "key", ["failure-domain.beta.kubernetes.io/zone", "kubernetes.io/hostname", "example.com/rack"]
+)
+def test_the_fix_that_loses_what_a_volume_holds_is_the_last(key: str) -> None:
+    node = a_node("n2")
+    node["metadata"]["labels"] = {"topology.kubernetes.io/zone": "a", "kubernetes.io/hostname": "n2"}
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": ["a"]}]}]
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "pv-1"}}
+    volume["spec"] = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"}}
+    claim |= {"spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}}
+    pod = a_pod(node="", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}]
+    cause = find_state(pod, a_cluster(node, volume, claim), NOW)["causes"][0]
+    assert cause["code"] == "volume-unreachable"
+    *others, last = (remedy["text"] for remedy in cause["remedies"])
+    assert "is lost" in last
+    assert others
+    assert not any("is lost" in text for text in others)
+    assert ("label n2 failure-domain.beta.kubernetes.io/zone=a" in others[0]) == key.startswith("failure-domain")
+
+
+def _a_waiting_pod(message: str, **parts: Any) -> Json:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return a_pod(node="", status_conditions=[condition], **parts)
+
+
+def _a_claim(**spec: Any) -> Json:
+    meta = {"name": "data", "namespace": "shop"}
+    phase = "Bound" if "volumeName" in spec else "Pending"
+    return {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("claim", "events", "forbidden", "code", "words"),
+    [
+        (_a_claim(volumeName="pv-1", storageClassName="ssd"), [], "persistentvolumes", "claim-unread", "volume pv-1"),
+        (_a_claim(storageClassName="fast"), [], "storageclasses", "claim-unread", "class fast"),
+        (
+            _a_claim(storageClassName="fast"),
+            [
+                an_event(
+                    "ProvisioningFailed",
+                    'storageclass.storage.k8s.io "fast" not found',
+                    about={"kind": "PersistentVolumeClaim", "name": "data"},
+                )
+            ],
+            "storageclasses",
+            "provisioning-failed",
+            '"fast" not found',
+        ),
+    ],
+)
+def test_claim_is_named_if_its_volume_or_class_may_not_be_read(
+    claim: Json, events: list[Json], forbidden: str, code: str, words: str
+) -> None:
+    pod = _a_waiting_pod("0/1 nodes", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    state = find_state(pod, a_cluster(claim, *events, forbidden=[forbidden]), NOW)
+    (cause,) = [cause for cause in state["causes"] if cause["code"] != "no-node-found"]
+    assert cause["code"] == code in CAUSES
+    assert "claim data" in cause["text"]
+    assert words in cause["text"]
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_event_says_why_a_resource_claim_is_not_created(is_made: bool) -> None:
+    why = "PodResourceClaim gpus: create ResourceClaim: Forbidden: needs `resource.kubernetes.io/admin-access: true`"
+    event = an_event("FailedResourceClaimCreation", why, "resource_claim")
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "all"}]
+    pod = _a_waiting_pod("waiting for the resourceclaim", resourceClaims=claims)
+    pod["status"]["resourceClaimStatuses"] = [{"name": "gpus", "resourceClaimName": "x"}] if is_made else []
+    template = {"kind": "ResourceClaimTemplate", "metadata": {"name": "all", "namespace": "shop"}, "spec": {}}
+    causes = find_state(pod, a_cluster(template, event), NOW)["causes"]
+    found = [cause for cause in causes if cause["code"] == "device-claim-not-created"]
+    assert bool(found) is not is_made
+    assert all("Forbidden" in cause["text"] and "label namespace" in str(cause["remedies"]) for cause in found)
+
+
+def _an_evaluation(message: str, code: str) -> Json:
+    answer = {"kind": "PodExplanation", "attempt": {"source": "evaluated"}, "message": message, "headline": "to n2"}
+    state = {"code": code, "causes": [{"code": "no-node-found"}]}
+    return answer | {"ranking": [{}], "nodes": {"feasible": 1, "total": 2}, "live": {"state": state}}
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "is_withdrawn"),
+    [
+        ("may fit (whether its volumes fit is unknown); x", "pod-waits-for-node", True),
+        ("fits now; x", "pod-waits-for-node", False),
+        ("may fit; x", "pod-not-tried", False),
+    ],
+)
+def test_stated_rejection_outweighs_an_incomplete_evaluation(message: str, code: str, is_withdrawn: bool) -> None:
+    answer = withdraw_placement(_an_evaluation(message, code))
+    assert (answer["headline"] != "to n2") is is_withdrawn
+    assert (not answer["ranking"]) is is_withdrawn
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (
+            an_event("SuccessfulDelete", "Deleted pod: web-0", about={"kind": "ReplicaSet", "name": "web-5f"}),
+            "ReplicaSet/web-5f deleted it",
+        ),
+        (an_event("Preempted", "Preempted by pod 7 on node n1"), "was ended 60s ago: Preempted by pod 7"),
+        (an_event("Killing", "Stopping container main"), "its last event is 60s ago: Stopping container main"),
+        (an_event("SuccessfulDelete", "Deleted pod: web-01", about={"kind": "ReplicaSet", "name": "web-5f"}), ""),
+    ],
+)
+def test_events_say_who_deleted_a_pod_that_is_gone(event: Json, words: str) -> None:
+    sentences = list_deletions("web-0", "shop", a_cluster(event), NOW)
+    assert len(sentences) == bool(words)
+    assert all(words in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(("age", "is_cause"), [(3, True), (45, False)])
+def test_container_that_a_resize_restarted_is_told(age: int, is_cause: bool) -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+    policy += [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    last = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": at(3)}}
+    pod = a_pod(phase="Running", status_conditions=[SCHEDULED, READY], status_containerStatuses=runs(lastState=last))
+    assert is_running_well(pod)
+    pod["spec"]["containers"][0]["resizePolicy"] = policy
+    assert not is_running_well(pod)
+    event = an_event("Killing", "Container main resize requires restart", type="Normal", lastTimestamp=at(age))
+    state = find_state(pod, a_cluster(event), NOW)
+    assert [cause["code"] for cause in state["causes"]] == ["restarted-by-resize"] * is_cause
+    assert ("RestartContainer for memory" in state["headline"]) is is_cause

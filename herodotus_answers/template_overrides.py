@@ -1,0 +1,171 @@
+"""Find fields of a pod that its template does not explain, and correct suggestions that would change them there.
+
+Owns: the comparison of a pod with the template that it was made from, who changed it at admission, and where a fix has
+to be made then. Does not own: which changes help (the scheduler), commands (`suggestions`), reading
+(`cluster_objects`). Pure.
+
+Invariant: a suggestion whose command changes a template is kept only if the template states the value, or if the
+changed template is stronger than what set the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from herodotus_answers.quantities import parse_quantity
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
+
+Json = dict[str, Any]
+_MAKERS: Final = ("ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
+_IMMUTABLE: Final = ("ReplicaSet", "Job")  # nothing changes their template after it made a pod
+_LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
+_VPA_UPDATES: Final = "vpaUpdates"
+_REVISION: Final = "controller-revision-hash"
+_REQUEST: Final = re.compile(r"\.(containers|initContainers)\[name=([^\]]+)\]\.resources\.requests\[([^\]]+)\]$")
+_SELECTOR: Final = re.compile(r"\.nodeSelector(?:\[([^\]]+)\])?$")
+_AFFINITY: Final = re.compile(r"\.affinity\.(\w+)\.required$")
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_NO_COMMAND: Final[Json] = {"command": None, "deletes": [], "rollsOut": [], "rights": []}
+
+
+class _Author(NamedTuple):
+    """Who set a value that the template does not state, where it is to be changed, and whether a template prevails."""
+
+    name: str
+    advice: str
+    yields_to_template: bool = False
+
+
+def correct_suggestions(answer: Json, pod: Json, objects: ClusterObjects) -> Json:
+    """Return a PodExplanation whose suggestions say where a value comes from that the pod's template does not state.
+
+    A suggestion that would change the template in vain loses its command. The answer is unchanged if no suggestion
+    changes a template, or if the template cannot be read.
+    """
+    given = answer.get("suggestions") or []
+    if not any(_is_of_template(change) for each in given for change in _list_changes(each)):
+        return answer
+    maker = _find_maker(pod, objects)
+    if maker is None:
+        return answer
+    return answer | {"suggestions": [_correct(each, pod, maker, objects) for each in given]}
+
+
+def _list_changes(suggestion: Json) -> Iterable[Json]:
+    return [suggestion, *suggestion["also"]]
+
+
+def _is_of_template(change: Json) -> bool:
+    return str(change["field"]).startswith("spec.template.")
+
+
+def _find_maker(pod: Json, objects: ClusterObjects) -> Json | None:
+    """Return the object from whose template the pod was made, or None if there is none or it cannot be read."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    owner = next((each for each in owners if each.get("controller") and each["kind"] in _MAKERS), None)
+    found = objects.get(owner["kind"], owner["name"], pod["metadata"]["namespace"]).object if owner else None
+    return None if found is None or owner is None else {**found, "kind": owner["kind"]}
+
+
+def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) -> Json:
+    notes, is_in_vain = list[str](), False
+    for change in filter(_is_of_template, _list_changes(suggestion)):
+        for what, was in _find_difference(str(change["field"]), pod, maker):
+            author = _find_author(str(change["field"]), pod, maker, objects)
+            if author is None:
+                continue
+            notes.append(
+                f"the template of {maker['kind']}/{maker['metadata']['name']} {was}: {author.name} set {what}"
+                f" at admission{author.advice}"
+            )
+            is_in_vain = is_in_vain or not author.yields_to_template
+    if not notes:
+        return suggestion
+    text = f"{suggestion['text']} ({'; '.join(dict.fromkeys(notes))})"
+    return suggestion | {"text": text} | (_NO_COMMAND if is_in_vain else {})
+
+
+def _find_difference(field: str, pod: Json, maker: Json) -> Iterator[tuple[str, str]]:
+    """Yield what a field of the pod is, and what the template has in its place, if the two differ."""
+    template: Json = ((maker.get("spec") or {}).get("template") or {}).get("spec") or {}
+    spec: Json = pod["spec"]
+    if match := _REQUEST.search(field):
+        resource = match[3]
+        has, was = (_read_request(each, match[1], match[2], resource) for each in (spec, template))
+        if has is not None and parse_quantity(has) != parse_quantity(was or "0"):
+            yield f"{has} {resource}", f"requests {was} {resource}" if was else f"requests no {resource}"
+    elif match := _SELECTOR.search(field):
+        wanted, stated = (each.get("nodeSelector") or {} for each in (spec, template))
+        for key in [match[1]] if match[1] else sorted(wanted):
+            if key in wanted and wanted[key] != stated.get(key):
+                in_place = f"selects {key}={stated[key]}" if key in stated else f"has no node selector {key}"
+                yield f"{key}={wanted[key]}", in_place
+    elif match := _AFFINITY.search(field):
+        affinities = ((each.get("affinity") or {}).get(match[1]) or {} for each in (spec, template))
+        required, stated = (each.get(_REQUIRED) for each in affinities)
+        if required != stated:
+            yield "it", f"has {'another' if stated else 'no'} required {match[1]}"
+
+
+def _read_request(spec: Json, group: str, container: str, resource: str) -> str | None:
+    """Return a container's request, which the API server sets to the limit if there is only that."""
+    found: Json = next((each for each in spec.get(group) or () if each["name"] == container), {})
+    resources = found.get("resources") or {}
+    amount = (resources.get("requests") or {}).get(resource, (resources.get("limits") or {}).get(resource))
+    return None if amount is None else str(amount)
+
+
+def _find_author(field: str, pod: Json, maker: Json, objects: ClusterObjects) -> _Author | None:
+    """Return who set the value of a field that differs from the template, or None if the template may have changed."""
+    annotations = pod["metadata"].get("annotations") or {}
+    if match := _REQUEST.search(field):
+        container, resource = match[2], match[3]
+        updates = str(annotations.get(_VPA_UPDATES) or "")
+        if f"{resource} request" in updates:
+            named = re.search(r"updated by (\S+?):", updates)
+            name = f"VerticalPodAutoscaler {named[1]}" if named else "a VerticalPodAutoscaler"
+            advice = (
+                f", and does so again: set {resource} in its resourcePolicy's maxAllowed for container {container}, or"
+                " its updateMode to Off, and then delete the pod"
+            )
+            return _Author(name, advice)
+        if _is_set_by_limit_ranger(str(annotations.get(_LIMIT_RANGER) or ""), container, resource):
+            namespace = str(pod["metadata"]["namespace"])
+            limit_range = _find_limit_range(namespace, resource, objects)
+            name = f"LimitRange {limit_range}" if limit_range else f"a LimitRange of namespace {namespace}"
+            return _Author(name, " as the default; a request in the template prevails", yields_to_template=True)
+    if maker["kind"] not in _IMMUTABLE and not _has_newest_template(pod, maker):
+        return None
+    advice = ", so a change of the template alone may not last: kubectl get mutatingwebhookconfigurations"
+    return _Author("something that changes pods, such as a webhook,", advice)
+
+
+def _is_set_by_limit_ranger(annotation: str, container: str, resource: str) -> bool:
+    """Return whether LimitRanger's annotation names the request, as in `cpu, memory request for container main`."""
+    parts = re.split(r";\s*", annotation.partition("plugin set:")[2])
+    return any(
+        re.search(rf"\b{re.escape(resource)}\b.* request for (?:init )?container {re.escape(container)}$", f" {part}")
+        for part in parts
+    )
+
+
+def _find_limit_range(namespace: str, resource: str, objects: ClusterObjects) -> str:
+    """Return the name of the LimitRange that has a default request for a resource; "" if none can be read."""
+    for each in objects.list_objects("LimitRange", namespace).items:
+        for limit in (each.get("spec") or {}).get("limits") or ():
+            if limit.get("type") == "Container" and resource in {
+                *(limit.get("defaultRequest") or {}),
+                *(limit.get("default") or {}),
+            }:
+                return str(each["metadata"]["name"])
+    return ""
+
+
+def _has_newest_template(pod: Json, maker: Json) -> bool:
+    """Return whether a StatefulSet's pod was made from the template that it has now."""
+    made_from = (pod["metadata"].get("labels") or {}).get(_REVISION)
+    return bool(made_from) and made_from == (maker.get("status") or {}).get("updateRevision")
