@@ -64,8 +64,8 @@ def _lower(world: World, pods: Sequence[PodInfo], resource: str) -> LowerRequest
         else:
             high = middle
     changed = _change(pods, name, resource, low * step)
-    amounts = [format_exact_quantity(resource, amount) for amount in (present, low * step)]
-    return LowerRequest(name, resource, *amounts, low * step / present, changed)
+    before, after = (format_exact_quantity(resource, amount) for amount in (present, low * step))
+    return LowerRequest(name, resource, before, after, low * step / present, changed)
 
 
 def _find_largest(pod: PodInfo, resource: str) -> tuple[str, int] | None:
