@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from herodotus_record.units import pluralize
 from scheduler.config import Configuration, parse_config
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.framework.interface import Mask, Scores
+from scheduler.engine.framework.interface import MAX_NODE_SCORE, Mask, Scores
 from scheduler.engine.framework.plugin import Handle
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects.pod import PodInfo
@@ -118,8 +118,9 @@ VERSIONS: Final = tuple(f"v1.{minor}.0" for minor in range(31, 38))
 class PackingPolicy(NamedTuple):
     """A way to choose nodes: a plugin that places shares on GPUs, and what scores.
 
-    `scores` are the plugins that score, None for the default ones. `plugin_config` and `version` are those of the
-    configuration. `published` is the policy's name among the published figures.
+    `scores` are the plugins that score, None for the default ones; each decides between nodes that are equal to those
+    before it. `plugin_config` and `version` are those of the configuration. `published` is the policy's name among the
+    published figures.
     """
 
     plugin: str
@@ -129,9 +130,14 @@ class PackingPolicy(NamedTuple):
     published: str = ""
 
 
-_STRATEGY: Final[Json] = {
-    "type": "MostAllocated",
-    "resources": [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU_MILLI)],
+_MOST_ALLOCATED: Final[Json] = {
+    "name": "NodeResourcesFit",
+    "args": {
+        "scoringStrategy": {
+            "type": "MostAllocated",
+            "resources": [{"name": name, "weight": 1} for name in ("cpu", "memory", GPU_MILLI)],
+        }
+    },
 }
 POLICIES: Final[Mapping[str, PackingPolicy]] = {
     "Random": PackingPolicy("DrawnGpu", ("DrawnGpu",), published="01-Random"),
@@ -139,11 +145,10 @@ POLICIES: Final[Mapping[str, PackingPolicy]] = {
     "FGD": PackingPolicy("FirstFragmentationScore", ("FirstFragmentationScore",), published="06-FGD"),
     "BestFit, equals drawn": PackingPolicy("BestFit", ("BestFit",), published="05-BestFit"),
     "FGD, equals drawn": PackingPolicy("FragmentationScore", ("FragmentationScore",), published="06-FGD"),
-    "MostAllocated": PackingPolicy(
-        "GpuShares",
-        ("NodeResourcesFit",),
-        ({"name": "NodeResourcesFit", "args": {"scoringStrategy": _STRATEGY}},),
+    "FGD, equals packed": PackingPolicy(
+        "FragmentationScore", ("FragmentationScore", "NodeResourcesFit"), (_MOST_ALLOCATED,), published="06-FGD"
     ),
+    "MostAllocated": PackingPolicy("GpuShares", ("NodeResourcesFit",), (_MOST_ALLOCATED,)),
     **{f"defaults of {version[:5]}": PackingPolicy("GpuShares", version=version) for version in VERSIONS},
 }
 
@@ -224,7 +229,7 @@ def build_config(policy: PackingPolicy, listed: Sequence[PodArrived]) -> Configu
     plugin: Json = {"enabled": [{"name": policy.plugin}]}
     points: Json = {"filter": plugin, "reserve": plugin, "postFilter": {"disabled": [{"name": "*"}]}}
     if policy.scores is not None:
-        points["score"] = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in policy.scores]}
+        points["score"] = {"disabled": [{"name": "*"}], "enabled": weigh(policy.scores)}
     plugin_config = [*policy.plugin_config]
     if issubclass(REGISTRY[policy.plugin], FragmentationScore):
         tasks = [to_builtins(replace(each, share=share)) for each, share in list_frequent(map(find_demand, listed))]
@@ -236,6 +241,11 @@ def build_config(policy: PackingPolicy, listed: Sequence[PodArrived]) -> Configu
         "kubernetesVersion": policy.version,
     }
     return parse_config(json.dumps(document), registry=REGISTRY)
+
+
+def weigh(names: Sequence[str]) -> list[Json]:
+    """Return score plugins with weights by which each decides only between nodes that are equal to those before it."""
+    return [{"name": name, "weight": (MAX_NODE_SCORE + 1) ** (len(names) - 1 - i)} for i, name in enumerate(names)]
 
 
 def find_demand(arrival: PodArrived) -> TaskDemand:

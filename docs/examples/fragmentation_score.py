@@ -13,7 +13,7 @@ configuration, `tasks` says what the pods of the workload request, and how frequ
           - {share: 0.7, cpuMilli: 6000, gpuMilli: 460}
           - {share: 0.3, cpuMilli: 12000, gpuMilli: 1000, models: [T4, A10]}
 
-PYTHONPATH=docs/examples python -m scheduler simulate openb.trace --config fgd.yaml
+PYTHONPATH=docs/examples kubectl herodotus simulate openb.trace --config fgd.yaml
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def test_the_allocation_is_the_mean_while_the_requested_percentage_rounds_to_it(
 
 
 @pytest.mark.parametrize(
-    "title", ["Random", "BestFit", "FGD", "FGD, equals drawn", "MostAllocated", "defaults of v1.36"]
+    "title",
+    ["Random", "BestFit", "FGD", "FGD, equals drawn", "FGD, equals packed", "MostAllocated", "defaults of v1.36"],
 )
 def test_every_policy_runs_and_a_seed_determines_it(title: str, lists: tuple[Path, Path]) -> None:
     first = measure(*lists, title, 1)
