@@ -182,7 +182,7 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
     container = change.params.get("container")
     params["container"] = f" of container {container}" if container else " of the pod" if "container" in params else ""
     sentence = shorten_lists(template.format_map(params))
-    if params.get("tolerated"):
+    if params.get("tolerated") and params.get("differs"):
         sentence += f" (the pod tolerates {params['tolerated']}, which has another {params['differs']})"
     return sentence + (f", although {suggestion.node} has no {params['lost']}" if params.get("lost") else "")
 

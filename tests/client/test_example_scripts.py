@@ -24,6 +24,7 @@ from tests.support.client_records import NOWHERE, POINTS, TABLE, decided
 from tests.support.example_operator import HEADLINE, WAITS, a_recorded_service, load_example, report_pods
 
 EXAMPLES = ROOT / "docs/examples"
+PLUGINS = {"fragmentation_score"}  # tested with the simulation
 SCRIPTS = {
     "pending_reasons": [],
     "placement_balance": ["--hours", "1000000"],
@@ -54,7 +55,7 @@ def client(service: Service) -> Iterator[Client]:
 
 
 def test_every_script_is_tested() -> None:
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*SCRIPTS, "report_reason"}
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*SCRIPTS, *PLUGINS, "report_reason"}
 
 
 class Quiet(WSGIRequestHandler):

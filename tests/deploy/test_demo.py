@@ -174,7 +174,7 @@ def test_commands_of_the_readme_work_unchanged(demo: Demo) -> None:
     block = README.read_text().partition("## Ask")[2].split("```")[1]
     asked = [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("kubectl herodotus ")]
     ends = [words[1:] for words in asked if words[2] not in WITHOUT_END]
-    assert len(ends) == 13
+    assert len(ends) == 14
     for words in ends:
         demo.kubectl(*words)  # exit code 0
 

@@ -137,10 +137,11 @@ def quantity(text: str) -> Fraction:
 _SENTENCES: dict[str, Callable[..., None]] = {
     r"free (?!host port)(\S+) (\S+) on (\S+)": Changes._free,
     r"request at most (\S+) (\S+) \(.*": Changes._request_less,
-    r"add a node .*": Changes._another_node,
+    r"add (?:a|one more) node .*": Changes._another_node,
     r"uncordon (\S+)": Changes._uncordon,
     r"tolerate (.+) \((\S+)\)": Changes._tolerate,
     r"label (\S+) so that it matches (\S+=\S+)": Changes._label,
+    r"change what the pod selects, or label (\S+) with (.+) if that is true of it": Changes._label,
     r"free host port (\d+)/(\w+) on (\S+)": Changes._free_port,
     r"move the pods that exclude this one out of the kubernetes.io/hostname of (\S+)": Changes._move_excluding,
     r"move (\S+) out of the (\S+) of (\S+)": Changes._move,
