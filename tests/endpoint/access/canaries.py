@@ -69,6 +69,12 @@ SHOWN_TEXTS: Final = {
     "DrainPlan": {"cordon", "given"},
     "SpreadSkew": {"topologyKey", "domains"},
     "PlanReview": {"goal", "verdict", "endedBy"},
+    "NodeUtilization": {"class", "node", "percentages"},
+    "DeschedulePlugin": {"profile", "plugin", "summary"},
+    "DescheduledPod": {"node", "profile", "plugin", "outcome", "landsOn"},
+    "NonEviction": {"profile", "plugin"},
+    "AskedPod": {"node"},
+    "DescheduleReview": {"version", "endedBy"},
 }
 
 _TOKEN: Final = re.compile(rf"{MARK}-[a-z0-9-]*[a-z0-9]")  # so that a suffix after a dot is no part of a canary
