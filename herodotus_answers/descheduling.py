@@ -14,6 +14,7 @@ from herodotus_record.units import pluralize
 
 MOVES, RETURNS, STAYS_PENDING, ENDS = "Moves", "Returns", "StaysPending", "Ends"
 REFUSED, UNKNOWN = "Refused", "Unknown"
+POINTLESS: Final = (RETURNS, STAYS_PENDING)  # outcomes of evictions that help nobody
 _NodeUtilization = TypedDict(
     "_NodeUtilization",
     {"class": Annotated[str, "Underutilized, Overutilized or Appropriate.", Discloses.NOTHING]},

@@ -102,9 +102,11 @@ def meets_aim(answer: Json) -> bool:
     status = answer["status"]
     if status.get("plan"):
         return bool(status["plan"]["verdict"] != "NoPlan")
-    evictions = (status.get("deschedule") or {}).get("evictions", ())
-    if any(each["outcome"] in ("Returns", "StaysPending") for each in evictions):
-        return False
+    if status.get("deschedule"):
+        from herodotus_answers.descheduling import POINTLESS  # here, because few questions need it
+
+        if any(each["outcome"] in POINTLESS for each in status["deschedule"]["evictions"]):
+            return False
     changes = (status.get("upgrade") or {}).get("changes", ())
     rejected = any(each["change"] in ("FitsNoMore", "NodeRejects") for each in changes)
     return not rejected and not status["blocked"] and all(pod["node"] for pod in status["placements"])

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from herodotus_answers.live_objects import is_static
 from herodotus_answers.quantities import format_available_amount, format_requested_amount, read_quantity
 from herodotus_cli.object_watch import LISTED, ObjectChange
 
 Json = dict[str, Any]
 PODS, NODES = "v1/pods", "v1/nodes"
-_MIRROR = "kubernetes.io/config.mirror"
 Amounts = Mapping[str, Fraction]
 
 
@@ -150,7 +150,7 @@ def read_pod(pod: Json) -> PodState:
         status.get("phase") in ("Succeeded", "Failed"),
         str(scheduled.get("message") or "") if scheduled.get("reason") == "Unschedulable" else "",
         (conditions.get("PodResizePending") or {}).get("status") == "True",
-        _MIRROR in (metadata.get("annotations") or {}) or any(each.get("kind") == "DaemonSet" for each in owners),
+        is_static(pod) or any(each.get("kind") == "DaemonSet" for each in owners),
     )
 
 

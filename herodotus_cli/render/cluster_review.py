@@ -13,7 +13,7 @@ from typing import Any
 
 from herodotus_answers.cluster_headlines import GROUP_UNSCHEDULABLE, NOT_DRAINED, shorten_fit_error
 from herodotus_cli.render import deschedule, node_groups, plan, upgrade
-from herodotus_cli.render.formatting import format_count, natural_sort_key
+from herodotus_cli.render.formatting import cut_rows, format_count, natural_sort_key, note_left_out
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -123,9 +123,9 @@ def _table(title: str, columns: Sequence[str], pods: Sequence[Json], cells: Any,
 
     `columns` are the titles of the other columns, and `cells` returns their texts for a pod.
     """
-    shown = _cut(pods, most)
+    shown = cut_rows(pods, most)
     rows = [(f"{pod['namespace']}/{pod['name']}", *cells(pod)) for pod in shown]
-    return [build_table((title, *columns), rows), *_more(len(pods) - len(shown), "pod")] if rows else []
+    return [build_table((title, *columns), rows), *note_left_out(len(pods) - len(shown), "pod")] if rows else []
 
 
 def _blocked(pods: Sequence[Json], most: int | None) -> list[Block]:
@@ -148,15 +148,6 @@ def _explain_blocked(pod: Json) -> str:
     message = str(pod["message"])
     _, end, about = message.partition("would violate the pod's disruption budget. ")
     return about.removeprefix("The disruption ") if end else message
-
-
-def _cut(rows: Sequence[Json], most: int | None) -> Sequence[Json]:
-    """Return the first `most` rows, or all if only one would be left out."""
-    return rows if most is None or len(rows) <= most + 1 else rows[:most]
-
-
-def _more(left: int, noun: str) -> list[Block]:
-    return [TextLine(f"… {format_count(left, f'more {noun}')} (--all)", "dim")] if left else []
 
 
 def _move(pod: Json) -> tuple[str, str, str]:
@@ -196,7 +187,7 @@ def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:
     With more than `most` nodes, those that are new, removed or unschedulable are kept first, then those whose number of
     pods changes most.
     """
-    shown = _cut(sorted(nodes, key=_rank_change), most)
+    shown = cut_rows(sorted(nodes, key=_rank_change), most)
     shown = sorted(shown, key=lambda node: natural_sort_key(node["name"]))
     rows = [
         (
@@ -211,7 +202,7 @@ def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:
         return []
     return [
         build_table(("NODE", "STATE", "PODS", "CPU REQUESTS", "MEMORY"), rows),
-        *_more(len(nodes) - len(shown), "node"),
+        *note_left_out(len(nodes) - len(shown), "node"),
     ]
 
 
@@ -248,28 +239,28 @@ def _capacity(found: Json, most: int | None) -> list[list[Block]]:
     if limits:
         rows = [(reason, str(count)) for reason, count in limits.most_common()]
         sections.append([build_table(("WHAT LIMITS IT", "NODES"), rows, right=(1,))])
-    shown = _cut(nodes, most)
+    shown = cut_rows(nodes, most)
     if shown:
         names = [f"{node['node']} (new)" if node.get("isNew") else node["node"] for node in shown]
         by_node = [(name, str(node["fits"]), node["limitedBy"]) for name, node in zip(names, shown, strict=True)]
         columns = ("NODE", "PODS", "LIMITED BY") if limits else ("NODE", "PODS")
         table = build_table(columns, [row[: len(columns)] for row in by_node], right=(1,))
-        sections.append([table, *_more(len(nodes) - len(shown), "node")])
+        sections.append([table, *note_left_out(len(nodes) - len(shown), "node")])
     return sections
 
 
 def _consolidation(answer: Json, most: int | None) -> list[list[Block]]:
     emptied, kept = answer["emptied"], answer["kept"]
     sections = list[list[Block]]()
-    shown = _cut(emptied, most)
+    shown = cut_rows(emptied, most)
     if shown:
         rows = [(node["node"], str(node["pods"]), _targets(node["targets"])) for node in shown]
         table = build_table(("EMPTIED", "PODS", "TO"), rows, right=(1,))
-        sections.append([table, *_more(len(emptied) - len(shown), "node")])
-    shown = _cut(kept, most)
+        sections.append([table, *note_left_out(len(emptied) - len(shown), "node")])
+    shown = cut_rows(kept, most)
     if shown:
         rows = [(node["node"], *_describe_keeping(node["pods"])) for node in shown]
-        sections.append([build_table(("KEPT", "BY", "WHY"), rows), *_more(len(kept) - len(shown), "node")])
+        sections.append([build_table(("KEPT", "BY", "WHY"), rows), *note_left_out(len(kept) - len(shown), "node")])
     return sections
 
 

@@ -7,21 +7,20 @@ plugins do nothing. Does not own: the answer, drawing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from herodotus_answers.cluster_headlines import shorten_fit_error
-from herodotus_cli.render.formatting import format_count
+from herodotus_answers.descheduling import POINTLESS
+from herodotus_cli.render.formatting import cut_rows, format_count, note_left_out
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
 
 Json = dict[str, Any]
-
-_GOOD: Final = ("Moves", "Ends", "Refused", "Unknown")
 
 
 def build_screen(found: Json, headline: str, most: int | None) -> list[list[Block]]:
     """Return the sections of the screen, with at most `most` rows in a table (None: all)."""
     evictions: Sequence[Json] = found["evictions"]
-    good = all(each["outcome"] in _GOOD for each in evictions)
+    good = all(each["outcome"] not in POINTLESS for each in evictions)
     evicted = [each for each in evictions if each["outcome"] != "Refused"]
     refused = [each for each in evictions if each["outcome"] == "Refused"]
     if found["pods"]:
@@ -56,14 +55,8 @@ def build_screen(found: Json, headline: str, most: int | None) -> list[list[Bloc
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str | Cell]], most: int | None) -> list[Block]:
-    if not rows:
-        return []
-    shown = rows if most is None or len(rows) <= most + 1 else rows[:most]
-    more = len(rows) - len(shown)
-    return [
-        build_table(titles, shown),
-        *([TextLine(f"… {format_count(more, 'more pod')} (--all)", "dim")] * (more > 0)),
-    ]
+    shown = cut_rows(rows, most)
+    return [build_table(titles, shown), *note_left_out(len(rows) - len(shown), "pod")] if rows else []
 
 
 def _name(each: Json) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
-from herodotus_cli.render.screen_elements import ViewOptions
+from herodotus_cli.render.screen_elements import Block, TextLine, ViewOptions
+
+Row = TypeVar("Row")
 
 # Short names for narrow columns, as operators speak of these plugins. Others are cut.
 SHORT = {
@@ -57,6 +59,16 @@ def short_plugin_names(plugins: Sequence[str]) -> dict[str, str]:
         short = SHORT.get(plugin) or (bare if len(bare) <= _MAX_SHORT_NAME else bare[: _MAX_SHORT_NAME - 1] + "…")
         names[plugin] = plugin if short in names.values() else short
     return names
+
+
+def cut_rows(rows: Sequence[Row], most: int | None) -> Sequence[Row]:
+    """Return the first `most` rows (None: all), or all if only one would be left out."""
+    return rows if most is None or len(rows) <= most + 1 else rows[:most]
+
+
+def note_left_out(left: int, noun: str) -> list[Block]:
+    """Return a line that says how many rows of a table --all shows beside those that are shown; [] for none."""
+    return [TextLine(f"… {format_count(left, f'more {noun}')} (--all)", "dim")] if left > 0 else []
 
 
 def attempt_label(of: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from herodotus_answers.cluster_headlines import (
     format_verdicts,
 )
 from herodotus_answers.quantities import format_available_amount, parse_quantity
-from herodotus_cli.render.formatting import format_age_or_time, format_ago, format_count, natural_sort_key
+from herodotus_cli.render.formatting import format_age_or_time, format_ago, natural_sort_key, note_left_out
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, ViewOptions, build_table, labelled_rows
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def build_verdicts(
     ]
     table = build_table(("NODE GROUP", "NODES", "VERDICT", "REASON"), rows)
     head: list[Block] = [TextLine(format_verdicts(pod, "--all"), "good" if fits else "bad")]
-    sections = [head, [table, *_more(len(verdicts) - len(shown), "node group"), TextLine(DISCLAIMER, "dim")]]
+    sections = [head, [table, *note_left_out(len(verdicts) - len(shown), "node group"), TextLine(DISCLAIMER, "dim")]]
     return [*sections, *_reports(pod["reports"], view, every_row)]
 
 
@@ -173,7 +173,7 @@ def build_scale_down(found: Json, *, every_row: bool = False) -> list[list[Block
     if free:
         rows = [(node["node"], node["group"] or "–", str(node["pods"])) for node in _cut(free, every_row)]
         table = build_table(("NO BLOCKER", "NODE GROUP", "PODS TO MOVE"), rows, right=(2,))
-        sections.append([table, *_more(len(free) - len(rows), "node")])
+        sections.append([table, *note_left_out(len(free) - len(rows), "node")])
     blocked = [node for node in nodes if node["blockers"]]
     if blocked:
         reasons = [
@@ -182,7 +182,7 @@ def build_scale_down(found: Json, *, every_row: bool = False) -> list[list[Block
             for blocker in _cut(node["blockers"], every_row)
         ]
         table = build_table(("NODE", "CAUSE", "BECAUSE OF", "REASON"), reasons)
-        sections.append([table, *_more(len(blocked) - len(_cut(blocked, every_row)), "node")])
+        sections.append([table, *note_left_out(len(blocked) - len(_cut(blocked, every_row)), "node")])
     return sections
 
 
@@ -256,7 +256,10 @@ def _groups(found: NodeGroupReview, view: ViewOptions, every_row: bool) -> list[
         columns[4:4] = ["MIN", "TAINTS", "DAEMON PODS", "WEIGHT"]
         for row, group in zip(rows, shown, strict=True):
             row[4:4] = [_number(group["minSize"]), _taints(group), _daemons(group), _number(group["weight"])]
-    sections: list[list[Block]] = [head, [build_table(columns, rows), *_more(len(groups) - len(shown), "node group")]]
+    sections: list[list[Block]] = [
+        head,
+        [build_table(columns, rows), *note_left_out(len(groups) - len(shown), "node group")],
+    ]
     limits = [(group["name"], _limits(group)) for group in groups if group["atLimit"] or group["limits"]]
     if limits:
         sections.append([build_table(("LIMIT OF", "AMOUNTS"), limits)])
@@ -277,7 +280,7 @@ def _groups(found: NodeGroupReview, view: ViewOptions, every_row: bool) -> list[
         sections.append(
             [
                 build_table(("AUTOSCALER", "CONDITION", "STATUS", "SINCE", "MESSAGE"), cut),
-                *_more(len(rows) - len(cut), "condition"),
+                *note_left_out(len(rows) - len(cut), "condition"),
             ]
         )
     return sections
@@ -351,7 +354,7 @@ def _estimates(estimates: Sequence[Json], every_row: bool) -> list[list[Block]]:
         [
             TextLine(sentence),
             build_table(columns, rows, right=(1, 3, 4)),
-            *_more(len(ordered) - len(rows), "node group"),
+            *note_left_out(len(ordered) - len(rows), "node group"),
         ]
     ]
 
@@ -369,7 +372,7 @@ def _reports(reports: Sequence[Json], view: ViewOptions, every_row: bool) -> lis
     shown = reports if every_row else reports[:_REPORTS]
     rows = [(report["component"] or "–", report["reason"], _when(report, view), report["message"]) for report in shown]
     table = build_table(("AUTOSCALER", "EVENT", "LAST", "MESSAGE"), rows)
-    return [[table, *_more(len(reports) - len(shown), "event")]] if rows else []
+    return [[table, *note_left_out(len(reports) - len(shown), "event")]] if rows else []
 
 
 def _when(report: Json, view: ViewOptions) -> str:
@@ -383,7 +386,3 @@ def _join(*texts: str) -> str:
 
 def _cut(rows: Sequence[Json], every_row: bool) -> Sequence[Json]:
     return rows if every_row else rows[:ROWS]
-
-
-def _more(left: int, noun: str) -> list[Block]:
-    return [TextLine(f"… {format_count(left, f'more {noun}')} (--all)", "dim")] if left > 0 else []

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from herodotus_answers.cluster_headlines import shorten_fit_error
-from herodotus_cli.render.formatting import format_count
+from herodotus_cli.render.formatting import format_count, note_left_out
 from herodotus_cli.render.screen_elements import Block, Cell, TextLine, build_table
 
 Json = dict[str, Any]
@@ -97,9 +97,7 @@ def _build_drain(drain: Json, *, every_row: bool) -> list[list[Block]]:
     shown = drain["obstacles"] if every_row else drain["obstacles"][:_ROWS]
     rows = [(each["node"], each["pod"], shorten_fit_error(each["reason"])) for each in shown]
     kept: list[Block] = [build_table(("NOT DRAINED", "POD", "REASON"), rows)] if rows else []
-    more = len(drain["obstacles"]) - len(shown)
-    if more:
-        kept.append(TextLine(f"… {format_count(more, 'more node')} (--all)", "dim"))
+    kept += note_left_out(len(drain["obstacles"]) - len(shown), "node")
     return [steps, proof, kept]
 
 
