@@ -126,6 +126,11 @@ class ClusterObjects:
         more = (document.get("metadata") or {}).get("continue") if not missing else None
         return ObjectList(items, "" if missing == "NotFound" else missing, missing in ("", "NotFound") and not more)
 
+    def list_pods_of_node(self, node: str, namespace: str) -> ObjectList:
+        """Return the pods of a node: of all namespaces, or of `namespace` alone if those may not be listed."""
+        listed = self.list_objects("Pod", fields=f"spec.nodeName={node}")
+        return self.list_objects("Pod", namespace, fields=f"spec.nodeName={node}") if listed.missing else listed
+
     def list_names(self, kind: str, namespace: str = "") -> list[str]:
         """Return the names of the objects of a kind, as far as they can be read."""
         return [str(each["metadata"]["name"]) for each in self.list_objects(kind, namespace).items]

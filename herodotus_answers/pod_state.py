@@ -211,11 +211,8 @@ def _find_victims(pod: Json, node: str, objects: ClusterObjects, now: datetime) 
     """Return a cause for each pod that is terminating on the nominated node, as far as pods may be listed."""
     from herodotus_answers.pod_ending import describe_termination, find_termination_causes
 
-    listed = objects.list_objects("Pod", "", fields=f"spec.nodeName={node}")
-    if listed.missing:
-        listed = objects.list_objects("Pod", pod["metadata"]["namespace"], fields=f"spec.nodeName={node}")
     causes = []
-    for victim in listed.items:
+    for victim in objects.list_pods_of_node(node, pod["metadata"]["namespace"]).items:
         meta = victim["metadata"]
         if not meta.get("deletionTimestamp") or has_ended(victim):
             continue

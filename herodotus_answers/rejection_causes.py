@@ -63,9 +63,7 @@ def advise_on_holders(pod: Json, reason: str, holders: list[str], objects: Clust
 
 def _describe_held(pod: Json, held: HeldObject, what: str, objects: ClusterObjects) -> tuple[str, list[str]]:
     """Return which other pods of the node hold something now, as a clause, and their names."""
-    listed = objects.list_objects("Pod", "", fields=f"spec.nodeName={held.node}")
-    if listed.missing:
-        listed = objects.list_objects("Pod", pod["metadata"]["namespace"], fields=f"spec.nodeName={held.node}")
+    listed = objects.list_pods_of_node(held.node, pod["metadata"]["namespace"])
     own = (pod["metadata"]["namespace"], pod["metadata"]["name"])
     others = [
         each
