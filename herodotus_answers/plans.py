@@ -20,6 +20,7 @@ MIXED: Final = "mixed"
 NOT_PROVEN: Final = "NotProven"
 TIME_OVER, INTERRUPTED = "TimeOver", "Interrupted"
 MAX_CHANGES: Final = 10
+MAX_TIME_S: Final = 240  # of a search for plans, or the runs of a descheduler: a review of the cluster has 300 s
 
 
 class PlanStep(TypedDict):

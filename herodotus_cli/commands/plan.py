@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from herodotus_answers.plans import KINDS, MAX_CHANGES
+from herodotus_answers.plans import KINDS, MAX_CHANGES, MAX_TIME_S
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.cluster_review import SCALABLE, ReviewOptions
 from herodotus_cli.commands import GOAL_NAMES
@@ -19,7 +19,6 @@ from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_o
 from herodotus_cli.option_values import OutputOptions
 
 Json = dict[str, Any]
-MAX_TIME_S = 240
 _WATCHED_FORMATS = ("json", "yaml")
 _POD_KINDS = ("pod", "pods", "po")
 _GROUP_KINDS = ("podgroup", "podgroups", "pg")

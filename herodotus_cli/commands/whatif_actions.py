@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from herodotus_answers.plans import MAX_TIME_S
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.cluster_review import ReviewOptions
 from herodotus_cli.connection import ConnectionSettings
@@ -23,7 +24,6 @@ from herodotus_cli.errors import CliError, ServerError
 Json = dict[str, Any]
 
 MAX_PODS = 10_000
-MAX_TIME_S = 240
 PODS_PER_WORKLOAD = 20  # decided by `whatif upgrade`: pods of one template differ in their own node only
 _COMMON = (
     click.option(

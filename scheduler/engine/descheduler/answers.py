@@ -33,6 +33,7 @@ from herodotus_answers.descheduling import (
     DescheduleReview,
     NonEviction,
 )
+from herodotus_answers.plans import MAX_TIME_S
 from scheduler.engine.descheduler.cluster import SeenCluster
 from scheduler.engine.descheduler.duplicates import remove_duplicates
 from scheduler.engine.descheduler.eviction import DefaultEvictor, DeschedulerRun, Eviction
@@ -42,7 +43,6 @@ from scheduler.engine.descheduler.policy import (
     VERSION,
     AffinityViolationArgs,
     DeschedulePolicyError,
-    DeschedulerProfile,
     HighNodeUtilizationArgs,
     InterPodAntiAffinityArgs,
     LowNodeUtilizationArgs,
@@ -66,7 +66,6 @@ from scheduler.engine.whatif.pods import PriorityClass
 from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
 
 RUNS: Final = 20
-MAX_TIME_S: Final = 240.0  # a review of the cluster has 300 s
 DESCHEDULED: Final = "Descheduled"  # why a successor needs a node
 _FEW_NODES: Final = "the descheduler does nothing with fewer than two ready nodes"
 
@@ -103,14 +102,13 @@ class Descheduler:
         that does not exist.
         """
         run = DeschedulerRun(self.cluster, self._budgets.copy(), self._policy, rng, asked)
+        profiles, plugins = self._policy.profiles, list[PluginRun]()
         evictors = [
-            DefaultEvictor(profile.evictor, run, self._state.objects, self._classes, self._now)
-            for profile in self._policy.profiles
+            DefaultEvictor(profile.evictor, run, self._state.objects, self._classes, self._now) for profile in profiles
         ]
-        plugins: list[PluginRun] = []
-        for choose in (_list_deschedule, _list_balance):
-            for profile, evictor in zip(self._policy.profiles, evictors, strict=True):
-                for name, args in choose(profile):
+        for stage in ([each.deschedule for each in profiles], [each.balance for each in profiles]):
+            for profile, evictor, enabled in zip(profiles, evictors, stage, strict=True):
+                for name, args in enabled:
                     plugin = PluginRun(run, evictor, run.arrange(self._ready), profile.name, name)
                     plugins.append(plugin)
                     if len(self._ready) <= 1:
@@ -118,14 +116,6 @@ class Descheduler:
                     elif args is not None:
                         _run_plugin(plugin, args)
         return _Outcome(run, plugins)
-
-
-def _list_deschedule(profile: DeschedulerProfile) -> tuple[tuple[str, PluginArgs | None], ...]:
-    return profile.deschedule
-
-
-def _list_balance(profile: DeschedulerProfile) -> tuple[tuple[str, PluginArgs | None], ...]:
-    return profile.balance
 
 
 def _run_plugin(plugin: PluginRun, args: PluginArgs) -> None:

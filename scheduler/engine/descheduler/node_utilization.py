@@ -55,8 +55,8 @@ def balance_low(plugin: PluginRun, args: LowNodeUtilizationArgs) -> None:
         elif _is_above(percentages, high):
             over.append(node)
     _report_utilization(plugin, usage, args.thresholds, under, over)
-    sources = _find_sources(plugin, under, over, args)
-    if not sources:
+    plugin.summary = _find_reason_to_stop(plugin, under, args.number_of_nodes, over, "no node is overutilized")
+    if plugin.summary:
         return
 
     def should_continue(node: _Usage, room: Amounts) -> bool:
@@ -69,24 +69,23 @@ def balance_low(plugin: PluginRun, args: LowNodeUtilizationArgs) -> None:
         return f"its node is overutilized: {shares}"
 
     transfer = _Transfer(plugin, resources, args.evictable_namespaces, args.eviction_limits.node)
-    transfer.run([_measure(node, resources, high) for node in sources], under, high, should_continue, describe, False)
+    transfer.run([_measure(node, resources, high) for node in over], under, high, should_continue, describe, False)
 
 
-def _find_sources(
-    plugin: PluginRun, under: Sequence[SeenNode], over: Sequence[SeenNode], args: LowNodeUtilizationArgs
-) -> Sequence[SeenNode]:
-    """Return the overutilized nodes, or () with a summary if the plugin does nothing."""
+def _find_reason_to_stop(
+    plugin: PluginRun, under: Sequence[SeenNode], least: int, others: Sequence[SeenNode], without: str
+) -> str:
+    """Return why the plugin does nothing, or "".
+
+    More than `least` nodes must be underutilized. `without` is the reason where there are no `others`.
+    """
     if not under:
-        plugin.summary = "no node is underutilized"
-    elif len(under) <= args.number_of_nodes:
-        plugin.summary = f"{len(under)} underutilized nodes are not more than numberOfNodes, {args.number_of_nodes}"
-    elif len(under) == len(plugin.nodes):
-        plugin.summary = "all nodes are underutilized"
-    elif not over:
-        plugin.summary = "no node is overutilized"
-    else:
-        return over
-    return ()
+        return "no node is underutilized"
+    if len(under) <= least:
+        return f"{len(under)} underutilized nodes are not more than numberOfNodes, {least}"
+    if len(under) == len(plugin.nodes):
+        return "all nodes are underutilized"
+    return "" if others else without
 
 
 def balance_high(plugin: PluginRun, args: HighNodeUtilizationArgs) -> None:
@@ -96,14 +95,7 @@ def balance_high(plugin: PluginRun, args: HighNodeUtilizationArgs) -> None:
     under = [node for node in plugin.nodes if _is_below(usage[node.name], args.thresholds)]
     others = [node for node in plugin.nodes if node not in under and not node.node.spec.unschedulable]
     _report_utilization(plugin, usage, args.thresholds, under, ())
-    if not under:
-        plugin.summary = "no node is underutilized"
-    elif len(under) <= args.number_of_nodes:
-        plugin.summary = f"{len(under)} underutilized nodes are not more than numberOfNodes, {args.number_of_nodes}"
-    elif len(under) == len(plugin.nodes):
-        plugin.summary = "all nodes are underutilized"
-    elif not others:
-        plugin.summary = "no other node is schedulable"
+    plugin.summary = _find_reason_to_stop(plugin, under, args.number_of_nodes, others, "no other node is schedulable")
     if plugin.summary:
         return
     full = dict.fromkeys(args.thresholds, 100.0)
@@ -276,10 +268,8 @@ def _report_utilization(
     shown = list(resources)
     for node in sorted(plugin.nodes, key=lambda each: each.number):
         percentages = {name: round(usage[node.name].get(name, 0.0), 1) for name in shown}
-        plugin.utilization.append(
-            {"node": node.name, "class": classes.get(node.name, APPROPRIATE), "percentages": percentages}
-        )
         class_ = classes.get(node.name, APPROPRIATE)
+        plugin.utilization.append({"node": node.name, "class": class_, "percentages": percentages})
         if class_ == APPROPRIATE or (over and class_ == UNDERUTILIZED):
             words = "appropriately utilized" if class_ == APPROPRIATE else "underutilized"
             for pod in node.pods:

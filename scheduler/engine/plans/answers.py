@@ -19,6 +19,7 @@ from herodotus_answers.plans import (
     DRAIN,
     KINDS,
     MAX_CHANGES,
+    MAX_TIME_S,
     NO_PLAN,
     PLANNED,
     RESIZE,
@@ -40,8 +41,6 @@ from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.owners import find_workload
 from scheduler.engine.whatif.pods import PriorityClass
 from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
-
-MAX_TIME_S = 240.0  # a review of the cluster has 300 s
 
 
 def answer_plan(

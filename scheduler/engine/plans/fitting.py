@@ -662,7 +662,7 @@ def _is_of_other_kind(fix: SuggestedFix, planned: Container[str]) -> bool:
 
 
 def _of_kind(kind: str, plans: list[Plan], result: SearchResult) -> PlansOfKind:
-    return {"kind": kind, "plans": plans, "bound": _bound(result.bound), "failures": result.failures}
+    return {"kind": kind, "plans": plans, "bound": _bound(result.bound), "failures": dict(result.failures)}
 
 
 def _bound(bound: Bound) -> PlanBound:

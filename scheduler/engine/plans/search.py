@@ -124,7 +124,7 @@ class SearchResult:
     plans: list[FoundPlan] = field(default_factory=list)
     bound: Bound = field(default_factory=Bound)
     unproven: int = 0
-    failures: dict[str, int] = field(default_factory=dict)  # of sequences, by what went wrong
+    failures: Counter[str] = field(default_factory=Counter)  # of sequences, by what went wrong
 
 
 class PlanSearch:
@@ -235,9 +235,10 @@ class PlanSearch:
         with closing(self._list_sequences(chosen, narrow=narrow)) as sequences:
             first = list(islice(sequences, MAX_ATTEMPTS))
         for moves in first:
-            plan = self._prove(moves, result) if moves is not None else None
             if moves is None:
-                result.failures[TARGET_PENDING] = result.failures.get(TARGET_PENDING, 0) + 1
+                result.failures[TARGET_PENDING] += 1
+                continue
+            plan = self._prove(moves, result)
             if plan is not None:
                 result.plans.append(plan)
                 return
@@ -390,7 +391,7 @@ class PlanSearch:
             try:
                 proof = self._verification.run(steps, max_states)
             except UnprovenError as e:
-                result.failures[str(e)] = result.failures.get(str(e), 0) + 1
+                result.failures[str(e)] += 1
                 return None
             failure = proof.failure
             if failure is None:
@@ -404,10 +405,10 @@ class PlanSearch:
                 None,
             )
             if stray is None or stray[1] in cordons[stray[0]]:
-                result.failures[failure.kind] = result.failures.get(failure.kind, 0) + 1
+                result.failures[failure.kind] += 1
                 return None
             cordons[stray[0]].add(stray[1])
-        result.failures["Forced"] = result.failures.get("Forced", 0) + 1
+        result.failures["Forced"] += 1
         return None
 
     def _build_steps(

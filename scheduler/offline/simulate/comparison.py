@@ -18,12 +18,12 @@ from herodotus_record.typed_decoding import convert
 from scheduler.config import Configuration, Registry
 from scheduler.config.rules import resolve_rules
 from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.prices import Prices
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
 from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, read_trace
 
 PERCENT: Final = 100
-_OF_NODES: Final = ("DaemonSet", "Node")  # controllers whose pods each belong to a node
 
 Report = Callable[[int, int], None]
 
@@ -78,7 +78,7 @@ def _is_removed(event: Event, pattern: str) -> bool:
     """Return whether an event is about a node that is left out, or about a pod that such a node alone had."""
     if not isinstance(event, PodArrived):
         return fnmatch.fnmatchcase(event.name, pattern)
-    return event.node != "" and event.owner_kind in _OF_NODES and fnmatch.fnmatchcase(event.node, pattern)
+    return event.node != "" and event.owner_kind in NODE_CONTROLLERS and fnmatch.fnmatchcase(event.node, pattern)
 
 
 def _report_share(report: Report, finished: int, total: int, end_s: float) -> Callable[[float], None]:

@@ -26,7 +26,7 @@ FREQUENT: Final = (
 )
 MAX_DEMANDS: Final = 256  # compared with every node
 GIVE_UP: Final = 5  # nodes in a row that cannot be removed end the search: the others are as large or larger
-_STAY_WITH_NODE: Final = ("DaemonSet", "Node")  # controllers whose pods go with their node
+NODE_CONTROLLERS: Final = ("DaemonSet", "Node")  # whose pods each belong to a node, and go with it
 
 
 class Moment(msgspec.Struct, frozen=True, rename="camel"):
@@ -164,7 +164,7 @@ def _list_amounts(pod: PodInfo, names: Sequence[str]) -> NDArray[np.int64]:
 
 def _stays_with_node(pod: PodInfo) -> bool:
     owners = pod.pod.metadata.owner_references or ()
-    return any(owner.controller and owner.kind in _STAY_WITH_NODE for owner in owners)
+    return any(owner.controller and owner.kind in NODE_CONTROLLERS for owner in owners)
 
 
 def measure_skew(nodes: NodeColumns, label: str) -> float | None:

@@ -8,8 +8,8 @@ Owns: virtual time, arrivals and ends, what binding and preemption lead to. Does
 
 An attempt and a binding take no time, and a victim of preemption ends at once. If a controller owns the victim, a new
 pod arrives at that moment and runs as long as the first would have, unless the trace has the pod in its place. A pod
-runs from its binding as long as it ran in the trace. A pod that the trace found on its node is not decided. The retry
-that kube-scheduler makes after five minutes without an event is left out: nothing has changed.
+runs from its binding as long as it ran in the trace. A pod that the trace found on its node is not decided. A pod
+that waits for five minutes is tried again only when something else happens, because nothing has changed by then.
 
 Invariant: equal events, configuration and seed give equal results.
 """
