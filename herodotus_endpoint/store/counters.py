@@ -444,11 +444,12 @@ class DecisionCounts:
         `rows` are the node slots, or None for all, `node_results` their results, and `decisions` how many decisions of
         the run had them.
         """
-        every = decisions * (node_results.evaluation == Evaluation.EVALUATED)
+        is_evaluated = node_results.evaluation == Evaluation.EVALUATED
+        every = decisions * is_evaluated
         feasible = decisions * node_results.feasible
         self._add(CounterName("considered"), rows, decisions * (node_results.evaluation != Evaluation.ABSENT))
         self._add(CounterName("evaluated"), rows, every)
-        for why in _NOT_EVALUATED:
+        for why in () if is_evaluated.all() else _NOT_EVALUATED:
             matches = node_results.evaluation == why
             if matches.any():
                 self._add(CounterName("not_evaluated", detail=why.label), rows, decisions * matches)
