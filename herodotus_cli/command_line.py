@@ -74,7 +74,7 @@ def _find_meant(word: str) -> list[str]:
     return list(dict.fromkeys(known[name] for name in names))
 
 
-@click.group(cls=OrderedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=OrderedGroup, context_settings={"max_content_width": 100})
 @options.namespace_option
 @options.connection_options
 def cli(**_options: object) -> None:

@@ -23,7 +23,10 @@ class ConnectionOption(click.Option):
 
 
 class PagedHelp(click.Command):
-    """A command whose help is printed as answers are: on a terminal through the pager if it is long."""
+    """A command with `-h`, whose help is printed as answers are: on a terminal through the pager if it is long."""
+
+    def get_help_option_names(self, _ctx: click.Context) -> list[str]:
+        return ["-h", "--help"]
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         option = super().get_help_option(ctx)

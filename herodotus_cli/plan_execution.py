@@ -97,7 +97,7 @@ class PlanExecution:
         return self._current + 1 if self._current < len(self._steps) else None
 
     def advance(self) -> Iterator[ExecutionEvent]:
-        """Yield what happened since the last call, in the order of the steps."""
+        """Yield what happened since the last call: steps in their order, then pods that fit now."""
         self._learn_pods()
         yield from self._note_others()
         while self._current < len(self._steps):

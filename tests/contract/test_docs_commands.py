@@ -118,8 +118,7 @@ def wrong(program: str, rest: list[str]) -> str:
         match program:
             case "kubectl herodotus":
                 if rest and not rest[0].startswith("-"):
-                    help_options = ["-h", "--help"]  # as of the group; a command remembers those of its first context
-                    commands.load_command(rest[0]).make_context(rest[0], rest[1:], help_option_names=help_options)
+                    commands.load_command(rest[0]).make_context(rest[0], rest[1:])
             case "make" | "./install.sh":
                 return ", ".join(sorted({w for w in rest if "=" not in w} - _words_of(program) - _values(rest)))
             case _ if program not in MODULES:

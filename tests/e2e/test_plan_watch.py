@@ -90,13 +90,9 @@ def test_plan_is_ticked_step_by_step_until_the_pod_is_bound(plan: FollowedPlan) 
         plan.carry_out(number)
     assert plan.process.wait(60) == 0
     assert [each["kind"] for each in plan.steps] == ["Cordon", "Move", "Uncordon"]
-    assert [(e["state"], e["step"]) for e in plan.events if e["state"] in ("Done", "Finished")] == [
-        ("Done", 1),
-        ("Done", 2),
-        ("Done", 3),
-        ("Done", None),
-        ("Finished", None),
-    ]
+    ends = [(e["state"], e["step"]) for e in plan.events if e["state"] in ("Done", "Finished")]
+    assert [end for end in ends if end != ("Done", None)] == [("Done", 1), ("Done", 2), ("Done", 3), ("Finished", None)]
+    assert ends.count(("Done", None)) == 1, "the pod is bound, before the node is uncordoned or after"
 
 
 def test_pod_that_takes_the_place_ends_it_at_once(plan: FollowedPlan, cluster: Cluster) -> None:

@@ -74,7 +74,7 @@ def test_a_plugin_runs_a_valid_command(name: str, tmp_path: Path) -> None:
 
 def parse(command: str, words: list[str]) -> click.Context:
     found = commands.load_command(command)
-    context = found.make_context(command, list(words), help_option_names=["-h", "--help"])
+    context = found.make_context(command, list(words))
     if isinstance(found, click.Group) and context._protected_args:
         name, nested, rest = found.resolve_command(context, [*context._protected_args, *context.args])
         assert nested is not None

@@ -9,7 +9,6 @@ import pytest
 
 from herodotus_cli.assistant.bounds import MAX_TEXT, shorten
 from herodotus_cli.assistant.tools import BY_NAME, TOOLS, Tool
-from herodotus_cli.command_line import cli
 from herodotus_cli.commands import load_command, schema
 from herodotus_cli.connection import ConnectionSettings, ServiceAddress
 from herodotus_cli.option_values import connection_settings, connection_words
@@ -32,14 +31,13 @@ EXAMPLES: dict[str, Any] = {
     "pod": "web-0",
     "words": "Insufficient cpu",
 }
-OPTIONS = cli.context_settings  # click keeps the help option of a command that it made once
 TOOL = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
 
 def parse(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that the tool's command parses from the command line, without those left out."""
     name, *words = tool.command_line(given, [])
-    with load_command(name).make_context(name, words, **OPTIONS) as ctx:
+    with load_command(name).make_context(name, words) as ctx:
         return {name: value for name, value in ctx.params.items() if value not in (None, "", (), False)}
 
 
@@ -97,7 +95,7 @@ def test_a_hypothetical_pod_needs_an_object_or_a_manifest(given: dict[str, Any])
 )
 def test_commands_get_the_connection_of_the_server(settings: ConnectionSettings) -> None:
     words = [*connection_words(settings), "--", "web-0"]
-    with load_command("pod").make_context("pod", words, **OPTIONS) as ctx:
+    with load_command("pod").make_context("pod", words) as ctx:
         again = connection_settings(ctx, {})
     assert again == settings
 
