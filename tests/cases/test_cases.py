@@ -11,51 +11,53 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from herodotus_cli.command_line import run
+from herodotus_cli.environment import process_environment
 from herodotus_sim.cluster import SimulatedCluster
 from herodotus_sim.fault_plan import parse_plan
 from tests.cases.cluster import load_case
 from tests.cases.fixes import CASES, KUBECTL_FOLDER, list_fix_commands
 from tests.cases.recording import record_decisions
-from tests.processes import ROOT, eventually
+from tests.processes import eventually
 
 Json = dict[str, Any]
 
 
 class Cluster:
-    """A simulated cluster of a case, and the plugin that answers about it."""
+    """A simulated cluster of a case, and the plugin that answers about it in this process."""
 
-    def __init__(self, kubeconfig: Path) -> None:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("HERODOTUS")}
-        self._environ = kept | {
-            "KUBECONFIG": str(kubeconfig),
-            "HOME": str(kubeconfig.parent),
-            "PATH": f"{KUBECTL_FOLDER}:{os.environ['PATH']}",
-            "NO_COLOR": "1",
-        }
+    def __init__(self, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in [name for name in os.environ if name.startswith("HERODOTUS")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        monkeypatch.setenv("HOME", str(kubeconfig.parent))
+        monkeypatch.setenv("PATH", f"{KUBECTL_FOLDER}:{os.environ['PATH']}")
+        monkeypatch.setenv("NO_COLOR", "1")
 
-    def ask(self, words: str) -> tuple[str, int]:
+    @staticmethod
+    def ask(words: str) -> tuple[str, int]:
         """Return what the plugin prints, with what it writes to stderr, and its exit code."""
-        command = [sys.executable, str(ROOT / "kubectl-herodotus"), *shlex.split(words)]
-        return self._run(command)
+        printed = StringIO()
+        with redirect_stdout(printed), redirect_stderr(printed):
+            code = run(shlex.split(words), process_environment())
+        return printed.getvalue(), code
 
-    def apply(self, command: str) -> None:
+    @staticmethod
+    def apply(command: str) -> None:
         """Run a line of kubectl commands."""
-        text, code = self._run(["bash", "-o", "pipefail", "-c", command])
-        assert code == 0, (command, text)
-
-    def _run(self, command: list[str]) -> tuple[str, int]:
-        streams: Json = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        done = subprocess.run(command, env=self._environ, text=True, timeout=120, check=False, **streams)
-        return done.stderr + done.stdout, done.returncode
+        streams: Json = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        line = ["bash", "-o", "pipefail", "-c", command]
+        done = subprocess.run(line, text=True, timeout=120, check=False, **streams)
+        assert done.returncode == 0, (command, done.stdout)
 
 
 @pytest.fixture
@@ -64,7 +66,9 @@ def case(request: pytest.FixtureRequest) -> Json:
 
 
 @pytest.fixture(params=["local", pytest.param("recorded", marks=pytest.mark.slow)])
-def cluster(request: pytest.FixtureRequest, case: Json, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, case: Json, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
     """A cluster as the case describes it, about which local mode or the decisions service answers."""
     is_recorded = request.param == "recorded"
     if is_recorded and "local" in case:
@@ -73,7 +77,7 @@ def cluster(request: pytest.FixtureRequest, case: Json, tmp_path: Path) -> Itera
         pytest.skip("the refused requests are refused to every client, also to a scheduler")
     faults = parse_plan({"faults": case.get("faults", [])})
     with SimulatedCluster(case["objects"], faults=faults) as simulated, ExitStack() as stack:
-        found = Cluster(simulated.write_kubeconfig(tmp_path / "kubeconfig"))
+        found = Cluster(simulated.write_kubeconfig(tmp_path / "kubeconfig"), monkeypatch)
         for words in case.get("before", ()):
             found.apply(f"kubectl {words}")
         if is_recorded:
