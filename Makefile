@@ -1,9 +1,11 @@
-# make test: everything that CI runs, in the project's own environment (.venv).
+# make test: what is asked of every change, in the project's own environment (.venv). `.ci/run` has what CI runs besides.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
-# Of pytest: one for whole systems, one for everything else (tests/conftest.py).
+# Processes of pytest; the tests of a file run in one of them.
 WORKERS ?= 2
+# Tests that start whole systems, or measure processor time: one after the other, with nothing beside them.
+SYSTEMS := tests/agents tests/bench tests/e2e
 STAMP := $(VENV)/.installed
 # INSTALLATION...: the requirements that these installations take from packages/lock.txt.
 LOCKED := packages/locked.sh
@@ -11,7 +13,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit slow explore e2e golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit systems slow explore golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,13 +27,13 @@ FAST := tests/contract tests/record tests/serving tests/cli tests/golden tests/l
 QUICK := tests/contract tests/record tests/cli/render tests/cli/commands tests/local \
 	tests/scheduler/backend tests/scheduler/config tests/scheduler/engine
 quick: $(STAMP) lint types ## lint, types and the quickest tests, in three minutes
-	PYTHONDONTWRITEBYTECODE= PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick -m "not slow" $(QUICK)
+	PYTHONDONTWRITEBYTECODE= PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --dist loadfile --hypothesis-profile quick -m "not slow" $(QUICK)
 
 coverage: $(STAMP) ## branch coverage of the tests that run in one process
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --hypothesis-profile quick \
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -q -n $(WORKERS) --dist loadfile --hypothesis-profile quick \
 		--cov --cov-branch --cov-report=term:skip-covered $(FAST) tests/endpoint tests/sim
 
-test: system $(STAMP) lint types unit ## everything that CI runs (`make slow` has the rest), in the project's own environment (.venv)
+test: system $(STAMP) lint types unit ## lint, types and the tests of every change, in the project's own environment (.venv)
 # Debian's packages that some tests need, where root may install them; elsewhere those tests are skipped, and say so.
 # No service is started by that (RUNLEVEL), or stays started (systemctl).
 system: ## Debian packages that some tests need (as root; otherwise those tests are skipped)
@@ -86,19 +88,20 @@ types: $(STAMP) ## mypy, strict, over code and tests
 
 # Compiled beforehand, as an installation is: the tests start hundreds of processes, and some environments keep Python
 # from writing what it has compiled.
-unit: $(STAMP) ## every test that is not slow
+unit: $(STAMP) ## the tests that are not slow and start no whole systems
 	@$(RUN) compileall -q herodotus_* scheduler
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) -m "not slow"
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "not slow" $(SYSTEMS:%=--ignore=%)
 
-slow: $(STAMP) ## the tests that `make test` leaves out, a quarter of an hour
+systems: system $(STAMP) ## the tests of whole systems, on a real API server where found; a quarter of an hour
 	@$(RUN) compileall -q herodotus_* scheduler
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) -m slow
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -m "not slow" $(SYSTEMS)
+
+slow: $(STAMP) ## the tests that `make test` and `make systems` leave out, a quarter of an hour
+	@$(RUN) compileall -q herodotus_* scheduler
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m slow
 
 explore: $(STAMP) ## property tests with new random examples
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest --hypothesis-profile explore -n $(WORKERS)
-
-e2e: $(STAMP) ## the tests of whole systems, on the simulated and, where found, on a real API server
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest tests/e2e -v
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest --hypothesis-profile explore -n $(WORKERS) --dist loadfile
 
 # Images of this tree in containers on a real node: as root on Debian, with Kubernetes' programs by the envtest convention.
 node: $(STAMP) node-packages ## the quick start on a real kubelet and containerd (HERODOTUS_INSTALLATIONS)
