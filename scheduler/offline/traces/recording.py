@@ -50,7 +50,7 @@ MISSING: Final = (
     "Volumes, claims, budgets and services are not recorded.",
     "Changes of pods after their arrival are not recorded.",
 )
-MAX_WAITING: Final = 20_000  # messages in the queue: some seconds of a busy cluster
+MAX_WAITING: Final = 20_000  # messages in the queue, or before the nodes: some seconds of a busy cluster
 FLUSH_S: Final = 5.0  # what a crash loses
 CLOSE_S: Final = 10.0
 _DISRUPTED: Final = "DisruptionTarget"  # the condition of a pod that is evicted
@@ -122,7 +122,7 @@ class TraceRecorder:
         self._nodes: dict[str, NodeAdded] = {}  # by name, as they are
         self._pods: dict[str, PodArrived] = {}  # by UID, those that have not ended
         self._has_nodes = False  # whether the nodes were listed
-        self._early: list[Message] = []  # about pods, before that
+        self._early: list[Message] = []  # about pods, before that; MAX_WAITING at most
         self._queue: queue.SimpleQueue[tuple[float, Message] | None] = queue.SimpleQueue()
         self._lost = 0
         self._end_block_at = 0.0
@@ -139,7 +139,7 @@ class TraceRecorder:
             sink(message)
             if message.kind not in (NODES, PODS):
                 return
-            if self._queue.qsize() < MAX_WAITING:
+            if self._queue.qsize() < MAX_WAITING or isinstance(message, ListResult):  # nothing replaces a list
                 self._queue.put((self._clock() - self._began, message))
             else:
                 self._lost += 1
@@ -185,8 +185,10 @@ class TraceRecorder:
             self._writer.add(MessagesLost(at_s, lost))
         if message.kind == NODES:
             self._record_nodes(at_s, message)
-        else:
+        elif len(self._early) < MAX_WAITING:
             self._early.append(message)
+        else:  # the nodes may not be listed, perhaps never
+            self._lost += 1
         if self._has_nodes:
             early, self._early = self._early, []
             for each in early:

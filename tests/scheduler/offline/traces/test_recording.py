@@ -305,6 +305,18 @@ def test_pods_that_come_before_their_node_are_recorded_after_it(tmp_path: Path) 
     ]
 
 
+def test_pods_that_wait_for_the_list_of_nodes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MAX_WAITING", 10)
+    record = Recording(tmp_path / "trace")
+    for i in range(100):
+        record.changed(i, pod(f"u{i}"))
+    record(100, ListResult(NODES, []))
+    trace = record.read()
+    recorded = len(pods(trace))
+    assert recorded <= 20, "ten that wait for the nodes, and at most ten in the queue"
+    assert trace.missing[-1].startswith(f"{100 - recorded} changes of nodes and pods are unknown")
+
+
 def test_an_evicted_pod_is_not_made_anew_by_the_simulation(tmp_path: Path) -> None:
     record = Recording(tmp_path / "trace")
     record(0, ListResult(NODES, [node()]), ListResult(PODS, []))
