@@ -19,15 +19,15 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "What would happen (nothing is changed)": ("plan", "whatif", "capacity", "consolidate"),
 }
 OTHERS: Final[Mapping[str, str]] = {
-    "simulate": "hours of arrivals with other rules",
-    "report": "an answer as a file",
-    "explain": "a plugin or a word",
-    "ui": "web pages",
-    "mcp": "for AI assistants",
+    "report": "to a file",
+    "explain": "a word",
+    "simulate": "arrivals",
+    "ui": "pages",
+    "mcp": "AI assistants",
     "clusters": "",
     "schema": "",
     "completion": "",
-    "options": "of all commands",
+    "options": "of all",
     "version": "",
 }
 COMMANDS: Final = (*(name for names in GROUPS.values() for name in names), *OTHERS)

@@ -24,7 +24,7 @@ FITTING = sorted(
     )
     for path in GOLDEN.glob(f"{pattern}.80.txt")
     if not path.name.startswith("pod-pending-all")  # --all is long
-)
+) + ["help.txt"]
 
 
 @pytest.mark.parametrize("name", FITTING)
