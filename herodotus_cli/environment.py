@@ -29,6 +29,7 @@ Json = dict[str, Any]
 Screen = Callable[["ViewOptions"], Sequence["Block"]]
 SCREEN_FORMATS = ("", "wide")
 DEFAULT_WIDTH = 80
+_PROMPT_AND_NOTE_LINES = 2  # that stay free on a terminal below a screen
 MIN_WIDTH = 40  # narrower terminals scroll sideways: tables with a letter per line cannot be read
 
 
@@ -111,15 +112,16 @@ class Environment(NamedTuple):
         decision_watch.repeat_on_decisions(transport, namespace, chosen, print_again)
 
     def view_options(self, output: OutputOptions) -> ViewOptions:
-        """Return the options for drawing a screen: present time, width, headers and time zone.
+        """Return the options for drawing a screen: present time, size of the terminal, headers and time zone.
 
         `width` is None if the output is not a terminal, so that lines are not cut.
         """
-        from herodotus_cli.render.screen_elements import ViewOptions
+        from herodotus_cli.render.screen_elements import SCREEN_LINES, ViewOptions
 
         return ViewOptions(
             now=self.now(),
             width=max(MIN_WIDTH, self.width()) if self.draws_on_terminal(output) else None,
+            lines=max(SCREEN_LINES, self.height() - _PROMPT_AND_NOTE_LINES),
             wide=output.format == "wide",
             headers=output.headers,
             utc=output.utc,

@@ -28,7 +28,6 @@ from herodotus_cli.render.screen_elements import (
 if TYPE_CHECKING:
     from herodotus_answers.pending import ListedPendingPod, PendingGroup, PendingPods
 
-_MAX_ROWS = 20  # on a terminal; every pod when piped
 _MIN_ROWS = 3  # of a screen that its reasons fill
 _NAMED = 3  # of a group
 _FATES = {
@@ -52,14 +51,18 @@ def build_screen(answer: PendingPods, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen: reasons why pods are pending, most pods first, then the pods.
 
     `answer` has `live` applied (`herodotus_answers.pending.apply_live`). On a terminal, pods of one owner with one
-    reason share a row, and there are only as many rows as fit 24 lines, but a few at least.
+    reason share a row. If not all rows fit the terminal, there are none where the reasons name every pod; otherwise as
+    many as fit, but a few at least.
     """
     if _is_whole(view):
         return _build(answer, view, [PodsAlike(pod, 1) for pod in answer["pods"]])
-    from herodotus_cli.render.terminal import fit_terminal  # here, because piped output needs no Rich
+    from herodotus_cli.render.terminal import count_lines, fit_terminal  # here, because piped output needs no Rich
 
     rows = _merge_alike(answer["pods"])
-    return fit_terminal(lambda most: _build(answer, view, rows[:most]), min(len(rows), _MAX_ROWS), _MIN_ROWS, view)
+    if view.headers and all(group["count"] <= _NAMED for group in answer["groups"]):
+        blocks = _build(answer, view, rows)
+        return blocks if count_lines(blocks, view) <= view.lines else _build(answer, view, [])
+    return fit_terminal(lambda most: _build(answer, view, rows[:most]), len(rows), _MIN_ROWS, view)
 
 
 def _is_whole(view: ViewOptions) -> bool:
@@ -85,7 +88,7 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     pending = f"{format_count(count, 'pod')} {'is' if count == 1 else 'are'} pending{overdue if late else ''}."
     gone = _describe_gone(answer, view) if _is_whole(view) else ""
     left_out = len(answer["pods"]) - sum(row.pods for row in shown)
-    others = format_count(left_out, "more pod") if left_out else "each pod"
+    others = "next tries" if not shown else format_count(left_out, "more pod") if left_out else "each pod"
     more = [f"-o wide ({others})"] if left_out or len(shown) < len(answer["pods"]) else []
     more += [] if view.piped else ["kubectl herodotus pod NAME (why it is pending)"]
     is_local = "source" in answer  # there are no attempts

@@ -22,7 +22,6 @@ from herodotus_cli.render.formatting import (
     join_limited,
 )
 from herodotus_cli.render.screen_elements import (
-    SCREEN_LINES,
     Blank,
     Block,
     SplitLine,
@@ -55,7 +54,7 @@ def build_screen(
 
     `live` has the sections on what the API server says now. The state that the pod is really in comes first, if the
     answer has one; then nothing but the headline explains the place of a pod that does not run. The screen of a pod
-    without a node has only as many rejected nodes, and groups of them, as fit a terminal of 24 lines; the largest group
+    without a node has only as many rejected nodes, and groups of them, as fit the terminal; the largest group
     is always there, because it says why.
     """
     is_timeline = "timeline" in ((answer.get("live") or {}).get("state") or {})
@@ -65,7 +64,7 @@ def build_screen(
 
     blocks = _join_short(_build_sections(answer, view, live))
     groups = len(answer["rejections"])
-    if not groups or count_lines(blocks, view) <= SCREEN_LINES:
+    if not groups or count_lines(blocks, view) <= view.lines:
         return blocks
     return fit_terminal(lambda most: _join_short(_build_sections(answer, view, live, groups=most)), groups, 1, view)
 

@@ -14,7 +14,7 @@ from unicodedata import combining, east_asian_width
 
 from herodotus_record.escaping import escape
 
-SCREEN_LINES = 22  # of a terminal of 24, which has the prompt too, and may have a note
+SCREEN_LINES = 22  # of a terminal of 24 with a prompt and a note; the least that a screen is built for
 
 Style = Literal["", "strong", "good", "bad", "dim"]
 
@@ -22,7 +22,8 @@ Style = Literal["", "strong", "good", "bad", "dim"]
 class ViewOptions(NamedTuple):
     """The options for drawing a screen.
 
-    A `width` of None means piped output without a limit on line length. `now` is the time to which ages refer.
+    A `width` of None means piped output without a limit on line length. `lines` is how many lines a screen may take on
+    the terminal. `now` is the time to which ages refer.
     """
 
     now: datetime
@@ -30,6 +31,7 @@ class ViewOptions(NamedTuple):
     wide: bool = False
     headers: bool = True
     utc: bool = False
+    lines: int = SCREEN_LINES
 
     @property
     def piped(self) -> bool:

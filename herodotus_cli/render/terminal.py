@@ -10,6 +10,7 @@ Invariant: colour only repeats what a word or a sign says.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from io import StringIO
 
@@ -19,7 +20,6 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from herodotus_cli.render.screen_elements import (
-    SCREEN_LINES,
     Blank,
     Block,
     Cell,
@@ -61,16 +61,13 @@ def draw(blocks: Sequence[Block], view: ViewOptions, *, color: bool) -> str:
 
 
 def fit_terminal(build: Callable[[int], list[Block]], most: int, least: int, view: ViewOptions) -> list[Block]:
-    """Return the blocks that `build` makes of the largest number of rows that fits a terminal of 24 lines.
+    """Return the blocks that `build` makes of the largest number of rows that fits the terminal.
 
     The number is at most `most`, and `least` if none fits.
     """
-    rows = min(most, SCREEN_LINES)  # each takes a line
-    blocks = build(rows)
-    while rows > least and count_lines(blocks, view) > SCREEN_LINES:
-        rows -= 1
-        blocks = build(rows)
-    return blocks
+    numbers = range(least + 1, min(most, view.lines) + 1)  # each row takes a line
+    fitting = bisect_right(numbers, view.lines, key=lambda rows: count_lines(build(rows), view))
+    return build(min(least + fitting, most))
 
 
 def count_lines(blocks: Sequence[Block], view: ViewOptions) -> int:

@@ -90,9 +90,9 @@ def test_terminal_screens_are_limited(survey_records: Service) -> None:
     )
 
 
-def a_waiting_pod(name: str, owner: str | None) -> PendingPod:
+def a_waiting_pod(name: str, owner: str | None, lacking: str = "cpu") -> PendingPod:
     created = NOON_US - 60 * SECOND_US
-    message = "0/3 nodes are available: 3 Insufficient cpu."
+    message = f"0/3 nodes are available: 3 Insufficient {lacking}."
     return PendingPod("shop", name, name, owner, "p", "Unschedulable", 1, NOON_US, message, name, created_us=created)
 
 
@@ -108,12 +108,27 @@ def test_pods_of_one_owner_with_one_reason_share_a_row() -> None:
     assert terminal.draw(pending.build_screen(document, whole), whole, color=False).count("shop/web-") == 400
 
 
-def test_pods_without_owner_take_no_more_rows_than_a_terminal_has() -> None:
+@pytest.mark.parametrize(("lines", "left_out"), [(22, 26), (48, 0)])
+def test_pods_take_no_more_rows_than_the_terminal_has(lines: int, left_out: int) -> None:
     document = build_pending_pods([a_waiting_pod(f"pod-{i}", None) for i in range(40)], now_us=NOON_US)
+    view = ViewOptions(NOW, 80, lines=lines)
+    drawn = terminal.draw(pending.build_screen(document, view), view, color=False).splitlines()
+    assert len(drawn) <= lines
+    assert sum(line.startswith("shop/pod-") for line in drawn) == 40 - left_out
+    assert (f"{left_out} more pods)" in drawn[-1]) is bool(left_out)
+
+
+@pytest.mark.parametrize("pods", [5, 8])
+def test_each_pod_of_a_short_list_is_named_on_24_lines(pods: int) -> None:
+    """Where rows of all pods do not fit, the reasons name each pod, and no row repeats only some of them."""
+    waiting = [a_waiting_pod(f"pod-{i}", None, f"example.com/accelerator-{i}") for i in range(pods)]
+    document = build_pending_pods(waiting, now_us=NOON_US)
     view = ViewOptions(NOW, 80)
-    lines = terminal.draw(pending.build_screen(document, view), view, color=False).splitlines()
-    assert len(lines) < 24
-    assert "more pods)" in lines[-1]
+    text = terminal.draw(pending.build_screen(document, view), view, color=False)
+    assert len(text.splitlines()) < 24
+    assert all(f"shop/pod-{i}" in text for i in range(pods))
+    assert text.count("\nshop/pod-") in (0, pods)
+    assert ("-o wide (next tries)" in text) is (text.count("\nshop/pod-") == 0)
 
 
 PREEMPTED: Any = {
