@@ -14,17 +14,18 @@ GOLDEN = Path(__file__).parent / "golden"
 FITTING = sorted(
     path.name
     for pattern in (
-        "node-*",
-        "pod-*pending*",
-        "pod-preemption-*",
-        "workload*",
-        "cluster-review-drain*",
-        "cluster-review-scale",
-        "cluster-review-capacity",
+        "help.txt",
+        "node-*.80.txt",
+        "pod-*pending*.80.txt",
+        "pod-preemption-*.80.txt",
+        "workload*.80.txt",
+        "cluster-review-drain*.80.txt",
+        "cluster-review-scale.80.txt",
+        "cluster-review-capacity.80.txt",
     )
-    for path in GOLDEN.glob(f"{pattern}.80.txt")
+    for path in GOLDEN.glob(pattern)
     if not path.name.startswith("pod-pending-all")  # --all is long
-) + ["help.txt"]
+)
 
 
 @pytest.mark.parametrize("name", FITTING)
