@@ -257,7 +257,13 @@ def list_plugins_that_change_winner(decision: Decision) -> tuple[str, ...]:
     """
     if not _reweigh(decision, {}).stays:
         return ()
-    return tuple([s.plugin for s in decision.scores if not s.skipped and not _reweigh(decision, {s.plugin: 0}).stays])
+    return tuple([s.plugin for s in decision.scores if not s.skipped and find_winners_without(decision, s.plugin)])
+
+
+def find_winners_without(decision: Decision, plugin: str) -> tuple[int, ...]:
+    """Return the slots of the nodes that would be best without the plugin's scores; () if the chosen node is one."""
+    without = _reweigh(decision, {plugin: 0})
+    return () if without.stays else without.best
 
 
 def _placements_over_time(sample: Sequence[RecordedDecision]) -> list[PlacementSpan]:

@@ -1,4 +1,4 @@
-"""Explain by what the best node was ahead of the next one: for each plugin, what made up its two scores.
+"""Explain by what the best node was ahead of the others: for each plugin, what made up its scores of the best two.
 
 Owns: the shape of this part of an answer, and its texts. Does not own: the margin and its shares (`explain`), what the
 plugins reported (`reasons.SCORES`). Pure.
@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, TypedDict
 
+from herodotus_answers.balance import find_winners_without
 from herodotus_answers.explain import Margin
 from herodotus_answers.wording import shorten_lists
 from herodotus_record import reasons
 from herodotus_record.model import Decision, NodeTable, Reason
-from herodotus_record.units import pluralize
+from herodotus_record.units import natural_sort_key, pluralize
 
 _BY_RESOURCES: Final = ("NodeResourcesFit", "NodeResourcesBalancedAllocation")  # both score shares of resources
 _ALWAYS: Final = ("cpu", "memory")  # scored for pods without requests too
@@ -33,11 +34,13 @@ class ScoreReason(TypedDict):
 
 
 class ScoreDifference(TypedDict):
-    """Why a plugin gave the best node other points than the next one."""
+    """What made up a plugin's scores of the best node and the next one, if it decided between them or for both."""
 
     plugin: Annotated[str, "The score plugin."]
-    points: Annotated[int, "Its share in the difference, in weighted points."]
-    text: Annotated[str, "What differs, that of the best node first."]
+    points: Annotated[
+        int, "Its share in the difference, in weighted points. 0: without it another node would have won."
+    ]
+    text: Annotated[str, "What differs, that of the best node first, or what both have and the other node has not."]
     best: Annotated[list[ScoreReason], "What made up the score of the best node."]
     runnerUp: Annotated[list[ScoreReason], "What made up the score of the next one."]
 
@@ -45,7 +48,8 @@ class ScoreDifference(TypedDict):
 def explain_margin(decision: Decision, table: NodeTable, margin: Margin) -> list[ScoreDifference]:
     """Return, for each plugin with a share in the margin, what made up its scores; the largest share first.
 
-    Plugins of whose scores the record does not say what made them up are absent.
+    Plugins that gave both nodes the same points and without which another node would have won come last. Plugins of
+    whose scores the record does not say what made them up are absent.
     """
     recorded = {(entry.plugin, entry.node): entry.reasons for entry in decision.score_reasons}
     explained = list[ScoreDifference]()
@@ -60,6 +64,24 @@ def explain_margin(decision: Decision, table: NodeTable, margin: Margin) -> list
         if text:
             built = [[_build(reason) for reason in side] for side in (ours, theirs)]
             explained.append({"plugin": plugin, "points": points, "text": text, "best": built[0], "runnerUp": built[1]})
+    return [*explained, *_explain_shared(decision, table, margin, recorded)]
+
+
+def _explain_shared(
+    decision: Decision, table: NodeTable, margin: Margin, recorded: Mapping[tuple[str, str], Sequence[Reason]]
+) -> list[ScoreDifference]:
+    """Return what made up the equal scores of both nodes, for each plugin without which another node would have won."""
+    differing = {plugin for plugin, _ in margin.shares}
+    explained = list[ScoreDifference]()
+    for plugin in dict.fromkeys(plugin for plugin, _ in recorded if plugin not in differing):
+        ours, theirs = (recorded.get((plugin, table.names[slot]), ()) for slot in (margin.best, margin.runner_up))
+        winners = sorted((table.names[slot] for slot in find_winners_without(decision, plugin)), key=natural_sort_key)
+        if not winners or not ours:
+            continue
+        both = _describe(ours, theirs) or f"both have {_name_few(ours)}"
+        text = f"{both}; without it {winners[0]} would have won"
+        best, other = [_build(reason) for reason in ours], [_build(reason) for reason in theirs]
+        explained.append({"plugin": plugin, "points": 0, "text": text, "best": best, "runnerUp": other})
     return explained
 
 

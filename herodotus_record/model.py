@@ -801,7 +801,8 @@ class Decision:
     score_reasons: tuple[ScoreReasons, ...] = declare(
         Discloses.PARTS,
         "spec.scoreReasons",
-        "What made up the scores of the best two nodes, for each plugin that gave them different points and can tell.",
+        "What made up the scores of the best two nodes, for each plugin that can tell and gave them different points,"
+        " or without which another node would have been ahead of both.",
         default=(),
     )
 

@@ -85,7 +85,8 @@ def build_reasons(answer: Json, view: ViewOptions, node: str = "") -> list[Block
     names = dict(zip(plugins, plugins, strict=True)) if view.piped else short_plugin_names(plugins)
     shares: dict[str, list[str]] = {}
     for each in margin["reasons"]:
-        shares.setdefault(each["text"], []).append(f"{names[each['plugin']]} {each['points']:+d}")
+        points = f"{each['points']:+d}" if each["points"] else "equal"
+        shares.setdefault(each["text"], []).append(f"{names[each['plugin']]} {points}")
     title = f"{margin['best']} AGAINST {margin['runnerUp']}"
     return [build_table(("DECIDED BY", title), [(", ".join(decided), text) for text, decided in shares.items()])]
 

@@ -32,6 +32,7 @@ from scheduler.engine.framework.interface import (
     PreScore,
     RejectionReporter,
     ScoreReporter,
+    Scores,
 )
 from scheduler.engine.framework.nominated import NO_NOMINATIONS, Nominator
 from scheduler.engine.framework.plugin_results import (
@@ -317,8 +318,9 @@ class Framework(ReserveAndBindPlugins):
     ) -> None:
         """Write into `trace.score_reasons` why the chosen slot `best` and the next best node have their scores.
 
-        Only plugins with `ScoreReporter` whose normalized scores of the two nodes differ are called. If one raises, its
-        reasons are missing, and the error is added to `trace.notes`.
+        Only plugins with `ScoreReporter` are called whose normalized scores of the two nodes differ, or without which
+        another node would be ahead of both. If one raises, its reasons are missing, and the error is added to
+        `trace.notes`.
         """
         if trace.totals is None:
             return
@@ -328,7 +330,9 @@ class Framework(ReserveAndBindPlugins):
         explained: list[ScoreReasons] = []
         for run in trace.scores:
             reporter, points = self._score_reporters.get(run.plugin), run.normalized
-            if reporter is None or points is None or points[best] == points[next_best]:
+            if reporter is None or points is None:
+                continue
+            if points[best] == points[next_best] and not _is_ahead(trace.totals - run.weight * points, feasible, best):
                 continue
             try:
                 for slot in (best, next_best):
@@ -381,6 +385,11 @@ class _Timed:
     def __exit__(self, *raised: object) -> None:
         phases_s = self._phases_s
         phases_s[self._phase] = phases_s.get(self._phase, 0.0) + self._clock() - self._start
+
+
+def _is_ahead(totals: Scores, feasible: Mask, best: int) -> bool:
+    """Return whether a feasible node has a higher total than the slot `best`."""
+    return bool(totals[feasible].max() > totals[best])
 
 
 def _name_nominated(by_plugin: Mapping[str, Verdict], pods: Sequence[PodInfo]) -> dict[str, Verdict]:

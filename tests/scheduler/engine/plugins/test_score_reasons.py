@@ -78,6 +78,21 @@ def test_a_preferred_term_of_the_node_affinity_is_named_with_its_weight() -> Non
     assert texts(explain(nodes, pod)) == {"NodeAffinity": "preferred disk=ssd (weight 40) against none"}
 
 
+def test_a_preferred_term_of_both_nodes_is_named_if_it_decided_that_they_are_ahead() -> None:
+    """The two best nodes differ by another plugin, but a third has more room and lacks the term."""
+    nodes = [
+        make_node("a").label("disk", "ssd").allocatable(cpu="8", memory="8Gi", pods="10"),
+        make_node("b").label("disk", "ssd").allocatable(cpu="4", memory="4Gi", pods="10"),
+        make_node("c").allocatable(cpu="64", memory="64Gi", pods="10"),
+    ]
+    pod = make_pod().request(cpu="1", memory="1Gi").preferred(40, term(expression("disk", "In", "ssd")))
+    reasons = explain(nodes, pod)["reasons"]
+    assert [each["plugin"] for each in reasons] == ["NodeResourcesFit", "NodeAffinity"]
+    assert reasons[1]["points"] == 0
+    assert reasons[1]["text"] == "both have preferred disk=ssd (weight 40); without it c would have won"
+    assert "NodeAffinity" not in texts(explain(nodes[:2], pod)), "without it the same node would have won"
+
+
 def test_the_taints_are_named_that_the_pod_does_not_tolerate() -> None:
     nodes = [
         make_node("a").taint("spot", "true", "PreferNoSchedule").taint("old", effect="PreferNoSchedule"),
