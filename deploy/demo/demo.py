@@ -272,6 +272,7 @@ class Demo:
             "  kubectl herodotus pod notebook -n ml             # why it is nowhere, and what helps",
             "  kubectl herodotus workload frontend -n team-b    # a quota refuses a pod",
             "  kubectl herodotus workload log-agent -n monitoring   # a DaemonSet",
+            "  kubectl herodotus workload image-cache -n ci     # a DaemonSet of which a pod waits for its node",
             "  kubectl herodotus podgroup simulation -n ml      # placed together or not at all",
             "  kubectl herodotus preemptions -n ml              # who evicted whom",
             "  kubectl herodotus nodegroups                     # two node pools",

@@ -120,9 +120,9 @@ def test_every_pod_is_decided_and_both_screens_show_records(started: tuple[Demo,
 
 def test_pods_that_fit_nowhere_have_different_reasons(demo: Demo) -> None:
     waiting = [p for p in demo.pods() if not p["spec"].get("nodeName")]
-    assert len(waiting) == 6
+    assert len(waiting) == 7
     messages = {p["status"]["conditions"][0]["message"] for p in waiting}
-    assert len(messages) == 6
+    assert len(messages) == 7
 
 
 def test_suggested_commands_work(demo: Demo) -> None:
@@ -133,6 +133,9 @@ def test_suggested_commands_work(demo: Demo) -> None:
     refused = demo.kubectl("herodotus", "workload", "frontend", "-n", "team-b")
     assert "2 of 3 pods exist. Not created: ResourceQuota compute" in refused
     assert "All 11 pods" in demo.kubectl("herodotus", "workload", "log-agent", "-n", "monitoring")
+    waits = demo.kubectl("herodotus", "workload", "image-cache", "-n", "ci")
+    assert "2 of 3 pods are ready, 1 without a node" in waits
+    assert "only worker-10 is eligible" in waits
     assert "All 4 pods placed" in demo.kubectl("herodotus", "podgroup", "simulation", "-n", "ml")
     assert "ml/urgent-training (priority 1000" in demo.kubectl("herodotus", "preemptions", "-n", "ml")
     assert "32 of at most 64" in demo.kubectl("herodotus", "nodegroups")
@@ -214,7 +217,7 @@ def latest(demo: Demo, base: str) -> list[Json]:
 
 def test_a_restart_begins_with_an_empty_cluster(demo: Demo) -> None:
     old = {p["metadata"]["uid"] for p in demo.pods()}
-    assert "All are decided: 65 bound, 6 fit nowhere" in demo.run("start")
+    assert "All are decided: 67 bound, 7 fit nowhere" in demo.run("start")
     assert not old & {p["metadata"]["uid"] for p in demo.pods()}
     assert not old & {d["spec"]["pod"]["uid"] for d in demo.decisions()}
 
