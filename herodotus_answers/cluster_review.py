@@ -234,6 +234,9 @@ class ClusterReviewStatus(_Continued):
     blocked: Annotated[list[BlockedPod], "Pods that stay although they should move.", Discloses.PARTS]
     ignored: Annotated[list[RemovedPod], "Pods that a drain leaves alone.", Discloses.PARTS]
     budgets: Annotated[BudgetCheck | None, "Budgets that drains asked; null if none asked them.", Discloses.PARTS]
+    drainCommands: Annotated[
+        list[str], "Shell command of each drain, in order; empty if a pod blocks one.", Discloses.NODES
+    ]
     deleted: Annotated[list[RemovedPod], "Pods that end without a replacement.", Discloses.PARTS]
     pending: Annotated[list[ReviewedPlacement], "Pods that waited and get a node.", Discloses.PARTS]
     stillPending: Annotated[list[ReviewedPlacement], "Pods that waited and still get no node.", Discloses.PARTS]
@@ -321,6 +324,7 @@ def build_empty_status() -> ClusterReviewStatus:
         "blocked": [],
         "ignored": [],
         "budgets": None,
+        "drainCommands": [],
         "deleted": [],
         "pending": [],
         "stillPending": [],

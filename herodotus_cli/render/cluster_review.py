@@ -75,7 +75,7 @@ def _changes(status: Json, most: int | None) -> list[list[Block]]:
     own = [pod for pod in pending if not pod["reason"].startswith(GROUP_UNSCHEDULABLE)]
     good = not pending and not status["blocked"]
     return [
-        [TextLine(status["headline"], "good" if good else "bad"), *_checked(status)],
+        [TextLine(status["headline"], "good" if good else "bad"), *_checked(status), *_drain(status)],
         _groups(status.get("groups") or ()),
         _table(
             "STAYS PENDING",
@@ -179,6 +179,11 @@ def _checked(status: Json) -> list[Block]:
     ]
     said = f"{', '.join(names)}, asked before each eviction" if names else "none selects an evicted pod"
     return [TextLine(f"PodDisruptionBudgets: {said}.", "dim")]
+
+
+def _drain(status: Json) -> list[Block]:
+    """Return the commands of the drains, if they are possible."""
+    return [TextLine(f"  {command}", command=True) for command in status.get("drainCommands") or ()]
 
 
 def _nodes(nodes: Sequence[Json], most: int | None) -> list[Block]:

@@ -1,6 +1,7 @@
 // What would follow from changes to the cluster: drained, cordoned, added nodes; how many pods fit; which nodes could be
 // emptied. Owns: the questions, the order of an answer. Does not own: any sentence of it. Nothing is changed.
 
+import { commandOf } from "./answer.js";
 import { postUntilDone } from "./api.js";
 import { el, field, nodeLink, podLink, section, table, withNodes } from "./dom.js";
 import { formatRequested } from "./holders.js";
@@ -83,6 +84,7 @@ function show(status) {
   return [
     el("h2", { tabindex: "-1" }, "Answer"),
     el("p", { class: `answer${kind}` }, isChange ? el("span", { "aria-hidden": "true" }, bad ? "✗ " : "✓ ") : "", withNodes(status.headline, nodes)),
+    ...(status.drainCommands ?? []).map((command) => commandOf("drain", command)),
     rows("Stays pending", [["Pod"], ["From"], ["Why", "long"]], pending, (pod) => [podLink(pod.namespace, pod.name), node(pod.fromNode), pod.reason]),
     rows("Blocks", [["Pod"], ["On"], ["Why", "long"]], status.blocked.filter((pod) => pod.cause !== NOT_DRAINED), (pod) => [podLink(pod.namespace, pod.name), node(pod.node), pod.message]),
     status.budgets ? el("p", {}, budgets(status.budgets.selecting)) : "",

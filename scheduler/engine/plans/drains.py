@@ -32,7 +32,7 @@ from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import OTHER, Tracked
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.budgets import Budgets
-from scheduler.engine.whatif.eviction import find_refusal, is_left_alone
+from scheduler.engine.whatif.eviction import build_command, find_refusal, is_left_alone
 from scheduler.engine.whatif.owners import build_replacement, find_controller
 
 RUNS: Final = 20
@@ -40,7 +40,6 @@ MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random
 # Shares of the time: for nodes that can be emptied alone, and of what is left for choosing a set before it is repeated.
 LISTING, CHOOSING = 1 / 3, 0.7
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
-_FLAGS: Final = "--ignore-daemonsets"
 
 
 class Halt(NamedTuple):
@@ -153,12 +152,11 @@ class DrainPlanner:
     ) -> tuple[PlannedDrain, Halt | None]:
         pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
         targets: Counter[str] = Counter()
-        flags = " --force" * self._flags.force + " --delete-emptydir-data" * self._flags.delete_empty_dir_data
         done: PlannedDrain = {
             "node": node,
             "pods": 0,
             "targets": {},
-            "command": f"kubectl drain {node} {_FLAGS}{flags}",
+            "command": build_command([node], self._flags),
         }
         for pod in pods:
             refusal = find_refusal(pod.pod, self._flags)

@@ -52,7 +52,7 @@ from scheduler.engine.whatif.capacity import MAX_PODS as MAX_CAPACITY
 from scheduler.engine.whatif.capacity import list_nodes, measure_capacity
 from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.eviction import DrainResult, drain
+from scheduler.engine.whatif.eviction import DrainResult, build_command, drain
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
 from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement, find_controller
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
@@ -145,6 +145,7 @@ def answer_review(
         "groups": simulation.list_groups(),
         "blocked": review.drained.list_blocked(simulation),
         "budgets": review.drained.list_budgets(),
+        "drainCommands": review.drained.list_commands(simulation),
         "ignored": review.drained.list_ignored(simulation),
         "deleted": simulation.list_ended(),
         "nodes": list(_compare(before, _measure(simulation))),
@@ -208,6 +209,7 @@ class _Review:
 
     def _drain(self, change: Drain) -> None:
         self._set_unschedulable(change.nodes, True)
+        self.drained.add(build_command(dict.fromkeys(change.nodes), change))
         for name in dict.fromkeys(change.nodes):
             drain(self._simulation, name, change, self.drained)
 

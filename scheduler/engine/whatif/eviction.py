@@ -34,6 +34,15 @@ class DrainResult:
         self._blocked: dict[str, BlockedPod] = {}  # by UID
         self._ignored: dict[str, RemovedPod] = {}  # by UID
         self._selected: dict[str, list[str]] | None = None  # by UID, the budgets that select a pod to be evicted
+        self._commands: list[str] = []
+
+    def add(self, command: str) -> None:
+        """Record the shell command of a drain."""
+        self._commands.append(command)
+
+    def list_commands(self, simulation: Simulation) -> list[str]:
+        """Return the commands of the drains, or [] if a pod blocks one."""
+        return [] if self.list_blocked(simulation) else self._commands
 
     def ask_budgets(self, pods: Iterable[PodInfo], simulation: Simulation) -> None:
         """Record the budgets that select the pods which a drain evicts as far as these budgets allow it."""
@@ -67,6 +76,17 @@ class DrainResult:
     def list_ignored(self, simulation: Simulation) -> list[RemovedPod]:
         """Return the pods that drains left on their nodes and that are still there."""
         return [stay for uid, stay in self._ignored.items() if simulation.is_on(uid, stay["node"])]
+
+
+def build_command(nodes: Iterable[str], flags: Drain) -> str:
+    """Return the shell command that drains these nodes with these flags."""
+    options = {
+        "--ignore-daemonsets": flags.ignore_daemon_sets,
+        "--force": flags.force,
+        "--delete-emptydir-data": flags.delete_empty_dir_data,
+        "--disable-eviction": flags.disable_eviction,
+    }
+    return " ".join(["kubectl drain", *nodes, *(option for option, is_set in options.items() if is_set)])
 
 
 def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) -> None:
