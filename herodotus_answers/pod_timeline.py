@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.pod_facts import clean, list_containers, make_state, parse_time, read_conditions
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 MAX_ENTRIES: Final = 100
 _MAX_OWNERS: Final = 4  # a CronJob's pod has two
+
+
+class _Entry(NamedTuple):
+    """An entry before its text is chosen: `short` replaces `text` if the entry before has the same message."""
+
+    at: str
+    source: str
+    text: str
+    message: str = ""
+    short: str = ""
 
 
 def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] = ()) -> list[TimelineEntry]:
@@ -34,9 +44,18 @@ def build_timeline(pod: Json, objects: ClusterObjects, attempts: Sequence[Json] 
         *_list_node(pod, objects),
         *_list_attempts(attempts),
     ]
-    timed = [(time, entry) for entry in entries if (time := parse_time(entry["at"])) is not None]
+    timed = [(time, entry) for entry in entries if (time := parse_time(entry.at)) is not None]
     timed.sort(key=lambda item: item[0])
-    return [entry for _, entry in timed][-MAX_ENTRIES:]
+    return list(_choose_texts([entry for _, entry in timed][-MAX_ENTRIES:]))
+
+
+def _choose_texts(entries: Iterable[_Entry]) -> Iterator[TimelineEntry]:
+    """Yield the entries of a timeline. A message is written out only where it differs from the one before."""
+    before = ""
+    for entry in entries:
+        is_same = bool(entry.message) and entry.message == before
+        yield {"at": entry.at, "source": entry.source, "text": entry.short if is_same else entry.text}
+        before = entry.message or before
 
 
 def build_timeline_of_gone(answer: Json, objects: ClusterObjects, attempts: Sequence[Json]) -> LiveState:
@@ -53,7 +72,7 @@ def build_timeline_of_gone(answer: Json, objects: ClusterObjects, attempts: Sequ
     return state
 
 
-def _list_owners(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
+def _list_owners(pod: Json, objects: ClusterObjects) -> Iterator[_Entry]:
     """Yield the creation of each owner, and the owners' events about this pod or about pods that they cannot make."""
     obj, namespace, name = pod, pod["metadata"]["namespace"], pod["metadata"]["name"]
     for _ in range(_MAX_OWNERS):
@@ -76,7 +95,7 @@ def _list_owners(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
         obj = found
 
 
-def _list_object(pod: Json) -> Iterator[TimelineEntry]:
+def _list_object(pod: Json) -> Iterator[_Entry]:
     """Yield what the Pod object says: its creation, its conditions, its deletion."""
     meta, status = pod["metadata"], pod.get("status") or {}
     yield _entry(meta.get("creationTimestamp"), "metadata.creationTimestamp", "pod created")
@@ -91,7 +110,7 @@ def _list_object(pod: Json) -> Iterator[TimelineEntry]:
         yield _entry((ends - timedelta(seconds=grace)).isoformat(), "metadata.deletionTimestamp", text)
 
 
-def _list_containers(pod: Json) -> Iterator[TimelineEntry]:
+def _list_containers(pod: Json) -> Iterator[_Entry]:
     for container in list_containers(pod):
         source = f"status.{'initContainerStatuses' if container.is_init else 'containerStatuses'}[{container.name}]"
         states = [container.status.get("state") or {}, container.status.get("lastState") or {}]
@@ -104,11 +123,11 @@ def _list_containers(pod: Json) -> Iterator[TimelineEntry]:
                 yield _entry(end.get("finishedAt"), source, text)
 
 
-def _list_events(involved: Json, objects: ClusterObjects) -> Iterable[TimelineEntry]:
+def _list_events(involved: Json, objects: ClusterObjects) -> Iterable[_Entry]:
     return [_describe_event(event) for event in objects.list_events(involved)]
 
 
-def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
+def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[_Entry]:
     """Yield since when the pod's node is not ready, and when it got the taints that evict."""
     name = pod["spec"].get("nodeName")
     node = objects.get("Node", name).object if name else None
@@ -122,31 +141,34 @@ def _list_node(pod: Json, objects: ClusterObjects) -> Iterator[TimelineEntry]:
         yield _entry(taint.get("timeAdded"), f"Node/{name} spec.taints", text)
 
 
-def _describe_condition(name: str, condition: Json, source: str) -> TimelineEntry:
+def _describe_condition(name: str, condition: Json, source: str) -> _Entry:
     """Return when a condition got its status. Its reason and message may be newer: they can change without the time."""
-    why = ": ".join(filter(None, (condition.get("reason"), clean(condition.get("message")))))
-    text = f"{name} became {condition.get('status')}" + (f" (now: {why})" if why else "")
-    return _entry(condition.get("lastTransitionTime"), source, text)
+    reason, message = condition.get("reason"), clean(condition.get("message"))
+    why, same = (": ".join(filter(None, (reason, said))) for said in (message, "the same message"))
+    became = f"{name} became {condition.get('status')}"
+    text = became + (f" (now: {why})" if why else "")
+    return _entry(condition.get("lastTransitionTime"), source, text, message, f"{became} (now: {same})")
 
 
-def _describe_event(event: Json, before: str = "") -> TimelineEntry:
+def _describe_event(event: Json, before: str = "") -> _Entry:
     component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
     times, first = count_event(event), parse_time(event.get("firstTimestamp"))
     often = f" ({times} times{f' since {first:%H:%M:%S}' if first else ''})" if times > 1 else ""
     source = f"Event {event.get('reason')}" + (f" of {component}" if component else "")
-    return _entry(read_event_time(event), source, f"{before}{clean(event.get('message'))}{often}")
+    message = clean(event.get("message"))
+    short = f"{before}the same message{often}"
+    return _entry(read_event_time(event), source, f"{before}{message}{often}", message, short)
 
 
-def _list_attempts(attempts: Sequence[Json]) -> Iterator[TimelineEntry]:
-    """Yield the recorded attempts, oldest first. A message that repeats that of the attempt before is left out."""
-    before = ""
+def _list_attempts(attempts: Sequence[Json]) -> Iterator[_Entry]:
+    """Yield the recorded attempts, oldest first."""
     for attempt in sorted(attempts, key=lambda each: str(each["startedAt"])):
         node, message = f" on {attempt['node']}" if attempt.get("node") else "", clean(attempt.get("message"))
-        why = "" if not message else ", with the same message" if message == before else f": {message}"
-        text = f"attempt {attempt.get('number')}: {attempt['state']}{node}{why}"
-        yield _entry(attempt["startedAt"], f"record of {attempt['profile']}", text)
-        before = message
+        ended = f"attempt {attempt.get('number')}: {attempt['state']}{node}"
+        text = f"{ended}: {message}" if message else ended
+        source = f"record of {attempt['profile']}"
+        yield _entry(attempt["startedAt"], source, text, message, f"{ended}, with the same message")
 
 
-def _entry(at: object, source: str, text: str) -> TimelineEntry:
-    return {"at": str(at or ""), "source": source, "text": text}
+def _entry(at: object, source: str, text: str, message: str = "", short: str = "") -> _Entry:
+    return _Entry(str(at or ""), source, text, message, short)

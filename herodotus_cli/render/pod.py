@@ -92,10 +92,13 @@ def _build_sections(
     head: list[Block] = [SplitLine(describe_pod(answer), state, short=short)]
     hints = _hints(answer, view, every_node=every_node)
     is_short = _is_short(answer, view, every_node=every_node)
-    if now is None:
-        fixes = suggestions.build_blocks(answer, view, is_short=is_short)
-        return [[*head, *_headline(answer, view), *fixes], *live, *evidence, hints]
-    is_recorded, is_timeline = answer["attempt"]["source"] != "evaluated", "timeline" in now and not every_node
+    is_timeline = "timeline" in (now or {}) and not every_node
+    if now is None or _decision_says_more(now, answer, view):
+        fixes = [] if is_timeline else suggestions.build_blocks(answer, view, is_short=is_short)
+        timeline = pod_state.build_timeline(now, view) if now else []
+        why: list[Sequence[Block]] = [[*head, *_headline(answer, view), *fixes], timeline]
+        return why if is_timeline else [*why, *live, *evidence, hints]
+    is_recorded = answer["attempt"]["source"] != "evaluated"
     is_explained = every_node or now["code"] in (*_WITHOUT_NODE, *_RUNNING)
     # an evaluation of now says nothing of a pod that has a node and does not run
     has_decision = not is_timeline and (is_explained or is_recorded)
@@ -110,6 +113,13 @@ def _build_sections(
     )
     first: list[Sequence[Block]] = [[*head, *blocks], pod_state.build_timeline(now, view)]
     return first if is_timeline else [*first, *live, *(evidence if is_explained else []), hints]
+
+
+def _decision_says_more(state: Json, answer: Json, view: ViewOptions) -> bool:
+    """Return whether a pod without a node is only in the state that its last attempt explains."""
+    from herodotus_answers.pod_state import is_decision_enough  # here, because most answers have no state
+
+    return answer["outcome"]["node"] is None and is_decision_enough(state, answer, view.now)  # type: ignore[arg-type]
 
 
 def _decision_rows(answer: Json, view: ViewOptions) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from herodotus_cli.render.screen_elements import (
 Json = dict[str, Any]
 _MAX_CAUSES = 3
 _MAX_REMEDIES = 3
+_ROOMY = 120  # columns of a terminal that hold a column of sources
 
 
 def build_blocks(
@@ -61,7 +62,11 @@ def build_timeline(state: Json, view: ViewOptions) -> list[Block]:
     entries = state.get("timeline")
     if not entries:
         return []
-    rows = [(format_age_or_time(each["at"], view), each["source"], each["text"]) for each in entries]
+    times = [format_age_or_time(each["at"], view) for each in entries]
+    if view.width is not None and view.width < _ROOMY:  # a column of sources would leave no room for what happened
+        texts = [f"{each['text']} [{each['source']}]" for each in entries]
+        return [build_table((title_of_times(view), "TIMELINE"), zip(times, texts, strict=True))]
+    rows = [(time, each["source"], each["text"]) for time, each in zip(times, entries, strict=True)]
     return [build_table((title_of_times(view), "SOURCE", "TIMELINE"), rows)]
 
 

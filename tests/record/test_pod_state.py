@@ -469,6 +469,23 @@ def test_timeline_goes_from_the_owner_to_the_end_and_is_bounded() -> None:
     assert "attempt 2: Unschedulable, with the same message" in texts
 
 
+def test_timeline_writes_a_message_out_only_where_it_differs_from_the_one_before() -> None:
+    message = "0/1 nodes are available: 1 Insufficient cpu"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod = a_pod(node="", status_conditions=[condition | {"lastTransitionTime": at(29)}])
+    event = an_event("FailedScheduling", message, "default-scheduler", lastTimestamp=at(27), count=2)
+    other = an_event("FailedScheduling", "0/1 nodes: too many pods", "default-scheduler", lastTimestamp=at(26), count=1)
+    attempt = {"startedAt": at(28), "number": 1, "state": "Unschedulable", "message": message, "profile": "p"}
+    texts = [entry["text"] for entry in build_timeline(pod, a_cluster(pod, event, other), [attempt])]
+    assert texts == [
+        "pod created",
+        f"PodScheduled became False (now: Unschedulable: {message})",
+        "attempt 1: Unschedulable, with the same message",
+        "the same message (2 times)",
+        "0/1 nodes: too many pods",
+    ]
+
+
 def test_container_without_a_memory_limit_did_not_reach_one() -> None:
     state = find(a_pod(status_containerStatuses=waits("CrashLoopBackOff", **OOM)))
     assert "memory for pods on n1 ran out; it has no memory limit" in state["headline"]

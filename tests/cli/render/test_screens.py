@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from herodotus_answers.live_objects import drop_advice
+from herodotus_cli.render.pod import build_screen
 from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import (
     NODES,
@@ -67,6 +69,31 @@ def test_event_is_exact_and_wrapped_between_words(scene: str, width: int | None)
     assert event.replace("\n", " ") == f"Event: {found.answer['message']}"
     assert width is not None or "\n" not in event
     assert width is None or max(map(len, event.splitlines())) <= width
+
+
+@pytest.mark.parametrize("screen", [build_screen, all_nodes])
+def test_timeline_of_a_pod_that_waits_begins_with_what_its_last_attempt_explains(screen: Any) -> None:
+    """A report has --all and --timeline, and its headline is not kube-scheduler's message."""
+    text = "default-scheduler: 0/12 nodes are available: 12 Insufficient cpu"
+    cause = {"code": "no-node-found", "object": None, "source": "status.conditions[PodScheduled]", "text": text}
+    entry = {"at": "2026-03-01T11:00:00Z", "source": "metadata.creationTimestamp", "text": "pod created"}
+    answer = explained(a_pending())
+    answer["live"] = {
+        "state": {
+            "code": "pod-waits-for-node",
+            "headline": f"Pending: waits for a node. Last attempt: {text}",
+            "actor": "user",
+            "causes": [{**cause, "remedies": []}],
+            "unread": [],
+            "timeline": [entry],
+        }
+    }
+    lines = drawn(Scene(answer, screen), ViewOptions(NOW, 200)).splitlines()
+    assert lines[1] == f"✗ {answer['headline']}"
+    assert not any("Last attempt" in line for line in lines)
+    assert any(line.split() == ["1h", "metadata.creationTimestamp", "pod", "created"] for line in lines)
+    narrow = drawn(Scene(answer, screen), VIEWS["80"]).splitlines()
+    assert "1h   pod created [metadata.creationTimestamp]" in narrow
 
 
 def test_states_that_no_node_was_rejected() -> None:
