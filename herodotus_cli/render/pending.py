@@ -93,7 +93,7 @@ def _build(answer: PendingPods, view: ViewOptions, shown: Sequence[PodsAlike]) -
     more += [] if view.piped else ["kubectl herodotus pod NAME (why it is pending)"]
     is_local = "source" in answer  # there are no attempts
     sections: list[list[Block]] = [
-        [TextLine(f"{pending}{omitted}{gone}", "strong")],
+        [TextLine(f"{pending}{omitted}{gone}", "strong"), *_date_fixes(answer, view)],
         [] if view.piped or not view.headers else [_groups(answer["groups"], view)],
         [(_pods_without_attempts if is_local else _pods)(shown, view)] if shown else [],
         [TextLine(f"more: {', '.join(more)}", "dim")] if more else [],
@@ -109,6 +109,18 @@ def _describe_gone(answer: PendingPods, view: ViewOptions) -> str:
         named = [f"{p['namespace']}/{p['pod']} (last tried {format_ago(p['startedAt'], view)})" for p in gone]
         sentences += f" {len(gone)} {words}: {join_limited(named, _NAMED)}." if gone else ""
     return sentences
+
+
+def _date_fixes(answer: PendingPods, view: ViewOptions) -> list[Block]:
+    """Return a line that says of which moments recorded fixes are; [] if there are none, or they are of now."""
+    tried = {f"{pod['namespace']}/{pod['pod']}": pod["startedAt"] for pod in answer["pods"]}
+    fixes = [fix["pod"] for group in answer["groups"] if (fix := group.get("fix"))]
+    times = sorted({time for pod in fixes if (time := tried.get(pod))})
+    if not times or "source" in answer or view.piped:
+        return []
+    since = f"{format_age_or_time(times[0], view)} to " if len(times) > 1 else ""
+    when = f"{since}{format_ago(times[-1], view)}"
+    return [TextLine(f"Fixes are of the last attempts, {when}; of now: plan pod NAME", "dim")]
 
 
 def _groups(groups: list[PendingGroup], view: ViewOptions) -> Block:

@@ -493,6 +493,8 @@ def _hints(answer: Json, view: ViewOptions, *, every_node: bool) -> list[Block]:
         hints["--timeline"] = "what happened"
     if not view.wide and (is_short or answer["scorePlugins"]):
         hints["-o wide"] = "all fixes with commands, holders, event" if is_short else "raw scores"
+    if answer.get("suggestions") and answer["attempt"]["source"] != "evaluated":
+        hints["plan pod"] = "fixes as of now"
     line = f"more: {', '.join(f'{option} ({what})' for option, what in hints.items())}"
     if view.width is not None and len(line) > view.width:
         line = f"more: {'  '.join(hints)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -116,6 +117,19 @@ def test_pods_take_no_more_rows_than_the_terminal_has(lines: int, left_out: int)
     assert len(drawn) <= lines
     assert sum(line.startswith("shop/pod-") for line in drawn) == 40 - left_out
     assert (f"{left_out} more pods)" in drawn[-1]) is bool(left_out)
+
+
+def test_fixes_of_pending_pods_have_the_age_of_their_attempts() -> None:
+    waiting = [a_waiting_pod(f"pod-{i}", None, f"example.com/accelerator-{i}") for i in range(3)]
+    pods = [replace(pod, started_us=NOON_US - i * 90 * SECOND_US) for i, pod in enumerate(waiting)]
+    document = build_pending_pods(pods, now_us=NOON_US)
+    view = ViewOptions(NOW, 80)
+    for group, name in zip(document["groups"], ("shop/pod-0", "shop/pod-1", "shop/gone"), strict=True):
+        group["fix"] = {"pod": name, "text": "uncordon n1", "command": None, "checked": True}
+    lines = terminal.draw(pending.build_screen(document, view), view, color=False).splitlines()
+    assert lines[1] == "Fixes are of the last attempts, 2m10s to 40s ago; of now: plan pod NAME"
+    evaluated: Any = {**document, "source": "evaluated"}
+    assert "last attempts" not in terminal.draw(pending.build_screen(evaluated, view), view, color=False)
 
 
 @pytest.mark.parametrize("pods", [5, 8])
