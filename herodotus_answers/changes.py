@@ -174,7 +174,7 @@ def _describe_change(was: str, now: str, names: Sequence[str]) -> str:
         return f"{which} {were} evaluated: {f'fit{s}' if now == FITS else f'rejected by {now}'}"
     if now == FITS:
         return f"{which} fit{s} now, no longer rejected by {was}"
-    return f"{which} fit{s} no more: {now}" if was == FITS else f"{which}: {now} where it was {was}"
+    return f"{which} fit{s} no more: {now}" if was == FITS else f"{which}: rejected by {now}, before by {was}"
 
 
 def _describe_two_pods(pods: tuple[str, str], was: str, now: str, names: Sequence[str]) -> str:
@@ -202,7 +202,7 @@ def _compare_free(before: RecordedDecision, after: RecordedDecision) -> list[Dif
         then, now = _find_most_free(before, resource, skipped), _find_most_free(after, resource, skipped)
         if then and now and then[0] != now[0] and min(then[0], now[0]) < requested:
             amounts = f"{format_available(resource, then[0])} → {format_available(resource, now[0])}"
-            text = f"most {resource} free on a node: {amounts} ({now[1]})"
+            text = f"largest free {resource} on a node: {amounts} ({now[1]})"
             differences.append(
                 _of_nodes("room", CLUSTER, [now[1]], text) | {"resource": resource, "before": then[0], "after": now[0]}
             )

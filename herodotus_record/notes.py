@@ -27,8 +27,8 @@ OF_ONE_RECORD: Final = frozenset((SEEN_AT, LOG_ALONE, LOG_FILTERS, LOG_NUMBER, L
 
 CATALOGUE: Final[Mapping[str, str]] = {
     # filters with nominated pods
-    "nominated-pods": "counted as running, because nominated: {node} ({nominated})",
-    "nominated-more": "counted as running, because nominated: pods of {count} more nodes",
+    "nominated-pods": "counted as running, because nominated at that time: {node} ({nominated})",
+    "nominated-more": "counted as running, because nominated at that time: pods of {count} more nodes",
     # plugins and extenders
     "plugin-said": "{plugin}: {error}",
     "plugin-inputs": "{plugin}: its inputs are not recorded: {error}",

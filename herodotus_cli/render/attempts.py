@@ -112,10 +112,10 @@ def _describe_repeats(attempt: Json, view: ViewOptions) -> list[str]:
 def _describe_unchanged(group: list[Json], view: ViewOptions) -> list[str]:
     """Return texts on consecutive attempts without a change: their number, the last one, and what requeued them."""
     events = Counter(attempt["requeuedBy"]["event"] for attempt in group if attempt["requeuedBy"])
-    requeued = ", ".join(f"{event} {n}" for event, n in events.most_common())
+    requeued = ", ".join(f"{format_count(n, 'time')} by {event}" for event, n in events.most_common())
     made = group[-1]["lastOrdinal"] - group[0]["ordinal"] + 1
     line = f"{made} attempts, {NO_CHANGE}; the last {format_ago(_find_last_start(group[-1]), view)}"
-    return [line, *([f"requeued by {requeued}"] if requeued else [])]
+    return [line, *([f"requeued {requeued}"] if requeued else [])]
 
 
 def _describe_changes(attempt: Json, *, first: bool) -> list[str]:
@@ -130,6 +130,6 @@ def _describe_changes(attempt: Json, *, first: bool) -> list[str]:
         else []
     )
     if first:
-        rejected = [f"{plugin} {n}" for plugin, n in attempt["rejectedBy"].items()]
-        return [*words, f"rejected by {', '.join(rejected)}"] if rejected else words or ["–"]
+        rejected = [f"{plugin} ({n})" for plugin, n in attempt["rejectedBy"].items()]
+        return [*words, f"nodes rejected by {', '.join(rejected)}"] if rejected else words or ["–"]
     return [*words, *(change["text"] for change in attempt["changes"])] if attempt["changes"] else [*words, NO_CHANGE]

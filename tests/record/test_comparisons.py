@@ -46,7 +46,7 @@ def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: An
             recorded({"worker-1": 8000, "worker-2": 8000}, rejected={n: FULL[n] for n in NODES[:2]}),
             [
                 "worker-3 fits now, no longer rejected by NodeResourcesFit",
-                "most cpu free on a node: 0 → 8 (worker-3)",
+                "largest free cpu on a node: 0 → 8 (worker-3)",
             ],
         ),
         (
@@ -57,7 +57,7 @@ def recorded(used: dict[str, int] | None = None, *, late_s: int = 0, **given: An
         (
             recorded(rejected={"worker-1": {"TaintToleration": TAINTED}}),
             recorded(rejected={"worker-1": {"NodeUnschedulable": CORDONED}}),
-            ["worker-1: NodeUnschedulable where it was TaintToleration"],
+            ["worker-1: rejected by NodeUnschedulable, before by TaintToleration"],
         ),
         (recorded(incarnation="a"), recorded(incarnation="b"), ["another scheduler process"]),
     ],

@@ -100,7 +100,7 @@ def test_names_pods_of_visible_namespaces() -> None:
     nominated = Reason("nominated-pods", {"node": "worker-3", "nominated": "ci/job-1, shop/web-0"})
     value = stored(replace(a_record("ci/job-1"), notes=(nominated,)), reason=evicted("shop/web-0"))
     assert notes.format_decision_notes(mask(value, SHOP).decision) == [
-        f"counted as running, because nominated: worker-3 ({HIDDEN}, shop/web-0)"
+        f"counted as running, because nominated at that time: worker-3 ({HIDDEN}, shop/web-0)"
     ]
     assert notes.format_decision_notes(
         mask(value, VisibleNamespaces(frozenset({"shop", "ci"}))).decision
