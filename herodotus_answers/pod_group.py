@@ -32,6 +32,7 @@ MAX_REASONS: Final = 8  # different reasons of blocked members; the other member
 # Pods with scheduling gates exist, but cannot be tried.
 FEW_MEMBERS: Final = "only {known} of the {needed} pods that the group needs have a node or can be tried"
 FITS: Final = "Fits"
+PREEMPTED: Final = "Preempted"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class GroupMember:
     """The last attempt of a member of a group.
 
     `node` is the node that the attempt chose. If `state` is Unschedulable nevertheless, the placement was undone,
-    because the group was not placed. State Fits is that of a pod that was evaluated now and that no scheduler placed.
+    because the group was not placed. State Fits is that of a pod that was evaluated now and that no scheduler placed,
+    and Preempted that of one that `preemptor` evicted since then.
     `position` is the pod's position in the last cycle of the group, or None if it was decided in another cycle or
     alone. `short_reason` is what stops it as `pod` says it, "" if no decision with the same message was read.
     """
@@ -55,6 +57,12 @@ class GroupMember:
     message: str
     decision_id: str
     short_reason: str = ""
+    preemptor: str = ""
+
+    @property
+    def had_node(self) -> bool:
+        """Whether the member has a node, is being bound to one, or was evicted from one by a preemption."""
+        return self.is_placed or self.state == PREEMPTED
 
     @property
     def is_placed(self) -> bool:
@@ -69,13 +77,15 @@ class GroupMember:
     @property
     def is_blocked(self) -> bool:
         """Whether no node was found for the member itself, or it could not be bound."""
-        return not self.is_placed and not self.is_provisional
+        return not self.had_node and not self.is_provisional
 
     @property
     def reason(self) -> str:
         """The reason that most nodes gave, "" for a placed member."""
         if self.is_placed:
             return ""
+        if self.state == PREEMPTED:
+            return f"preempted by {self.preemptor}"
         if self.is_provisional:
             return "fits now" if self.state == FITS else "fits; undone with the group"
         return self.short_reason or find_dominant_reason(self.message)
@@ -113,6 +123,7 @@ class MemberCounts(TypedDict):
     placed: Annotated[int, "Number of pods that are on a node or being bound to one."]
     provisional: Annotated[int, "Number of pods for which a node was found, but which are not placed."]
     blocked: Annotated[int, "Number of pods for which no node was found."]
+    preempted: Annotated[int, "Number of pods that were evicted for pods of higher priority since they were placed."]
     notRecorded: Annotated[int, "Number of pods of the last cycle without a record."]
 
 
@@ -173,7 +184,7 @@ class GroupPod(TypedDict):
     pod: Annotated[str, "Name of the pod."]
     uid: Annotated[str, "UID of the pod."]
     position: Annotated[int | None, "Position in the last cycle; null if it was decided before."]
-    state: Annotated[str, "State of its last attempt, or Fits."]
+    state: Annotated[str, "State of its last attempt, Fits or Preempted."]
     node: Annotated[str | None, "Node that the attempt chose."]
     provisional: Annotated[bool, "Whether it is not placed on that node."]
     reason: Annotated[str | None, "Why it is not placed."]
@@ -224,12 +235,13 @@ def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
     records = replace(records, members=_hold_back([_with_short_reason(m, records) for m in records.members], records))
     members, cycle = records.members, records.cycle
     blocked = group_by_reason(members)
-    earlier = _count_placed_before(records) - sum(m.is_placed for m in members if m.position is None)
+    earlier = _count_placed_before(records) - sum(m.had_node for m in members if m.position is None)
     counts: MemberCounts = {
         "members": len(members) + earlier,
         "placed": sum(m.is_placed for m in members) + earlier,
         "provisional": sum(m.is_provisional for m in members),
         "blocked": sum(map(len, blocked)),
+        "preempted": sum(m.state == PREEMPTED for m in members),
         "notRecorded": max(0, cycle.pods - sum(m.position is not None for m in members)) if cycle else 0,
     }
     missing = _count_missing(records, counts)
@@ -246,6 +258,7 @@ def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
         "placed": counts["placed"],
         "provisional": counts["provisional"],
         "blocked": counts["blocked"],
+        "preempted": counts["preempted"],
         "notRecorded": counts["notRecorded"],
         "missing": missing,
         "cycle": _cycle(records),
@@ -266,7 +279,7 @@ def _hold_back(members: Sequence[GroupMember], records: GroupRecords) -> Sequenc
     """
     if records.cycle is None:
         return members
-    now = sum(m.is_placed for m in members if m.position is not None)
+    now = sum(m.had_node for m in members if m.position is not None)
     if now + _count_placed_before(records) >= records.cycle.min_count:
         return members
     return [replace(m, state="Unschedulable") if m.state == "Binding" else m for m in members]
@@ -274,7 +287,7 @@ def _hold_back(members: Sequence[GroupMember], records: GroupRecords) -> Sequenc
 
 def _count_placed_before(records: GroupRecords) -> int:
     """Return how many members had a node before the last cycle; the records of some may be gone."""
-    recorded = sum(m.is_placed for m in records.members if m.position is None)
+    recorded = sum(m.had_node for m in records.members if m.position is None)
     return max(records.cycle.scheduled if records.cycle else 0, recorded)
 
 
@@ -296,8 +309,8 @@ def _count_missing(records: GroupRecords, counts: MemberCounts) -> int:
 def _state(members: Sequence[GroupMember], counts: MemberCounts, message: str) -> GroupState:
     if members and all(m.state == FITS for m in members if not m.is_placed):
         return FITS if counts["provisional"] else "Scheduled"
-    if counts["placed"] and not counts["provisional"]:
-        return "Scheduled" if not counts["blocked"] else "PartlyScheduled"
+    if (counts["placed"] or counts["preempted"]) and not counts["provisional"]:
+        return "PartlyScheduled" if counts["blocked"] or counts["preempted"] else "Scheduled"
     if any(m.state in ("Error", "Failed") for m in members):
         return "Error"
     return "WaitingForPreemption" if "preemption" in message else "Unschedulable"
@@ -372,7 +385,7 @@ def _nodes(records: GroupRecords, blocked: Sequence[Sequence[GroupMember]]) -> l
     """
     chosen: dict[str, list[GroupMember]] = {}
     for member in records.members:
-        if member.node is not None and not member.is_blocked:
+        if member.node is not None and (member.is_placed or member.is_provisional):
             chosen.setdefault(member.node, []).append(member)
     first = records.blocking.get(blocked[0][0].decision_id) if blocked else None
     slots = {} if first is None else {name: slot for slot, name in enumerate(first.table.names) if name in chosen}
@@ -419,10 +432,10 @@ def _headline(records: GroupRecords, answer: PodGroupPlacement) -> str:
     if answer["state"] == "Scheduled":
         return f"All {pluralize(members, 'pod')} placed on {pluralize(len(nodes), 'node')}{need}."
     if answer["state"] == "PartlyScheduled":
-        return (
-            f"{answer['placed']} of {pluralize(members, 'pod')} placed{need}; {answer['blocked']} found no node:"
-            f" {answer['reasons'][0]['reason']}."
-        )
+        others = [f"{answer['blocked']} found no node: {answer['reasons'][0]['reason']}"] if answer["reasons"] else []
+        evicted = [m for m in records.members if m.state == PREEMPTED]
+        others += [f"{len(evicted)} preempted by {evicted[0].preemptor}"] if evicted else []
+        return f"{answer['placed']} of {pluralize(members, 'pod')} placed{need}; {'; '.join(others)}."
     known = members + answer["notRecorded"]
     if known < (answer["minCount"] or 0):
         return f"The group is not placed: {FEW_MEMBERS.format(known=known, needed=answer['minCount'])}."

@@ -67,6 +67,12 @@ class Preemptions(Document):
     preemptions: Annotated[list[PreemptionEntry], "Preemptions, the newest first."]
 
 
+def name_preemptor(entry: PreemptionEntry) -> str:
+    """Return the pod that got the room as NAMESPACE/NAME, or in words if the reader may not see it."""
+    preemptor = entry["preemptor"]
+    return f"{preemptor['namespace']}/{preemptor['pod']}" if preemptor else "a pod of another namespace"
+
+
 def build_preemption(
     decision: Decision, outcomes: Sequence[Outcome], *, shows_preemptor: bool
 ) -> PreemptionEntry | None:

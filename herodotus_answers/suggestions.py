@@ -117,8 +117,12 @@ def build_suggestions(decision: Decision) -> list[SuggestedChange]:
     """Return the decision's suggestions as JSON, each with its sentence, its changes and the command that makes them.
 
     The fields of the first change are those of the suggestion; `also` holds the others. `command` is null where none is
-    known, and `deletes` names the objects that it deletes.
+    known, and `deletes` names the objects that it deletes. There are none for a pod whose group has fewer pods than it
+    needs, because no change of the pod lets it get a node.
     """
+    cycle = decision.group_cycle
+    if cycle is not None and cycle.scheduled + cycle.pods < cycle.min_count:
+        return []
     return [build_suggestion(decision.pod, suggestion) for suggestion in decision.suggestions]
 
 

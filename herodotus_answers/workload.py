@@ -20,7 +20,7 @@ from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import PLACED_STATES, compute_margin
 from herodotus_answers.live import LiveWorkload
 from herodotus_answers.pending import find_dominant_reason
-from herodotus_answers.preemptions import PreemptionEntry
+from herodotus_answers.preemptions import PreemptionEntry, name_preemptor
 from herodotus_answers.wording import ShortReason
 from herodotus_answers.workload_objects import MAKERS
 from herodotus_record.model import API_VERSION, Decision, DecisionPath
@@ -451,9 +451,7 @@ def _describe_preempted(preempted: Sequence[Placement]) -> str:
     """Return a sentence, with a space before it, that says by which pods the pods were preempted; "" for no pods."""
     if not preempted:
         return ""
-    preemptors = [p.preempted_by["preemptor"] for p in preempted if p.preempted_by]
-    names = [f"{by['namespace']}/{by['pod']}" if by else "a pod of another namespace" for by in preemptors]
-    distinct = list(dict.fromkeys(names))
+    distinct = list(dict.fromkeys(name_preemptor(p.preempted_by) for p in preempted if p.preempted_by))
     more = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
     verb = "was" if len(preempted) == 1 else "were"
     return f" {pluralize(len(preempted), 'pod')} {verb} preempted by {distinct[0]}{more}."

@@ -103,7 +103,7 @@ def _build_sections(
     # an evaluation of now says nothing of a pod that has a node and does not run
     has_decision = not is_timeline and (is_explained or is_recorded)
     # a change for the scheduler's sake helps no pod that waits for something else
-    is_advised = not is_timeline and now["code"] == "pod-waits-for-node"
+    is_advised = not is_timeline and now["code"] == "pod-waits-for-node" and not _waits_for_members(now)
     blocks = pod_state.build_blocks(
         now,
         view,
@@ -113,6 +113,11 @@ def _build_sections(
     )
     first: list[Sequence[Block]] = [[*head, *blocks], pod_state.build_timeline(now, view)]
     return first if is_timeline else [*first, *live, *(evidence if is_explained else []), hints]
+
+
+def _waits_for_members(state: Json) -> bool:
+    """Return whether a pod's group lacks pods or does not exist, so that no change of the pod alone helps it."""
+    return any(cause["code"] in ("pod-group-too-small", "pod-group-missing") for cause in state["causes"])
 
 
 def _decision_says_more(state: Json, answer: Json, view: ViewOptions) -> bool:

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
 _NODES = 4  # on a terminal; every node with -o wide
 _NAMED = 3  # pods or nodes in a cell
+_STATUSES = {
+    "Bound": "placed",
+    "Binding": "binding",
+    "DryRun": "dry run",
+    "Error": "error",
+    "Failed": "failed",
+    "Preempted": "preempted",
+}
 _UNDECIDED_PODS = 12  # of a group without a decision, on a terminal
 
 
@@ -140,9 +148,7 @@ def _ranges(positions: Iterable[int | None]) -> str:
 def _status(pod: GroupPod) -> str:
     if pod["provisional"]:
         return "fits"
-    return {"Bound": "placed", "Binding": "binding", "DryRun": "dry run", "Error": "error", "Failed": "failed"}.get(
-        pod["state"], "no node"
-    )
+    return _STATUSES.get(pod["state"], "no node")
 
 
 def _node(pod: GroupPod) -> str:

@@ -12,13 +12,16 @@ from herodotus_answers.explain import PLACED_STATES
 from herodotus_answers.pod_group import (
     FITS,
     MAX_REASONS,
+    PREEMPTED,
     GroupMember,
     GroupRecords,
     MemberRecord,
     group_by_reason,
 )
+from herodotus_answers.preemptions import PreemptionEntry, name_preemptor
 from herodotus_endpoint.access.masking import VisibleRow
 from herodotus_endpoint.api.masked_reader import MaskedReader, group_rows_by_attempt
+from herodotus_endpoint.api.preemptions import find_evictions
 from herodotus_record.model import POD_GROUP_PHASE, Source
 from herodotus_record.notes import format_outcome_message
 
@@ -45,7 +48,8 @@ def read_pod_group(reader: MaskedReader, namespace: str, name: str, rows: Sequen
         earlier = [row for row in latest.values() if _cycle_of(row) != _cycle_of(newest) and row.state in PLACED_STATES]
         # records do not know of deletions, so only as many as the cycle counted
         chosen = [*earlier[: cycle.scheduled][::-1], *sorted(inside, key=lambda row: int(row.group_position or 0))]
-    members = [_build_member(row, newest) for row in chosen]
+    evictions = find_evictions(reader, [row for row in chosen if row.state in PLACED_STATES], namespace)
+    members = [_build_member(row, newest, evictions.get(row.pod_uid)) for row in chosen]
     by_id = {row.decision_id: row for row in chosen}
     first = [by_id[group[0].decision_id] for group in group_by_reason(members)[:MAX_REASONS]]
     blocking = {
@@ -77,23 +81,25 @@ def _cycle_of(row: VisibleRow) -> tuple[int, int | None]:
     return row.incarnation_id, row.group_cycle
 
 
-def _build_member(row: VisibleRow, newest: VisibleRow) -> GroupMember:
+def _build_member(row: VisibleRow, newest: VisibleRow, preempted_by: PreemptionEntry | None) -> GroupMember:
     """Return the group member that a row of `decisions` describes.
 
-    `newest` is a row of the group's last cycle. A member of an earlier cycle has no position.
+    `newest` is a row of the group's last cycle. A member of an earlier cycle has no position. `preempted_by` is the
+    preemption that evicted the member since then.
     """
     is_evaluated = row.source == Source.EVALUATED.value and row.state == "Failed"
     return GroupMember(
         namespace=row.namespace,
         pod=row.pod,
         uid=row.pod_uid,
-        state=FITS if is_evaluated else row.state,
+        state=PREEMPTED if preempted_by else FITS if is_evaluated else row.state,
         node=row.node,
         position=row.group_position if _cycle_of(row) == _cycle_of(newest) else None,
         attempt=row.attempt,
         started_us=row.started_us,
         message=row.message,
         decision_id=row.decision_id,
+        preemptor=name_preemptor(preempted_by) if preempted_by else "",
     )
 
 

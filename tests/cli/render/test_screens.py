@@ -20,6 +20,7 @@ from tests.cli.scenes import (
     explained,
     large,
     many_plugins,
+    pending_with_suggestions,
     placed,
     scenes,
 )
@@ -94,6 +95,25 @@ def test_timeline_of_a_pod_that_waits_begins_with_what_its_last_attempt_explains
     assert any(line.split() == ["1h", "metadata.creationTimestamp", "pod", "created"] for line in lines)
     narrow = drawn(Scene(answer, screen), VIEWS["80"]).splitlines()
     assert "1h   pod created [metadata.creationTimestamp]" in narrow
+
+
+def test_pod_whose_group_lacks_pods_is_not_told_to_change() -> None:
+    remedy = {"text": "create the missing pods of PodGroup train, or lower its minCount", "command": None}
+    text = "PodGroup train needs 4 pods before any of them is tried, and 1 exists (payments-0)"
+    cause = {"code": "pod-group-too-small", "object": "PodGroup/train", "source": "spec", "text": text}
+    state = {
+        "code": "pod-waits-for-node",
+        "headline": f"Pending: waits for a node. {text}",
+        "actor": "user",
+        "causes": [{**cause, "remedies": [remedy]}],
+        "unread": [],
+    }
+    answer = explained(pending_with_suggestions())
+    answer["live"] = {"state": state}
+    fixes = [
+        line for line in drawn(Scene(answer), ViewOptions(NOW, 200)).splitlines() if line.startswith(("FIX", "or"))
+    ]
+    assert fixes == [f"FIX  {remedy['text']} (not checked)"]
 
 
 def test_states_that_no_node_was_rejected() -> None:

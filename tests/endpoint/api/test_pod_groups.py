@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from herodotus_answers.brief import shorten
-from herodotus_record.model import POD_GROUP_PHASE, Code, Decision, Outcome, PodGroupCycle, Reason, Suggestion
+from herodotus_record.model import (
+    POD_GROUP_PHASE,
+    Candidate,
+    Code,
+    Decision,
+    Outcome,
+    PodGroupCycle,
+    Preemption,
+    Reason,
+    Suggestion,
+)
 from tests.builders import INSUFFICIENT_CPU, MONDAY_US, a_decision, a_table, bound
 from tests.endpoint.service import API, Service, rows
 
@@ -114,6 +124,35 @@ def test_a_group_with_more_pods_than_it_needs_is_partly_placed(service: Service)
     answer = service.get(PATH)
     assert (answer["state"], answer["missing"]) == ("PartlyScheduled", 0)
     assert answer["headline"] == "1 of 2 pods placed (minCount 1); 1 found no node: nodes have too little cpu."
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_member_that_was_preempted_is_not_placed(service: Service, is_last: bool) -> None:
+    """Whether the last cycle placed it, or an earlier one."""
+    placed = member(1, 1, cycle(1, 2, min_count=2)), member(2, 2, cycle(2, 2, min_count=2))
+    bindings = [bound(each, TABLE, sequence=10 + i) for i, each in enumerate(placed)]
+    urgent = a_decision(pod="urgent", sequence=20, started_us=MONDAY_US + 60_000_000, rejected=FULL)
+    urgent = replace(urgent, preemption=Preemption("worker-1", (Candidate("worker-1", ("shop/train-2",), 0),), True))
+    service.stored(rows(TABLE), *placed, *bindings, urgent)
+    if not is_last:
+        later = member(3, 30, cycle(1, 1, number=2, scheduled=2, min_count=2))
+        service.stored(later, bound(later, TABLE, sequence=31))
+    answer = service.get(PATH)
+    others = 0 if is_last else 1
+    assert (answer["state"], answer["placed"], answer["preempted"]) == ("PartlyScheduled", 1 + others, 1)
+    assert answer["headline"] == (f"{1 + others} of {2 + others} pods placed (minCount 2); 1 preempted by shop/urgent.")
+    (evicted,) = [pod for pod in answer["pods"] if pod["pod"] == "train-2"]
+    assert (evicted["state"], evicted["reason"]) == ("Preempted", "preempted by shop/urgent")
+    assert [node["pods"] for node in answer["nodes"]] == [1 + others]
+    assert shorten(answer)["code"] != "placed"
+
+
+def test_no_change_of_a_pod_is_advised_whose_group_has_too_few_pods(service: Service) -> None:
+    lower = Suggestion("worker-3", (Reason("set-request", {"resource": "cpu", "from": "500m", "to": "300m"}),))
+    alone = replace(member(1, 1, cycle(1, 1, min_count=4), rejected=FULL), suggestions=(lower,))
+    service.stored(rows(TABLE), alone)
+    assert service.get(PATH)["reasons"][0]["suggestions"] == []
+    assert service.explain("train-1")["suggestions"] == []
 
 
 def test_a_group_that_preempts_waits(service: Service) -> None:
