@@ -52,6 +52,7 @@ _RESOURCES: Final = {
     "Job": _Resource("/apis/batch/v1", "jobs"),
     "CronJob": _Resource("/apis/batch/v1", "cronjobs"),
     "HorizontalPodAutoscaler": _Resource("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "VerticalPodAutoscaler": _Resource("/apis/autoscaling.k8s.io/v1", "verticalpodautoscalers"),
     "MutatingWebhookConfiguration": _Resource(_ADMISSION, "mutatingwebhookconfigurations", is_namespaced=False),
     "ValidatingWebhookConfiguration": _Resource(_ADMISSION, "validatingwebhookconfigurations", is_namespaced=False),
     "StorageClass": _Resource("/apis/storage.k8s.io/v1", "storageclasses", is_namespaced=False),

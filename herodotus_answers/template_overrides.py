@@ -5,7 +5,8 @@ to be made then. Does not own: which changes help (the scheduler), commands (`su
 (`cluster_objects`). Pure.
 
 Invariant: a suggestion whose command changes a template is kept only if the template states the value, or if the
-changed template is stronger than what set the value.
+changed template is stronger than what set the value. Of a VerticalPodAutoscaler that can be read, its policy is changed
+instead.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from herodotus_answers.pod_facts import quote_patch
 from herodotus_answers.quantities import parse_quantity
 
 if TYPE_CHECKING:
@@ -33,11 +35,15 @@ _NO_COMMAND: Final[Json] = {"command": None, "deletes": [], "rollsOut": [], "rig
 
 
 class _Author(NamedTuple):
-    """Who set a value that the template does not state, where it is to be changed, and whether a template prevails."""
+    """Who set a value that the template does not state, where it is to be changed, and whether a template prevails.
+
+    `autoscaler` is the name of the VerticalPodAutoscaler that set it, or "".
+    """
 
     name: str
     advice: str
     yields_to_template: bool = False
+    autoscaler: str = ""
 
 
 def correct_suggestions(answer: Json, pod: Json, objects: ClusterObjects) -> Json:
@@ -72,7 +78,7 @@ def _find_maker(pod: Json, objects: ClusterObjects) -> Json | None:
 
 
 def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) -> Json:
-    notes, is_in_vain = list[str](), False
+    notes, is_in_vain, instead = list[str](), False, _NO_COMMAND
     for change in filter(_is_of_template, _list_changes(suggestion)):
         for what, was in _find_difference(str(change["field"]), pod, maker):
             author = _find_author(str(change["field"]), pod, maker, objects)
@@ -83,10 +89,43 @@ def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) 
                 f" at admission{author.advice}"
             )
             is_in_vain = is_in_vain or not author.yields_to_template
+            if author.autoscaler and not suggestion["also"]:
+                instead = _cap_autoscaler(author.autoscaler, suggestion, pod, objects) or _NO_COMMAND
     if not notes:
         return suggestion
     text = f"{suggestion['text']} ({'; '.join(dict.fromkeys(notes))})"
-    return suggestion | {"text": text} | (_NO_COMMAND if is_in_vain else {})
+    return suggestion | {"text": text} | (instead if is_in_vain else {})
+
+
+def _cap_autoscaler(name: str, change: Json, pod: Json, objects: ClusterObjects) -> Json | None:
+    """Return the parts of a suggestion that caps a request in the policy of the VerticalPodAutoscaler that sets it.
+
+    Return None if the autoscaler cannot be read, or its policy states a minimum above the request.
+    """
+    namespace, pod_name = str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])
+    match, found = _REQUEST.search(str(change["field"])), objects.get("VerticalPodAutoscaler", name, namespace).object
+    if match is None or match[1] != "containers" or found is None:
+        return None
+    policies: list[Json] = list((found["spec"].get("resourcePolicy") or {}).get("containerPolicies") or ())
+    by_name = {policy.get("containerName"): policy for policy in policies}
+    policy = by_name.get(match[2]) or by_name.get("*") or {}
+    least, wanted = (
+        parse_quantity(str(amount)) for amount in ((policy.get("minAllowed") or {}).get(match[3], "0"), change["to"])
+    )
+    if wanted is None or (least is not None and least > wanted):
+        return None
+    most = {**(policy.get("maxAllowed") or {}), match[3]: change["to"]}
+    capped = {**policy, "containerName": match[2], "maxAllowed": most}
+    others = [each for each in policies if each.get("containerName") != match[2]]
+    patch = quote_patch({"spec": {"resourcePolicy": {"containerPolicies": [*others, capped]}}})
+    rights = [("patch", "verticalpodautoscalers.autoscaling.k8s.io"), ("delete", "pods")]
+    return {
+        "command": f"kubectl -n {namespace} patch verticalpodautoscaler {name} --type=merge -p {patch}"
+        f" && kubectl -n {namespace} delete pod {pod_name}",
+        "deletes": [f"Pod/{pod_name}"],
+        "rollsOut": [],
+        "rights": [{"verb": verb, "resource": resource, "namespace": namespace} for verb, resource in rights],
+    }
 
 
 def _find_difference(field: str, pod: Json, maker: Json) -> Iterator[tuple[str, str]]:
@@ -127,12 +166,13 @@ def _find_author(field: str, pod: Json, maker: Json, objects: ClusterObjects) ->
         updates = str(annotations.get(_VPA_UPDATES) or "")
         if f"{resource} request" in updates:
             named = re.search(r"updated by (\S+?):", updates)
-            name = f"VerticalPodAutoscaler {named[1]}" if named else "a VerticalPodAutoscaler"
+            autoscaler = named[1] if named else ""
+            name = f"VerticalPodAutoscaler {autoscaler}" if named else "a VerticalPodAutoscaler"
             advice = (
                 f", and does so again: set {resource} in its resourcePolicy's maxAllowed for container {container}, or"
                 " its updateMode to Off, and then delete the pod"
             )
-            return _Author(name, advice)
+            return _Author(name, advice, autoscaler=autoscaler)
         if _is_set_by_limit_ranger(str(annotations.get(_LIMIT_RANGER) or ""), container, resource):
             namespace = str(pod["metadata"]["namespace"])
             limit_range = _find_limit_range(namespace, resource, objects)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ def correct(
     kind: str = "ReplicaSet",
     labels: Json | None = None,
     status: Json | None = None,
+    autoscaler: Json | None = None,
 ) -> Json:
     """Return the corrected suggestion that changes a field of a pod's template."""
     owner = {"kind": kind, "name": "web", "controller": True}
@@ -39,10 +42,13 @@ def correct(
     ranges = {"items": [{"metadata": {"name": "small"}, "spec": {"limits": [_default_cpu()]}}]}
 
     def fetch(path: str) -> tuple[int, Json]:
+        if "verticalpodautoscalers" in path:
+            return (200, autoscaler) if autoscaler else (403, {})
         return 200, ranges if "limitranges" in path else maker
 
     change = {
         "field": field,
+        "to": "2",
         "also": [],
         "text": "change it",
         "command": "kubectl patch",
@@ -64,6 +70,40 @@ def test_request_raised_by_a_vertical_autoscaler_is_not_changed_in_the_template(
     assert suggestion["command"] is None
     assert "VerticalPodAutoscaler web-vpa set 12 cpu" in suggestion["text"]
     assert "requests 500m cpu" in suggestion["text"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([], [{"containerName": "main", "maxAllowed": {"cpu": "2"}}]),
+        (
+            [{"containerName": "*", "mode": "Auto", "minAllowed": {"cpu": "1"}}],
+            [
+                {"containerName": "*", "mode": "Auto", "minAllowed": {"cpu": "1"}},
+                {"containerName": "main", "mode": "Auto", "minAllowed": {"cpu": "1"}, "maxAllowed": {"cpu": "2"}},
+            ],
+        ),
+        (
+            [{"containerName": "main", "maxAllowed": {"cpu": "16", "memory": "4Gi"}}, {"containerName": "log"}],
+            [{"containerName": "log"}, {"containerName": "main", "maxAllowed": {"cpu": "2", "memory": "4Gi"}}],
+        ),
+        ([{"containerName": "main", "minAllowed": {"cpu": "3"}}], None),
+    ],
+)
+def test_request_set_by_a_vertical_autoscaler_is_capped_in_its_policy(
+    policies: list[Json], expected: list[Json] | None
+) -> None:
+    autoscaler = {"metadata": {"name": "web-vpa"}, "spec": {"resourcePolicy": {"containerPolicies": policies}}}
+    suggestion = correct(CPU, spec("12"), spec("500m"), VPA, autoscaler=autoscaler)
+    if expected is None:
+        assert suggestion["command"] is None
+        return
+    words = shlex.split(suggestion["command"])
+    assert words[:6] == ["kubectl", "-n", "shop", "patch", "verticalpodautoscaler", "web-vpa"]
+    assert json.loads(words[8]) == {"spec": {"resourcePolicy": {"containerPolicies": expected}}}
+    assert words[9:] == ["&&", "kubectl", "-n", "shop", "delete", "pod", "web-1"]
+    assert suggestion["deletes"] == ["Pod/web-1"]
+    assert [right["verb"] for right in suggestion["rights"]] == ["patch", "delete"]
 
 
 def test_default_request_names_its_limit_range_and_keeps_the_command() -> None:
