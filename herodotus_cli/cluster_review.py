@@ -1,6 +1,7 @@
 """Asks a question about the whole cluster, a ClusterReview, and prints the answer.
 
-Owns: the request. Does not own: the changes in the question (`commands.whatif_actions`), the screen.
+Owns: the request, and the option that limits its time. Does not own: the changes in the question
+(`commands.whatif_actions`), the screen.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import click
+
+from herodotus_answers.plans import MAX_TIME_S
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import Environment
 from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.option_values import OutputOptions
+from herodotus_cli.parameter_types import WholeNumber
 from herodotus_cli.progress import ProgressLine, note_after_delay
 from herodotus_cli.transport import Transport, connect
 from herodotus_client import api_paths
@@ -41,6 +46,15 @@ SCALABLE = {
     "replicationcontroller": "ReplicationController",
     "job": "Job",
 }
+
+
+time_limit_option = click.option(
+    "--time-limit",
+    type=WholeNumber(1, MAX_TIME_S),
+    default=20,
+    metavar="S",
+    help="Seconds that the search for the answer may take [20].",
+)
 
 
 class ReviewOptions(NamedTuple):

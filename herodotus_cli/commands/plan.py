@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from herodotus_answers.plans import KINDS, MAX_CHANGES, MAX_TIME_S
+from herodotus_answers.plans import KINDS, MAX_CHANGES
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.cluster_review import SCALABLE, ReviewOptions
 from herodotus_cli.commands import GOAL_NAMES
@@ -22,13 +22,6 @@ Json = dict[str, Any]
 _WATCHED_FORMATS = ("json", "yaml")
 _POD_KINDS = ("pod", "pods", "po")
 _GROUP_KINDS = ("podgroup", "podgroups", "pg")
-_TIME_LIMIT = click.option(
-    "--time-limit",
-    type=parameter_types.WholeNumber(1, MAX_TIME_S),
-    default=20,
-    metavar="S",
-    help="Seconds that the search may take [20].",
-)
 _WATCH = click.option(
     "-w",
     "--watch",
@@ -73,7 +66,7 @@ class PlanCommand(options.PluginCommand):
     metavar="K",
     help="Changes of a plan, at most; steps that only force where pods land do not count [5].",
 )
-@_TIME_LIMIT
+@cluster_review.time_limit_option
 @click.option(
     "--replicas",
     type=parameter_types.WholeNumber(1, 100),
@@ -228,7 +221,7 @@ def _follow(
 @click.option("--rolling", is_flag=True, help="Each node takes pods again before the next is drained.")
 @_FORCE
 @_EMPTY_DIR
-@_TIME_LIMIT
+@cluster_review.time_limit_option
 @_EVERY_ROW
 @_WATCH
 @_EXIT_CODE
@@ -264,7 +257,7 @@ def plan_drain(ctx: click.Context, /, nodes: tuple[str, ...], **_given: object) 
 )
 @_FORCE
 @click.option("--keep-emptydir-data", is_flag=True, help="Pods with local storage (emptyDir) keep their node.")
-@_TIME_LIMIT
+@cluster_review.time_limit_option
 @_EVERY_ROW
 @_WATCH
 @_EXIT_CODE
@@ -295,7 +288,7 @@ def plan_consolidate(ctx: click.Context, /, **_given: object) -> None:
 @click.option(
     "--max-steps", type=parameter_types.WholeNumber(1, MAX_CHANGES), default=5, metavar="K", help="Moves, at most [5]."
 )
-@_TIME_LIMIT
+@cluster_review.time_limit_option
 @_EVERY_ROW
 @_WATCH
 @_FOLLOW

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from herodotus_answers.plans import MAX_TIME_S
 from herodotus_cli import cluster_review, completion_values, object_names, option_values, options, parameter_types
 from herodotus_cli.cluster_review import ReviewOptions
 from herodotus_cli.connection import ConnectionSettings
@@ -330,13 +329,7 @@ def upgrade(ctx: click.Context, /, **_given: object) -> None:
     shell_complete=completion_values.pods,
     help="Would it evict this pod, and why not? Repeatable.",
 )
-@click.option(
-    "--time-limit",
-    type=parameter_types.WholeNumber(1, MAX_TIME_S),
-    default=20,
-    metavar="S",
-    help="Seconds that the answer may take [20].",
-)
+@cluster_review.time_limit_option
 @click.option("--all", "every_row", is_flag=True, help="All evictions, however many there are.")
 @click.option(
     "--exit-code", is_flag=True, help="Exit with code 1 if an evicted pod comes back to its node or stays Pending."
