@@ -311,7 +311,7 @@ class ApiServer:
 
 def micro_time() -> str:
     """Return the present UTC time as text in the API's MicroTime format, with six digits of microseconds."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(time.time(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _split_timeout(timeout_s: float) -> httpx.Timeout:

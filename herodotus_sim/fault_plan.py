@@ -21,7 +21,8 @@ from typing import Any
 from herodotus_sim.wire import Object, SimulatedRequest
 
 FAULTS = (
-    "bookmark", "compact", "cut", "end", "gone", "hang up", "late", "lose answer", "refuse", "repeat", "slow"
+    "bookmark", "compact", "cut", "end", "gone", "hang up", "late", "lose answer", "refuse", "repeat", "slow",
+    "time out"
 )  # fmt: skip
 METHODS = ("GET", "WATCH", "POST", "PUT", "PATCH", "DELETE")
 

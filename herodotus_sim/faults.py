@@ -176,6 +176,12 @@ def _lose_answer(fault: FaultRule, draw: random.Random, handle: Handle, request:
     raise ConnectionResetError("an injected loss of the answer")
 
 
+def _time_out(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
+    """Inject a time-out of a filter in front of the handler: handle the request, and answer 504."""
+    handle(request)
+    raise errors.StatusError(504, _REASONS[504], "an injected time-out; the request was handled")
+
+
 def _slow(fault: FaultRule, draw: random.Random, handle: Handle, request: SimulatedRequest) -> SimulatedResponse:
     """Inject a delay before the request is handled.
 
@@ -290,4 +296,5 @@ STRIKES: dict[str, Strike] = {
     "refuse": _refuse,
     "repeat": _repeat,
     "slow": _slow,
+    "time out": _time_out,
 }

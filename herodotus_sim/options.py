@@ -31,6 +31,8 @@ class Options:
     bookmark_interval_s: float = 60.0
     # kube-apiserver answers a too old watch with 200 and an ERROR event; proxies and old servers with HTTP 410.
     expired_watch_as_http: bool = False
+    # How often an idle watch checks whether its client is still connected.
+    client_check_interval_s: float = 1.0
     # Whether `sendInitialEvents=true` is supported; otherwise it is rejected as by a server without WatchList.
     watch_list: bool = True
     # The delay before each request is handled.

@@ -127,7 +127,7 @@ class HttpRequestHandler(StreamRequestHandler):
         try:
             request = self._read_request()
         except errors.StatusError as error:
-            self._send(_error_response(error), "GET", False)
+            self._send(encode_error_response(error), "GET", False)
             return False
         if request is None:
             return False
@@ -137,12 +137,12 @@ class HttpRequestHandler(StreamRequestHandler):
         try:
             response = self.server.answer(request)
         except errors.StatusError as error:
-            response = _error_response(error)
+            response = encode_error_response(error)
         except OSError:
             raise
         except Exception as error:
             traceback.print_exc()
-            response = _error_response(errors.internal(repr(error)))
+            response = encode_error_response(errors.internal(repr(error)))
         self._send(response, request.method, keep)
         return keep
 
@@ -257,7 +257,8 @@ class HttpRequestHandler(StreamRequestHandler):
                 close()
 
 
-def _error_response(error: errors.StatusError) -> SimulatedResponse:
+def encode_error_response(error: errors.StatusError) -> SimulatedResponse:
+    """Return the response to a request that failed with this error."""
     details = error.details or {}
     wait_s = details.get("retryAfterSeconds") or (1 if error.code == 429 else None)
     headers = (("Retry-After", str(wait_s)),) if wait_s else ()

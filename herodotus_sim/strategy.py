@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 import uuid
 from datetime import datetime, timezone
 from typing import Any
@@ -42,7 +43,7 @@ _POD_FORBIDDEN = (
 
 def now() -> str:
     """Return the current time in the format of `metav1.Time`."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(time.time(), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def initial_objects() -> list[tuple[ApiResource, Object]]:

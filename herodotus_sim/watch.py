@@ -23,8 +23,6 @@ from herodotus_sim.selectors import SelectionPredicate
 from herodotus_sim.storage import ObjectStorage, StoredObject, WatchCache, WatchChange, encode_watch_event
 from herodotus_sim.wire import Object, SimulatedRequest, encode
 
-# How often an idle watch checks whether its client is still connected, in seconds.
-_CLIENT_CHECK_INTERVAL_S = 1.0
 # kube-apiserver draws the default timeout of a watch from this range, in seconds.
 _TIMEOUT_RANGE_S = (1800, 3600)
 # Changes per batch: large enough to be cheap, small enough not to hold the lock for long.
@@ -130,7 +128,8 @@ def stream_events(
             now = time.monotonic()
             if not changes and not store.stopping:
                 version = store.version
-                wait_s = min(deadline - now, _CLIENT_CHECK_INTERVAL_S, next_bookmark - now if bookmarks else timeout_s)
+                due_s = next_bookmark - now if bookmarks else timeout_s
+                wait_s = min(deadline - now, options.client_check_interval_s, due_s)
                 if wait_s > 0:
                     collection.changed.wait(wait_s)
         if changes:

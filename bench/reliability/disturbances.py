@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from bench.reliability.operations import RetryingClient
+from bench.reliability.operations import UserClient
 from bench.reliability.system import LEASE, LeaderEnd, Replica, System
 from herodotus_kube.http import micro_time
 
@@ -38,6 +38,9 @@ RULES: Final[tuple[Json, ...]] = (
     {"fault": "refuse", "share": 0.1, "code": 429, "retry_after_s": 1},
     {"fault": "refuse", "share": 0.1, "code": 500},
     {"fault": "refuse", "share": 0.1, "code": 503},
+    {"fault": "refuse", "methods": ["POST"], "path": "/binding$", "share": 0.3, "code": 504},
+    {"fault": "time out", "methods": ["POST"], "path": "/binding$", "share": 0.3},
+    {"fault": "time out", "methods": ["POST", "PUT", "PATCH"], "share": 0.1},
     {"fault": "refuse", "methods": ["POST", "PUT", "PATCH"], "share": 0.1, "code": 409},
     {"fault": "slow", "share": 0.2, "seconds": [0.0, 0.7]},
     {"fault": "hang up", "share": 0.1},
@@ -46,11 +49,21 @@ RULES: Final[tuple[Json, ...]] = (
 )
 
 
+class DisturbingClient(UserClient, Protocol):
+    """The requests of a disturbance."""
+
+    def put(self, path: str, body: Json) -> None:
+        """Send a PUT with an object, such as a plan of faults."""
+
+    def post(self, path: str) -> None:
+        """Send a POST without a body."""
+
+
 @dataclass(frozen=True)
 class DisturbanceContext:
     """The client, the system and the random generator that a disturbance uses."""
 
-    api: RetryingClient
+    api: DisturbingClient
     system: System
     draw: random.Random
 
@@ -98,7 +111,7 @@ def stop_leader(scene: DisturbanceContext) -> None:
         code = leader.stop()
         if code != 0 and not leader.lost_lease:
             log_tail = leader.running.output()[-3000:]
-            scene.system.crashes.append(f"{leader.logs[-1].name} ended with {code} on SIGTERM:\n{log_tail}")
+            scene.system.crashes.append(f"{leader.name} ended with {code} on SIGTERM:\n{log_tail}")
 
 
 def kill_standby(scene: DisturbanceContext) -> None:

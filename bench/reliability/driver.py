@@ -11,21 +11,80 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Final
+from typing import Any, Final, Protocol
 
 from bench.reliability import operations
-from bench.reliability.disturbances import DISTURBANCES, STALLS, Disturbance, DisturbanceContext
+from bench.reliability.disturbances import DISTURBANCES, STALLS, Disturbance, DisturbanceContext, DisturbingClient
 from bench.reliability.invariants import INVARIANTS, Evidence, find_feasible_node
-from bench.reliability.journal import Journal, is_evicted
+from bench.reliability.journal import ClusterModel, Journal, ObservedChange, is_evicted
 from bench.reliability.operations import NAMESPACE, OPERATIONS, PODS, OperationContext, RetryingClient
 from bench.reliability.system import System, wait_for_leader
+
+Json = dict[str, Any]
 
 QUIET_S: Final = 120.0  # A pod's backoff is at most 10 s; a watch pauses up to 60 s after many failures.
 TEND_S: Final = 0.5
 ROUND_S: Final = 1.5  # span of a round's pod creations and the start of its disturbance
 ROUND_PODS: Final = (20, 60)
+
+
+class ObservedCluster(Protocol):
+    """The history of a cluster, as `Journal` observes it."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """What to hold while the state is read."""
+
+    @property
+    def state(self) -> ClusterModel:
+        """The cluster as it is."""
+
+    def history(self) -> list[ObservedChange]:
+        """Return every change so far."""
+
+
+class DisturbedServer(Protocol):
+    """An API server. `faulty` says that it accepts plans of faults."""
+
+    @property
+    def faulty(self) -> bool:
+        """Whether the server accepts plans of faults."""
+
+
+class RecordingSystem(Protocol):
+    """What the end of a run needs of the system under test."""
+
+    @property
+    def api(self) -> DisturbedServer:
+        """The API server."""
+
+    @property
+    def crashes(self) -> list[str]:
+        """The unexpected ends of processes."""
+
+    def restart_ended(self) -> None:
+        """Start ended processes again."""
+
+    def leader(self) -> object | None:
+        """Return the replica that schedules, or None."""
+
+    def is_delivered(self) -> bool:
+        """Return whether all records are delivered."""
+
+    def attempts(self) -> Counter[str]:
+        """Return the logged attempts per pod."""
+
+    def attempts_before_kills(self) -> Counter[str]:
+        """Return those shortly before a scheduler was killed."""
+
+    def query(self, path: str, **params: str) -> Json:
+        """Return a response of the decisions service."""
+
+    def list_decisions(self, namespace: str, **params: str) -> list[Json]:
+        """Return the stored decisions of a namespace."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +133,10 @@ def run(system: System, settings: RunSettings) -> RunResult:
             _play_rounds(system, settings, journal, api, result)
         else:
             _operate(system, settings, journal, api, result)
-        _quieten(system, journal, api, settings)
+        quieten(system, journal, api, settings.seed)
         result.seconds = time.monotonic() - began
-        _judge(system, journal, result)
+        judge(system, journal, result)
+        result.waits_s = waits_without_leader(system, journal)
         return result
     finally:
         journal.close()
@@ -159,7 +219,7 @@ def _wait_for_results(system: System, journal: Journal) -> str:
         time.sleep(TEND_S)
 
 
-def open_decisions(system: System) -> list[str]:
+def open_decisions(system: RecordingSystem) -> list[str]:
     """Return the names of the stored decisions whose binding has no final outcome yet."""
     decisions = system.list_decisions(NAMESPACE, fieldSelector="status.state=Binding")
     return [decision["metadata"]["name"] for decision in decisions]
@@ -177,12 +237,12 @@ def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> I
         deck = [d for d in disturbances for _ in range(d.weight)]
 
 
-def _quieten(system: System, journal: Journal, api: RetryingClient, settings: RunSettings) -> None:
+def quieten(system: RecordingSystem, journal: ObservedCluster, api: DisturbingClient, seed: int | str) -> None:
     """Remove all faults, restore all nodes, and wait at most QUIET_S seconds until all work is done.
 
     That is when no pod that fits is pending, no decision is open, and all records are delivered.
     """
-    world = OperationContext(api, journal.state, random.Random(settings.seed), lambda prefix: prefix)
+    world = OperationContext(api, journal.state, random.Random(seed), lambda prefix: prefix)
     if system.api.faulty:
         api.put("/faults", {"faults": []})
     with journal.lock:
@@ -193,20 +253,29 @@ def _quieten(system: System, journal: Journal, api: RetryingClient, settings: Ru
         with journal.lock:
             operations.reap(world)
             settled = operations.is_settled(journal.state)  # The watch is behind the requests.
-            waiting = any(find_feasible_node(journal.state, pod) for pod in journal.state.pending())
-        quiet = settled and not waiting and system.leader() is not None and system.is_delivered()
-        if quiet and not open_decisions(system):
-            return
+        if settled and system.leader() is not None and system.is_delivered() and not open_decisions(system):
+            with journal.lock:
+                waiting = any(find_feasible_node(journal.state, pod) for pod in journal.state.pending())
+            if not waiting:
+                return
         time.sleep(TEND_S)
 
 
-def _judge(system: System, journal: Journal, result: RunResult) -> None:
-    history = journal.history()
+def judge(system: RecordingSystem, journal: ObservedCluster, result: RunResult) -> None:
+    """Check all invariants on what a run leaves behind, and put counts and violations into the result."""
+    history, records = journal.history(), dict[str, Json]()
+
+    def read_record(decision: Json) -> Json:
+        name = decision["metadata"]["name"]
+        if name not in records:
+            records[name] = system.query(f"/namespaces/{NAMESPACE}/decisions/{name}")
+        return records[name]
+
     evidence = Evidence(
         history=history,
         decisions=system.list_decisions(NAMESPACE),
         incarnations=system.query("/incarnations")["items"],
-        record=lambda decision: system.query(f"/namespaces/{NAMESPACE}/decisions/{decision['metadata']['name']}"),
+        record=read_record,
         attempts=system.attempts(),
         attempts_before_kills=system.attempts_before_kills(),
         crashes=system.crashes,
@@ -217,7 +286,6 @@ def _judge(system: System, journal: Journal, result: RunResult) -> None:
     result.decisions = len(evidence.decisions)
     result.incarnations = len(evidence.incarnations)
     result.explained = sum(i["explainedByGaps"] for i in evidence.incarnations)
-    result.waits_s = waits_without_leader(system, journal)
     result.violations = [f"{check.__name__}: {v}" for check in INVARIANTS for v in check(evidence)]
 
 

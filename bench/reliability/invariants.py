@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from bench.reliability.journal import (
     CLAIM,
+    ClusterHistory,
     ClusterModel,
     ObservedChange,
     admits,
@@ -99,6 +100,37 @@ class Evidence:
 
 
 Invariant = Callable[[Evidence], Iterable[str]]
+BindingInvariant = Callable[[ObservedChange, ClusterHistory, float], Iterable[str]]
+"""An invariant of one binding, judged by the history up to it, and by the states of nodes since a time."""
+
+
+def pod_is_bound_once(binding: ObservedChange, past: ClusterHistory, since: float) -> Iterator[str]:
+    """Yield a message if the pod was on another node before."""
+    nodes = past.nodes_of_pods[binding.uid]
+    if len(nodes) > 1:
+        yield f"{binding.name} is bound to {' and then to '.join(nodes)}"
+
+
+def node_has_room(binding: ObservedChange, past: ClusterHistory, since: float) -> Iterator[str]:
+    """Yield a message if the pods on the node request more cpu than the largest size that it had since then."""
+    name = node_of(binding.object)
+    sizes = [(s.at, allocatable_milli(s.object)) for s in past.node_states.get(name, ()) if s.type != "DELETED"]
+    used, room = past.state.used_milli(name), _largest(sizes, since)
+    if used > room:
+        there = [past.state.pods[uid]["metadata"]["name"] for uid in sorted(past.state.on_node[name])]
+        yield f"node {name} overcommitted: {used}m of {room}m with {binding.name}; on it {there}"
+
+
+def node_admits_pod(binding: ObservedChange, past: ClusterHistory, since: float) -> Iterator[str]:
+    """Yield a message if the node admitted the pod in no state since then."""
+    states = past.node_states.get(node_of(binding.object), [])
+    late = [s for s in states if s.at >= since]
+    before = [s for s in states if s.at < since][-1:]
+    if not any(admits(s.object, binding.object) for s in before + late):
+        yield f"node {node_of(binding.object)} does not admit {binding.name}"
+
+
+BINDING_INVARIANTS: Final[tuple[BindingInvariant, ...]] = (pod_is_bound_once, node_has_room, node_admits_pod)
 
 
 def no_process_crashed(evidence: Evidence) -> Iterator[str]:
@@ -108,13 +140,10 @@ def no_process_crashed(evidence: Evidence) -> Iterator[str]:
 
 def no_pod_is_bound_twice(evidence: Evidence) -> Iterator[str]:
     """Yield a message for each pod that is bound twice, in the API server or in the records."""
-    nodes = defaultdict(set)
-    for seen in evidence.history:
-        if seen.kind == "Pod" and node_of(seen.object):
-            nodes[seen.uid].add(node_of(seen.object))
+    yield from _check_bindings(evidence, pod_is_bound_once)
     bound = Counter(d["spec"]["pod"]["uid"] for d in evidence.decisions if d["status"]["state"] == "Bound")
-    for uid in {u for u, names in nodes.items() if len(names) > 1} | {u for u, times in bound.items() if times > 1}:
-        yield f"bound twice:\n{evidence.describe_pod(uid)}"
+    for uid in (u for u, times in bound.items() if times > 1):
+        yield f"two decisions are Bound:\n{evidence.describe_pod(uid)}"
 
 
 def every_record_agrees_with_the_api_server(evidence: Evidence) -> Iterator[str]:
@@ -158,41 +187,12 @@ def no_node_is_overcommitted(evidence: Evidence) -> Iterator[str]:
 
     The node's largest size since LAG_S seconds before the pod's decision counts.
     """
-    began = {b.uid: _started(evidence.decision_of(b), b) for b in evidence.bindings}
-    first = {b.uid: b.version for b in evidence.bindings}
-    sizes: dict[str, list[tuple[float, int]]] = defaultdict(list)  # (start time, cpu)
-    for seen, state in replay_history(evidence.history):
-        if seen.kind == "Node":
-            if seen.type != "DELETED":
-                sizes[seen.name].append((seen.at, allocatable_milli(seen.object)))
-            continue
-        if first.get(seen.uid) != seen.version or seen.type == "DELETED":
-            continue
-        name = node_of(seen.object)
-        used, room = state.used_milli(name), _largest(sizes[name], began[seen.uid] - LAG_S)
-        if used > room:
-            there = [state.pods[uid]["metadata"]["name"] for uid in sorted(state.on_node[name])]
-            yield (
-                f"node {name} overcommitted: {used}m of {room}m with {seen.name}; on it {there}\n"
-                f"{evidence.describe_pod(seen.uid)}\n{evidence.describe_node(name)}"
-            )
+    yield from _check_bindings(evidence, node_has_room)
 
 
 def no_pod_is_on_a_node_that_does_not_admit_it(evidence: Evidence) -> Iterator[str]:
     """Yield a message for each bound pod that its node admitted in no state on which its decision may be based."""
-    nodes: dict[str, list[ObservedChange]] = defaultdict(list)
-    bindings = {b.uid: b for b in evidence.bindings}
-    for seen, _ in replay_history(evidence.history):
-        if seen.kind == "Node":
-            nodes[seen.name].append(seen)
-        elif bindings.get(seen.uid) is seen:
-            since = _started(evidence.decision_of(seen), seen) - LAG_S
-            states = nodes[node_of(seen.object)]
-            late = [s for s in states if s.at >= since]
-            before = [s for s in states if s.at < since][-1:]
-            if not any(admits(s.object, seen.object) for s in before + late):
-                story = f"{evidence.describe_pod(seen.uid)}\n{evidence.describe_node(node_of(seen.object))}"
-                yield f"not admitted:\n{story}"
+    yield from _check_bindings(evidence, node_admits_pod)
 
 
 def every_bound_pod_has_its_decision(evidence: Evidence) -> Iterator[str]:
@@ -301,6 +301,18 @@ def find_feasible_node(state: ClusterModel, pod: Json) -> str:
     if isinstance(answer, CaseError):
         raise answer
     return str((answer["expect"]["feasible"] or [""])[0])
+
+
+def _check_bindings(evidence: Evidence, check: BindingInvariant) -> Iterator[str]:
+    """Yield a message with the history of pod and node for each binding that violates an invariant.
+
+    A decision may be based on states up to LAG_S seconds before it.
+    """
+    past = ClusterHistory()
+    for seen in evidence.history:
+        if past.apply(seen):
+            for violation in check(seen, past, _started(evidence.decision_of(seen), seen) - LAG_S):
+                yield f"{violation}\n{evidence.describe_pod(seen.uid)}\n{evidence.describe_node(node_of(seen.object))}"
 
 
 def _started(decision: Json | None, binding: ObservedChange) -> float:

@@ -126,6 +126,28 @@ class ClusterModel:
         return (pod for pod in self.pods.values() if node_of(pod))
 
 
+@dataclass
+class ClusterHistory:
+    """The model after the changes so far, all earlier states of each node, and the nodes that each pod was on."""
+
+    state: ClusterModel = field(default_factory=ClusterModel)
+    node_states: dict[str, list[ObservedChange]] = field(default_factory=dict)
+    nodes_of_pods: dict[str, list[str]] = field(default_factory=dict)
+
+    def apply(self, seen: ObservedChange) -> bool:
+        """Apply a change, and return whether it gave a pod a node that the pod was not on before."""
+        self.state.apply(seen)
+        if seen.kind == "Node":
+            self.node_states.setdefault(seen.name, []).append(seen)
+        if seen.kind != "Pod" or not node_of(seen.object) or seen.type == "DELETED":
+            return False
+        nodes = self.nodes_of_pods.setdefault(seen.uid, [])
+        if node_of(seen.object) in nodes:
+            return False
+        nodes.append(node_of(seen.object))
+        return True
+
+
 def replay_history(history: Iterable[ObservedChange]) -> Iterator[tuple[ObservedChange, ClusterModel]]:
     """Yield every change with the model after it. It is always the same model object."""
     state = ClusterModel()

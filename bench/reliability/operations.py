@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
@@ -88,11 +88,24 @@ class RetryingClient:
             time.sleep(0.05)
 
 
+class UserClient(Protocol):
+    """The requests of an operation. Conflicts with concurrent changes are ignored."""
+
+    def create(self, path: str, body: Json) -> None:
+        """Send a POST with an object."""
+
+    def patch(self, path: str, body: Json) -> None:
+        """Send a merge patch."""
+
+    def delete(self, path: str) -> None:
+        """Send a DELETE without a grace period."""
+
+
 @dataclass(frozen=True)
 class OperationContext:
     """The client, the current model, the random generator and a source of new names for operations."""
 
-    api: RetryingClient
+    api: UserClient
     state: ClusterModel
     draw: random.Random
     fresh: Callable[[str], str]
@@ -281,7 +294,7 @@ OPERATIONS: Final = (
 )
 
 
-def prepare(api: RetryingClient) -> None:
+def prepare(api: UserClient) -> None:
     """Create the objects that exist before the first operation."""
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     api.create(CLASSES, {"metadata": {"name": "important"}, "value": 1000})

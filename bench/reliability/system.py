@@ -235,7 +235,7 @@ class System:
 
     def is_delivered(self) -> bool:
         """Return whether the spools of all replicas are delivered."""
-        return all(not _undelivered(r.directory / r.name) for r in self.replicas)
+        return all(not has_undelivered_frames(r.directory / r.name) for r in self.replicas)
 
     def stop(self) -> None:
         """Stop the replicas, then the decisions service."""
@@ -289,7 +289,7 @@ def _arguments(pid: int) -> list[str]:
         return []
 
 
-def _undelivered(spool: Path) -> bool:
+def has_undelivered_frames(spool: Path) -> bool:
     """Return whether a segment has unacknowledged frames."""
     for incarnation in spool.glob("*/"):
         segments = {int(s.stem): s.stat().st_size for s in incarnation.glob("*.seg")}

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from typing import Any, Final
 
 from herodotus_kube.http import (
@@ -37,6 +36,7 @@ from scheduler.engine.objects.pod_groups import SCHEDULED, PodGroup
 from scheduler.engine.objects.preemptor import Preemptor, find_scheduler_name, name_kind
 from scheduler.engine.objects.resource_api import FINALIZER, ResourceClaim
 from scheduler.engine.objects.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.engine.objects.times import format_seconds
 from scheduler.engine.objects.types import Object
 from scheduler.live.events import EventSender, build_failed_event, build_preempted_event, build_scheduled_event
 from scheduler.live.in_flight import BindRequests
@@ -163,7 +163,7 @@ class ApiWrites:
             condition: Json = {"type": SCHEDULED, "status": status, "reason": reason, "message": message}
             condition["observedGeneration"] = metadata.generation
             if changes_status:
-                condition["lastTransitionTime"] = _format_now()
+                condition["lastTransitionTime"] = format_seconds(time.time())
             path = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{metadata.namespace}/podgroups/{metadata.name}/status"
             try:
                 self._api.patch(path, {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}})
@@ -377,7 +377,7 @@ def _build_condition(pod: PodInfo, type_: str, status: str, reason: str, message
         return {}
     condition: Json = {"type": type_, "status": status, "reason": reason, "message": message}
     if now is None or now.status != status:
-        condition["lastTransitionTime"] = _format_now()
+        condition["lastTransitionTime"] = format_seconds(time.time())
     return {"conditions": [condition]}
 
 
@@ -397,7 +397,3 @@ def _decode_claim(body: bytes) -> ResourceClaim:
 
 def _parse_version(body: bytes) -> int:
     return int(decode_json(body, Object).metadata.resource_version or 0)
-
-
-def _format_now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

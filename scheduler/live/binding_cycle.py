@@ -23,7 +23,6 @@ from __future__ import annotations
 import time
 from collections.abc import Set
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +37,7 @@ from scheduler.engine.framework.plugin_results import join_reasons
 from scheduler.engine.framework.reserve_and_bind import DeferredBind
 from scheduler.engine.framework.verdicts import Pending, error
 from scheduler.engine.framework.waiting import WaitingPod
+from scheduler.engine.objects.times import format_seconds
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.rules.feature_gates import NOMINATION_FOR_EXPECTATION
 from scheduler.live.in_flight import BindingResult, InFlightBinding, PendingPreBind, PermitResult
@@ -440,4 +440,4 @@ def _waited_s(binding: InFlightBinding) -> float:
 
 
 def _wall(in_s: float) -> str:
-    return (datetime.now(timezone.utc) + timedelta(seconds=in_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_seconds(time.time() + in_s)

@@ -83,9 +83,9 @@ def with_history(*history: ObservedChange, **more: Any) -> Evidence:
 CASES: dict[str, tuple[Evidence, list[str]]] = {
     "no violation": (GOOD, []),
     "a process crashed": (replace(GOOD, crashes=["it died"]), ["no_process_crashed"]),
-    "bound to two nodes": (
+    "bound to two nodes, of which one does not exist": (
         with_history(node(1), pod(2), pod(3, node="n"), pod(4, node="m")),
-        ["no_pod_is_bound_twice"],
+        ["no_pod_is_bound_twice", "no_node_is_overcommitted", "no_pod_is_on_a_node_that_does_not_admit_it"],
     ),
     "two Bound decisions": (
         replace(GOOD, decisions=[decision(), decision(attempt=2)], attempts=Counter({"x/a": 2})),

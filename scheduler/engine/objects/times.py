@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 
@@ -58,3 +59,8 @@ def parse_microseconds(rfc3339: str | None) -> int:
         return 0
     parsed = datetime.fromisoformat(rfc3339.replace("Z", "+00:00"))
     return (parsed - _EPOCH) // timedelta(microseconds=1)
+
+
+def format_seconds(since_1970: float) -> str:
+    """Return a time in seconds since 1970 as an API timestamp without a fraction."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since_1970))

@@ -10,9 +10,9 @@ Unreserve) and extendeddynamicresources.go. Claims are patched with their versio
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from scheduler.engine.framework.writes import ChangedMeanwhileError, Writes
 from scheduler.engine.objects.cluster import ClusterObjects
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.resource_api import FINALIZER, AllocationResult, ConsumerReference, ResourceClaim, to_json
+from scheduler.engine.objects.times import format_seconds
 from scheduler.engine.plugins.dynamic_resources import binding_conditions
 from scheduler.engine.plugins.dynamic_resources.attempt import ClaimsOfAttempt, NodeAllocation
 from scheduler.engine.plugins.dynamic_resources.claims import name_consumer
@@ -290,7 +291,7 @@ def _build_status(
     present = claim.status.allocation
     written = {} if allocation is None else to_json(allocation)
     if with_timestamps and (present is None or not present.allocation_timestamp):
-        status["allocation"] = {**written, "allocationTimestamp": _format_now()}
+        status["allocation"] = {**written, "allocationTimestamp": format_seconds(time.time())}
     elif written:
         status["allocation"] = written
     return status
@@ -325,7 +326,3 @@ def _build_pod_status(claim: ResourceClaim, on_node: NodeAllocation) -> dict[str
         for each in on_node.mappings
     ]
     return {"resourceClaimName": claim.metadata.name, "requestMappings": mappings}
-
-
-def _format_now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,279 @@
+"""The virtual machine: processes and threads on virtual time, of which a seed decides which one runs next.
+
+Owns: virtual time, which thread runs, waiting, killing and freezing processes. Does not own: what threads do
+(`standard_library` gives them locks, queues and files, `network` connections).
+
+A thread is a greenlet. It runs until it waits, and time passes only while every thread waits, so computing takes no
+time. A thread of a process that is `preemptible` may also lose its turn where it takes a lock or writes to a file, for
+a moment or for some milliseconds.
+
+Invariant: equal seeds give equal sequences of steps.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import random
+import traceback
+from collections.abc import Callable
+from typing import Final
+
+import greenlet
+
+START_S: Final = 1_767_600_000.0  # the wall clock at the start: Monday, 5 January 2026, 08:00 UTC
+YIELD_SHARE: Final = 0.05  # of the places where a thread may lose its turn
+DELAY_SHARE: Final = 0.2  # of these: those after which it runs again later
+_close_file: Final = os.close  # the real one
+DELAYS_S: Final = (0.0001, 0.001, 0.001, 0.005, 0.02, 0.3)  # the last as a garbage collection or a busy processor
+
+
+class SimulationError(Exception):
+    """The simulation itself failed, such as by a deadlock of all threads."""
+
+
+class Waiters:
+    """The threads that wait for one thing, in the order of their arrival."""
+
+    __slots__ = ("_threads",)
+
+    def __init__(self) -> None:
+        self._threads: dict[VirtualThread, None] = {}
+
+    def add(self, thread: VirtualThread) -> None:
+        self._threads[thread] = None
+
+    def discard(self, thread: VirtualThread) -> None:
+        self._threads.pop(thread, None)
+
+    def wake(self, count: int | None = None) -> None:
+        """Make the first `count` waiting threads ready, or all."""
+        for thread in list(self._threads)[:count]:
+            del self._threads[thread]
+            thread.machine.make_ready(thread, woken=True)
+
+
+class VirtualThread:
+    """A thread of a virtual process. `step` counts its waits, so that a timer of an earlier wait has no effect."""
+
+    __slots__ = ("ended", "greenlet", "machine", "name", "number", "process", "step", "waiting_for", "woken")
+
+    def __init__(self, machine: Machine, process: VirtualProcess, name: str, target: Callable[[], object]) -> None:
+        self.machine, self.process, self.name = machine, process, name
+        self.number = machine.next_number()
+        self.step = 0
+        self.woken = False
+        self.ended = False
+        self.waiting_for: Waiters | None = None
+        self.greenlet = greenlet.greenlet(lambda: machine.run_thread(self, target), machine.hub)
+
+
+class VirtualProcess:
+    """A process: its threads, files and log. `exit_code` is None while it runs, and negative after a signal.
+
+    `on_exit` is called once after the end. `held` has the threads that would run if the process were not frozen.
+    """
+
+    def __init__(self, machine: Machine, name: str, *, preemptible: bool = False) -> None:
+        self.machine, self.name, self.preemptible = machine, name, preemptible
+        self.number = machine.next_number()
+        self.exit_code: int | None = None
+        self.files: set[int] = set()
+        self.log: list[str] = []
+        self.signal_handlers: dict[int, Callable[[int, object], object]] = {}
+        self.standard_input_ended = False
+        self.ended = Waiters()
+        self.input_waiters = Waiters()
+        self.on_exit: list[Callable[[], object]] = []
+        self.frozen = False
+        self.held: list[VirtualThread] = []
+        self.disk_is_full = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def running(self) -> bool:
+        return self.exit_code is None
+
+    def start(self, name: str, target: Callable[[], object]) -> VirtualThread:
+        """Start a thread."""
+        thread = VirtualThread(self.machine, self, name, target)
+        self.machine.make_ready(thread)
+        return thread
+
+    def start_main(self, target: Callable[[], int]) -> None:
+        """Start the main thread, with whose return value the process ends."""
+        self.start("main", lambda: self.end(target()))
+
+    def end(self, code: int) -> None:
+        """End the process: no thread of it runs again, and its files are closed."""
+        if self.exit_code is not None:
+            return
+        self.exit_code = code
+        self.held.clear()
+        for file in sorted(self.files):  # which releases the locks on them
+            _close_file(file)
+        self.files.clear()
+        for action in self.on_exit:
+            action()
+        self.ended.wake()
+
+    def kill(self) -> None:
+        """End the process as SIGKILL does, wherever its threads are."""
+        self.end(-9)
+
+    def output(self) -> str:
+        """Return everything that the process wrote to its log."""
+        return "".join(self.log)
+
+    def freeze(self) -> None:
+        """Stop all threads, as SIGSTOP does."""
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """Continue after `freeze`."""
+        self.frozen = False
+        held, self.held = self.held, []
+        for thread in held:
+            self.machine.make_ready(thread, woken=thread.woken)
+
+    def close_standard_input(self) -> None:
+        """End the standard input, for which a child process waits to notice its parent's end."""
+        self.standard_input_ended = True
+        self.input_waiters.wake()
+
+
+class Machine:
+    """All processes of one run, and the virtual clock. `now` is in monotonic seconds."""
+
+    def __init__(self, seed: int | str) -> None:
+        self.now = 0.0
+        self.steps = 0
+        self.hub = greenlet.getcurrent()
+        self.current: VirtualThread | None = None
+        self.failures: list[str] = []  # of threads, with their traceback
+        self.after_step: Callable[[], None] = lambda: None
+        self._draw = random.Random(f"steps of {seed}")
+        self._ready: list[VirtualThread] = []
+        self._timers: list[tuple[float, int, VirtualThread, int]] = []
+        self._numbers = 0
+
+    def next_number(self) -> int:
+        """Return a number that is higher than every earlier one."""
+        self._numbers += 1
+        return self._numbers
+
+    def make_ready(self, thread: VirtualThread, *, woken: bool = False) -> None:
+        """Let a thread run in one of the next steps, unless its process has ended or is frozen."""
+        process = thread.process
+        if process.exit_code is not None:
+            return
+        thread.woken = woken
+        thread.step += 1
+        if process.frozen:
+            process.held.append(thread)
+        else:
+            self._ready.append(thread)
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Run threads until `until`, which is evaluated after each step, returns True."""
+        ready, timers, draw = self._ready, self._timers, self._draw
+        while not until():
+            if not ready:
+                self._advance(timers)
+                continue
+            index = int(draw.random() * len(ready)) if len(ready) > 1 else 0
+            thread = ready[index]
+            ready[index] = ready[-1]
+            ready.pop()
+            process = thread.process
+            if process.exit_code is not None or thread.ended:
+                continue
+            if process.frozen:
+                process.held.append(thread)
+                continue
+            self.steps += 1
+            self.current = thread
+            thread.greenlet.switch()
+            self.current = None
+            self.after_step()
+
+    def _advance(self, timers: list[tuple[float, int, VirtualThread, int]]) -> None:
+        """Advance the clock to the next timer, and make the threads ready whose wait ends then."""
+        if not timers:
+            raise SimulationError("every thread waits for ever")
+        self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= self.now:
+            _, _, thread, step = heapq.heappop(timers)
+            if thread.step == step and not thread.ended:
+                if thread.waiting_for is not None:
+                    thread.waiting_for.discard(thread)
+                self.make_ready(thread)
+
+    def wait(self, waiters: Waiters | None, timeout_s: float | None = None) -> bool:
+        """Suspend the current thread until `waiters` wakes it (return True) or the timeout is over (return False)."""
+        thread = self.current
+        if thread is None:
+            raise SimulationError("a wait outside of every thread")
+        if timeout_s is not None:
+            self._numbers += 1
+            heapq.heappush(self._timers, (self.now + max(timeout_s, 0.0), self._numbers, thread, thread.step))
+        thread.waiting_for = waiters
+        if waiters is not None:
+            waiters.add(thread)
+        self.hub.switch()
+        thread.waiting_for = None
+        return thread.woken
+
+    def sleep(self, seconds: float) -> None:
+        """Suspend the current thread for some seconds."""
+        self.wait(None, seconds)
+
+    def maybe_yield(self) -> None:
+        """Let other threads run before the current one goes on, if its process is preemptible and the seed says so."""
+        thread = self.current
+        if thread is None or not thread.process.preemptible or self._draw.random() >= YIELD_SHARE:
+            return
+        self.wait(None, self._draw.choice(DELAYS_S) if self._draw.random() < DELAY_SHARE else 0.0)
+
+    def run_thread(self, thread: VirtualThread, target: Callable[[], object]) -> None:
+        """Run a thread's function, and note an exception that leaves it."""
+        try:
+            target()
+        except SystemExit as e:
+            if thread.name == "main":
+                thread.process.end(e.code if isinstance(e.code, int) else 1)
+        except greenlet.GreenletExit:
+            raise
+        except BaseException:
+            self.failures.append(f"{thread.process.name}, thread {thread.name}:\n{traceback.format_exc()}")
+            if thread.name == "main":
+                thread.process.end(1)
+        thread.ended = True
+
+
+_machine: Machine | None = None
+
+
+def activate(machine: Machine | None) -> None:
+    """Let the replaced standard library use this machine; None restores real time."""
+    global _machine
+    _machine = machine
+
+
+def get_machine() -> Machine | None:
+    """Return the active machine, or None outside of a run."""
+    return _machine
+
+
+def current_process() -> VirtualProcess | None:
+    """Return the process of the running thread, or None outside of every thread."""
+    machine = _machine
+    return None if machine is None or machine.current is None else machine.current.process
+
+
+def require_machine() -> Machine:
+    """Return the active machine."""
+    assert _machine is not None, "no simulation runs"
+    return _machine

@@ -1,0 +1,387 @@
+"""The simulated system: an API server, a decisions service, scheduler replicas with their shippers, and their restarts.
+
+Owns: the processes, what they run, and what a kubelet does when one ends. Does not own: when one is killed
+(`scenario`), what must hold (`checks`).
+
+Each program is the production program from its command line on: `python -m scheduler run` and
+`python -m scheduler.commands.ship`, and the decisions service's application on its SQLite store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import msgspec
+import yaml
+
+from bench.reliability.journal import WATCHED, ClusterHistory, ClusterModel, ObservedChange
+from bench.reliability.operations import PROFILE
+from bench.reliability.system import (
+    ATTEMPT,
+    SCHEDULING,
+    UNWRITTEN_S,
+    Election,
+    LeaderEnd,
+    has_undelivered_frames,
+)
+from bench.simulation import standard_library
+from bench.simulation.machine import Machine, SimulationError, VirtualProcess
+from bench.simulation.network import Exchange, Network
+from herodotus_endpoint.app import create_app
+from herodotus_endpoint.settings import ServiceSettings
+from herodotus_endpoint.store import Store, prepare_database, sqlite_url
+from herodotus_sim.cluster import SimulatedCluster
+from herodotus_sim.errors import StatusError
+from herodotus_sim.kinds import ApiResource
+from herodotus_sim.server import encode_error_response
+from herodotus_sim.storage import WatchChange
+from herodotus_sim.wire import SimulatedRequest, SimulatedResponse
+from scheduler.commands import ship
+from scheduler.commands.main import main as run_scheduler
+from tests.support.pages import API, read_pages
+
+Json = dict[str, Any]
+
+ELECTION: Final = Election(lease_s=6.0, renew_s=4.0, retry_s=1.0)
+API_HOST, SERVICE_HOST = "api", "service"
+STOP_S: Final = 120.0  # a graceful end has 60 s for bindings and 15 s for their results
+RETRY_S: Final = 0.05  # of the users' requests
+RESTART_S: Final = (0.5, 3.0)  # until a kubelet has started a process again
+DATABASE: Final = "herodotus.sqlite"
+VERBOSITY: Final = 3  # the verbosity that logs every attempt
+
+
+def prepare(directory: Path) -> None:
+    """Create an empty database, which each run copies, and register the child processes' programs."""
+    prepare_database(sqlite_url(directory / DATABASE))
+    standard_library.register_command("scheduler.commands.ship", ship.main)
+
+
+class ApiProcess:
+    """The simulated API server, with the journal of all changes and a client for users' operations."""
+
+    faulty = True  # it accepts plans of faults
+
+    def __init__(self, machine: Machine, network: Network) -> None:
+        self.process = VirtualProcess(machine, API_HOST)
+        self._machine = machine
+        self.sim = SimulatedCluster(client_check_interval_s=30.0, history_limit=2_000)
+        self.lock = threading.RLock()
+        self.past = ClusterHistory()
+        self._history: list[ObservedChange] = []
+        self.on_binding: Callable[[ObservedChange], None] = lambda seen: None
+        self.sim.store.add_event_handler(self._observe)
+        network.serve(API_HOST, self.process, self._answer)
+
+    def stall(self, seconds: float) -> None:
+        """Freeze the server for some seconds: it receives requests and handles them later."""
+        self.process.freeze()
+        self._machine.sleep(seconds)
+        self.process.thaw()
+
+    def history(self) -> list[ObservedChange]:
+        """Return every change so far."""
+        return list(self._history)
+
+    def _observe(self, kind: ApiResource, change: WatchChange) -> None:
+        if kind.kind not in WATCHED:
+            return
+        obj = change.current.to_object(kind)
+        seen = ObservedChange(time.time(), change.version, kind.kind, change.type, obj)
+        self._history.append(seen)
+        if self.past.apply(seen):
+            self.on_binding(seen)
+
+    @property
+    def state(self) -> ClusterModel:
+        """The cluster as it is."""
+        return self.past.state
+
+    def _answer(self, request: httpx.Request, exchange: Exchange) -> httpx.Response:
+        path, _, query = request.url.raw_path.decode("latin-1").partition("?")
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        simulated = SimulatedRequest(
+            request.method, path, query, headers, request.content, lambda: exchange.is_client_gone
+        )
+        try:
+            response = self.sim.faults(simulated)
+        except StatusError as e:
+            response = encode_error_response(e)
+        return _to_httpx(response)
+
+    # --- the users' client, which no fault concerns -------------------------------------------------------------------
+
+    def create(self, path: str, body: Json) -> None:
+        """Create an object. A name that exists is ignored."""
+        self._send("POST", path, body, (409, 403))
+
+    def patch(self, path: str, body: Json) -> None:
+        """Send a merge patch. A missing object or a conflict is ignored."""
+        self._send("PATCH", path, body, (404, 409, 422), "application/merge-patch+json")
+
+    def delete(self, path: str) -> None:
+        """Delete an object without a grace period."""
+        self._send("DELETE", path, {"gracePeriodSeconds": 0}, (404, 409))
+
+    def put(self, path: str, body: Json) -> None:
+        """Replace an object, such as the plan of faults."""
+        self._send("PUT", path, body, ())
+
+    def post(self, path: str) -> None:
+        """Send a POST without a body."""
+        self._send("POST", path, None, ())
+
+    def _send(
+        self, method: str, path: str, body: Json | None, accepted: tuple[int, ...], type_: str = "application/json"
+    ) -> None:
+        path, _, query = path.partition("?")
+        content = b"" if body is None else msgspec.json.encode(body)
+        while True:
+            try:
+                self.sim.faults(SimulatedRequest(method, path, query, {"content-type": type_}, content))
+                return
+            except ConnectionError:  # the server restarts
+                self._machine.sleep(RETRY_S)
+            except StatusError as e:
+                if e.code not in accepted:
+                    raise
+                return
+
+
+def _to_httpx(response: SimulatedResponse) -> httpx.Response:
+    headers = [("content-type", response.content_type), *response.headers]
+    if response.stream is not None:
+        return httpx.Response(response.status, headers=headers, extensions={"chunks": response.stream})
+    return httpx.Response(response.status, headers=headers, content=response.body)
+
+
+class ServiceProcess:
+    """The decisions service on its SQLite file. A transaction of it is one step, so a kill comes between two."""
+
+    def __init__(self, machine: Machine, network: Network, directory: Path) -> None:
+        self._machine, self._network, self._directory = machine, network, directory
+        self.process = VirtualProcess(machine, SERVICE_HOST)
+        self.store: Store | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start a new process on the same data, instead of one that has ended."""
+        if self.store is not None:
+            self.store.close()
+        self.process = VirtualProcess(self._machine, SERVICE_HOST)
+        self.store = Store(sqlite_url(self._directory / DATABASE))
+        self.app = create_app(self.store, ServiceSettings())
+        wsgi = httpx.WSGITransport(app=self.app, remote_addr="127.0.0.1")  # type: ignore[arg-type]
+
+        def answer(request: httpx.Request, exchange: Exchange) -> httpx.Response:
+            if request.url.path.startswith("/ingest/v1/reviews"):
+                return httpx.Response(404, text="reviews are not simulated")
+            response = wsgi.handle_request(request)
+            response.read()
+            return httpx.Response(response.status_code, headers=response.headers, content=response.content)
+
+        self._network.serve(SERVICE_HOST, self.process, answer)
+
+    def client(self) -> httpx.Client:
+        """Return a client that reads without the network."""
+        wsgi = httpx.WSGITransport(app=self.app, remote_addr="127.0.0.1")  # type: ignore[arg-type]
+        return httpx.Client(base_url="http://service", transport=wsgi)
+
+
+class Replica:
+    """One scheduler replica: consecutive processes with one spool, and the logs of all."""
+
+    def __init__(self, machine: Machine, name: str, directory: Path) -> None:
+        self.name, self.spool = name, directory / name
+        self._machine = machine
+        self._arguments = [
+            *("run", "--master", f"http://{API_HOST}", "--config", str(directory / "config.yaml")),
+            *("--endpoint", f"http://{SERVICE_HOST}", "--secure-port", "0", "--v", str(VERBOSITY)),
+            *("--spool", str(self.spool)),
+        ]
+        self.logs: list[list[str]] = []
+        self.killed: list[list[str]] = []
+        self.end_requested = False
+        self.process = VirtualProcess(machine, name)
+        self.process.end(0)
+
+    def start(self) -> None:
+        """Start a new process."""
+        self.end_requested = False
+        number = len(self.logs) + 1
+        self.process = VirtualProcess(self._machine, f"{self.name}-{number}", preemptible=True)
+        self.logs.append(self.process.log)
+        self.process.start_main(lambda: run_scheduler(self._arguments))
+
+    @property
+    def leads(self) -> bool:
+        """Whether the process runs and has begun to schedule."""
+        return self.process.running and any(SCHEDULING in line for line in self.process.log)
+
+    @property
+    def lost_lease(self) -> bool:
+        """Whether the process ended because it lost the Lease."""
+        return any("Leaderelection lost" in line for line in self.process.log)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.end_requested = True
+        self.killed.append(self.process.log)
+        self.process.kill()
+
+    def request_end(self) -> None:
+        """Send SIGTERM, once."""
+        if not self.end_requested:
+            self.end_requested = True
+            standard_library.send_signal(self.process, signal.SIGTERM)
+
+    def stop(self) -> int:
+        """Send SIGTERM, wait for the end, and return the exit code, or 0 if the process was killed meanwhile."""
+        process = self.process
+        self.request_end()
+        ends = self._machine.now + STOP_S
+        while process.running and self._machine.now < ends:
+            self._machine.wait(process.ended, ends - self._machine.now)
+        if process.exit_code is None:
+            process.kill()
+            raise SimulationError(f"{process.name} did not end within {STOP_S:.0f} s of SIGTERM")
+        return 0 if process.log in self.killed else process.exit_code  # another disturbance may have killed it
+
+    def freeze(self, seconds: float) -> None:
+        """Stop the process for some seconds, as SIGSTOP does."""
+        process = self.process
+        process.freeze()
+        self._machine.sleep(seconds)
+        process.thaw()
+
+    @property
+    def running(self) -> VirtualProcess:
+        """The current process, which may have ended."""
+        return self.process
+
+
+class System:
+    """All processes of a run."""
+
+    def __init__(self, machine: Machine, seed: str, directory: Path, template: Path, replicas: int) -> None:
+        """Create the processes. `template` has the empty database."""
+        self.machine = machine
+        self.digest = hashlib.sha256()
+        self.network = Network(machine, seed)
+        self.network.on_request = self._hash_request
+        self.crashes: list[str] = []
+        self.ended: list[LeaderEnd] = []
+        for file in template.iterdir():
+            if file.is_file():
+                shutil.copy(file, directory / file.name)
+        (directory / "config.yaml").write_text(yaml.safe_dump(_configuration()))
+        self._draw = random.Random(f"restarts of {seed}")
+        self.api = ApiProcess(machine, self.network)
+        self.service = ServiceProcess(machine, self.network, directory)
+        self.replicas = [Replica(machine, f"replica-{n}", directory) for n in range(replicas)]
+        self._due: dict[str, float] = {}  # when an ended process starts again
+
+    def _hash_request(self, client: str, request: httpx.Request) -> None:
+        self.digest.update(f"{self.machine.now!r} {client} {request.method} {request.url}\n".encode())
+        self.digest.update(request.content)
+
+    def restart_ended(self) -> None:
+        """Start each ended process again after a pause, as a kubelet does, and note an unexpected end."""
+        now = self.machine.now
+        for replica in self.replicas:
+            if not replica.process.running:
+                if replica.name not in self._due:
+                    self._due[replica.name] = now + self._draw.uniform(*RESTART_S)
+                    self._note_end(replica)
+                elif now >= self._due[replica.name]:
+                    del self._due[replica.name]
+                    replica.start()
+        if not self.service.process.running:
+            if SERVICE_HOST not in self._due:
+                self._due[SERVICE_HOST] = now + self._draw.uniform(*RESTART_S)
+            elif now >= self._due[SERVICE_HOST]:
+                del self._due[SERVICE_HOST]
+                self.service.start()
+
+    def _note_end(self, replica: Replica) -> None:
+        expected = replica.end_requested or replica.lost_lease or not replica.logs
+        if not expected:
+            process = replica.process
+            self.crashes.append(f"{process.name} ended with {process.exit_code}:\n{process.output()[-3000:]}")
+
+    def leader(self) -> Replica | None:
+        """Return the replica that schedules, or None."""
+        return next((r for r in self.replicas if r.leads), None)
+
+    def restart_endpoint(self) -> None:
+        """Kill the decisions service; `restart_ended` starts it again."""
+        self.service.process.kill()
+
+    def kill_shipper(self) -> None:
+        """Kill the leader's shipper, which the scheduler starts again."""
+        leader = self.leader()
+        for child in standard_library.children if leader else ():
+            if leader and child.name.startswith(leader.process.name):
+                child.kill()
+
+    def is_delivered(self) -> bool:
+        """Return whether the spools of all replicas are delivered."""
+        return not any(has_undelivered_frames(replica.spool) for replica in self.replicas)
+
+    def attempts(self) -> Counter[str]:
+        """Return the number of attempts per pod in the schedulers' logs."""
+        return Counter(pod for r in self.replicas for log in r.logs for _, pod in _find_attempts(log))
+
+    def attempts_before_kills(self) -> Counter[str]:
+        """Return the number of attempts per pod in the last UNWRITTEN_S seconds of each killed scheduler's log."""
+        counts: Counter[str] = Counter()
+        for log in (log for r in self.replicas for log in r.killed):
+            attempts = [(_parse_seconds(at), pod) for at, pod in _find_attempts(log)]
+            counts.update(pod for at, pod in attempts if attempts[-1][0] - at <= UNWRITTEN_S)
+        return counts
+
+    def query(self, path: str, **params: str) -> Json:
+        """Return a response of the decisions service."""
+        with self.service.client() as client:
+            response = client.get(f"{API}{path}", params=params)
+        response.raise_for_status()
+        answer: Json = response.json()
+        return answer
+
+    def list_decisions(self, namespace: str, **params: str) -> list[Json]:
+        """Return the stored decisions of a namespace."""
+        with self.service.client() as client:
+            return read_pages(client, f"/namespaces/{namespace}/decisions", **params)
+
+
+def _find_attempts(log: list[str]) -> list[tuple[str, str]]:
+    return ATTEMPT.findall("".join(log))
+
+
+def _parse_seconds(at: str) -> float:
+    hours, minutes, seconds = at.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def _configuration() -> Json:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {
+            "leaseDuration": f"{ELECTION.lease_s}s",
+            "renewDeadline": f"{ELECTION.renew_s}s",
+            "retryPeriod": f"{ELECTION.retry_s}s",
+            "resourceName": PROFILE,
+        },
+        "profiles": [{"schedulerName": PROFILE}],
+    }
