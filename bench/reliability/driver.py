@@ -21,7 +21,7 @@ from bench.reliability.disturbances import DISTURBANCES, STALLS, Disturbance, Di
 from bench.reliability.invariants import INVARIANTS, Evidence, find_feasible_node
 from bench.reliability.journal import ClusterModel, Journal, ObservedChange, is_evicted
 from bench.reliability.operations import NAMESPACE, OPERATIONS, PODS, OperationContext, RetryingClient
-from bench.reliability.system import System, wait_for_leader
+from bench.reliability.system import UNWRITTEN_S, System, wait_for_leader
 
 Json = dict[str, Any]
 
@@ -240,15 +240,16 @@ def shuffle_by_weight(draw: random.Random, disturbances: list[Disturbance]) -> I
 def quieten(system: RecordingSystem, journal: ObservedCluster, api: DisturbingClient, seed: int | str) -> None:
     """Remove all faults, restore all nodes, and wait at most QUIET_S seconds until all work is done.
 
-    That is when no pod that fits is pending, no decision is open, and all records are delivered.
+    That is when no pod that fits is pending, no decision is open, and all records are delivered, for so long that no
+    count of repeated attempts is unwritten.
     """
     world = OperationContext(api, journal.state, random.Random(seed), lambda prefix: prefix)
     if system.api.faulty:
         api.put("/faults", {"faults": []})
     with journal.lock:
         operations.settle(world)
-    deadline = time.monotonic() + QUIET_S
-    while time.monotonic() < deadline:
+    deadline, quiet_since = time.monotonic() + QUIET_S, float("inf")
+    while (now := time.monotonic()) < deadline:
         system.restart_ended()
         with journal.lock:
             operations.reap(world)
@@ -256,8 +257,11 @@ def quieten(system: RecordingSystem, journal: ObservedCluster, api: DisturbingCl
         if settled and system.leader() is not None and system.is_delivered() and not open_decisions(system):
             with journal.lock:
                 waiting = any(find_feasible_node(journal.state, pod) for pod in journal.state.pending())
-            if not waiting:
-                return
+            quiet_since = float("inf") if waiting else min(quiet_since, now)
+        else:
+            quiet_since = float("inf")
+        if now - quiet_since > UNWRITTEN_S:
+            return
         time.sleep(TEND_S)
 
 
