@@ -30,12 +30,14 @@ from tests.cases.recording import record_decisions
 from tests.processes import eventually
 
 Json = dict[str, Any]
+CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 class Cluster:
     """A simulated cluster of a case, and the plugin that answers about it in this process."""
 
-    def __init__(self, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, simulated: SimulatedCluster, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._simulated = simulated
         for name in [name for name in os.environ if name.startswith("HERODOTUS")]:
             monkeypatch.delenv(name)
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
@@ -59,6 +61,14 @@ class Cluster:
         done = subprocess.run(line, text=True, timeout=120, check=False, **streams)
         assert done.returncode == 0, (command, done.stdout)
 
+    def open_uncordoned_nodes(self) -> None:
+        """Remove the taint of nodes that are no longer cordoned, as kube-controller-manager would."""
+        for node in self._simulated.list("Node"):
+            taints = node["spec"].get("taints") or []
+            kept = [taint for taint in taints if taint["key"] != CORDON_TAINT]
+            if not node["spec"].get("unschedulable") and kept != taints:
+                self._simulated.patch("Node", "", node["metadata"]["name"], {"spec": {"taints": kept or None}})
+
 
 @pytest.fixture
 def case(request: pytest.FixtureRequest) -> Json:
@@ -77,7 +87,7 @@ def cluster(
         pytest.skip("the refused requests are refused to every client, also to a scheduler")
     faults = parse_plan({"faults": case.get("faults", [])})
     with SimulatedCluster(case["objects"], faults=faults) as simulated, ExitStack() as stack:
-        found = Cluster(simulated.write_kubeconfig(tmp_path / "kubeconfig"), monkeypatch)
+        found = Cluster(simulated, simulated.write_kubeconfig(tmp_path / "kubeconfig"), monkeypatch)
         for words in case.get("before", ()):
             found.apply(f"kubectl {words}")
         if is_recorded:
@@ -103,6 +113,7 @@ def test_case(case: Json, cluster: Cluster) -> None:
         assert commands, f"no command below FIX:\n{first}"
         for command in commands:
             cluster.apply(command)
+        cluster.open_uncordoned_nodes()
         eventually(partial(lacks, cluster, case["questions"][0]["ask"], case["fix"]), "the problem to end", 20.0)
 
 
