@@ -1,9 +1,12 @@
 """Build the answer documents `NodeComparison` (two nodes for one pod) and `PodComparison` (two pods, often siblings).
 
+A PodComparison may also be of one pod in two simulations.
+
 Owns: the documents' shapes and their sentences. Does not own: the explanation of one node (`pod`, `node_results`),
 the differences between two decisions (`changes`). Pure.
 
-Invariant: both sides keep the order of the request; differences run from the earlier decision to the later one.
+Invariant: both sides keep the order of the request; differences run from the earlier decision to the later one, or from
+the first simulation to the second.
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ class ComparedAttempt(TypedDict):
 
     number: Annotated[int, "The scheduler's count of the pod's attempts, which restarts with the scheduler."]
     id: Annotated[str, "ID of the decision."]
-    startedAt: Annotated[str, "Start of the attempt."]
+    startedAt: Annotated[
+        str, "Start of the attempt; of a simulated one, the time since the start of the trace, from 1970 on."
+    ]
     ordinal: NotRequired[Annotated[int, "Number of the attempt among those that the service has of the pod, from 1."]]
     lastOrdinal: NotRequired[
         Annotated[int, "Number of the last attempt that equals it and shares its record; else `ordinal`."]
@@ -80,8 +85,9 @@ class NodeComparison(Document):
 
 
 class ComparedPod(TypedDict):
-    """A pod at its last attempt."""
+    """A pod at its last attempt, or at one attempt of a simulation."""
 
+    variant: NotRequired[Annotated[str, "Name of the simulated variant that decided; absent if it was no simulation."]]
     namespace: Annotated[str, "Namespace of the pod."]
     name: Annotated[str, "Name of the pod."]
     uid: Annotated[str, "UID of the pod."]
@@ -98,8 +104,12 @@ class ComparedPod(TypedDict):
 PodDifferences = TypedDict(
     "PodDifferences",
     {
-        "from": Annotated[str, "Name of the pod with the earlier attempt; NAMESPACE/NAME if the namespaces differ."],
-        "to": Annotated[str, "Name of the pod with the later attempt; NAMESPACE/NAME if the namespaces differ."],
+        "from": Annotated[
+            str,
+            "Name of the pod with the earlier attempt; NAMESPACE/NAME if the namespaces differ. In a simulation, the"
+            " pod with the first variant.",
+        ],
+        "to": Annotated[str, "Name of the pod with the later attempt, or with the second variant, in the same form."],
         "changes": Annotated[
             list[Difference],
             "Differences of the two pods and of their verdicts, and what changed in the cluster between the attempts.",
@@ -177,21 +187,21 @@ def build_node_comparison(recorded: RecordedDecision, nodes: Sequence[str]) -> N
     }
 
 
-def build_pod_comparison(pods: Sequence[RecordedDecision]) -> PodComparison:
+def build_pod_comparison(pods: Sequence[RecordedDecision], variants: Sequence[str] = ()) -> PodComparison:
     """Return the JSON document of kind PodComparison: what differs between the decisions for two pods.
 
-    `pods` holds one decision for each pod.
+    `pods` holds one decision for each pod. `variants` are the names of two simulations of the same pod.
     """
-    earlier, later = sorted(pods, key=lambda p: p.decision.times.started_us)
+    earlier, later = pods if variants else sorted(pods, key=lambda p: p.decision.times.started_us)
     first, second = pods
-    names = _name(earlier, earlier, later), _name(later, earlier, later)
-    return {
+    names = _name_sides(earlier, later, variants)
+    document: PodComparison = {
         "apiVersion": API_VERSION,
         "kind": "PodComparison",
         "metadata": {"namespace": first.decision.pod.namespace, "name": first.decision.pod.name},
-        "headline": _headline_of_pods(earlier, later),
+        "headline": _headline_of_pods(earlier, later, names),
         "sameQuestion": first.decision.pod.digest == second.decision.pod.digest != "",
-        "secondsApart": (later.decision.times.started_us - earlier.decision.times.started_us) / 1e6,
+        "secondsApart": abs(later.decision.times.started_us - earlier.decision.times.started_us) / 1e6,
         "pods": [_pod(pod) for pod in pods],
         "differences": {
             "from": names[0],
@@ -200,6 +210,9 @@ def build_pod_comparison(pods: Sequence[RecordedDecision]) -> PodComparison:
         },
         "nodes": [{"node": node, "pods": [_node_result(pod, node) for pod in pods]} for node in _select_nodes(pods)],
     }
+    for side, variant in zip(document["pods"], variants, strict=bool(variants)):
+        side["variant"] = variant
+    return document
 
 
 def _headline_of_nodes(recorded: RecordedDecision, a: int, b: int) -> str:
@@ -217,24 +230,26 @@ def _headline_of_nodes(recorded: RecordedDecision, a: int, b: int) -> str:
     )
 
 
-def _headline_of_pods(earlier: RecordedDecision, later: RecordedDecision) -> str:
+def _headline_of_pods(earlier: RecordedDecision, later: RecordedDecision, names: tuple[str, str]) -> str:
     before, after = _chosen_node(earlier), _chosen_node(later)
-    names = [_name(recorded, earlier, later) for recorded in (earlier, later)]
     if before is None and after is None:
         return f"Neither is placed. {names[0]}: {format_headline(earlier.decision, earlier.table)}"
     if before == after:
         return f"Both are on {before}. For {names[1]}: {format_headline(later.decision, later.table)}"
     headline_text = f"{names[0]} {_placement(before)}, {names[1]} {_placement(after)}."
     if before is None:
-        return f"{headline_text} {_explain_other_node(earlier, str(after))}"
-    return f"{headline_text} {_explain_other_node(later, before)}"
+        return f"{headline_text} {_explain_other_node(earlier, names[0], str(after))}"
+    return f"{headline_text} {_explain_other_node(later, names[1], before)}"
 
 
-def _name(recorded: RecordedDecision, *compared: RecordedDecision) -> str:
-    """Return the name of a pod, with its namespace if the compared pods are in two namespaces."""
-    pod = recorded.decision.pod
-    is_one = len({each.decision.pod.namespace for each in compared}) == 1
-    return pod.name if is_one else f"{pod.namespace}/{pod.name}"
+def _name_sides(earlier: RecordedDecision, later: RecordedDecision, variants: Sequence[str]) -> tuple[str, str]:
+    """Return what sentences call the two sides: the pods, with namespaces if these differ, or with their variants."""
+    one, other = earlier.decision.pod, later.decision.pod
+    if variants:
+        return f"{one.name} with {variants[0]}", f"{other.name} with {variants[1]}"
+    if one.namespace == other.namespace:
+        return one.name, other.name
+    return f"{one.namespace}/{one.name}", f"{other.namespace}/{other.name}"
 
 
 def _chosen_node(recorded: RecordedDecision) -> str | None:
@@ -245,13 +260,16 @@ def _placement(node: str | None) -> str:
     return "fits nowhere" if node is None else f"is on {node}"
 
 
-def _explain_other_node(recorded: RecordedDecision, node: str) -> str:
-    """Return a sentence about how this pod's decision judged `node`, the node of the pod that it is compared with."""
+def _explain_other_node(recorded: RecordedDecision, name: str, node: str) -> str:
+    """Return a sentence about how this decision judged `node`, the node of the pod that it is compared with.
+
+    `name` is that of the decided pod.
+    """
     d = recorded.decision
     slot = recorded.table.find_slot(node)
-    when = f"When {d.pod.name} was decided, {node}"
+    when = f"When {name} was decided, {node}"
     if slot is None and d.summary:
-        return f"Of {node} nothing is kept for {d.pod.name}: {describe_kept(d)}."
+        return f"Of {node} nothing is kept for {name}: {describe_kept(d)}."
     if slot is None or d.evaluation[slot] == Evaluation.ABSENT:
         return f"{when} was not in the cluster."
     if not is_evaluated(d, slot):

@@ -83,6 +83,14 @@ class SimulatedVariant(TypedDict):
     runs: Annotated[list[SimulatedRun], "One run for each seed."]
 
 
+class SimulatedDifference(TypedDict):
+    """A pod that does not have the same node with each variant, in the runs with the first seed."""
+
+    pod: Annotated[str, "The pod as NAMESPACE/NAME."]
+    atS: Annotated[float, "Seconds since the start of the trace at which the first of the variants gave it that node."]
+    nodes: Annotated[list[str | None], "Its last node with each variant; null if it got none."]
+
+
 class Simulation(Document):
     """What a trace of arrivals and ends of pods would have led to with other configurations, on virtual time."""
 
@@ -92,10 +100,18 @@ class Simulation(Document):
     missing: Annotated[list[str], "Sentences on what the source of the trace does not know."]
     removedNodes: Annotated[str, "Pattern of the names of nodes that were left out; empty if none was."]
     variants: Annotated[list[SimulatedVariant], "The variants in the order of the question."]
+    differences: Annotated[
+        list[SimulatedDifference],
+        "The first pods on other nodes, and then further ones that got no node with one of the variants.",
+    ]
 
 
 def build_simulation(
-    trace: str, missing: Sequence[str], removed_nodes: str, variants: Sequence[SimulatedVariant]
+    trace: str,
+    missing: Sequence[str],
+    removed_nodes: str,
+    variants: Sequence[SimulatedVariant],
+    differences: Sequence[SimulatedDifference],
 ) -> Simulation:
     """Return the document of a simulation. Each variant has at least one run."""
     return {
@@ -107,6 +123,7 @@ def build_simulation(
         "missing": list(missing),
         "removedNodes": removed_nodes,
         "variants": list(variants),
+        "differences": list(differences),
     }
 
 

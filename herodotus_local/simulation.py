@@ -6,16 +6,19 @@ Owns: which variants a question has, and their names. Does not own: reading a co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from herodotus_answers.comparison import PodComparison
 from herodotus_answers.simulation import Simulation
 from herodotus_local.configuration import read_configuration
 from herodotus_local.errors import UnusableInputError
 from scheduler.config import ConfigError
 from scheduler.engine.plugins.registry import PluginLoadError, Registry
 from scheduler.offline.simulate.comparison import Report, Variant, simulate_variants
+from scheduler.offline.simulate.pod_decisions import compare_decisions
 from scheduler.offline.simulate.prices import read_prices
 from scheduler.offline.simulate.simulation import SimulationError
 from scheduler.offline.traces.document import TraceError
@@ -39,16 +42,46 @@ def simulate_trace(
     is invalid, or if the trace has what is not simulated.
     """
     registry = Registry()
-    try:
-        variants = [
-            Variant(_name_variant(file, files, version), file, read_configuration(file, version, registry))
-            for file in files or ("",)
-            for version in versions or ("",)
-        ]
+    with _unusable_input():
+        variants = _read_variants(files, versions, registry)
         paths, costs = [Path(each) for each in traces], read_prices(Path(prices)) if prices else None
         return simulate_variants(paths, variants, registry, seeds, removed_nodes, costs, report)
+
+
+def compare_pod(
+    traces: Sequence[str],
+    files: Sequence[str],
+    versions: Sequence[str],
+    seed: int,
+    removed_nodes: str,
+    pod: str,
+    report: Report,
+) -> PodComparison:
+    """Return why two variants decide differently about a pod, NAMESPACE/NAME, of a trace.
+
+    The arguments are those of `simulate_trace`, of which there must be two variants. Raises UnusableInputError.
+    """
+    registry = Registry()
+    with _unusable_input():
+        variants = _read_variants(files, versions, registry)
+        return compare_decisions([Path(each) for each in traces], variants, registry, seed, removed_nodes, pod, report)
+
+
+@contextmanager
+def _unusable_input() -> Iterator[None]:
+    """Context manager that raises UnusableInputError for errors in what the user names."""
+    try:
+        yield
     except (ConfigError, PluginLoadError, SimulationError, TraceError) as e:
         raise UnusableInputError(str(e)) from e
+
+
+def _read_variants(files: Sequence[str], versions: Sequence[str], registry: Registry) -> list[Variant]:
+    return [
+        Variant(_name_variant(file, files, version), file, read_configuration(file, version, registry))
+        for file in files or ("",)
+        for version in versions or ("",)
+    ]
 
 
 def _name_variant(file: str, files: Sequence[str], version: str) -> str:

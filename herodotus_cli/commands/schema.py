@@ -27,7 +27,7 @@ KINDS = {
     "capacity": ("ClusterReview",),
     "consolidate": ("ClusterReview",),
     "nodegroups": ("ClusterReview",),
-    "simulate": ("Simulation",),
+    "simulate": ("Simulation", "PodComparison"),
     "preemptions": ("Preemptions",),
     "disagreements": ("Agreements",),
     "watch": ("Decision",),

@@ -46,6 +46,12 @@ MAX_SEEDS = 100
     help="Prices of nodes: CSV with the columns name or LABEL, and per_hour.",
 )
 @click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=1, metavar="N", help="Runs of each variant [1].")
+@click.option(
+    "--pod",
+    metavar="NAMESPACE/NAME",
+    default="",
+    help="Why two variants decide differently about this pod.",
+)
 @options.output_options
 @click.pass_context
 def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
@@ -61,13 +67,21 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     \b
     kubectl herodotus simulate day.trace --config stock.yaml --config packed.yaml
     kubectl herodotus simulate day.trace --remove-nodes 'gpu-*' --seeds 10
+    kubectl herodotus simulate a.trace --config a.yaml --config b.yaml --pod web-1
     """
     from herodotus_cli.render import simulation as screen
-    from herodotus_cli.transport.local import simulate_trace
+    from herodotus_cli.transport.local import compare_simulated_pod, simulate_trace
 
     given, environment = ctx.params, environment_of(ctx)
     files = given["files"] or option_values.group_words(ctx, "scheduler_config")
     versions = given["versions"] or option_values.group_words(ctx, "kubernetes_version")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
+    if given["pod"]:
+        pod = given["pod"] if "/" in given["pod"] else f"default/{given['pod']}"
+        answer = compare_simulated_pod(traces, files, versions, given["seed"], given["remove_nodes"], pod)
+        title = f"simulate {', '.join(traces)}"
+        output = option_values.output_options(ctx)
+        environment.print_answer(answer, output, lambda view: screen.build_pod_screen(title, answer, view))
+        return
     answer = simulate_trace(traces, files, versions, seeds, given["remove_nodes"], given["prices"])
     environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))

@@ -6,6 +6,7 @@ Owns: the content of the screens. Does not own: drawing, sentences about decisio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from herodotus_cli.render.formatting import (
@@ -35,15 +36,17 @@ _SIGNS = {"pass": PASS, "reject": REJECT, "skipped": NOTHING, "not-run": NOTHING
 def build_pods_screen(answer: Json, view: ViewOptions) -> list[Block]:
     """Return the blocks of the screen that compares two pods.
 
-    It shows their nodes and requests, what changed between their decisions, and the results of the best nodes for both.
+    It shows their nodes and requests, what changed between their decisions, the results of the best nodes for both, and
+    the points of the chosen nodes. The two may be one pod in two simulations.
     """
     sides = answer["pods"]
-    apart = format_duration(answer["secondsApart"])
+    differences = _differences(answer, format_duration(answer["secondsApart"]))
     sections: list[list[Block]] = [
         [TextLine(answer["headline"], "strong")],
         [_pods_table(sides, view)],
-        [labelled_rows(_differences(answer, apart))],
+        [labelled_rows(differences)] if differences else [],
         [_nodes_table(answer["nodes"], sides)] if answer["nodes"] else [],
+        _points_for_both(answer["nodes"], sides),
     ]
     return join_sections(sections)
 
@@ -68,20 +71,30 @@ def build_nodes_screen(answer: Json, view: ViewOptions) -> list[Block]:
 
 
 def _pods_table(sides: Sequence[Json], view: ViewOptions) -> Block:
-    header = ("POD", "NODE", "RESULT", title_of_times(view), "ATTEMPT", "FIT", "REQUESTS")
+    simulated = "variant" in sides[0]
+    times = "AT" if simulated else title_of_times(view)
+    header = ("VARIANT" if simulated else "POD", "NODE", "RESULT", times, "ATTEMPT", "FIT", "REQUESTS")
     rows = []
     for side in sides:
         fits = format_feasible(side["nodes"])
         requests = side["requests"]
         amounts = "–" if requests is None else ", ".join(f"{r} {amount}" for r, amount in requests.items()) or "nothing"
-        age = format_age_or_time(side["attempt"]["startedAt"], view)
+        started = side["attempt"]["startedAt"]
+        age = _format_virtual_time(started) if simulated else format_age_or_time(started, view)
         tried = attempt_ordinals(side["attempt"])
         rows.append((_name(side, sides), side["node"] or "–", side["state"], age, tried, fits, amounts))
     return build_table(header, rows, right=(4, 5))
 
 
+def _format_virtual_time(started: str) -> str:
+    """Return the time since the start of a trace, which documents write as a time from 1970 on."""
+    return format_duration(datetime.fromisoformat(started.replace("Z", "+00:00")).timestamp())
+
+
 def _name(side: Json, sides: Sequence[Json]) -> str:
-    """Return the name of a pod, with its namespace if the two pods are in different namespaces."""
+    """Return the name of a simulated variant, or of a pod, with its namespace if the two namespaces differ."""
+    if "variant" in side:
+        return str(side["variant"])
     return str(side["name"]) if len({s["namespace"] for s in sides}) == 1 else f"{side['namespace']}/{side['name']}"
 
 
@@ -93,10 +106,13 @@ def _differences(answer: Json, apart: str) -> list[tuple[str, str]]:
     texts: dict[str, list[str]] = {"pod": [], "verdict": [], "cluster": []}
     for change in answer["differences"]["changes"]:
         texts[change["about"]].append(change["text"])
-    if answer["sameQuestion"]:
+    simulated = "variant" in answer["pods"][0]
+    if answer["sameQuestion"] and not simulated:
         texts["pod"].insert(0, "none: the two pods are the same in everything that scheduling reads")
     nothing = [] if texts["verdict"] else ["none: no node was added or removed"]
     label = f"CLUSTER CHANGES IN {apart}" if answer["secondsApart"] >= 1 else "CLUSTER CHANGES"
+    if simulated:
+        nothing, label = [], "CLUSTER DIFFERS"
     return [
         *_label_first("POD SPEC DIFF", texts["pod"]),
         *_label_first("VERDICTS DIFFER", texts["verdict"]),
@@ -123,6 +139,24 @@ def _node_result(of: Json) -> str:
         return f"not evaluated ({of['evaluation']})"
     total = f", {of['total']} points" if of["total"] is not None else ""
     return f"{'chosen, ' if of['chosen'] else ''}rank {of['rank']}{total}"
+
+
+def _points_for_both(rows: Sequence[Json], sides: Sequence[Json]) -> list[Block]:
+    """Return a table of the points of each chosen node for the two pods, by score plugin.
+
+    Plugins that gave every chosen node the same points for both are left out. Without a node that was scored for one of
+    them, there is no table.
+    """
+    chosen = [row for row in rows if any(of["chosen"] for of in row["pods"])]
+    points = {(row["node"], i): of.get("scores") or {} for row in chosen for i, of in enumerate(row["pods"])}
+    lines: list[list[str]] = []
+    for plugin in dict.fromkeys(plugin for of in points.values() for plugin in of):
+        if len({of.get(plugin) for of in points.values()}) > 1:
+            for row in chosen:
+                of_both = [points[row["node"], i].get(plugin) for i in range(len(sides))]
+                lines.append([plugin, row["node"], *("–" if each is None else str(each) for each in of_both)])
+    header = ("SCORE PLUGIN", "NODE", *(f"FOR {_name(side, sides)}" for side in sides))
+    return [build_table(header, lines, right=(2, 3))] if lines else []
 
 
 def _filters(answer: Json, view: ViewOptions) -> list[Block]:

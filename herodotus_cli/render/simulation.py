@@ -1,6 +1,7 @@
 """The screen of `simulate`: Simulation -> blocks.
 
-Owns: the figures of the variants side by side, each with its difference from the first. Does not own: the figures.
+Owns: the figures of the variants side by side, each with its difference from the first, and the first pods on other
+nodes. Does not own: the figures, the comparison of two decisions (`comparison`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from herodotus_cli.render import comparison
 from herodotus_cli.render.screen_elements import (
     Block,
     SplitLine,
@@ -29,6 +31,8 @@ class _Figure(NamedTuple):
     wide: bool = False
 
 
+NOTHING_CHANGED = "what-if: nothing is changed"
+_MAX_DIFFERENCES = 5  # pods on other nodes, without -o wide
 _FIGURES = (
     _Figure("pods arrived", lambda run: run["arrived"], ".0f"),
     _Figure("pods placed", lambda run: run["placed"], ".0f"),
@@ -82,12 +86,32 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     title = f"simulate {answer['trace']}" + (f" without {answer['removedNodes']}" if answer["removedNodes"] else "")
     return join_sections(
         [
-            [SplitLine(title, "what-if: nothing is changed")],
+            [SplitLine(title, NOTHING_CHANGED)],
             [TextLine(answer["headline"])],
             [build_table(header, rows, right=range(1, len(header)))],
+            _list_differences(answer, view),
             [TextLine(f"note: {each}", "dim") for each in answer["missing"]],
         ]
     )
+
+
+def build_pod_screen(title: str, answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the blocks of the screen that compares the decisions of two variants about one pod."""
+    lead = SplitLine(f"{title}  {answer['metadata']['namespace']}/{answer['metadata']['name']}", NOTHING_CHANGED)
+    return join_sections([[lead], comparison.build_pods_screen(answer, view)])
+
+
+def _list_differences(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return a table of the first pods on other nodes; with -o wide, of all that the document names."""
+    differences = answer["differences"] if view.wide else answer["differences"][:_MAX_DIFFERENCES]
+    if not differences:
+        return []
+    header = ("POD ON ANOTHER NODE", "AT", *(variant["name"] for variant in answer["variants"]))
+    rows = [
+        (each["pod"], f"{each['atS']:.1f}s", *("–" if node is None else node for node in each["nodes"]))
+        for each in differences
+    ]
+    return [build_table(header, rows, right=(1,)), TextLine("why: the same command with --pod NAMESPACE/NAME", "dim")]
 
 
 def _list_figures(run: Json) -> Iterator[_Figure]:

@@ -211,6 +211,24 @@ def simulate_trace(
         return {**simulate(traces, files, versions, seeds, removed_nodes, prices, progress.report_decided)}
 
 
+def compare_simulated_pod(
+    traces: Sequence[str],
+    files: Sequence[str],
+    versions: Sequence[str],
+    seed: int,
+    removed_nodes: str,
+    pod: str,
+) -> Json:
+    """Return the document on why two configurations or versions decide differently about a pod of a trace.
+
+    `pod` is NAMESPACE/NAME. Raises CliError as `simulate_trace` does, and if there are not two variants.
+    """
+    with _evaluating_files({"traces": traces}) as progress:
+        from herodotus_local.simulation import compare_pod
+
+        return {**compare_pod(traces, files, versions, seed, removed_nodes, pod, progress.report_decided)}
+
+
 @contextmanager
 def _evaluating_files(spec: Json) -> Iterator[ProgressLine]:
     """Context manager for a question about files: yields its progress line, and turns failures into CliError."""

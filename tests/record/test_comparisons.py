@@ -167,6 +167,26 @@ def test_siblings_on_the_same_node() -> None:
     )
 
 
+def test_one_pod_in_two_simulations_is_named_with_its_variant() -> None:
+    full = recorded(dict.fromkeys(NODES, 8000), rejected=FULL, **A | {"points": None})
+    document = build_pod_comparison([full, recorded(**A)], ["stock.yaml", "packed.yaml"])
+    assert document["headline"] == (
+        "a with stock.yaml fits nowhere, a with packed.yaml is on worker-1. When a with stock.yaml was decided,"
+        " worker-1 did not fit: NodeResourcesFit, cpu: requests 500m; free 0 of 8."
+    )
+    assert [pod["variant"] for pod in document["pods"]] == ["stock.yaml", "packed.yaml"]
+    differences = document["differences"]
+    assert (differences["from"], differences["to"]) == ("a with stock.yaml", "a with packed.yaml")
+    assert differences["changes"][0]["text"] == (
+        "worker-1, worker-2, worker-3: fit a with packed.yaml, not a with stock.yaml (NodeResourcesFit)"
+    )
+
+
+def test_variants_stay_in_their_order_even_if_the_second_decided_earlier() -> None:
+    document = build_pod_comparison([recorded(late_s=9, **A), recorded(**A)], ["x", "y"])
+    assert (document["differences"]["from"], document["secondsApart"]) == ("a with x", 9)
+
+
 def test_pods_with_equal_digests_are_the_same_question() -> None:
     one = recorded(**A)
     other = replace(one, decision=replace(one.decision, pod=replace(one.decision.pod, digest="d2")))

@@ -7,13 +7,20 @@ and files are chosen on a command line.
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from herodotus_answers.simulation import SimulatedRun, SimulatedVariant, Simulation, build_simulation
+from herodotus_answers.simulation import (
+    SimulatedDifference,
+    SimulatedRun,
+    SimulatedVariant,
+    Simulation,
+    build_simulation,
+)
 from herodotus_record.typed_decoding import convert
 from scheduler.config import Configuration, Registry
 from scheduler.config.rules import resolve_rules
@@ -21,9 +28,10 @@ from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.prices import Prices
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
-from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, read_trace
+from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, TraceContent, read_trace
 
 PERCENT: Final = 100
+MAX_DIFFERENCES: Final = 20  # pods on other nodes that a document names: the first, and the first without a node
 
 Report = Callable[[int, int], None]
 
@@ -50,12 +58,8 @@ def simulate_variants(
     Nodes whose names match the pattern `removed_nodes` are left out; "" means none. `report` gets the percentage of the
     work that is done, and 100. Raises TraceError, SimulationError and ConfigError.
     """
-    trace = read_trace(paths)
-    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
-    name = ", ".join(map(str, paths))
-    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
-        raise SimulationError(f"{name}: no pod arrives, or there is no node")
-    end_s = max(each.at_s for each in events)
+    trace = read_events(paths, removed_nodes)
+    events, end_s = trace.events, max(each.at_s for each in trace.events)
     runs: list[list[RunMetrics]] = []
     for variant in variants:
         runs.append([])
@@ -67,11 +71,39 @@ def simulate_variants(
             )
             runs[-1].append(metrics)
     return build_simulation(
-        name,
+        ", ".join(map(str, paths)),
         trace.missing,
         removed_nodes,
         [_build_variant(variant, of, runs[0], seeds) for variant, of in zip(variants, runs, strict=True)],
+        _list_differences([of[0] for of in runs]),
     )
+
+
+def read_events(paths: Sequence[Path], removed_nodes: str) -> TraceContent:
+    """Return a trace without the nodes whose names match a pattern.
+
+    Raises TraceError if it is damaged, and SimulationError if no pod arrives or no node is left.
+    """
+    trace = read_trace(paths)
+    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
+    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
+        raise SimulationError(f"{', '.join(map(str, paths))}: no pod arrives, or there is no node")
+    return TraceContent(events, trace.missing)
+
+
+def _list_differences(runs: Sequence[RunMetrics]) -> list[SimulatedDifference]:
+    """Return the first pods whose nodes differ between runs of the variants, in the order in which they got one.
+
+    Further pods are listed if one of the variants left them without a node.
+    """
+    placed_s = {name: min(run.placed_s.get(name, math.inf) for run in runs) for run in runs for name in run.placed_s}
+    nodes = {name: [run.node_of.get(name) for run in runs] for name in sorted(placed_s, key=lambda n: (placed_s[n], n))}
+    differing = [name for name, of in nodes.items() if len({*of}) > 1]
+    first = dict.fromkeys(differing[:MAX_DIFFERENCES])
+    without_node = [name for name in differing[MAX_DIFFERENCES:] if None in nodes[name]]
+    return [
+        {"pod": name, "atS": placed_s[name], "nodes": nodes[name]} for name in [*first, *without_node[:MAX_DIFFERENCES]]
+    ]
 
 
 def _is_removed(event: Event, pattern: str) -> bool:

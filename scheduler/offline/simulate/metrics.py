@@ -106,6 +106,7 @@ class RunMetrics:
         self._waited_s: list[float] = []
         self._count: Counter[str] = Counter()
         self.node_of: dict[str, str] = {}  # by namespace/name: the last node
+        self.placed_s: dict[str, float] = {}  # by namespace/name: when it got that node
 
     @classmethod
     def from_events(
@@ -171,7 +172,7 @@ class RunMetrics:
         if node:
             self._count["placed"] += 1
             self._waited_s.append(now_s - self._arrived_s.pop(pod.uid))
-            self.node_of[pod.full_name] = node
+            self.node_of[pod.full_name], self.placed_s[pod.full_name] = node, now_s
 
     def preempted(self, now_s: float, victim: PodInfo) -> None:
         """Count a victim of preemption."""

@@ -20,7 +20,7 @@ import dataclasses
 import heapq
 import random
 from collections.abc import Callable, Iterable
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from scheduler.backend.cluster_state import ClusterState
 from scheduler.backend.event_handlers import NODES, PODS, EventHandlers
 from scheduler.backend.queue import QueuedPod, SchedulingQueue
 from scheduler.config import Configuration, Registry, build_profile
-from scheduler.engine.columns import NodeColumns
+from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule
 from scheduler.engine.framework.nominated import CLEARED
 from scheduler.engine.framework.plugin import PodGroupStates
@@ -61,12 +61,32 @@ class SimulationWatcher(Protocol):
         """Take a pod that is evicted to make room."""
 
 
+class SimulatedAttempt(NamedTuple):
+    """An attempt of a simulation. Its snapshot can be read until the next change of the simulated cluster."""
+
+    now_s: float
+    framework: Framework
+    pod: PodInfo
+    snapshot: Snapshot
+    seed: int
+    result: CycleResult
+
+
 class TraceSimulation:
     """A cluster on virtual time, with the scheduler of a configuration."""
 
-    def __init__(self, config: Configuration, registry: Registry, seed: int) -> None:
-        """Start with an empty cluster. `seed` draws between equally good nodes. Raises ConfigError."""
-        self._now = 0.0
+    def __init__(
+        self,
+        config: Configuration,
+        registry: Registry,
+        seed: int,
+        observe: Callable[[SimulatedAttempt], None] = lambda _: None,
+    ) -> None:
+        """Start with an empty cluster. Raises ConfigError.
+
+        `seed` draws between equally good nodes. `observe` gets each attempt before anything follows from it.
+        """
+        self._now, self._observe = 0.0, observe
         self._random = random.Random(seed)
         cluster = ClusterState()
         handle = _SimulatedCluster(cluster)
@@ -168,11 +188,12 @@ class TraceSimulation:
         """Decide a pod from the queue. Bind it, or return it to the queue and evict the victims of its preemption."""
         pod = queued.pod
         framework = self._frameworks[pod.pod.spec.scheduler_name]
-        seed = self._random.getrandbits(32)
-        result = schedule(framework, pod, self._cache.snapshot(), seed, self._next_start)
+        seed, snapshot = self._random.getrandbits(32), self._cache.snapshot()
+        result = schedule(framework, pod, snapshot, seed, self._next_start)
         self._next_start = result.next_start
         if result.chosen is not None:
             result = self._reserve(framework, pod, result)
+        self._observe(SimulatedAttempt(self._now, framework, pod, snapshot, seed, result))
         if result.chosen is None:
             watcher.decided(self._now, pod, "")
             self._fail(queued, result, watcher)

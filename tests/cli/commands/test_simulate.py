@@ -72,6 +72,48 @@ def test_two_configurations_are_compared_side_by_side(trace: Path) -> None:
     assert before["resources"]["cpu"]["peak"] == 1
 
 
+def _configs(trace: Path) -> list[str]:
+    return [word for name in ("stock", "packed") for word in ("--config", str(trace.parent / f"{name}.yaml"))]
+
+
+def test_the_first_pods_on_other_nodes_are_named_in_the_order_of_their_placement(trace: Path) -> None:
+    answer = simulated(trace, *_configs(trace))
+    differences = answer["differences"]
+    assert len(differences) == answer["variants"][1]["runs"][0]["otherNode"]
+    assert [each["atS"] for each in differences] == sorted(each["atS"] for each in differences)
+    assert all(len({*each["nodes"]}) == 2 for each in differences)
+    screen = simulate(trace, *_configs(trace)).out
+    assert f"{differences[0]['pod']} " in screen
+    assert simulated(trace)["differences"] == []
+    assert "POD ON ANOTHER NODE" not in simulate(trace).out
+
+
+def test_a_pod_on_another_node_is_explained_with_the_points_of_both_variants(trace: Path) -> None:
+    (first, *_) = simulated(trace, *_configs(trace))["differences"]
+    words = [*_configs(trace), "--pod", first["pod"]]
+    answer = simulated(trace, *words)
+    assert answer == simulated(trace, *words)
+    assert answer["kind"] == "PodComparison"
+    assert [pod["variant"] for pod in answer["pods"]] == ["stock.yaml", "packed.yaml"]
+    assert [pod["node"] for pod in answer["pods"]] == first["nodes"]
+    points = {row["node"]: [of["scores"]["NodeResourcesFit"] for of in row["pods"]] for row in answer["nodes"]}
+    on_first, on_second = (points[node] for node in first["nodes"])
+    assert on_first[0] > on_second[0]
+    assert on_first[1] < on_second[1]
+    without_namespace = simulated(trace, *words[:-1], first["pod"].removeprefix("default/"))
+    assert without_namespace == answer
+
+
+def test_a_pod_that_one_variant_leaves_waiting_names_the_filter(trace: Path) -> None:
+    pods = trace.parent / "pods.csv"
+    pods.write_text("name,arrives_s,runs_s,cpu\n" + "".join(f"p{i},{i},,1\n" for i in range(4)) + "big,9,,4\n")
+    write_trace(trace, import_csv(trace.parent / "nodes.csv", pods))
+    ran = simulate(trace, *_configs(trace), "--pod", "big")
+    assert "big with stock.yaml fits nowhere, big with packed.yaml is on " in ran.out
+    assert "NodeResourcesFit: cpu: requests 4; free 2 of 4" in ran.out
+    assert [each["nodes"][0] for each in simulated(trace, *_configs(trace))["differences"]][-1] is None
+
+
 def test_each_configuration_is_tried_by_the_rules_of_each_version(trace: Path) -> None:
     words = ["--config", str(trace.parent / "packed.yaml"), "--config", str(trace.parent / "stock.yaml")]
     answer = simulated(trace, *words, "--kubernetes-version", "v1.31", "--kubernetes-version", "v1.36")
@@ -124,6 +166,8 @@ def test_prices_give_the_cost_of_nodes(trace: Path) -> None:
         (["-o", "name"], 1, "-o name: a Simulation is about no single object"),
         (["--seeds", "0"], 2, "not a whole number from 1 to 100"),
         (["--prices", "{folder}/nodes.csv"], 1, "expected two columns"),
+        (["--pod", "p0"], 1, "compared between 2 variants, and there are 1"),
+        (["--kubernetes-version", "v1.31", "--kubernetes-version", "v1.36", "--pod", "a/b"], 1, "pod a/b: no pod of"),
         (["--config", "/absent.yaml"], 1, "error: /absent.yaml: "),
     ],
 )
@@ -194,6 +238,10 @@ def test_screen(view: str) -> None:
         [
             {"name": name, "configuration": name, "kubernetesVersion": "v1.36.2", "runs": of}
             for name, of in zip(("stock.yaml", "packed.yaml"), runs, strict=True)
+        ],
+        [
+            *({"pod": f"shop/web-{i}", "atS": 12.5 * i, "nodes": ["worker-1", "worker-2"]} for i in range(6)),
+            {"pod": "shop/train", "atS": 90.0, "nodes": [None, "worker-3"]},
         ],
     )
     options = VIEWS[view]

@@ -1,0 +1,153 @@
+"""Why a pod has one node with one variant of the scheduler, and another node with another.
+
+    comparison = compare_decisions(paths, (first, second), registry, seed, removed_nodes, "shop/web-1", report)
+
+Owns: which attempts of the two runs are compared, and their records. Does not own: a run (`simulation`), the sentences
+about two decisions (`herodotus_answers.comparison`).
+
+Invariant: equal traces, variants and seeds give equal documents.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from herodotus_answers.comparison import PodComparison, build_pod_comparison
+from herodotus_record.codec import fill_derived
+from herodotus_record.model import AttemptKey, Code, Decision, NodeTable, Outcome, Source, Times
+from scheduler.config import Registry
+from scheduler.engine.records import build
+from scheduler.engine.records.build import AttemptData, RecordIdentity
+from scheduler.offline.simulate.comparison import PERCENT, Report, Variant, read_events
+from scheduler.offline.simulate.simulation import (
+    SimulatedAttempt,
+    SimulationError,
+    SimulationWatcher,
+    TraceSimulation,
+)
+from scheduler.offline.traces.document import PodArrived
+
+VARIANTS: Final = 2
+_MICROSECONDS: Final = 1_000_000
+_IDS: Final = uuid.UUID("9f0d1b7e-6c1c-4a52-9a3c-3f3c3d0e6b55")  # the name space of the IDs of simulated decisions
+
+
+class SimulatedDecision(NamedTuple):
+    """The record of a simulated attempt, with the nodes as they were then. Implements `RecordedDecision`."""
+
+    decision: Decision
+    outcomes: tuple[Outcome, ...]
+    table: NodeTable
+
+    @property
+    def node(self) -> str:
+        """Return the chosen node, or "" if there was none."""
+        return "" if self.decision.chosen is None else self.table.names[self.decision.chosen]
+
+
+class PodDecisions(SimulationWatcher):
+    """The decisions about one pod in a run, without those that only repeat the result of the one before."""
+
+    def __init__(self, pod: str, variant: str) -> None:
+        """Start without decisions. `pod` is NAMESPACE/NAME."""
+        self._pod, self._variant = pod, variant
+        self._number = 0
+        self.decisions: list[SimulatedDecision] = []
+
+    def observe(self, attempt: SimulatedAttempt) -> None:
+        """Record the attempt if it is about the pod and ends with another result than the one before."""
+        if attempt.pod.full_name != self._pod:
+            return
+        self._number += 1
+        chosen = attempt.result.chosen
+        node = "" if chosen is None else attempt.snapshot.nodes.names[chosen]
+        if not self.decisions or self.decisions[-1].node != node:
+            self.decisions.append(self._build(attempt, node))
+
+    def _build(self, attempt: SimulatedAttempt, node: str) -> SimulatedDecision:
+        nodes, profile = attempt.snapshot.nodes, attempt.framework.profile
+        table = NodeTable()
+        table.apply(build.node_rows(nodes, range(nodes.slots), "", "", base=-1))
+        at_us = round(attempt.now_s * _MICROSECONDS)
+        data = AttemptData(
+            attempt.pod,
+            self._number,
+            profile.scheduler_name,
+            attempt.snapshot,
+            attempt.result,
+            Times(0, at_us, at_us),
+            attempt.seed,
+        )
+        identity = RecordIdentity(
+            str(uuid.uuid5(_IDS, f"{self._variant}/{attempt.pod.uid}/{self._number}")),
+            AttemptKey("", Source.EVALUATED, "", attempt.pod.uid, self._number),
+            self._number,
+            build.describe_scheduler(profile.scheduler_name, self._variant, profile.rules),
+        )
+        decision = fill_derived(build.decision(data, identity))
+        outcomes = (_build_binding(decision, node),) if node else ()
+        return SimulatedDecision(decision, outcomes, table)
+
+
+def compare_decisions(
+    paths: Sequence[Path],
+    variants: Sequence[Variant],
+    registry: Registry,
+    seed: int,
+    removed_nodes: str,
+    pod: str,
+    report: Report,
+) -> PodComparison:
+    """Replay a trace with two variants, and compare the first decisions about a pod that differ, or else the last ones.
+
+    `pod` is NAMESPACE/NAME. The other arguments are those of `simulate_variants`. Raises TraceError, SimulationError
+    and ConfigError.
+    """
+    if len(variants) != VARIANTS:
+        raise SimulationError(
+            f"the decisions about a pod are compared between {VARIANTS} variants, and there are {len(variants)}:"
+            " name two configurations or two versions"
+        )
+    events = read_events(paths, removed_nodes).events
+    if not any(isinstance(each, PodArrived) and each.name == pod for each in events):
+        raise SimulationError(f"pod {pod}: no pod of this name arrives in {', '.join(map(str, paths))}")
+    runs = []
+    for number, variant in enumerate(variants):
+        run = PodDecisions(pod, variant.name)
+        TraceSimulation(variant.config, registry, seed, run.observe).run(events, run, lambda _: None)
+        report(PERCENT * (number + 1) // VARIANTS, PERCENT)
+        runs.append(run.decisions)
+    if not all(runs):
+        raise SimulationError(f"pod {pod}: the trace has it on its node from the first, and no attempt")
+    return build_pod_comparison(_select_pair(*runs), [variant.name for variant in variants])
+
+
+def _select_pair(
+    first: Sequence[SimulatedDecision], second: Sequence[SimulatedDecision]
+) -> tuple[SimulatedDecision, SimulatedDecision]:
+    """Return the first decisions of two runs that differ. Where one run has no more, its last one counts."""
+    for i in range(max(len(first), len(second))):
+        pair = first[min(i, len(first) - 1)], second[min(i, len(second) - 1)]
+        if pair[0].node != pair[1].node:
+            return pair
+    return first[-1], second[-1]
+
+
+def _build_binding(decision: Decision, node: str) -> Outcome:
+    """Return the outcome of a simulated decision: the pod is bound at the same moment."""
+    return Outcome(
+        incarnation="",
+        sequence=decision.sequence,
+        decision_id=decision.id,
+        decision_sequence=decision.sequence,
+        phase="Bind",
+        status=Code.SUCCESS,
+        node=node,
+        message="",
+        at_us=decision.times.started_us,
+        duration_s=0.0,
+        final=True,
+    )
