@@ -10,22 +10,20 @@ import argparse
 import sys
 from pathlib import Path
 
+from herodotus_record.escaping import escape
 from scheduler.commands.process import StartupError
 from scheduler.offline.traces.document import write_trace
-from scheduler.offline.traces.importing import IMPORTERS, MISSING
+from scheduler.offline.traces.formats import FORMATS, import_trace
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `import-trace` to its parser."""
     command.description = (
-        "Write a trace for kubectl herodotus simulate from two CSV files, which may be gzipped: a list of nodes and a"
-        " list of pods. docs/offline.md has the columns."
+        "Write a trace for kubectl herodotus simulate from files of another format. docs/offline.md has their columns."
     )
-    command.add_argument(
-        "format", choices=sorted(IMPORTERS), help="openb: Alibaba's GPU trace of 2023; csv: our own columns"
-    )
-    command.add_argument("nodes", type=Path, metavar="NODES", help="the list of nodes")
-    command.add_argument("pods", type=Path, metavar="PODS", help="the list of pods")
+    formats = "; ".join(f"{name}: {each.title}, from {' '.join(each.files)}" for name, each in FORMATS.items())
+    command.add_argument("format", choices=sorted(FORMATS), help=formats)
+    command.add_argument("inputs", type=Path, metavar="INPUT", nargs="+", help="the files of the format, in its order")
     command.add_argument("file", type=Path, metavar="FILE", help="the trace, a new file")
 
 
@@ -34,10 +32,14 @@ def run_import(arguments: argparse.Namespace) -> int:
 
     Raises TraceError, and StartupError if the trace cannot be written.
     """
-    events = IMPORTERS[arguments.format](arguments.nodes, arguments.pods)
+    if arguments.file.exists():
+        raise StartupError(f"{arguments.file}: there is such a file; the last argument is the trace, a new file")
+    trace = import_trace(arguments.format, arguments.inputs)
     try:
-        number = write_trace(arguments.file, events, MISSING[arguments.format])
+        number = write_trace(arguments.file, trace.events, trace.missing)
     except OSError as e:
         raise StartupError(f"{arguments.file}: {e.strerror or e}") from e
+    for sentence in trace.missing:
+        print(f"note: {escape(sentence)}", file=sys.stderr)
     print(f"{arguments.file}: {number} events, {arguments.file.stat().st_size} bytes", file=sys.stderr)
     return 0

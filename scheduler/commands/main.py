@@ -253,7 +253,7 @@ def _parser() -> argparse.ArgumentParser:
     again = _command(commands, "replay", _replay, "place the pods of a snapshot again with another configuration")
     snapshots.add_replay_options(again)
     flags.add_config(again, DEFAULT_NAME)
-    imported = _command(commands, "import-trace", import_trace.run_import, "write a trace from lists of nodes and pods")
+    imported = _command(commands, "import-trace", import_trace.run_import, "write a trace from files of another format")
     import_trace.add_options(imported)
     log = _command(commands, "read-log", _read_log, "tell the decisions in another scheduler's log")
     read_log.add_options(log, shipping.parse_url)

@@ -1,4 +1,4 @@
-"""Imports a list of nodes and a list of pods, CSV files that may be gzipped, as a trace.
+"""Imports a list of nodes and a list of pods as a trace.
 
 Two formats: our own columns, and openb, the trace of GPU clusters that Alibaba published in 2023. Openb's pods request
 shares of GPUs, or whole ones, perhaps of some models. They become a resource of which each GPU has 1000, and a node
@@ -7,8 +7,6 @@ affinity. `OPENB_MISSING` states for the trace's header what is left out.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,7 +16,6 @@ from msgspec.structs import replace
 from scheduler.engine.objects import quantity
 from scheduler.engine.objects.types import (
     Affinity,
-    Container,
     Node,
     NodeAffinity,
     NodeMetadata,
@@ -27,13 +24,19 @@ from scheduler.engine.objects.types import (
     NodeStatus,
     OwnerReference,
     Pod,
-    PodMetadata,
-    PodSpec,
-    PodStatus,
     Requirement,
-    ResourceRequirements,
 )
 from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceError
+from scheduler.offline.traces.rows import (
+    MAX_PODS,
+    Requests,
+    Row,
+    build_pod,
+    parse_number,
+    parse_seconds,
+    read_rows,
+    require_text,
+)
 
 MILLI_PER_GPU: Final = 1000
 GPU_MILLI: Final = "alibabacloud.com/gpu-milli"  # as in the cluster of the trace
@@ -46,7 +49,6 @@ OPENB_MISSING: Final = (
 CSV_MISSING: Final = ("Labels, taints, selectors and affinity are unknown.", "The nodes on which pods ran are unknown.")
 _NODE_COLUMNS: Final = frozenset({"name"})
 _POD_COLUMNS: Final = frozenset({"name", "namespace", "owner", "priority", "arrives_s", "runs_s"})
-_MAX_PODS: Final = 110  # the kubelet's default, because the files have no such column
 
 
 def import_openb(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
@@ -54,25 +56,25 @@ def import_openb(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
 
     The pods of a list without times, which some of the sampled ones are, arrive at once and do not end.
     """
-    for where, row in _rows(nodes):
-        name = _text(where, row, "sn")
+    for where, row in read_rows(nodes):
+        name = require_text(where, row, "sn")
         labels = {"kubernetes.io/hostname": name} | ({MODEL_LABEL: row["model"]} if row.get("model") else {})
-        gpu_milli = MILLI_PER_GPU * _number(where, row, "gpu")
-        allocatable = _amounts(where, row, gpu_milli) | {"pods": _MAX_PODS}
+        gpu_milli = MILLI_PER_GPU * parse_number(where, row, "gpu")
+        allocatable = _amounts(where, row, gpu_milli) | {"pods": MAX_PODS}
         yield NodeAdded(
             0.0, Node(metadata=NodeMetadata(name=name, labels=labels), status=NodeStatus(allocatable=allocatable))
         )
-    for where, row in _rows(pods):
+    for where, row in read_rows(pods):
         bound, ended = row.get("scheduled_time"), row.get("deletion_time")
-        gpus = _number(where, row, "num_gpu")
-        gpu_milli = gpus * _number(where, row, "gpu_milli") if gpus else 0
-        pod = _build_pod(_text(where, row, "name"), _amounts(where, row, gpu_milli))
+        gpus = parse_number(where, row, "num_gpu")
+        gpu_milli = gpus * parse_number(where, row, "gpu_milli") if gpus else 0
+        pod = build_pod(require_text(where, row, "name"), _amounts(where, row, gpu_milli))
         models = row.get("gpu_spec")
         yield PodArrived(
-            float(_number(where, row, "creation_time")) if "creation_time" in row else 0.0,
+            float(parse_number(where, row, "creation_time")) if "creation_time" in row else 0.0,
             _require_models(pod, models.split("|")) if models else pod,
-            bound_at_s=float(_number(where, row, "scheduled_time")) if bound else None,
-            ended_at_s=float(_number(where, row, "deletion_time")) if ended else None,
+            bound_at_s=float(parse_number(where, row, "scheduled_time")) if bound else None,
+            ended_at_s=float(parse_number(where, row, "deletion_time")) if ended else None,
         )
 
 
@@ -82,31 +84,31 @@ def import_csv(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
     Nodes: `name`, and a column for each resource. Pods: `name`, `arrives_s`, `runs_s` (empty: it does not end), perhaps
     `namespace`, `owner` (KIND/NAME) and `priority`, and a column for each resource. Amounts are Kubernetes quantities.
     """
-    for where, row in _rows(nodes):
-        name = _text(where, row, "name")
+    for where, row in read_rows(nodes):
+        name = require_text(where, row, "name")
         metadata = NodeMetadata(name=name, labels={"kubernetes.io/hostname": name})
-        allocatable: dict[str, str | int | float] = {"pods": _MAX_PODS} | _quantities(where, row, _NODE_COLUMNS)
+        allocatable: Requests = {"pods": MAX_PODS} | _quantities(where, row, _NODE_COLUMNS)
         yield NodeAdded(0.0, Node(metadata=metadata, status=NodeStatus(allocatable=allocatable)))
-    for where, row in _rows(pods):
-        pod = _build_pod(
-            _text(where, row, "name"), _quantities(where, row, _POD_COLUMNS), row.get("namespace") or "default"
+    for where, row in read_rows(pods):
+        pod = build_pod(
+            require_text(where, row, "name"), _quantities(where, row, _POD_COLUMNS), row.get("namespace") or "default"
         )
         kind, _, owner = (row.get("owner") or "").partition("/")
         owners = [OwnerReference(kind=kind, name=owner, controller=True)] if owner else None
-        priority = _number(where, row, "priority") if row.get("priority") else None
-        at_s = _seconds(where, row, "arrives_s")
+        priority = parse_number(where, row, "priority") if row.get("priority") else None
+        at_s = parse_seconds(where, row, "arrives_s")
         yield PodArrived(
             at_s,
             replace(
                 pod, metadata=replace(pod.metadata, owner_references=owners), spec=replace(pod.spec, priority=priority)
             ),
-            ended_at_s=at_s + _seconds(where, row, "runs_s") if row.get("runs_s") else None,
+            ended_at_s=at_s + parse_seconds(where, row, "runs_s") if row.get("runs_s") else None,
         )
 
 
-def _quantities(where: str, row: dict[str, str], known: frozenset[str]) -> dict[str, str | int | float]:
+def _quantities(where: str, row: Row, known: frozenset[str]) -> Requests:
     """Return the amounts of a row by resource: its columns besides those in `known`, without empty ones."""
-    amounts: dict[str, str | int | float] = {}
+    amounts: Requests = {}
     for name, text in row.items():
         if not name or name in known or not text:
             continue
@@ -118,28 +120,6 @@ def _quantities(where: str, row: dict[str, str], known: frozenset[str]) -> dict[
     return amounts
 
 
-def _seconds(where: str, row: dict[str, str], column: str) -> float:
-    """Return a number of seconds that is finite and not negative."""
-    text = _text(where, row, column)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise TraceError(f"{where}: {column}: expected seconds, found {text!r}")
-    return seconds
-
-
-def _build_pod(name: str, requests: dict[str, str | int | float], namespace: str = "default") -> Pod:
-    """Return a pod of one container with these requests."""
-    container = Container(name="main", resources=ResourceRequirements(requests=requests))
-    return Pod(
-        metadata=PodMetadata(name=name, namespace=namespace, uid=f"{namespace}/{name}"),
-        spec=PodSpec(containers=[container]),
-        status=PodStatus(phase="Pending"),
-    )
-
-
 def _require_models(pod: Pod, models: list[str]) -> Pod:
     """Return the pod with a required node affinity for GPUs of these models."""
     term = NodeSelectorTerm(match_expressions=[Requirement(key=MODEL_LABEL, operator="In", values=models)])
@@ -147,40 +127,8 @@ def _require_models(pod: Pod, models: list[str]) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
-def _amounts(where: str, row: dict[str, str], gpu_milli: int) -> dict[str, str | int | float]:
+def _amounts(where: str, row: Row, gpu_milli: int) -> Requests:
     """Return cpu, memory and GPUs of a row as quantities, without those that are zero."""
-    cpu, memory = (_number(where, row, column) for column in ("cpu_milli", "memory_mib"))
+    cpu, memory = (parse_number(where, row, column) for column in ("cpu_milli", "memory_mib"))
     amounts = {"cpu": (cpu, f"{cpu}m"), "memory": (memory, f"{memory}Mi"), GPU_MILLI: (gpu_milli, str(gpu_milli))}
     return {name: amount for name, (number, amount) in amounts.items() if number}
-
-
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each row with its place in the file."""
-    try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
-            for number, row in enumerate(csv.DictReader(file), 2):
-                yield f"{path}: line {number}", row
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as e:
-        raise TraceError(f"{path}: {e}") from e
-
-
-def _text(where: str, row: dict[str, str], column: str) -> str:
-    if not row.get(column):
-        raise TraceError(f"{where}: {column}: required")
-    return row[column]
-
-
-def _number(where: str, row: dict[str, str], column: str) -> int:
-    """Return a whole number that is not negative; the files write some of them with a fraction of zero."""
-    text = _text(where, row, column)
-    try:
-        number = float(text)
-        if number < 0 or number != int(number):
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise TraceError(f"{where}: {column}: expected a whole number, found {text!r}") from None
-    return int(number)
-
-
-IMPORTERS: Final = {"csv": import_csv, "openb": import_openb}
-MISSING: Final = {"csv": CSV_MISSING, "openb": OPENB_MISSING}
