@@ -78,11 +78,16 @@ def load_cluster_files(
 
 def manifests(path: str) -> Iterator[SourceManifest]:
     """Yield every object in a file, in the files of a directory, or in standard input (`-`). Lists are expanded."""
+    for source, document in read_documents(path):
+        yield from parse_items(source, document)
+
+
+def read_documents(path: str) -> Iterator[tuple[str, object]]:
+    """Yield every document of a file, of the files of a directory, or of standard input (`-`), with its place."""
     for name, text in _texts(path):
         documents = [document for document in _documents(name, text) if document is not None]
         for number, document in enumerate(documents, 1):
-            source = f"{name}: document {number}" if len(documents) > 1 else name
-            yield from parse_items(source, document)
+            yield f"{name}: document {number}" if len(documents) > 1 else name, document
 
 
 def parse_document(path: str) -> object:

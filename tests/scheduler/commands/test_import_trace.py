@@ -45,6 +45,20 @@ def test_each_format_says_which_files_it_needs(
     assert capsys.readouterr().err == f"error: {name}: expected {files}, found 1 file\n"
 
 
+def test_several_states_of_a_cluster_become_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = "apiVersion: v1\nkind: Node\nmetadata: {{name: {}, creationTimestamp: '2026-03-01T12:0{}:00Z'}}\n"
+    states = [tmp_path / "1.yaml", tmp_path / "2.yaml"]
+    states[0].write_text(node.format("a", 0))
+    states[1].write_text(node.format("b", 1))
+    assert main(["import-trace", "cluster", *map(str, states), str(tmp_path / "trace")]) == 0
+    assert "note: A pod arrives when it was created" in capsys.readouterr().err
+    assert [(event.at_s, event.name) for event in read_trace([tmp_path / "trace"]).events] == [
+        (0, "a"),
+        (60, "a"),
+        (60, "b"),
+    ]
+
+
 def test_a_trace_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("nodes", "pods"):
         (tmp_path / name).write_text("name\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import httpx
 import numpy as np
 import pytest
 
+from herodotus_endpoint.exchange.json_lines import LineWriter
+from herodotus_endpoint.store.export import ExportedDecision
+from herodotus_endpoint.store.summaries import DecisionRecord
+from herodotus_record import codec
 from herodotus_record.codec.columns import find_feasible
-from herodotus_record.model import Decision
+from herodotus_record.model import Decision, NodeRows, NodeTable, Outcome
 from herodotus_sim import SimulatedCluster
 from scheduler.commands.main import main
 from scheduler.config import Configuration
@@ -25,7 +30,8 @@ from scheduler.engine.plugins import IN_TREE
 from scheduler.offline.simulate import simulation
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.simulation import TraceSimulation
-from scheduler.offline.traces.document import PodArrived, TraceContent, read_trace
+from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceContent, read_trace
+from scheduler.offline.traces.records import import_records
 from tests.processes import Process, eventually, python
 from tests.scheduler import spools
 from tests.sim.client import a_node, a_pod
@@ -178,6 +184,44 @@ def test_simulation_of_a_trace_finds_the_node_sets_of_the_scheduler(
     assert metrics.node_of == {
         each.name: each.node for each in trace.events if isinstance(each, PodArrived) and not each.was_on_node
     }
+
+
+def _export(spool: Path, path: Path) -> None:
+    """Write the records of a spool as the lines of an export."""
+    frames, table, writer = spools.frames(spool), NodeTable(), LineWriter()
+    outcomes: dict[str, list[Outcome]] = {}
+    for frame in frames:
+        if isinstance(frame, Outcome):
+            outcomes.setdefault(frame.decision_id, []).append(frame)
+    with path.open("wb") as file:
+        for frame in frames:
+            if isinstance(frame, NodeRows):
+                table.apply(frame)
+            elif isinstance(frame, Decision):
+                record = DecisionRecord(frame, tuple(outcomes.get(frame.id, ())), table)
+                encoded = [*map(codec.encode, [frame, *record.outcomes])]
+                file.write(writer.line(ExportedDecision(record, encoded)))
+
+
+def test_records_of_a_scheduler_become_the_trace_that_it_recorded(tmp_path: Path) -> None:
+    trace, _ = run_cluster(tmp_path)
+    _export(tmp_path / "spool", tmp_path / "decisions.jsonl")
+    imported = import_records(tmp_path / "decisions.jsonl")
+    recorded, known = (
+        [each for each in events if isinstance(each, PodArrived) and not each.was_on_node]
+        for events in (trace.events, imported.events)
+    )
+    assert {each.name: each.node for each in known} == {each.name: each.node for each in recorded}
+    ended = [Counter(each.node for each in of if each.ended_at_s is not None) for of in (known, recorded)]
+    assert ended[0] == ended[1]
+    (before,) = (each for each in imported.events if isinstance(each, PodArrived) and each.was_on_node)
+    assert (before.node, before.at_s, before.ended_at_s is not None) == ("a", 0, True)
+    joined = [[each.name for each in of.events if isinstance(each, NodeAdded)] for of in (imported, trace)]
+    assert {*joined[0]} == {*joined[1]} == {"a", "b", "c", "d"}
+    metrics = RunMetrics.from_events(imported.events)
+    config = Configuration(profiles=(ProfileConfig(scheduler_name=NAME),))
+    TraceSimulation(config, IN_TREE, 0).run(imported.events, metrics, lambda _: None)
+    assert metrics.figures().never_placed == 0
 
 
 @pytest.mark.parametrize(
