@@ -12,6 +12,7 @@ from herodotus_cli.environment import environment_of
 from herodotus_cli.parameter_types import WholeNumber
 
 MAX_SEEDS = 100
+MAX_PROCESSES = 1024
 
 
 @options.command(short_help="Replay hours of arrivals with other scheduler configurations.")
@@ -47,10 +48,10 @@ MAX_SEEDS = 100
 )
 @click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=1, metavar="N", help="Runs of each variant [1].")
 @click.option(
-    "--pod",
-    metavar="NAMESPACE/NAME",
-    default="",
-    help="Why two variants decide differently about this pod.",
+    "--processes",
+    type=WholeNumber(1, MAX_PROCESSES),
+    metavar="N",
+    help="Runs at once, each in a process [as many as processors].",
 )
 @options.output_options
 @click.pass_context
@@ -76,12 +77,7 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     files = given["files"] or option_values.group_words(ctx, "scheduler_config")
     versions = given["versions"] or option_values.group_words(ctx, "kubernetes_version")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
-    if given["pod"]:
-        pod = given["pod"] if "/" in given["pod"] else f"default/{given['pod']}"
-        answer = compare_simulated_pod(traces, files, versions, given["seed"], given["remove_nodes"], pod)
-        title = f"simulate {', '.join(traces)}"
-        output = option_values.output_options(ctx)
-        environment.print_answer(answer, output, lambda view: screen.build_pod_screen(title, answer, view))
-        return
-    answer = simulate_trace(traces, files, versions, seeds, given["remove_nodes"], given["prices"])
+    answer = simulate_trace(
+        traces, files, versions, seeds, given["remove_nodes"], given["prices"], given["processes"] or 0
+    )
     environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))

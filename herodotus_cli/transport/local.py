@@ -200,6 +200,7 @@ def simulate_trace(
     seeds: Sequence[int],
     removed_nodes: str,
     prices: str,
+    processes: int | None,
 ) -> Json:
     """Replay a trace, of one or more files, with each configuration and version, and return the document.
 
@@ -208,7 +209,8 @@ def simulate_trace(
     with _evaluating_files({"traces": traces}) as progress:
         from herodotus_local.simulation import simulate_trace as simulate
 
-        return {**simulate(traces, files, versions, seeds, removed_nodes, prices, progress.report_decided)}
+        report = progress.report_decided
+        return {**simulate(traces, files, versions, seeds, removed_nodes, prices, processes, report)}
 
 
 def compare_simulated_pod(

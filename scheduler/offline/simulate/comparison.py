@@ -1,14 +1,13 @@
 """Replays one trace with several variants of the scheduler, and returns their figures side by side.
 
-Owns: which runs there are, and the document. Does not own: a run (`simulation`), its figures (`metrics`), how variants
-and files are chosen on a command line.
+Owns: which runs there are, and the document. Does not own: a run (`simulation`), its figures (`metrics`), its process
+(`processes`), how variants and files are chosen on a command line.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,9 +23,10 @@ from herodotus_answers.simulation import (
 from herodotus_record.typed_decoding import convert
 from scheduler.config import Configuration, Registry
 from scheduler.config.rules import resolve_rules
-from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.prices import Prices
+from scheduler.offline.simulate.processes import run_parallel
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
 from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, TraceContent, read_trace
 
@@ -44,6 +44,13 @@ class Variant(NamedTuple):
     config: Configuration
 
 
+class RunResult(NamedTuple):
+    """The figures of one run, and the last node of each pod by namespace/name."""
+
+    figures: SimulationFigures
+    node_of: Mapping[str, str]
+
+
 def simulate_variants(
     paths: Sequence[Path],
     variants: Sequence[Variant],
@@ -51,25 +58,28 @@ def simulate_variants(
     seeds: Sequence[int],
     removed_nodes: str,
     prices: Prices | None,
+    processes: int,
     report: Report,
 ) -> Simulation:
     """Replay a trace, which may be in several files, with each variant and seed, and return the figures.
 
-    Nodes whose names match the pattern `removed_nodes` are left out; "" means none. `report` gets the percentage of the
-    work that is done, and 100. Raises TraceError, SimulationError and ConfigError.
+    Nodes whose names match the pattern `removed_nodes` are left out; "" means none. At most so many `processes` run at
+    once; the figures do not depend on their number. `report` gets the percentage of the work that is done, and 100.
+    Raises TraceError, SimulationError, ConfigError and ProcessEndedError.
     """
-    trace = read_events(paths, removed_nodes)
-    events, end_s = trace.events, max(each.at_s for each in trace.events)
-    runs: list[list[RunMetrics]] = []
-    for variant in variants:
-        runs.append([])
-        for seed in seeds:
-            finished, total = len(seeds) * (len(runs) - 1) + len(runs[-1]), len(variants) * len(seeds)
-            metrics = RunMetrics.from_events(events, prices)
-            TraceSimulation(variant.config, registry, seed).run(
-                events, metrics, _report_share(report, finished, total, end_s)
-            )
-            runs[-1].append(metrics)
+    trace = read_trace(paths)
+    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
+    name = ", ".join(map(str, paths))
+    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
+        raise SimulationError(f"{name}: no pod arrives, or there is no node")
+    tasks = [(variant.config, seed) for variant in variants for seed in seeds]
+
+    def run(task: int, share: Callable[[float], None]) -> RunResult:
+        config, seed = tasks[task]
+        return simulate(events, config, registry, seed, prices, share)
+
+    results = run_parallel(run, len(tasks), processes, lambda share: report(int(PERCENT * share), PERCENT))
+    runs = [results[i * len(seeds) : (i + 1) * len(seeds)] for i in range(len(variants))]
     return build_simulation(
         ", ".join(map(str, paths)),
         trace.missing,
@@ -79,31 +89,19 @@ def simulate_variants(
     )
 
 
-def read_events(paths: Sequence[Path], removed_nodes: str) -> TraceContent:
-    """Return a trace without the nodes whose names match a pattern.
-
-    Raises TraceError if it is damaged, and SimulationError if no pod arrives or no node is left.
-    """
-    trace = read_trace(paths)
-    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
-    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
-        raise SimulationError(f"{', '.join(map(str, paths))}: no pod arrives, or there is no node")
-    return TraceContent(events, trace.missing)
-
-
-def _list_differences(runs: Sequence[RunMetrics]) -> list[SimulatedDifference]:
-    """Return the first pods whose nodes differ between runs of the variants, in the order in which they got one.
-
-    Further pods are listed if one of the variants left them without a node.
-    """
-    placed_s = {name: min(run.placed_s.get(name, math.inf) for run in runs) for run in runs for name in run.placed_s}
-    nodes = {name: [run.node_of.get(name) for run in runs] for name in sorted(placed_s, key=lambda n: (placed_s[n], n))}
-    differing = [name for name, of in nodes.items() if len({*of}) > 1]
-    first = dict.fromkeys(differing[:MAX_DIFFERENCES])
-    without_node = [name for name in differing[MAX_DIFFERENCES:] if None in nodes[name]]
-    return [
-        {"pod": name, "atS": placed_s[name], "nodes": nodes[name]} for name in [*first, *without_node[:MAX_DIFFERENCES]]
-    ]
+def simulate(
+    events: Sequence[Event],
+    config: Configuration,
+    registry: Registry,
+    seed: int,
+    prices: Prices | None,
+    share: Callable[[float], None],
+) -> RunResult:
+    """Replay the events once. `share` gets how much is done, 0 to 1. Raises SimulationError and ConfigError."""
+    metrics, end_s = RunMetrics.from_events(events, prices), max(each.at_s for each in events)
+    simulation = TraceSimulation(config, registry, seed)
+    simulation.run(events, metrics, lambda now_s: share(min(1.0, now_s / end_s) if end_s else 1.0))
+    return RunResult(metrics.figures(), metrics.node_of)
 
 
 def _is_removed(event: Event, pattern: str) -> bool:
@@ -113,18 +111,8 @@ def _is_removed(event: Event, pattern: str) -> bool:
     return event.node != "" and event.owner_kind in NODE_CONTROLLERS and fnmatch.fnmatchcase(event.node, pattern)
 
 
-def _report_share(report: Report, finished: int, total: int, end_s: float) -> Callable[[float], None]:
-    """Return a callback that takes the virtual time of a run and reports the percentage of all `total` runs."""
-
-    def report_time(now_s: float) -> None:
-        share = min(1.0, now_s / end_s) if end_s else 1.0
-        report(int(PERCENT * (finished + share) / total), PERCENT)
-
-    return report_time
-
-
 def _build_variant(
-    variant: Variant, runs: Sequence[RunMetrics], first: Sequence[RunMetrics], seeds: Sequence[int]
+    variant: Variant, runs: Sequence[RunResult], first: Sequence[RunResult], seeds: Sequence[int]
 ) -> SimulatedVariant:
     return {
         "name": variant.name,
@@ -134,9 +122,9 @@ def _build_variant(
     }
 
 
-def _build_run(seed: int, run: RunMetrics, first: RunMetrics) -> SimulatedRun:
+def _build_run(seed: int, run: RunResult, first: RunResult) -> SimulatedRun:
     """Return the figures of a run, as the document declares them."""
     names = first.node_of.keys() | run.node_of.keys()
     other_node = sum(first.node_of.get(name) != run.node_of.get(name) for name in names)
-    figures: dict[str, Any] = msgspec.to_builtins(run.figures())
+    figures: dict[str, Any] = msgspec.to_builtins(run.figures)
     return convert({"seed": seed, "otherNode": other_node, **figures}, SimulatedRun)

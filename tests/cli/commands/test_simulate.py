@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import msgspec
 import pytest
 
 from herodotus_answers.simulation import SimulatedMoment, SimulatedResource, SimulatedRun, build_simulation
 from herodotus_cli import progress
 from herodotus_cli.render import plain_text, simulation, terminal
+from scheduler.engine.objects.types import Pod
 from scheduler.offline.simulate.metrics import ResourceShare, SimulationFigures
 from scheduler.offline.simulate.moments import Moment
-from scheduler.offline.traces.document import write_trace
+from scheduler.offline.traces.document import PodArrived, read_trace, write_trace
 from scheduler.offline.traces.importing import CSV_MISSING, import_csv
 from tests.answer_schemas import validate
 from tests.cli.service import Ran, command
@@ -186,13 +188,34 @@ def test_a_file_that_is_no_trace_is_one_line(trace: Path, capsys: pytest.Capture
     assert line.startswith(f"error: {file}: ")
 
 
-def test_progress_is_the_share_of_all_runs(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_progress_is_the_share_of_all_runs(trace: Path, monkeypatch: pytest.MonkeyPatch, processes: str) -> None:
     shares: list[int] = []
     monkeypatch.setattr(progress.ProgressLine, "report_decided", lambda _, done, total: shares.append(done))
-    assert simulate(trace, "--seeds", "2").code == 0
+    assert simulate(trace, "--seeds", "4", "--processes", processes).code == 0
     assert shares == sorted(shares)
-    assert 50 in shares
+    assert {25, 50, 75, 100} <= {*shares}
     assert shares[-1] == 100
+
+
+def test_runs_in_parallel_give_the_same_bytes_as_one_after_the_other(trace: Path) -> None:
+    configs = [word for name in ("stock", "packed") for word in ("--config", str(trace.parent / f"{name}.yaml"))]
+    one, three = (
+        simulate(trace, *configs, "--seeds", "3", "--processes", number, "-o", "json") for number in ("1", "3")
+    )
+    assert one.code == three.code == 0
+    assert one.out == three.out
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_an_error_of_a_run_is_one_line(trace: Path, capsys: pytest.CaptureFixture[str], processes: str) -> None:
+    pod = msgspec.convert(
+        {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"resourceClaims": [{"name": "gpu"}]}}, Pod
+    )
+    grouped = trace.parent / "grouped.trace"
+    write_trace(grouped, [*read_trace([trace]).events, PodArrived(1.0, pod)])
+    assert simulate(grouped, "--seeds", "2", "--processes", processes).code == 1
+    assert capsys.readouterr().err == "error: pod ns/p: pod groups and resource claims are not simulated\n"
 
 
 def test_document_declares_every_figure() -> None:
