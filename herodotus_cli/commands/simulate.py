@@ -63,7 +63,7 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     extra `local` is.
 
     `python -m scheduler observe --trace` records a trace, of which several consecutive files may be given, and
-    `import-trace` makes one from lists of nodes and pods.
+    `import-trace` makes one from records, states of a cluster, and published traces.
 
     \b
     kubectl herodotus simulate day.trace --config stock.yaml --config packed.yaml
