@@ -51,6 +51,32 @@ def simulate_trace(
         return simulate_variants(
             paths, variants, registry, seeds, removed_nodes, costs, processes or count_processors(), report
         )
+
+
+def compare_pod(
+    traces: Sequence[str],
+    files: Sequence[str],
+    versions: Sequence[str],
+    seed: int,
+    removed_nodes: str,
+    pod: str,
+    report: Report,
+) -> PodComparison:
+    """Return why two variants decide differently about a pod, NAMESPACE/NAME, of a trace.
+
+    The arguments are those of `simulate_trace`, of which there must be two variants. Raises UnusableInputError.
+    """
+    registry = Registry()
+    with _unusable_input():
+        variants = _read_variants(files, versions, registry)
+        return compare_decisions([Path(each) for each in traces], variants, registry, seed, removed_nodes, pod, report)
+
+
+@contextmanager
+def _unusable_input() -> Iterator[None]:
+    """Context manager that raises UnusableInputError for errors in what the user names."""
+    try:
+        yield
     except (ConfigError, PluginLoadError, ProcessEndedError, SimulationError, TraceError) as e:
         raise UnusableInputError(str(e)) from e
 

@@ -53,6 +53,12 @@ MAX_PROCESSES = 1024
     metavar="N",
     help="Runs at once, each in a process [as many as processors].",
 )
+@click.option(
+    "--pod",
+    metavar="NAMESPACE/NAME",
+    default="",
+    help="Why two variants decide differently about this pod.",
+)
 @options.output_options
 @click.pass_context
 def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
@@ -77,6 +83,13 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     files = given["files"] or option_values.group_words(ctx, "scheduler_config")
     versions = given["versions"] or option_values.group_words(ctx, "kubernetes_version")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
+    if given["pod"]:
+        pod = given["pod"] if "/" in given["pod"] else f"default/{given['pod']}"
+        answer = compare_simulated_pod(traces, files, versions, given["seed"], given["remove_nodes"], pod)
+        title = f"simulate {', '.join(traces)}"
+        output = option_values.output_options(ctx)
+        environment.print_answer(answer, output, lambda view: screen.build_pod_screen(title, answer, view))
+        return
     answer = simulate_trace(
         traces, files, versions, seeds, given["remove_nodes"], given["prices"], given["processes"] or 0
     )

@@ -7,6 +7,7 @@ Owns: which runs there are, and the document. Does not own: a run (`simulation`)
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -45,10 +46,11 @@ class Variant(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """The figures of one run, and the last node of each pod by namespace/name."""
+    """The figures of one run, and by namespace/name the last node of each pod, and when the pod got it."""
 
     figures: SimulationFigures
     node_of: Mapping[str, str]
+    placed_s: Mapping[str, float]
 
 
 def simulate_variants(
@@ -67,16 +69,12 @@ def simulate_variants(
     once; the figures do not depend on their number. `report` gets the percentage of the work that is done, and 100.
     Raises TraceError, SimulationError, ConfigError and ProcessEndedError.
     """
-    trace = read_trace(paths)
-    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
-    name = ", ".join(map(str, paths))
-    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
-        raise SimulationError(f"{name}: no pod arrives, or there is no node")
+    trace = read_events(paths, removed_nodes)
     tasks = [(variant.config, seed) for variant in variants for seed in seeds]
 
     def run(task: int, share: Callable[[float], None]) -> RunResult:
         config, seed = tasks[task]
-        return simulate(events, config, registry, seed, prices, share)
+        return simulate(trace.events, config, registry, seed, prices, share)
 
     results = run_parallel(run, len(tasks), processes, lambda share: report(int(PERCENT * share), PERCENT))
     runs = [results[i * len(seeds) : (i + 1) * len(seeds)] for i in range(len(variants))]
@@ -87,6 +85,33 @@ def simulate_variants(
         [_build_variant(variant, of, runs[0], seeds) for variant, of in zip(variants, runs, strict=True)],
         _list_differences([of[0] for of in runs]),
     )
+
+
+def read_events(paths: Sequence[Path], removed_nodes: str) -> TraceContent:
+    """Return a trace without the nodes whose names match a pattern.
+
+    Raises TraceError if it is damaged, and SimulationError if no pod arrives or no node is left.
+    """
+    trace = read_trace(paths)
+    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
+    if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
+        raise SimulationError(f"{', '.join(map(str, paths))}: no pod arrives, or there is no node")
+    return TraceContent(events, trace.missing)
+
+
+def _list_differences(runs: Sequence[RunResult]) -> list[SimulatedDifference]:
+    """Return the first pods whose nodes differ between runs of the variants, in the order in which they got one.
+
+    Further pods are listed if one of the variants left them without a node.
+    """
+    placed_s = {name: min(run.placed_s.get(name, math.inf) for run in runs) for run in runs for name in run.placed_s}
+    nodes = {name: [run.node_of.get(name) for run in runs] for name in sorted(placed_s, key=lambda n: (placed_s[n], n))}
+    differing = [name for name, of in nodes.items() if len({*of}) > 1]
+    first = dict.fromkeys(differing[:MAX_DIFFERENCES])
+    without_node = [name for name in differing[MAX_DIFFERENCES:] if None in nodes[name]]
+    return [
+        {"pod": name, "atS": placed_s[name], "nodes": nodes[name]} for name in [*first, *without_node[:MAX_DIFFERENCES]]
+    ]
 
 
 def simulate(
@@ -101,7 +126,7 @@ def simulate(
     metrics, end_s = RunMetrics.from_events(events, prices), max(each.at_s for each in events)
     simulation = TraceSimulation(config, registry, seed)
     simulation.run(events, metrics, lambda now_s: share(min(1.0, now_s / end_s) if end_s else 1.0))
-    return RunResult(metrics.figures(), metrics.node_of)
+    return RunResult(metrics.figures(), metrics.node_of, metrics.placed_s)
 
 
 def _is_removed(event: Event, pattern: str) -> bool:

@@ -19,13 +19,14 @@ from herodotus_answers.comparison import PodComparison, build_pod_comparison
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, Code, Decision, NodeTable, Outcome, Source, Times
 from scheduler.config import Registry
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.records import build
 from scheduler.engine.records.build import AttemptData, RecordIdentity
 from scheduler.offline.simulate.comparison import PERCENT, Report, Variant, read_events
 from scheduler.offline.simulate.simulation import (
     SimulatedAttempt,
     SimulationError,
-    SimulationWatcher,
     TraceSimulation,
 )
 from scheduler.offline.traces.document import PodArrived
@@ -48,8 +49,11 @@ class SimulatedDecision(NamedTuple):
         return "" if self.decision.chosen is None else self.table.names[self.decision.chosen]
 
 
-class PodDecisions(SimulationWatcher):
-    """The decisions about one pod in a run, without those that only repeat the result of the one before."""
+class PodDecisions:
+    """The decisions about one pod in a run, without those that only repeat the result of the one before.
+
+    Implements `SimulationWatcher`.
+    """
 
     def __init__(self, pod: str, variant: str) -> None:
         """Start without decisions. `pod` is NAMESPACE/NAME."""
@@ -66,6 +70,18 @@ class PodDecisions(SimulationWatcher):
         node = "" if chosen is None else attempt.snapshot.nodes.names[chosen]
         if not self.decisions or self.decisions[-1].node != node:
             self.decisions.append(self._build(attempt, node))
+
+    def advance(self, now_s: float, nodes: NodeColumns, waiting: int) -> None:
+        """Measure nothing."""
+
+    def arrived(self, now_s: float, pod: PodInfo) -> None:
+        """Count nothing."""
+
+    def decided(self, now_s: float, pod: PodInfo, node: str) -> None:
+        """Count nothing: `observe` gets the attempt."""
+
+    def preempted(self, now_s: float, victim: PodInfo) -> None:
+        """Count nothing."""
 
     def _build(self, attempt: SimulatedAttempt, node: str) -> SimulatedDecision:
         nodes, profile = attempt.snapshot.nodes, attempt.framework.profile

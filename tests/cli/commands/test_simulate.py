@@ -9,7 +9,13 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from herodotus_answers.simulation import SimulatedMoment, SimulatedResource, SimulatedRun, build_simulation
+from herodotus_answers.simulation import (
+    SimulatedDifference,
+    SimulatedMoment,
+    SimulatedResource,
+    SimulatedRun,
+    build_simulation,
+)
 from herodotus_cli import progress
 from herodotus_cli.render import plain_text, simulation, terminal
 from scheduler.engine.objects.types import Pod
@@ -254,6 +260,10 @@ def _run(seed: int, placed: int, nodes: float) -> SimulatedRun:
 @pytest.mark.parametrize("view", VIEWS)
 def test_screen(view: str) -> None:
     runs = [[_run(seed, 180, 7.5) for seed in (0, 1)], [_run(seed, 190 + seed, 5.25) for seed in (0, 1)]]
+    differences: list[SimulatedDifference] = [
+        {"pod": f"shop/web-{i}", "atS": 12.5 * i, "nodes": ["worker-1", "worker-2"]} for i in range(6)
+    ]
+    differences.append({"pod": "shop/train", "atS": 90.0, "nodes": [None, "worker-3"]})
     answer = build_simulation(
         "day.trace",
         ["Labels, taints, selectors and affinity are unknown.", "Control\x1b[2J characters are escaped."],
@@ -262,10 +272,7 @@ def test_screen(view: str) -> None:
             {"name": name, "configuration": name, "kubernetesVersion": "v1.36.2", "runs": of}
             for name, of in zip(("stock.yaml", "packed.yaml"), runs, strict=True)
         ],
-        [
-            *({"pod": f"shop/web-{i}", "atS": 12.5 * i, "nodes": ["worker-1", "worker-2"]} for i in range(6)),
-            {"pod": "shop/train", "atS": 90.0, "nodes": [None, "worker-3"]},
-        ],
+        differences,
     )
     options = VIEWS[view]
     blocks = simulation.build_screen({**answer}, options)

@@ -199,7 +199,7 @@ def _export(spool: Path, path: Path) -> None:
                 table.apply(frame)
             elif isinstance(frame, Decision):
                 record = DecisionRecord(frame, tuple(outcomes.get(frame.id, ())), table)
-                encoded = [*map(codec.encode, [frame, *record.outcomes])]
+                encoded = [codec.encode(frame), *map(codec.encode, record.outcomes)]
                 file.write(writer.line(ExportedDecision(record, encoded)))
 
 

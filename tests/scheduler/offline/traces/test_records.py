@@ -125,9 +125,11 @@ def test_a_pod_ends_at_the_first_record_whose_node_lacks_its_requests(tmp_path: 
     record.node("n2", 500, pods=2)
     record.decide("c", 30, **prefer("n1"))
     trace = record.read(tmp_path)
-    found = {name: (each.at_s, each.bound_at_s, each.node, each.ended_at_s) for name, each in pods(trace).items()}
-    assert found["a"] == (0, pytest.approx(1.02), "n2", 21)
-    assert found["b"] == (10, pytest.approx(11.02), "n2", None)
+    found: dict[str, tuple[Any, ...]] = {
+        name: (each.at_s, each.bound_at_s, each.node, each.ended_at_s) for name, each in pods(trace).items()
+    }
+    assert found["a"] == (0, 1.02, "n2", 21)
+    assert found["b"] == (10, 11.02, "n2", None)
     assert found["waits"] == (15, None, "", None)
     assert found["c"][2] == "n1"
     assert others(trace) == [("n1", 0, None, 1500)]
