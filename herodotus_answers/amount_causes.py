@@ -1,6 +1,6 @@
 """Find why a ResourceQuota or a LimitRange refuses the pods of a workload, with amounts, and what would let them in.
 
-Owns: these causes and their remedies, arithmetic with quantities. Does not own: other refusals (`creation_causes`).
+Owns: these causes and their remedies, arithmetic with quantities. Does not own: other refusals (`refusal_causes`).
 Pure.
 """
 

@@ -79,7 +79,7 @@ class NonEviction(TypedDict):
     reason: Annotated[str, "Why not.", Discloses.THIS_POD]
 
 
-class AskedPod(TypedDict):
+class EvictionVerdict(TypedDict):
     """A pod of the question."""
 
     namespace: Annotated[str, "Namespace of the pod.", Discloses.NAMESPACE]
@@ -97,7 +97,7 @@ class DescheduleReview(TypedDict):
     version: Annotated[str, "Version of the descheduler whose rules were followed.", Discloses.NOTHING]
     plugins: Annotated[list[DeschedulePlugin], "Plugins in the order in which they run.", Discloses.PARTS]
     evictions: Annotated[list[DescheduledPod], "Evictions of the first run, in order.", Discloses.PARTS]
-    pods: Annotated[list[AskedPod], "Pods of the question.", Discloses.PARTS]
+    pods: Annotated[list[EvictionVerdict], "Pods of the question.", Discloses.PARTS]
     runs: Annotated[int, "Number of runs, each with another order of equal pods and nodes.", Discloses.NOTHING]
     others: Annotated[int, "Number of further pods that were evicted in some of the runs.", Discloses.NOTHING]
     seconds: Annotated[float, "Time that the answer took.", Discloses.NOTHING]
@@ -133,7 +133,7 @@ def format_deschedule_headline(review: DescheduleReview) -> str:
     return f"{pluralize(evicted, 'pod')} would be evicted: {', '.join(outcomes)}.{more}"
 
 
-def _describe_pod(review: DescheduleReview, pod: AskedPod) -> str:
+def _describe_pod(review: DescheduleReview, pod: EvictionVerdict) -> str:
     name, runs = f"{pod['namespace']}/{pod['name']}", review["runs"]
     own = [each for each in review["evictions"] if (each["namespace"], each["name"]) == (pod["namespace"], pod["name"])]
     evicted = next((each for each in own if each["outcome"] != REFUSED), None)

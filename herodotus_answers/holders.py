@@ -55,7 +55,7 @@ class Holder(NamedTuple):
     state: str = ""
 
     @property
-    def comes_back(self) -> bool:
+    def returns_to_node(self) -> bool:
         """Whether a pod like it takes its place on the same node: one of a DaemonSet, or a static pod."""
         return self.owner.startswith(("DaemonSet/", "Node/"))
 
@@ -125,7 +125,7 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
         for pod, amount in amounts
         if amount
     ]
-    holders.sort(key=lambda h: (h.comes_back, -h.amount, h.priority, natural_sort_key(h.pod)))
+    holders.sort(key=lambda h: (h.returns_to_node, -h.amount, h.priority, natural_sort_key(h.pod)))
     if held.kind != _RESOURCE:
         return Holders(held, tuple(h._replace(amount=0) for h in holders), len(holders))
     if held.allocatable:
@@ -133,7 +133,7 @@ def find_holders(held: HeldObject, pods: Iterable[Json]) -> Holders:
         held = held._replace(missing=max(used + held.requested - held.allocatable, 0))
     together = 0
     for number, holder in enumerate(holders, 1):
-        together += 0 if holder.comes_back else holder.amount
+        together += 0 if holder.returns_to_node else holder.amount
         if together >= held.missing:
             return Holders(held, tuple(holders), number)
     return Holders(held, tuple(holders), 0)
@@ -169,11 +169,13 @@ def _describe_enough(holders: Holders) -> str:
     pods = "1 pod" if held.missing == 1 else f"{held.missing} pods"
     wanted = f"{missing} {held.names[0]}" if held.names[0] != "pods" else f"room for {pods}"
     if not holders.enough:
-        what = "Those that do not come back to the node" if any(h.comes_back for h in holders.pods) else "All of them"
+        what = (
+            "Those that do not come back to the node" if any(h.returns_to_node for h in holders.pods) else "All of them"
+        )
         return f"{what} together hold less than the missing {wanted}."
     missed = f"{pods} would have to leave" if held.names[0] == "pods" else f"{wanted} would have to become free"
     would = "would be enough" if is_all else f"would free enough {held.names[0]}"
-    alone = [h for h in holders.pods if h.amount >= held.missing and not h.comes_back]
+    alone = [h for h in holders.pods if h.amount >= held.missing and not h.returns_to_node]
     if alone:
         smallest = min(alone, key=lambda h: (h.priority, h.amount))
         return f"{missed}: {smallest.pod} alone {would}."

@@ -1,7 +1,7 @@
 """Find the state that a Job or a CronJob is really in, and who has to act.
 
 Owns: suspension, completions, retries, ends and schedules. Does not own: why pods are not created
-(`creation_causes`), the states of pods (`workload_pods`), times of a schedule (`cron_schedule`). Pure.
+(`refusal_causes`), the states of pods (`workload_pods`), times of a schedule (`cron_schedule`). Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.cluster_objects import read_event_time
-from herodotus_answers.creation_causes import explain_refusal, find_missing_references
 from herodotus_answers.cron_schedule import parse_schedule
 from herodotus_answers.pod_facts import (
     ask_for_events,
@@ -24,6 +23,7 @@ from herodotus_answers.pod_facts import (
     parse_time,
     read_conditions,
 )
+from herodotus_answers.refusal_causes import explain_refusal, find_missing_references
 from herodotus_answers.terminating_pods import explain_wait_for_end
 from herodotus_answers.workload_events import find_refusal, list_events
 from herodotus_answers.workload_objects import Workload, find_parent

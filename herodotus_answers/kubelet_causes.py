@@ -4,7 +4,7 @@ What the kubelet reports comes first: container states, conditions, events. Obje
 exist come before what the kubelet says of them.
 
 Owns: these causes and their remedies. Does not own: objects that the pod needs (`reference_causes`), containers that
-are not created yet (`start_causes`) or that end (`container_ends`), probes (`probe_causes`), resizes
+are not created yet (`container_creation_causes`) or that end (`container_ends`), probes (`probe_causes`), resizes
 (`resize_causes`), pods without a node (`pod_state`), ended ones (`pod_ending`). Pure.
 """
 
@@ -14,6 +14,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.container_creation_causes import explain_creation
 from herodotus_answers.container_ends import explain_crash_loop, explain_end
 from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.pod_facts import (
@@ -33,7 +34,6 @@ from herodotus_answers.pod_facts import (
 )
 from herodotus_answers.probe_causes import describe_unanswered, explain_probes
 from herodotus_answers.reference_causes import CREATING, find_missing_references, find_unbound_claims
-from herodotus_answers.start_causes import explain_creation
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects

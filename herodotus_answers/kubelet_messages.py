@@ -4,7 +4,7 @@ The first pattern that occurs in a message has the remedy. Nothing in the cluste
 labelled as not checked. A message without a pattern has no remedy: then its own words have to do.
 
 Owns: the patterns and the remedies. Does not own: which message explains a pod (`kubelet_causes`, `pod_ending`,
-`claim_causes`, `creation_causes`). Pure.
+`claim_causes`, `refusal_causes`). Pure.
 
 Sources: Kubernetes v1.33 to v1.36 (pkg/kubelet, pkg/volume, pkg/controller/volume/attachdetach), containerd, CRI-O,
 runc, and public reports.

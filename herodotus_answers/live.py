@@ -38,7 +38,7 @@ class Live(TypedDict):
     at: Annotated[str, "Time at which it was read."]
 
 
-class QueueQuota(TypedDict):
+class BatchQueueQuota(TypedDict):
     """The quota of a resource in a batch queue: of a flavor of Kueue's ClusterQueue, or of Volcano's Queue."""
 
     flavor: Annotated[str | None, "Kueue's ResourceFlavor."]
@@ -62,7 +62,7 @@ class BatchQueue(TypedDict):
     minMember: Annotated[int | None, "Number of pods that a PodGroup needs."]
     position: Annotated[int | None, "Position in the LocalQueue, from 1."]
     waiting: Annotated[int | None, "Number of Workloads or PodGroups that wait in the queue."]
-    quota: Annotated[list[QueueQuota], "Quota of the queue."]
+    quota: Annotated[list[BatchQueueQuota], "Quota of the queue."]
     notes: Annotated[list[str], "Objects that could not be read, and why."]
 
 
@@ -180,7 +180,7 @@ class UndecidedPod(PodWithoutDecision):
     live: NotRequired[Annotated[LivePod, "What the API server knows about the pod: its state, and why."]]
 
 
-class GonePod(TypedDict):
+class NoLongerPendingPod(TypedDict):
     """A pod that is pending by its records but that the API server has placed or no longer has."""
 
     namespace: Annotated[str, "Namespace of the pod."]
@@ -214,7 +214,7 @@ class LivePending(Live):
     """What the API server knows now about the pods of a list of pending pods."""
 
     gone: Annotated[
-        list[GonePod] | None, "Pods of `pods` that are no longer pending; null if it is not known which are."
+        list[NoLongerPendingPod] | None, "Pods of `pods` that are no longer pending; null if it is not known which are."
     ]
     pinned: NotRequired[Annotated[list[PinnedPod], "Pods that may only run on one node, such as those of a DaemonSet."]]
     untried: Annotated[list[UntriedPod], "Pending pods that `pods` lacks, because no record mentions them."]

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from herodotus_answers.live import (
         BatchQueue,
         Fate,
-        GonePod,
         Live,
         LivePending,
         LivePod,
         LiveState,
         LiveWorkload,
+        NoLongerPendingPod,
         PodCondition,
         PodWithoutDecision,
         QueuePlace,
@@ -162,7 +162,7 @@ def withdraw_placement(answer: Json) -> Json:
 # --- pending pods ---------------------------------------------------------------------------------------------------
 
 
-def find_gone(document: Mapping[str, Any], unassigned: Collection[str]) -> list[GonePod]:
+def find_no_longer_pending(document: Mapping[str, Any], unassigned: Collection[str]) -> list[NoLongerPendingPod]:
     """Return the pods of a PendingPods document that were deleted or bound, whose fate is unknown so far.
 
     `unassigned` holds the UIDs of all pods without a node in the API server. A pod created while they were read may be
@@ -196,7 +196,7 @@ def find_untried(document: Mapping[str, Any], pods: Iterable[Json]) -> list[Untr
 
 
 def build_live_pending(
-    at: datetime, gone: list[GonePod] | None, untried: list[UntriedPod], pods: Iterable[Json] = ()
+    at: datetime, gone: list[NoLongerPendingPod] | None, untried: list[UntriedPod], pods: Iterable[Json] = ()
 ) -> LivePending:
     """Return what is known now about pending pods: those that are no longer pending, and those without a record.
 

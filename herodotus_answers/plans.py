@@ -13,7 +13,7 @@ from herodotus_record.units import pluralize
 
 FIT, RESIZE, DRAIN, CONSOLIDATE, SPREAD = "Fit", "Resize", "Drain", "Consolidate", "Spread"
 # Verdicts of a plan review.
-DONE, PLANNED, NO_PLAN, PREEMPTING = "NothingToDo", "Planned", "NoPlan", "Preempting"
+NOTHING_TO_DO, PLANNED, NO_PLAN, PREEMPTING = "NothingToDo", "Planned", "NoPlan", "Preempting"
 CHANGE: Final = "change"  # of the pod or of a node: a fix that the answer about the pod names too
 KINDS: Final = (CHANGE, "move", "scale-down", "nodes", "request")
 MIXED: Final = "mixed"

@@ -131,7 +131,7 @@ def _name_nodes(decision: Decision, table: NodeTable, kind: RejectionKind, *, is
     With `is_closest`, a sentence names the closest of the nodes, so that many need no example.
     """
     is_all, is_many = kind.nodes == decision.nodes_evaluated, kind.nodes > len(kind.named)
-    if not kind.named or (is_all and not _tells_pods(kind)) or (is_many and is_closest):
+    if not kind.named or (is_all and not _names_pods(kind)) or (is_many and is_closest):
         return ""
     if kind.nodes == 1 and _is_numeric(kind):
         return _format_details(decision, table, kind, names=True)
@@ -144,10 +144,10 @@ def _with_pod(decision: Decision, table: NodeTable, kind: RejectionKind, slot: i
     """Return a node's name, with the pod that its reason names."""
     reasons_given = decision.filters[kind.position].verdicts[decision.filters[kind.position].ids[slot]].reasons
     pods = [reason.params["pod"] for reason in reasons_given if reason.params.get("pod")]
-    return f"{table.names[slot]}: {', '.join(pods)}" if pods and _tells_pods(kind) else table.names[slot]
+    return f"{table.names[slot]}: {', '.join(pods)}" if pods and _names_pods(kind) else table.names[slot]
 
 
-def _tells_pods(kind: RejectionKind) -> bool:
+def _names_pods(kind: RejectionKind) -> bool:
     return any(reason.code in _WITH_PODS and reason.params.get("pod") for reason in kind.reasons)
 
 
@@ -162,7 +162,7 @@ def _format_details(decision: Decision, table: NodeTable, kind: RejectionKind, *
         return ""
     if not _is_numeric(kind):
         pods = dict.fromkeys(reason.params["pod"] for reason in kind.reasons if reason.params.get("pod"))
-        return f" ({', '.join(pods)})" if pods and _tells_pods(kind) else ""
+        return f" ({', '.join(pods)})" if pods and _names_pods(kind) else ""
     words = _describe_on_node(decision, table, kind, kind.named[0])
     return f" ({table.names[kind.named[0]]}: {words})" if names else f" ({words})"
 

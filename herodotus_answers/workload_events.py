@@ -1,7 +1,7 @@
 """Read the events of a workload and of the objects that make its pods: the last refusal, and what happened.
 
 Owns: which event or condition is the refusal that explains missing pods. Does not own: what it means
-(`creation_causes`), reading (`cluster_objects`). Pure.
+(`refusal_causes`), reading (`cluster_objects`). Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the state that a workload is really in: how many pods it wants and has, what stops the rest, who has to act.
 
 Owns: the state of Deployments, ReplicaSets, StatefulSets and DaemonSets, and what an answer adds about their pods. Does
-not own: Jobs and CronJobs (`job_state`), why pods are not created (`creation_causes`), the states of pods
+not own: Jobs and CronJobs (`job_state`), why pods are not created (`refusal_causes`), the states of pods
 (`pod_state`, `workload_pods`), codes and their meanings (`workload_codes`), reading (`workload_objects`). Pure.
 
 Invariant: no number is given for what could not be read.
@@ -14,7 +14,6 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.creation_causes import explain_refusal, find_missing_references
 from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_node
 from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated, explain_waiting_update
 from herodotus_answers.pod_facts import (
@@ -30,6 +29,7 @@ from herodotus_answers.pod_facts import (
     read_conditions,
 )
 from herodotus_answers.quantities import read_quantity
+from herodotus_answers.refusal_causes import explain_refusal, find_missing_references
 from herodotus_answers.terminating_pods import explain_wait_for_end, list_terminating
 from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
 from herodotus_answers.workload_events import build_timeline, find_refusal

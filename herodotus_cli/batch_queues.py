@@ -25,7 +25,7 @@ from herodotus_cli.errors import CliError, ServerError
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live import BatchQueue, QueueQuota
+    from herodotus_answers.live import BatchQueue, BatchQueueQuota
 
 Json = dict[str, Any]
 Get = Callable[[str], Json]  # returns the object at a path of the API server; raises CliError
@@ -242,7 +242,7 @@ def _find_cluster_queue(own: Json, queue: str | None, root: str, namespace: str,
     return name or None
 
 
-def _read_quota(path: str, name: str, reader: _Reader) -> list[QueueQuota]:
+def _read_quota(path: str, name: str, reader: _Reader) -> list[BatchQueueQuota]:
     """Return how much of each quota of a ClusterQueue is in use."""
     cluster_queue = reader.find(path, f"ClusterQueue {name}") or {}
     used = {

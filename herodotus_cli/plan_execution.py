@@ -19,13 +19,13 @@ Json = dict[str, Any]
 PATIENCE_S = 30.0  # kube-scheduler tries a pod again after at most 10 s, and controllers recreate pods sooner
 FOLLOWED = ("Cordon", "Uncordon", "Move", "ScaleDown", "AddNodes", "Drain")
 _ENDS_PODS = ("Move", "ScaleDown")
-PROGRESS, DONE, NOTE, LEFT, FINISHED = "Progress", "Done", "Note", "Left", "Finished"
+PROGRESS, DONE, NOTE, DEVIATED, FINISHED = "Progress", "Done", "Note", "Deviated", "Finished"
 
 
 class ExecutionEvent(NamedTuple):
     """An event for the user: progress, the end of a step, a note, a deviation, or the end of the plan.
 
-    `state` is PROGRESS, DONE, NOTE, LEFT or FINISHED. `step` counts from 1; None means the pods that are to fit.
+    `state` is PROGRESS, DONE, NOTE, DEVIATED or FINISHED. `step` counts from 1; None means the pods that are to fit.
     """
 
     state: str

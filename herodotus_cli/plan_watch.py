@@ -13,8 +13,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from herodotus_answers.plans import DONE as NOTHING_TO_DO
-from herodotus_answers.plans import PREEMPTING, RESIZE, list_drain_steps
+from herodotus_answers.plans import NOTHING_TO_DO, PREEMPTING, RESIZE, list_drain_steps
 from herodotus_cli.cluster_view import NODES, PODS, ClusterView
 from herodotus_cli.connection import ConnectionSettings
 from herodotus_cli.environment import SCREEN_FORMATS, Environment
@@ -22,10 +21,10 @@ from herodotus_cli.errors import CliError, ServerError
 from herodotus_cli.object_watch import LISTED, ObjectChange, ObjectWatch, list_objects
 from herodotus_cli.option_values import OutputOptions
 from herodotus_cli.plan_execution import (
+    DEVIATED,
     DONE,
     FINISHED,
     FOLLOWED,
-    LEFT,
     NOTE,
     PROGRESS,
     ExecutionEvent,
@@ -38,7 +37,7 @@ from herodotus_cli.transport.kubectl_proxy import KubectlProxy
 Json = dict[str, Any]
 _RESOURCES = (PODS, NODES)
 _TICK_S = 1.0  # how often waiting times are checked without a change
-_SIGNS = {DONE: "✓", FINISHED: "✓", PROGRESS: "·", NOTE: "!", LEFT: "✗"}
+_SIGNS = {DONE: "✓", FINISHED: "✓", PROGRESS: "·", NOTE: "!", DEVIATED: "✗"}
 
 
 def choose_plan(review: Json, chosen: str) -> Json | None:
@@ -110,8 +109,8 @@ class PlanWatcher:
                 self._print(execution.advance())
                 why = execution.find_deviation(time.monotonic())
                 if why and not execution.is_finished:
-                    left = f"the cluster left the plan: {why}"
-                    self._print([ExecutionEvent(LEFT, execution.current_step, left)])
+                    deviation = f"the cluster left the plan: {why}"
+                    self._print([ExecutionEvent(DEVIATED, execution.current_step, deviation)])
                     return False
                 continue
             change = watch.next_change(_TICK_S)

@@ -22,7 +22,7 @@ from herodotus_cli.transport.api_server_queries import UnassignedPodsQuery
 from herodotus_client import api_paths
 
 if TYPE_CHECKING:
-    from herodotus_answers.live import GonePod, LivePending
+    from herodotus_answers.live import LivePending, NoLongerPendingPod
     from herodotus_answers.pending import GroupFix, PendingPods
 
 SORT_KEYS = {
@@ -181,13 +181,13 @@ def _read_live(
     if waiting is None and unassigned is None:
         return None
     at = environment.now()
-    gone = None if unassigned is None else live_objects.find_gone(answer, unassigned)
+    gone = None if unassigned is None else live_objects.find_no_longer_pending(answer, unassigned)
     _look_up_fates(gone or [], connection, environment)
     untried = live_objects.find_untried(answer, waiting or ())
     return live_objects.build_live_pending(at, gone, untried, waiting or ())
 
 
-def _look_up_fates(absent: list[GonePod], connection: ConnectionSettings, environment: Environment) -> None:
+def _look_up_fates(absent: list[NoLongerPendingPod], connection: ConnectionSettings, environment: Environment) -> None:
     """Set `fate`, what became of a pod that is no longer pending, for the first _MAX_LOOKED_UP pods.
 
     The API server is asked about all of them at the same time. A fate that cannot be found out is None.

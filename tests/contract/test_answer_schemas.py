@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from herodotus_answers.live_objects import build_live_pending, find_gone, find_untried
+from herodotus_answers.live_objects import build_live_pending, find_no_longer_pending, find_untried
 from herodotus_answers.pending import apply_live, build_pending_pods
 from herodotus_answers.plugin_reference import PLUGINS, build_plugin_explanation
 from herodotus_answers.schema import ID
@@ -39,7 +39,7 @@ def test_pending_pods_with_what_the_api_server_knows_match() -> None:
     document = build_pending_pods([pending_pod("a", None), pending_pod("b", "Job/b")], now_us=2 * 10**15)
     metadata = {"namespace": "shop", "name": "held", "uid": "u", "creationTimestamp": "2026-03-01T12:00:00Z"}
     held = {"metadata": metadata, "spec": {"schedulingGates": [{"name": "example.com/gate"}]}}
-    gone = find_gone(document, ["uid-a", "u"])
+    gone = find_no_longer_pending(document, ["uid-a", "u"])
     for fate in ("deleted", None):
         gone[0]["fate"] = fate
         document["live"] = build_live_pending(NOW, gone, find_untried(document, [held]))

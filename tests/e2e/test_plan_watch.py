@@ -101,5 +101,5 @@ def test_pod_that_takes_the_place_ends_it_at_once(plan: FollowedPlan, cluster: C
     cluster.create(PODS, pod("intruder", cpu="2", scheduler="default-scheduler", nodeName=place))
     assert plan.process.wait(60) == 1
     last = plan.events[-1]
-    assert (last["state"], last["step"]) == ("Left", 2)
+    assert (last["state"], last["step"]) == ("Deviated", 2)
     assert last["message"].endswith(f"has no room any more: {place} has 2 of 3 cpu")

@@ -27,10 +27,10 @@ from herodotus_answers.descheduling import (
     RETURNS,
     STAYS_PENDING,
     UNKNOWN,
-    AskedPod,
     DescheduledPod,
     DeschedulePlugin,
     DescheduleReview,
+    EvictionVerdict,
     NonEviction,
 )
 from herodotus_answers.plans import MAX_TIME_S
@@ -265,7 +265,7 @@ def _describe_plugin(plugin: PluginRun, evaluated: bool, run: DeschedulerRun) ->
     }
 
 
-def _describe_asked(pod: PodInfo, first: _Outcome, counts: Counter[str]) -> AskedPod:
+def _describe_asked(pod: PodInfo, first: _Outcome, counts: Counter[str]) -> EvictionVerdict:
     """Return why plugins do not evict the pod: those after the plugin that evicts it have nothing to say."""
     reasons: list[NonEviction] = []
     for plugin in first.plugins:

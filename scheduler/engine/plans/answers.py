@@ -15,12 +15,12 @@ from contextlib import suppress
 from herodotus_answers.cluster_questions import ConsolidationQuestion, Drain, PlanQuestion
 from herodotus_answers.plans import (
     CONSOLIDATE,
-    DONE,
     DRAIN,
     KINDS,
     MAX_CHANGES,
     MAX_TIME_S,
     NO_PLAN,
+    NOTHING_TO_DO,
     PLANNED,
     RESIZE,
     SPREAD,
@@ -155,7 +155,7 @@ def _plan_resize(state: WhatIfState, question: PlanQuestion, world: World, pod: 
     goal = ResizeGoal(world, node, [each.pod for each in changes if each.node == node and each.pod is not None])
     if goal.is_reached():
         review = _build_review(question, RESIZE, world)
-        review["verdict"] = DONE
+        review["verdict"] = NOTHING_TO_DO
     else:
         review = Planner(state, question, Targets([], True), world, goal).answer_moves(changes, RESIZE)
     review["pods"] = 1
@@ -181,7 +181,7 @@ def _plan_spread(state: WhatIfState, question: PlanQuestion, limit: TimeLimit) -
     skews = goal.list_skews()
     if goal.is_reached():
         review = _build_review(question, SPREAD, world)
-        review["verdict"] = DONE
+        review["verdict"] = NOTHING_TO_DO
     else:
         changes = [
             Change(MOVE, node, pod)

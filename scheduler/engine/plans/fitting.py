@@ -18,11 +18,11 @@ import numpy as np
 from herodotus_answers.cluster_questions import PlanQuestion
 from herodotus_answers.plans import (
     CHANGE,
-    DONE,
     FIT,
     KINDS,
     MIXED,
     NO_PLAN,
+    NOTHING_TO_DO,
     PLANNED,
     PREEMPTING,
     Plan,
@@ -37,12 +37,12 @@ from herodotus_record.model import Reason, Suggestion
 from herodotus_record.templates import parse_pod_template
 from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
+from scheduler.engine.plans.counting_proof import fit_in_any_order
 from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
 from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.lower_requests import LowerRequest, find_lower_requests
 from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance
 from scheduler.engine.plans.new_nodes import list_shapes
-from scheduler.engine.plans.room_proof import fit_in_any_order
 from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
@@ -220,9 +220,9 @@ class Planner:
         }
 
     def _decide_present(self) -> str:
-        """Return DONE or PREEMPTING if the targets need no plan, else ""."""
+        """Return NOTHING_TO_DO or PREEMPTING if the targets need no plan, else ""."""
         if self._new_search().fits() and self._hold_now():
-            return DONE
+            return NOTHING_TO_DO
         return PREEMPTING if self._preempt_now() else ""
 
     def _hold_now(self) -> bool:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.counting_proof import prove_by_room
 from scheduler.engine.plans.movable import count_leaving
-from scheduler.engine.plans.room_proof import prove_by_room
 from scheduler.engine.plans.verification import PlannedStep, Proof, Verification
 from scheduler.engine.plans.world import World
 

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.counting_proof import prove_by_room
 from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.movable import IMPOSSIBLE, count_leaving, helped_only_by_room, read_amount
-from scheduler.engine.plans.room_proof import prove_by_room
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import (
     CORDON,

@@ -158,7 +158,7 @@ def test_what_contradicts_the_plan_ends_it_as_lines_of_json(
     act(plan)
     assert plan.wait_for_exit() == 1
     last = json.loads(plan.text.splitlines()[-1])
-    assert (last["kind"], last["state"], last["step"], last["steps"]) == ("PlanEvent", "Left", 1, 3)
+    assert (last["kind"], last["state"], last["step"], last["steps"]) == ("PlanEvent", "Deviated", 1, 3)
     assert last["message"].startswith(f"the cluster left the plan: {why}")
 
 

@@ -73,7 +73,7 @@ SHOWN_TEXTS: Final = {
     "DeschedulePlugin": {"profile", "plugin", "summary"},
     "DescheduledPod": {"node", "profile", "plugin", "outcome", "landsOn"},
     "NonEviction": {"profile", "plugin"},
-    "AskedPod": {"node"},
+    "EvictionVerdict": {"node"},
     "DescheduleReview": {"version", "endedBy"},
 }
 
