@@ -97,7 +97,7 @@ def test_flags_let_a_drain_delete_what_it_refuses() -> None:
 
 
 def test_commands_of_drains_are_named_unless_a_pod_blocks_one() -> None:
-    drains = [Drain(nodes=["n0", "n1"], disable_eviction=True), Cordon(nodes=["n2"]), Drain(nodes=["n2"])]
+    drains: list[Change] = [Drain(nodes=["n0", "n1"], disable_eviction=True), Cordon(nodes=["n2"]), Drain(nodes=["n2"])]
     commands = ["kubectl drain n0 n1 --ignore-daemonsets --disable-eviction", "kubectl drain n2 --ignore-daemonsets"]
     assert review([*NODES, a_pod("web-0", "n0")], drains)["drainCommands"] == commands
     assert review([*NODES, a_pod("bare", "n1", owner="")], drains)["drainCommands"] == []
