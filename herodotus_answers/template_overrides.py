@@ -106,7 +106,7 @@ def _cap_autoscaler(name: str, change: Json, pod: Json, objects: ClusterObjects)
     match, found = _REQUEST.search(str(change["field"])), objects.get("VerticalPodAutoscaler", name, namespace).object
     if match is None or match[1] != "containers" or found is None:
         return None
-    policies: list[Json] = list((found["spec"].get("resourcePolicy") or {}).get("containerPolicies") or ())
+    policies: list[Json] = list(((found.get("spec") or {}).get("resourcePolicy") or {}).get("containerPolicies") or ())
     by_name = {policy.get("containerName"): policy for policy in policies}
     policy = by_name.get(match[2]) or by_name.get("*") or {}
     least, wanted = (
