@@ -5,3 +5,7 @@ elects a leader, `discovery` reads versions and the cluster's identity, `delegat
 reader is and what it may read, `published_authorities` reads the CAs that the server publishes, and `api_conventions`
 has errors and pages of lists. Only `http` imports the HTTP library.
 """
+
+import sys
+
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # its command line: see scheduler/__init__.py
