@@ -6,6 +6,8 @@ Invariant: nothing of another project's `scheduler` is executed; a program that 
 and exit code 1. So the command lines are imported after the check.
 """
 
+import gc
+
 from herodotus_record.escaping import escape
 from herodotus_record.installation import ForeignSchedulerError, require_own_scheduler
 
@@ -13,8 +15,10 @@ from herodotus_record.installation import ForeignSchedulerError, require_own_sch
 def run_scheduler() -> int:
     """Run `herodotus-scheduler` and return its exit code."""
     _refuse_foreign_scheduler()
+    gc.disable()  # while modules are imported, see scheduler/__main__.py
     from scheduler.commands.main import main
 
+    gc.enable()
     return main()
 
 
