@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -24,9 +24,11 @@ from herodotus_kube.lease import LeaderElector
 from scheduler.recorder.metrics import collect_metrics
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.supervisor import Progress, Supervisor
-from scheduler.reviews.node_group_recorder import NodeGroupRecorder
 from scheduler.serving.health import PING, HealthCheck
 from scheduler.serving.routes import Content
+
+if TYPE_CHECKING:
+    from scheduler.reviews.node_group_recorder import NodeGroupRecorder
 
 LATE_S: Final = 20.0  # kube-scheduler's: so long after its end a Lease may still be ours unrenewed
 HANGS_S: Final = 60.0  # the loop goes round twice a second; a first list of a large cluster takes seconds

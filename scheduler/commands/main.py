@@ -42,7 +42,6 @@ from scheduler.offline.evaluate.cases import CaseError, answer, evaluate_lines
 from scheduler.offline.evaluate.files import evaluate_files
 from scheduler.offline.observe.configuration import for_pods_of
 from scheduler.offline.traces.document import TraceError
-from scheduler.offline.whatif import review_files
 from scheduler.recorder import endpoint
 
 STOCK_LEASE: Final = ("kube-system", "kube-scheduler")
@@ -137,6 +136,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     stated = arguments.config or arguments.feature_gates or arguments.kubernetes_version
     config = _configuration(arguments.config, arguments) if stated else None
     if arguments.output == flags.REVIEW:
+        from scheduler.offline.whatif import review_files
+
         review = review_files(
             arguments.cluster,
             arguments.pod,

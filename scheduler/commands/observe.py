@@ -34,7 +34,7 @@ from scheduler.offline.observe.agreement import ObservedScheduler
 from scheduler.offline.observe.configuration import drop_unknown_plugins, for_pods_of
 from scheduler.offline.observe.metrics import ObserverMetrics
 from scheduler.offline.observe.observer import Observer
-from scheduler.reviews.trials import ReviewedState
+from scheduler.reviews.reviewed_state import ReviewedState
 from scheduler.serving import port
 
 STOCK_NAME: Final = "default-scheduler"

@@ -51,10 +51,9 @@ from scheduler.recorder.endpoint import EndpointError, ServiceEndpoint
 from scheduler.recorder.recorder import Recorder
 from scheduler.recorder.spool import Spool
 from scheduler.recorder.supervisor import Supervisor
-from scheduler.reviews.node_group_recorder import NodeGroupRecorder
 from scheduler.reviews.review_client import ReviewClient
+from scheduler.reviews.reviewed_state import ReviewedState
 from scheduler.reviews.reviewer import ReviewWorker
-from scheduler.reviews.trials import ReviewedState
 from scheduler.serving import port
 from scheduler.serving.port import ServingOptions
 from scheduler.serving.routes import Content
@@ -276,6 +275,8 @@ def start_reviewer(
     reviewer.start()
     stack.callback(reviewer.close)
     if records.node_groups and health.recorder is not None:
+        from scheduler.reviews.node_group_recorder import NodeGroupRecorder
+
         node_groups = health.node_groups = NodeGroupRecorder(reviewer, health.recorder.record_node_groups)
         health.recorder.on_no_node = node_groups.add
         node_groups.start()

@@ -61,7 +61,7 @@ from scheduler.live.scheduler import BackgroundThreads, Scheduler, WriteFence
 from scheduler.live.unknown_bindings import EarlierBindings
 from scheduler.recorder.no_recorder import NoRecorder
 from scheduler.recorder.recorder import Recorder
-from scheduler.reviews.trials import ReviewedState
+from scheduler.reviews.reviewed_state import ReviewedState
 from scheduler.serving import port
 
 BIND_SHARE: Final = 0.9  # of the time between our last renewal's deadline and the Lease's end

@@ -15,15 +15,12 @@ from __future__ import annotations
 import random
 import threading
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from herodotus_answers.cluster_questions import ClusterQuestion
-from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_kube.http import ApiError, ApiServer
 from herodotus_record import klog
 from scheduler.engine.nodegroups.reading import AutoscalingObjects, read_autoscaling_objects
 from scheduler.engine.records.build import Origin
-from scheduler.reviews import trials
 from scheduler.reviews.forked_copies import ForkedCopies, ForkedCopyError, RefusedQuestionError, Report, Trial
 from scheduler.reviews.review_client import (
     CLUSTER_REVIEW,
@@ -33,7 +30,11 @@ from scheduler.reviews.review_client import (
     ReviewClient,
     ReviewClientError,
 )
-from scheduler.reviews.trials import ReviewedState
+from scheduler.reviews.reviewed_state import ReviewedState
+
+if TYPE_CHECKING:
+    from herodotus_answers.cluster_questions import ClusterQuestion
+    from herodotus_answers.cluster_review import ClusterReviewStatus
 
 DEADLINES_S: Final = {  # of a review, even where its client waits longer
     PLACEMENT_REVIEW: 20.0,  # the largest takes a fraction of it
@@ -119,6 +120,8 @@ class ReviewWorker:
         Raise ApiError if objects cannot be read, ForkedCopyError or RefusedQuestionError if there is no answer within
         `deadline_s` seconds.
         """
+        from scheduler.reviews import trials
+
         trial = self._build_trial(CLUSTER_REVIEW, trials.encode_cluster_question(spec))
         return trials.decode_cluster_answer(self._copies.run(trial, deadline_s))
 
@@ -127,6 +130,8 @@ class ReviewWorker:
 
         Raise ApiError if the objects cannot be read, RefusedQuestionError if the question needs too many or is invalid.
         """
+        from scheduler.reviews import trials  # with the first question, and not in the copy: a thread may be importing
+
         state, classes = self._state, self._api.get(PRIORITY_CLASSES)
         if kind == PLACEMENT_REVIEW:
             return lambda _report: trials.place_pods(state, question, classes, self._origin)

@@ -10,8 +10,7 @@ no more of a question than `list_examined_pods` returns.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -19,52 +18,26 @@ import msgspec
 from herodotus_answers.cluster_questions import ClusterQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_record import codec
-from herodotus_record.model import Reason
 from herodotus_record.notes import format_note
 from herodotus_record.templates import PodTemplate
 from herodotus_record.typed_decoding import decode_json
-from scheduler.backend.cluster_state import ClusterState
-from scheduler.engine.framework.extender import Extender
 from scheduler.engine.framework.extenders import Extenders
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.manifests.cluster import ManifestError
 from scheduler.engine.nodegroups.answers import MAX_PODS
 from scheduler.engine.nodegroups.reading import AutoscalingObjects
-from scheduler.engine.objects.types import Pod
 from scheduler.engine.records.build import Origin
-from scheduler.engine.rules import Rules
 from scheduler.engine.whatif.changes import ClusterReviewError, answer_review
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.placement import CopiedCluster, place
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import WhatIfState
-from scheduler.reviews.forked_copies import RefusedQuestionError, Report, StateThread
+from scheduler.reviews.forked_copies import RefusedQuestionError, Report
+from scheduler.reviews.reviewed_state import ReviewedState
 
 MAX_UNPACKED_BYTES: Final = codec.MAX_FRAME_BYTES  # of an answer: the service reads no more
 
 Question = TypeVar("Question")
-
-
-@dataclass(frozen=True)
-class ReviewedState:
-    """The state of a process that answers reviews, and what the process can do with it.
-
-    `thread` changes the state. `frameworks` has the framework of each profile by scheduler name. `pending` returns the
-    pods without a node. `extenders` connects to the extenders anew; both are called in the copy. `notes` returns
-    remarks about the answers for a scheduler name. `is_active` says whether this process answers, because it leads or
-    is the only one. `rebuild` builds the framework of a scheduler name with other rules, and `feature_gates` are the
-    configured ones.
-    """
-
-    thread: StateThread
-    cluster: ClusterState
-    frameworks: Mapping[str, Framework]
-    pending: Callable[[], Sequence[Pod]]
-    extenders: Callable[[], Sequence[Extender]] = tuple
-    notes: Callable[[str], Iterable[Reason]] = lambda _scheduler: ()
-    is_active: Callable[[], bool] = lambda: True
-    rebuild: Callable[[Rules], Callable[[str], Framework]] | None = None
-    feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
 
 class _Template(msgspec.Struct):

@@ -21,6 +21,9 @@ HEAVY = {
     "sqlalchemy",
     "rich",  # httpx's own command line, with click and pygments
     "pygments",
+    "scheduler.engine.whatif.changes",  # answers to questions, which come later or never
+    "scheduler.reviews.trials",
+    "herodotus_answers.placement_review",
 }
 RUN = """
 import json, os, sys

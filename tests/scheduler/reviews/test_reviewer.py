@@ -36,8 +36,8 @@ from scheduler.reviews.review_client import (
     ReceivedReview,
     ReviewClient,
 )
+from scheduler.reviews.reviewed_state import ReviewedState
 from scheduler.reviews.reviewer import ReviewWorker
-from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service, envelope
 from tests.scheduler.builders import PROFILE, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.support.answers import a_status

@@ -16,8 +16,8 @@ from scheduler.config.load import parse_config
 from scheduler.engine.records.build import Origin
 from scheduler.recorder.endpoint import ServiceEndpoint
 from scheduler.reviews.review_client import ReviewClient
+from scheduler.reviews.reviewed_state import ReviewedState
 from scheduler.reviews.reviewer import ReviewWorker
-from scheduler.reviews.trials import ReviewedState
 from tests.endpoint.service import API, Service, a_service
 from tests.scheduler.builders import PROFILE
 from tests.support.observer_world import DEFAULT, LARGE, SMALL, ObserverWorld, waiting
