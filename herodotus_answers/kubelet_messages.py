@@ -28,6 +28,7 @@ Topic = Literal[
     "provision",
     "webhook",
     "admission",
+    "autoscaler",
 ]
 
 # By topic: a pattern of the message, and the remedy. A remedy may use the groups of the pattern as {0}, {1}, and what
@@ -39,6 +40,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"no match for platform|no matching manifest|exec format error",
             "use an image that is built for {platform}, or let the pod select nodes of an architecture that it has",
+        ),
+        (
+            r"pull QPS exceeded",
+            "wait: the kubelet of {node} limits its own pulls, and tries again; if many pods wait for it, raise"
+            " registryPullQPS and registryBurst in its configuration",
         ),
         (
             r"toomanyrequests|\b429\b|rate ?limit",
@@ -261,22 +267,27 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "see why the container runtime of {node} is slow: its log, the load of the node and of its disk",
         ),
     ),
-    # how a container ended, as `exit code N`
+    # how a container ended, as `exit code N`, with its last words after a colon
     "end": (
         (
-            r"exit code 0\b",
+            r": .*exec format error",
+            "use an image that is built for {platform}, in {owner}, or let the pod select nodes of an architecture that"
+            " it has",
+        ),
+        (
+            r"^exit code 0\b",
             "let the program of {container} run on, or run it as a Job: what ends, even with success, is started again",
         ),
         (
-            r"exit code 132\b",
+            r"^exit code 132\b",
             "use an image that is built for the processor of {node}: the program has an instruction that it lacks",
         ),
         (
-            r"exit code 13[4-69]\b",
+            r"^exit code 13[4-69]\b",
             "mend the program of {container}, which crashes in itself: see its log and a core dump, or use another"
             " version of the image",
         ),
-        (r"exit code 12[67]\b", "correct the command of {container} in {owner}: the image lacks it, or cannot run it"),
+        (r"^exit code 12[67]\b", "correct the command of {container} in {owner}: the image lacks it, or cannot run it"),
     ),
     # why the kubelet cannot end a pod
     "end-of-pod": (
@@ -333,7 +344,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"Predicate NodeAffinity failed|didn't match Pod's node affinity",
-            "remove nodeName from {owner}, or name a node with the labels that its selector and affinity want",
+            "correct the node selector or affinity of {owner}, or the labels of {node}, if one of them is wrong",
         ),
         (
             r"enough resource: (\S+), requested: \d+, used: (\d+), capacity: (\d+)",
@@ -446,6 +457,25 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "wait for the controller, which tries again; if it lasts, see kube-apiserver and etcd",
         ),
         (r"forbidden|not allowed|not permitted|denied", "change the template of {owner} as the message demands"),
+    ),
+    # why a HorizontalPodAutoscaler cannot compute a number of pods
+    "autoscaler": (
+        (
+            r"missing request for (\S+) in container (\S+)",
+            "state a request for {0} of container {1} in the template of {owner}: the metric is a share of it",
+        ),
+        (
+            r"controlled by multiple HPAs: \[([^\]]+)\]",
+            "delete all but one of the autoscalers {0}; one may have several metrics",
+        ),
+        (
+            r"(?:from|for) (custom|external) metrics? API|(custom|external)\.metrics\.k8s\.io",
+            "make the {0} metrics API serve the metric: its adapter, and the metric's name there",
+        ),
+        (
+            r"metrics API|metrics\.k8s\.io|no metrics returned|did not receive metrics",
+            "make the resource metrics API answer: install metrics-server, or see why it does not run",
+        ),
     ),
 }
 

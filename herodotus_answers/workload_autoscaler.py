@@ -5,11 +5,25 @@ Owns: the autoscaler's part in a workload's state. Does not own: reading (`clust
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import math
+from fractions import Fraction
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import read_event_time
-from herodotus_answers.pod_facts import clean, format_ago, make_cause, make_remedy, read_conditions
+from herodotus_answers.kubelet_messages import find_remedy
+from herodotus_answers.pod_facts import (
+    clean,
+    format_ago,
+    format_since,
+    make_cause,
+    make_remedy,
+    quote_patch,
+    read_conditions,
+)
+from herodotus_answers.quantities import parse_quantity
 from herodotus_answers.workload_events import list_events
+from herodotus_answers.workload_objects import find_parent
 
 if TYPE_CHECKING:
     from herodotus_answers.live import LiveCause, Remedy, WorkloadAutoscaler
@@ -19,6 +33,15 @@ Json = dict[str, Any]
 _KIND: Final = "HorizontalPodAutoscaler"
 # Annotations that controllers write, which name nobody who scales.
 _NOT_SCALERS: Final = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/", "autoscaling.alpha.kubernetes.io/")
+# By the condition whose falsehood stops an autoscaler: what it then cannot do.
+_STOPPING: Final = {"AbleToScale": "cannot scale", "ScalingActive": "cannot compute a number of pods"}
+_DISABLED: Final = "ScalingDisabled"  # while the workload has 0 replicas
+_AT_MAXIMUM: Final = "TooManyReplicas"
+_METRIC_FIELDS: Final = (
+    ("averageUtilization", "%", " of the requests"),
+    ("averageValue", "", " for each pod"),
+    ("value", "", ""),
+)
 _FAILURES: Final = ("FailedGet", "FailedCompute")  # how reasons of its events begin
 _WORDS: Final = ("scale", "scaling", "replicas", "keda", "downtime", "hibernat")
 
@@ -28,13 +51,12 @@ def find_autoscaler(workload: Workload) -> WorkloadAutoscaler | None:
     hpa = _find(workload)
     if hpa is None:
         return None
-    spec, status, conditions = hpa["spec"], hpa.get("status") or {}, read_conditions(hpa)
-    limited = None
-    inactive, limit = conditions.get("ScalingActive") or {}, conditions.get("ScalingLimited") or {}
-    if inactive.get("status") == "False":
-        limited = f"{inactive.get('reason')}: {clean(inactive.get('message'))}"
-    elif limit.get("status") == "True":
-        limited = f"{limit.get('reason')}: {clean(limit.get('message'))}"
+    spec, status = hpa["spec"], hpa.get("status") or {}
+    conditions = [read_conditions(hpa).get(each) or {} for each in ("AbleToScale", "ScalingActive", "ScalingLimited")]
+    stopping = (condition for condition in conditions[:2] if condition.get("status") == "False")
+    limiting = (condition for condition in conditions[2:] if condition.get("status") == "True")
+    said = next(chain(stopping, limiting), None)
+    limited = f"{said.get('reason')}: {clean(said.get('message'))}" if said else None
     least = spec.get("minReplicas")
     return {
         "name": str(hpa["metadata"]["name"]),
@@ -54,15 +76,82 @@ def _find(workload: Workload) -> Json | None:
 
 
 def explain_autoscaler(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> list[LiveCause]:
-    """Return a cause if an autoscaler cannot compute a number of pods. Its events tell if it cannot be read."""
+    """Return a cause if an autoscaler cannot scale a workload, or not further. Its events tell if it cannot be read."""
     if autoscaler is None:
         return _explain_events(workload)
-    limited = autoscaler["limited"] or ""
-    if not limited.startswith("FailedGet"):
+    name, of = autoscaler["name"], f"{_KIND}/{autoscaler['name']}"
+    conditions = read_conditions(_find(workload) or {})
+    for condition, verb in _STOPPING.items():
+        found = conditions.get(condition) or {}
+        if found.get("status") == "False" and found.get("reason") != _DISABLED:
+            text = f"{_KIND} {name} {verb}: {found.get('reason')}: {clean(found.get('message'))}"
+            source, at = f"status.conditions[{condition}]", found.get("lastTransitionTime")
+            remedies = _advise(workload, clean(found.get("message")))
+            return [make_cause("autoscaler-inactive", text, source, of=of, at=at, remedies=remedies)]
+    limit = conditions.get("ScalingLimited") or {}
+    if limit.get("status") != "True" or limit.get("reason") != _AT_MAXIMUM:
         return []
-    text = f"{_KIND} {autoscaler['name']} cannot compute a number of pods: {limited}"
-    source = "status.conditions[ScalingActive]"
-    return [make_cause("autoscaler-inactive", text, source, of=f"{_KIND}/{autoscaler['name']}")]
+    return [_explain_maximum(workload, autoscaler, limit)]
+
+
+def _advise(workload: Workload, message: str) -> list[Remedy]:
+    """Return what lets an autoscaler compute a number of pods; [] if its message does not show it."""
+    advice = find_remedy("autoscaler", message, owner=find_parent(workload) or workload.label)
+    return [make_remedy(advice)] if advice else []
+
+
+def _explain_maximum(workload: Workload, autoscaler: WorkloadAutoscaler, limit: Json) -> LiveCause:
+    """Return the cause that a workload gets no more pods because its autoscaler may not ask for them."""
+    name, most, at = autoscaler["name"], autoscaler["maxReplicas"], limit.get("lastTransitionTime")
+    metrics = _list_metrics(_find(workload) or {})
+    number = max((math.ceil(each.ratio * workload.status.get("replicas", most)) for each in metrics), default=0)
+    shown = "; ".join(each.text for each in metrics if each.ratio > 1)
+    text = f"{_KIND} {name} holds it at its maximum of {_join_pods(most)} (maxReplicas){format_since(at, workload.now)}"
+    text += f", and its metrics ask for more{f': {shown}' if shown else ''}"
+    what, command = f"raise maxReplicas of {_KIND} {name}, now {most}, if there is room for more pods", None
+    if number > most:
+        what = f"raise maxReplicas of {_KIND} {name} from {most} to {number}, which the metrics ask for now; the new"
+        what += " pods need room"
+        patch = quote_patch({"spec": {"maxReplicas": number}})
+        command = workload.kubectl(f"patch horizontalpodautoscaler {name}", "-p", patch)
+    source, of = "status.conditions[ScalingLimited]", f"{_KIND}/{name}"
+    remedies = [make_remedy(what, command)]
+    return make_cause("autoscaler-limited", text, source, of=of, at=at, remedies=remedies)
+
+
+def _join_pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"
+
+
+class _Metric(NamedTuple):
+    """A metric of an autoscaler: its value as a multiple of its target, and both in words."""
+
+    ratio: Fraction
+    text: str
+
+
+def _list_metrics(hpa: Json) -> list[_Metric]:
+    """Return the metrics of an autoscaler whose value and target are known in the same form."""
+    current = (hpa.get("status") or {}).get("currentMetrics") or ()
+    metrics = []
+    for metric in (hpa.get("spec") or {}).get("metrics") or ():
+        wanted, name = _read_metric(metric)
+        had = next((value for each in current for value, of in (_read_metric(each),) if of == name), {})
+        for field, unit, words in _METRIC_FIELDS:
+            target, value = (parse_quantity(each.get(field)) for each in (wanted, had))
+            if target and value is not None:
+                shown = f"{name[1]} {had[field]}{unit}{words}, and {wanted[field]}{unit} is its target"
+                metrics.append(_Metric(value / target, shown))
+                break
+    return metrics
+
+
+def _read_metric(metric: Json) -> tuple[Json, tuple[str, str]]:
+    """Return the target or the current value of a metric, and its type and name."""
+    kind = str(metric.get("type"))
+    source = metric.get(kind[:1].lower() + kind[1:]) or {}
+    name = source.get("name") or (source.get("metric") or {}).get("name")
+    return source.get("target") or source.get("current") or {}, (kind, str(name))
 
 
 def _explain_events(workload: Workload) -> list[LiveCause]:
@@ -77,7 +166,8 @@ def _explain_events(workload: Workload) -> list[LiveCause]:
     last = events[-1]
     text = f"{_KIND} {workload.name} cannot compute a number of pods: {clean(last.get('message'))}"
     of, at = f"{_KIND}/{workload.name}", read_event_time(last) or None
-    return [make_cause("autoscaler-inactive", text, f"Event {last['reason']}", of=of, at=at)]
+    remedies = _advise(workload, clean(last.get("message")))
+    return [make_cause("autoscaler-inactive", text, f"Event {last['reason']}", of=of, at=at, remedies=remedies)]
 
 
 def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> tuple[list[LiveCause], str | None]:

@@ -30,6 +30,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _PATH_NAME = re.compile(r"[^/%]+")  # RBAC names may contain colons and capitals
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 
+_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 # Fields of a pod's spec that may change after its creation.
 _POD_MUTABLE = ("activeDeadlineSeconds", "schedulingGates", "terminationGracePeriodSeconds", "tolerations")
@@ -61,8 +62,8 @@ def prepare_for_create(
 ) -> Object:
     """Return a new object, in storage form, checked and completed with metadata and defaults.
 
-    Only its resource version is missing. `keep_status` keeps the given status, for objects that do not come from a
-    client. Raises StatusError for an invalid object.
+    Only its resource version is missing. `keep_status` keeps the given status and deletion timestamp, for objects that
+    do not come from a client. Raises StatusError for an invalid object.
     """
     meta = dict(obj.get("metadata") or {})
     if meta.get("resourceVersion"):
@@ -77,7 +78,7 @@ def prepare_for_create(
             raise errors.not_found(NAMESPACE, namespace)
     else:
         meta.pop("namespace", None)
-    for field in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    for field in ("resourceVersion", "selfLink", *(() if keep_status else _DELETION)):
         meta.pop(field, None)
     meta["uid"] = str(uuid.uuid4())
     meta["creationTimestamp"] = now()

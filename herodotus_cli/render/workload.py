@@ -85,7 +85,9 @@ def _present_rows(live: Json) -> list[tuple[str, str]]:
     if autoscaler:
         wants = autoscaler["desiredReplicas"]
         asks = f", asks for {wants}" if wants is not None else ""
-        limited = f"; {autoscaler['limited']}" if autoscaler["limited"] else ""
+        causes = (live.get("state") or {}).get("causes") or ()
+        is_told = any(each["code"].startswith("autoscaler-") for each in causes)
+        limited = f"; {autoscaler['limited']}" if autoscaler["limited"] and not is_told else ""
         span = f"{autoscaler['minReplicas']} to {autoscaler['maxReplicas']} pods"
         rows.append(("AUTOSCALER", f"HorizontalPodAutoscaler {autoscaler['name']}: {span}{asks}{limited}"))
     return rows

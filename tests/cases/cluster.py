@@ -5,6 +5,7 @@ A case is a YAML file in a folder named by its kind:
     title: what is wrong, in a sentence
     nodes: [{name: n1, cpu: 4, memory: 16Gi, zone: a, labels: {}, taints: [], unschedulable: true, ready: false}]
     pods: [{name: web-0, namespace: shop, cpu: 500m, node: n1, owner: StatefulSet/web, spec: {}}]  # or untried: true
+                       # deleted: 5m: since when it is being deleted, with the grace period of its spec
     objects: []        # whole objects of other kinds
     events: [{about: Pod/web-0, namespace: shop, reason: Failed, message: ..., age: 5m}]
     faults: []         # refused requests, as `python -m herodotus_sim --faults` reads them
@@ -111,6 +112,8 @@ def _pod(short: Json) -> Json:
     meta: Json = {"name": short["name"], "namespace": short.get("namespace", "default")}
     meta |= {key: short[key] for key in ("labels", "annotations", "finalizers") if key in short}
     meta["creationTimestamp"] = _TIME.sub(_time, f"${{now-{short.get('age', '30m')}}}")
+    if "deleted" in short:
+        meta |= _delete(short["deleted"], short.get("spec", {}).get("terminationGracePeriodSeconds", 30))
     if "owner" in short:
         kind, _, name = short["owner"].partition("/")
         owner = {"apiVersion": _APIS[kind], "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
@@ -131,6 +134,15 @@ def _pod(short: Json) -> Json:
         "spec": spec,
         "status": {**status, **short.get("status", {})},
     }
+
+
+def _delete(since: str, grace: int) -> Json:
+    """Return the metadata of an object that was deleted some time ago, such as `5m`, with a grace period."""
+    match = re.fullmatch(r"(\d+)([smhd])", since)
+    assert match, since
+    left = grace - int(match[1]) * _UNITS[match[2]]
+    ends = datetime.now(timezone.utc) + timedelta(seconds=left)
+    return {"deletionTimestamp": f"{ends:%Y-%m-%dT%H:%M:%SZ}", "deletionGracePeriodSeconds": grace}
 
 
 def _event(number: int, short: Json) -> Json:

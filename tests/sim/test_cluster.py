@@ -66,8 +66,8 @@ def test_a_seeded_pod_keeps_its_status_and_a_seeded_node_becomes_ready() -> None
 
 
 def test_a_kind_outside_the_table_is_an_error() -> None:
-    with pytest.raises(KeyError, match="batch/v1 CronJob is not in the table of supported kinds"):
-        SimulatedCluster(objects=[{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "j"}}])
+    with pytest.raises(KeyError, match="batch/v2 CronJob is not in the table of supported kinds"):
+        SimulatedCluster(objects=[{"apiVersion": "batch/v2", "kind": "CronJob", "metadata": {"name": "j"}}])
 
 
 def test_files_hold_many_documents_and_lists(tmp_path: Path) -> None:
