@@ -195,7 +195,7 @@ def _list_remedies(pod: Json, container: Container, end: Json, objects: ClusterO
         return [_advise_on_memory(pod, container, objects)]
     if message and end.get("reason") in _NEVER_RAN:
         return advise("start", message, pod, objects, container)
-    if known := advise("end", f"exit code {end.get('exitCode')}", pod, objects, container):
+    if known := advise("end", f"exit code {end.get('exitCode')}: {message}", pod, objects, container):
         return known
     words = message if len(message) <= _MAX_WORDS else f"{message[:_MAX_WORDS]}…"
     what = f"what {container.label} says at its end: {words}" if words else f"what the log of {container.label} names"

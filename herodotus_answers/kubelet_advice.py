@@ -21,9 +21,9 @@ _ARCHITECTURE: Final = "kubernetes.io/arch"
 
 
 def advise(
-    topic: Topic, message: str, pod: Json, objects: ClusterObjects, container: Container | None = None
+    topic: Topic, message: str, pod: Json, objects: ClusterObjects, container: Container | None = None, image: str = ""
 ) -> list[Remedy]:
-    """Return what a message of the kubelet asks for; [] if that is not known."""
+    """Return what a message of the kubelet asks for; [] if that is not known. `image` is not the container's own."""
     node = str(pod["spec"].get("nodeName"))
     architecture = read_labels(objects.get("Node", node).object or {"metadata": {}}).get(_ARCHITECTURE)
     limits = ((container.spec.get("resources") or {}).get("limits") or {}) if container else {}
@@ -35,7 +35,7 @@ def advise(
         platform=f"{node} ({architecture})" if architecture else node,
         owner=name_source(pod, objects),
         container=container.label if container else "the container",
-        image=str(container.spec.get("image")) if container else "the image",
+        image=image or (str(container.spec.get("image")) if container else "the image"),
         limit=f", now {memory}{describe_slip('memory', memory)}," if memory else "",
         runtime=str(pod["spec"].get("runtimeClassName")),
     )

@@ -148,8 +148,8 @@ def _explain_container(
 def _explain_pull(
     pod: Json, container: Container, events: list[Json], objects: ClusterObjects, source: str, now: datetime
 ) -> list[LiveCause]:
-    image, node = container.spec.get("image"), pod["spec"].get("nodeName")
-    waiting = container.read_state("waiting")
+    node, waiting = pod["spec"].get("nodeName"), container.read_state("waiting")
+    image, volume = _find_pulled_image(pod, container)
     failed = [e for e in events if e.get("reason") == "Failed" and e.get("type") == "Warning"]
     # BackOff repeats the image's name; the event or the message of ErrImagePull has the registry's words
     said = next((clean(e.get("message")) for e in reversed(failed) if str(image) in str(e.get("message"))), "")
@@ -157,7 +157,12 @@ def _explain_pull(
     while (repeated := _BEFORE_ERROR.match(message)) is not None:
         message = message[repeated.end() :]
     why = f": {message}" if message else ""
-    text = f"{container.label} cannot pull image {image} on {node} ({waiting.get('reason')}{why})"
+    what = (
+        f"cannot start: image {image} of its volume {volume} cannot be pulled"
+        if volume
+        else f"cannot pull image {image}"
+    )
+    text = f"{container.label} {what} on {node} ({waiting.get('reason')}{why})"
     names = {str(each["name"]): "" for each in pod["spec"].get("imagePullSecrets") or () if each.get("name")}
     causes = [
         make_cause(
@@ -169,9 +174,23 @@ def _explain_pull(
         )
         for name in find_missing_objects("Secret", names, pod["metadata"]["namespace"], objects)
     ]
-    remedies = advise("image", message, pod, objects, container)
+    remedies = advise("image", message, pod, objects, container, image)
     at = pod["status"].get("startTime")
     return [*causes, make_cause("image-pull", text, source, at=at, remedies=remedies)]
+
+
+def _find_pulled_image(pod: Json, container: Container) -> tuple[str, str]:
+    """Return the image that the kubelet cannot pull for a container, and the volume that it is for; "" if its own.
+
+    Images of volumes are pulled before the container's, and the container reports them as it does its own.
+    """
+    own, message = str(container.spec.get("image")), str(container.read_state("waiting").get("message") or "")
+    mounted = [each.get("name") for each in container.spec.get("volumeMounts") or ()]
+    for volume in pod["spec"].get("volumes") or ():
+        reference = str((volume.get("image") or {}).get("reference") or "")
+        if reference and volume["name"] in mounted and f'"{reference}"' in message and f'"{own}"' not in message:
+            return reference, str(volume["name"])
+    return own, ""
 
 
 def _change_container(pod: Json, container: Container, change: Json, why: str, objects: ClusterObjects) -> list[Remedy]:

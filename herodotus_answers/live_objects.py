@@ -278,11 +278,16 @@ def was_created_with_node(pod: Json) -> bool:
     """
     if not pod["spec"].get("nodeName"):
         return False
-    fields = [entry.get("fieldsV1") or {} for entry in pod["metadata"].get("managedFields") or ()]
-    if any("f:nodeName" in (field.get("f:spec") or {}) for field in fields):
+    if is_node_name_managed(pod):
         return True
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return not any(condition.get("type") == "PodScheduled" for condition in conditions)
+
+
+def is_node_name_managed(pod: Json) -> bool:
+    """Return whether a client wrote spec.nodeName itself: a binding leaves no trace among the managed fields."""
+    fields = [entry.get("fieldsV1") or {} for entry in pod["metadata"].get("managedFields") or ()]
+    return any("f:nodeName" in (field.get("f:spec") or {}) for field in fields)
 
 
 def is_static(pod: Json) -> bool:

@@ -18,6 +18,7 @@ from herodotus_answers.node_rules import (
     tolerates,
 )
 from herodotus_answers.pod_facts import (
+    Container,
     clean,
     find_owner,
     format_ago,
@@ -34,7 +35,13 @@ from herodotus_answers.pod_facts import (
     quote_patch,
     read_conditions,
 )
-from herodotus_answers.rejection_causes import advise_on_holders, describe_rejection
+from herodotus_answers.probe_causes import describe_handler
+from herodotus_answers.rejection_causes import (
+    advise_on_holders,
+    advise_on_naming,
+    describe_naming,
+    describe_rejection,
+)
 from herodotus_answers.unit_slips import list_small_limits
 
 if TYPE_CHECKING:
@@ -134,7 +141,7 @@ def find_termination_causes(pod: Json, objects: ClusterObjects, now: datetime) -
     failures = _find_kill_failures(pod, objects, now)
     causes += [*failures, *_explain_finalizers(pod, objects)]
     if _has_running_container(pod) and status is None and not failures:
-        causes += _find_grace(pod, over, now)
+        causes += _find_grace(pod, over, objects, now)
     return causes
 
 
@@ -189,17 +196,31 @@ def describe_termination(pod: Json, now: datetime) -> str:
     return f" for {format_seconds(since)} (grace period {period})" if int(grace) else f" for {format_seconds(since)}"
 
 
-def _find_grace(pod: Json, over: timedelta, now: datetime) -> list[LiveCause]:
+def _find_grace(pod: Json, over: timedelta, objects: ClusterObjects, now: datetime) -> list[LiveCause]:
     """Return the cause for containers of a pod being deleted that have not ended."""
     node = pod["spec"].get("nodeName")
-    names = ", ".join(each.name for each in list_containers(pod) if each.read_state("running")) or "the containers"
+    running = [each for each in list_containers(pod) if each.read_state("running")]
+    names = ", ".join(each.name for each in running) or "the containers"
     if over.total_seconds() < 0:
         text = f"{names} may use the rest of the grace period, {format_seconds(-over.total_seconds())}"
+        if hooks := [each for each in running if (each.spec.get("lifecycle") or {}).get("preStop")]:
+            return [_explain_hooks(pod, hooks, objects, format_seconds(-over.total_seconds()))]
         return [make_cause("grace-period", text, "metadata.deletionTimestamp")]
     if pod["metadata"].get("finalizers") and not any(e.read_state("running") for e in list_containers(pod)):
         return []
     text = f"the grace period ended{format_ago(pod['metadata']['deletionTimestamp'], now)}, and the kubelet of {node}"
     return [make_cause("grace-period-exceeded", f"{text} has not reported that {names} ended", "status, metadata")]
+
+
+def _explain_hooks(pod: Json, hooks: list[Container], objects: ClusterObjects, left: str) -> LiveCause:
+    """Return the cause for containers with a preStop hook, which the kubelet lets end before it ends the program."""
+    hook, program = ("hook", "program") if len(hooks) == 1 else ("hooks", "programs")
+    named = ", ".join(f"{each.label} ({describe_handler(each.spec['lifecycle']['preStop'])})" for each in hooks)
+    text = f"the preStop {hook} of {named} and then the {program} may use the rest of the grace period"
+    what = f"let the preStop {hook} end sooner, or lower terminationGracePeriodSeconds, in"
+    remedy = make_remedy(f"{what} {name_source(pod, objects)}; this pod ends after {left} at the latest")
+    source = "metadata.deletionTimestamp, spec.containers[].lifecycle"
+    return make_cause("grace-period", text, source, remedies=[remedy])
 
 
 def _has_running_container(pod: Json) -> bool:
@@ -339,9 +360,11 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     if state == "pod-rejected" and node:
         present, holders = describe_rejection(pod, reason, objects)
         text += f"; {present}" if present else ""
+        text += f". {named[:1].upper()}{named[1:]}" if (named := describe_naming(pod, objects)) else ""
     cause = make_cause(code, text, "status.reason, status.message", of=f"Node/{node}" if node else None)
     cause["remedies"] = [
         *advise_on_holders(pod, reason, holders, objects),
+        *advise_on_naming(pod, reason, objects),
         *_list_end_remedies(pod, reason, message, objects),
     ]
     for each in exits:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 # Kinds whose pod template can be changed, so that new pods get it; the template of a Job is immutable.
-_WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+WITH_TEMPLATE: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
 _MAX_NAMES: Final = 4  # in a sentence
 _SPANS: Final = ((2 * 86_400, 86_400, "d"), (2 * 3_600, 3_600, "h"), (2 * 60, 60, "m"), (0, 1, "s"))
 
@@ -80,7 +80,7 @@ class Owner(NamedTuple):
     @property
     def has_template(self) -> bool:
         """Whether its pod template can be changed."""
-        return self.kind in _WITH_TEMPLATE
+        return self.kind in WITH_TEMPLATE
 
 
 def list_containers(pod: Json) -> list[Container]:

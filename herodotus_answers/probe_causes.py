@@ -52,7 +52,7 @@ def explain_probes(
     causes = []
     for code, event in latest.items():
         probe = container.spec.get(_PROBE_FIELDS[code]) or {}
-        target = _describe_probe(probe)
+        target = describe_handler(probe)
         what = f"{container.label}{' (' + target + ')' if target else ''}: "
         advice = _advise_on_probe(code, probe) + _name_declared_ports(probe, container.spec)
         remedies = [make_remedy(f"{advice}, in {name_source(pod, objects)}")] if probe else []
@@ -71,14 +71,14 @@ def describe_unanswered(container: Container) -> tuple[str, str]:
     probe = container.spec.get(_PROBE_FIELDS[code])
     if not probe:
         return "", ""
-    target = _describe_probe(probe)
+    target = describe_handler(probe)
     which = f"{'startup' if waits else 'readiness'} probe{f' ({target})' if target else ''}"
     return which, _advise_on_probe(code, probe) + _name_declared_ports(probe, container.spec)
 
 
 def _advise_on_probe(code: str, probe: Json) -> str:
     """Return how a probe that fails may succeed."""
-    target = _describe_probe(probe) or "the probe's command"
+    target = describe_handler(probe) or "the probe's command"
     period, failures = int(probe.get("periodSeconds") or 10), int(probe.get("failureThreshold") or 3)
     wait = int(probe.get("timeoutSeconds") or 1)
     if code == "probe-startup":
@@ -111,13 +111,15 @@ def _is_only_candidate(pod: Json, container: Container) -> bool:
     return len(list_containers(pod)) == 1 or [c.name for c in unready] == [container.name]
 
 
-def _describe_probe(probe: Json) -> str:
-    """Return what a probe asks, such as `GET :8080/healthz`; "" if it is not known."""
+def describe_handler(probe: Json) -> str:
+    """Return what a probe or a hook of a container's lifecycle does, such as `GET :8080/healthz`; "" if not known."""
     if http := probe.get("httpGet"):
         return f"GET :{http.get('port')}{http.get('path') or '/'}"
     if tcp := probe.get("tcpSocket"):
         return f"TCP port {tcp.get('port')}"
     if grpc := probe.get("grpc"):
         return f"gRPC port {grpc.get('port')}"
+    if sleep := probe.get("sleep"):
+        return f"sleep {sleep.get('seconds')}s"
     command = (probe.get("exec") or {}).get("command")
     return " ".join(map(str, command))[:60] if command else ""

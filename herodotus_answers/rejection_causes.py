@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.holders import HeldObject, find_holders, list_host_ports, make_resource
-from herodotus_answers.live_objects import has_ended
+from herodotus_answers.live_objects import has_ended, is_node_name_managed
 from herodotus_answers.node_rules import (
     describe_taint,
     describe_terms,
@@ -22,7 +22,7 @@ from herodotus_answers.node_rules import (
     read_labels,
     tolerates,
 )
-from herodotus_answers.pod_facts import make_remedy, name_source
+from herodotus_answers.pod_facts import WITH_TEMPLATE, find_owner, make_remedy, name_source, patch_template
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -59,6 +59,34 @@ def advise_on_holders(pod: Json, reason: str, holders: list[str], objects: Clust
     text = f"end {' and '.join(holders)} on {node}, or take" if holders else "take"
     pinned = "" if not holders else "; without nodeName a scheduler chooses a node where the port is free"
     return [make_remedy(f"{text} another hostPort, or none, in {owner}{pinned}")]
+
+
+def describe_naming(pod: Json, objects: ClusterObjects) -> str:
+    """Return a sentence, without a full stop, on who named the pod's node before a scheduler could; "" if none did.
+
+    A pod that a kubelet rejected has lost the condition PodScheduled, so that its absence says nothing.
+    """
+    node = pod["spec"]["nodeName"]
+    owners = pod["metadata"].get("ownerReferences") or ()
+    owner = next((each for each in owners if each.get("controller") and each["kind"] in WITH_TEMPLATE), None)
+    maker = objects.get(owner["kind"], owner["name"], pod["metadata"]["namespace"]).object if owner else None
+    template = (((maker or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
+    if owner and template.get("nodeName") == node:
+        return f"the template of {owner['kind']}/{owner['name']} has nodeName {node}, so no scheduler chooses a node"
+    if is_node_name_managed(pod):
+        return f"the pod was created with nodeName {node}, so no scheduler chose it"
+    return ""
+
+
+def advise_on_naming(pod: Json, reason: str, objects: ClusterObjects) -> list[Remedy]:
+    """Return the remedy that lets a scheduler choose a node, for a pod whose node was named and does not take it."""
+    of_node = reason in ("NodeAffinity", "TaintToleration") or reason.startswith(_OUT_OF)
+    if not of_node or not describe_naming(pod, objects):
+        return []
+    owner = find_owner(pod, objects)
+    command = patch_template(pod, owner, {"nodeName": None}) if owner and owner.has_template else None
+    text = f"remove nodeName from {name_source(pod, objects)}, so that a scheduler chooses a node that takes its pods"
+    return [make_remedy(text, command)]
 
 
 def _describe_held(pod: Json, held: HeldObject, what: str, objects: ClusterObjects) -> tuple[str, list[str]]:
