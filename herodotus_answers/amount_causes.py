@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch
+from herodotus_answers.live_objects import read_owner
+from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch, read_conditions
 from herodotus_answers.quantities import format_available_amount, format_requested_amount, parse_quantity
 from herodotus_answers.template_changes import Refusal, change_template
 from herodotus_record.units import is_in_bytes
@@ -33,6 +35,9 @@ _BOUND: Final = re.compile(
 )
 _RATIO: Final = re.compile(r"(\S+) max limit to request ratio per (\w+) is ([\d.]+), but (.*?)(?:[\],]|$)")
 _EXAMPLES: Final = {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "1Gi"}
+_JOBS: Final = "count/jobs.batch"
+# How many Jobs that have ended a CronJob keeps, with the API server's defaults.
+_HISTORY: Final = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
 _SCALED: Final = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 
 
@@ -107,7 +112,83 @@ def _explain_exceeded(name: str, amounts: list[dict[str, str]], refusal: Refusal
         text = f"ResourceQuota {name}{scope} had too little left at the last attempt, and has room now: the controller"
         text += f" tries again. {'; '.join(facts)}"
         return _make(refusal, "quota-exceeded", text, name, [], workload)
-    return _make(refusal, "quota-exceeded", text, name, _relax(name, rows, quota, refusal, workload), workload)
+    text += "".join(f"; {each}" for each in _list_defaults([*requested], workload))
+    relaxing = _relax(name, rows, quota, refusal, workload)
+    ended = _list_ended([*requested], workload)
+    if ended:
+        text += f"; {_tell_ended(ended, workload)}"
+        relaxing = [*_remove_ended(ended, max(1, refusal.missing), workload), *relaxing]
+    return _make(refusal, "quota-exceeded", text, name, relaxing, workload)
+
+
+def _list_defaults(keys: list[str], workload: Workload) -> list[str]:
+    """Return clauses on the amounts that LimitRanges give to containers of the pods, for these resources of a quota."""
+    clauses = []
+    containers = [*(workload.pod_spec.get("initContainers") or ()), *(workload.pod_spec.get("containers") or ())]
+    limits = [
+        (str(each["metadata"]["name"]), limit)
+        for each in workload.objects.list_objects("LimitRange", workload.namespace).items
+        for limit in each["spec"].get("limits") or ()
+        if limit.get("type") == "Container"
+    ]
+    for key in keys:
+        resource = _strip(key)
+        field = "limit" if key.startswith("limits.") else "request"
+        lacking = [str(each["name"]) for each in containers if not _states(each, field, resource)]
+        for name, limit in limits if lacking else ():
+            amount = (limit.get("default" if field == "limit" else "defaultRequest") or {}).get(resource)
+            if amount is not None:
+                who = f"container {lacking[0]}" if len(lacking) == 1 else f"each of the containers {', '.join(lacking)}"
+                clauses.append(
+                    f"LimitRange {name} gives {who} the {resource} {field} {amount}: the template states none"
+                )
+    return clauses
+
+
+def _states(container: Json, field: str, resource: str) -> bool:
+    """Return whether a container states an amount: a limit is its request too, if it states no other."""
+    resources = container.get("resources") or {}
+    fields = ("limits",) if field == "limit" else ("requests", "limits")
+    return any(resource in (resources.get(each) or {}) for each in fields)
+
+
+def _list_ended(keys: list[str], workload: Workload) -> list[Json]:
+    """Return the Jobs of the namespace that have ended, oldest first, if the quota counts Jobs as objects."""
+    if _JOBS not in keys:
+        return []
+    jobs = [{**job, "kind": "Job"} for job in workload.objects.list_objects("Job", workload.namespace).items]
+    ended = [job for job in jobs if any(map(partial(_is_true, job), ("Complete", "Failed")))]
+    return sorted(ended, key=lambda job: (str((job.get("status") or {}).get("startTime")), job["metadata"]["name"]))
+
+
+def _is_true(obj: Json, condition: str) -> bool:
+    return (read_conditions(obj).get(condition) or {}).get("status") == "True"
+
+
+def _tell_ended(ended: list[Json], workload: Workload) -> str:
+    count = len(ended)
+    jobs = "1 Job that has ended counts" if count == 1 else f"{count} Jobs that have ended count"
+    kept = sum(read_owner(job) == workload.label for job in ended)
+    if not kept or not workload.is_read:
+        return f"{jobs} until it is deleted" if count == 1 else f"{jobs} until they are deleted"
+    spec = workload.spec
+    limits = [f"{each} {spec.get(each, default)}" for each, default in _HISTORY.items()]
+    return f"{jobs}, and {workload.label} keeps {kept} of them ({', '.join(limits)})"
+
+
+def _remove_ended(ended: list[Json], missing: int, workload: Workload) -> list[Remedy]:
+    """Return what removes Jobs that have ended: a shorter history of the CronJob, and their deletion."""
+    remedies = []
+    done = [job for job in ended if read_owner(job) == workload.label and _is_true(job, "Complete")]
+    if workload.kind == "CronJob" and workload.is_read and len(done) >= missing:
+        keep = {"successfulJobsHistoryLimit": len(done) - missing}
+        text = f"keep fewer Jobs that have ended: successfulJobsHistoryLimit {len(done) - missing} of {workload.label}"
+        command = workload.kubectl(f"patch cronjob {workload.name}", "-p", quote_patch({"spec": keep}))
+        remedies.append(make_remedy(text, command))
+    names = [str(job["metadata"]["name"]) for job in ended[:missing]]
+    text = f"delete {'a Job' if len(names) == 1 else 'Jobs'} that {'has' if len(names) == 1 else 'have'} ended, with"
+    text += " its pods and logs, and let ttlSecondsAfterFinished in the Job template delete later ones"
+    return [*remedies, make_remedy(text, workload.kubectl(f"delete job {' '.join(names)}"))]
 
 
 def _of_each(workload: Workload, key: str) -> str:
@@ -255,11 +336,29 @@ def _find_limit_range(bounds: list[tuple[str, str, str, str]], workload: Workloa
     return ""
 
 
+def _fit_pod(bounds: list[tuple[str | Any, ...]], workload: Workload) -> Json | None:
+    """Return the part of a pod spec that lowers the amounts of the pod as a whole, or None if it states none."""
+    lowered: Json = {}
+    for field, amounts in (workload.pod_spec.get("resources") or {}).items():
+        for _, resource, _, most, *_ in bounds:
+            if field in ("limits", "requests") and _is_above(amounts.get(resource), most):
+                lowered.setdefault(field, {})[resource] = most
+    return {"resources": lowered} if lowered else None
+
+
+def _is_above(stated: object, amount: object) -> bool:
+    numbers = (parse_quantity(stated), parse_quantity(amount))
+    return numbers[0] is not None and numbers[1] is not None and numbers[0] > numbers[1]
+
+
 def _fit_containers(bounds: list[tuple[str | Any, ...]], workload: Workload) -> Json | None:
     """Return the part of a pod spec whose containers state amounts within the bounds, or None if they cannot.
 
-    The bounds are the groups of _BOUND. Those of a whole pod or claim leave the choice to the user.
+    The bounds are the groups of _BOUND. Those of a claim, or of a pod that states no amounts as a whole, leave the
+    choice to the user.
     """
+    if all(bound[0] == "maximum" and bound[2] == "Pod" for bound in bounds):
+        return _fit_pod(bounds, workload)
     spec: Json = {}
     for group in ("initContainers", "containers"):
         for container in workload.pod_spec.get(group) or ():

@@ -29,7 +29,8 @@ class HeldObject(NamedTuple):
     `kind` says which; `names` are the resource, the ports, the pods, the claims, or the resource claims that have the
     devices. Of a resource, in base units: `missing` is the amount that would have had to become free at the decision,
     `requested` is what the pod requests, and `allocatable` what the node has (0: unknown). `others` says in words what
-    else stands against the node, and `unknown` names the filters that did not run there.
+    else stands against the node, and `unknown` names the filters that did not run there. `pods` is the number of pods
+    that a group lacks; the object is what the next of them lacks.
     """
 
     node: str
@@ -40,6 +41,7 @@ class HeldObject(NamedTuple):
     allocatable: int = 0
     others: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    pods: int = 1
 
 
 class Holder(NamedTuple):
@@ -76,8 +78,14 @@ class Holders(NamedTuple):
 def find_held(answer: Json) -> HeldObject | None:
     """Return what the pod of a PodExplanation lacks on the closest node, or on the node that the answer is about.
 
-    The result is None for a placed pod, and where the reason is nothing that other pods hold.
+    Of a PodGroupPlacement, it is what the next pod of the group lacks. The result is None for a placed pod, and where
+    the reason is nothing that other pods hold.
     """
+    if answer.get("kind") == "PodGroupPlacement":
+        closest = (answer["shortage"] or {}).get("closestNode") or {}
+        reasons = closest.get("reasons") or ()  # a service of an earlier version does not send them
+        held = next(filter(None, (_parse_reason(closest["node"], each) for each in reasons)), None)
+        return held._replace(pods=answer["shortage"]["pods"]) if held else None
     if answer.get("kind") != "PodExplanation" or answer["outcome"]["node"] is not None:
         return None
     for node, reasons in _rejections(answer):
@@ -145,6 +153,8 @@ def describe_holders(holders: Holders) -> list[str]:
     sentences = [_describe_enough(holders)]
     if held.others:
         sentences.append(f"{held.node} also rejects the pod for another reason: {'; '.join(held.others)}.")
+    if held.pods > 1:
+        sentences.append(f"That is for the next of the {held.pods} pods that the group lacks.")
     if held.unknown:
         verb = "was" if len(held.unknown) == 1 else "were"
         sentences.append(f"{', '.join(held.unknown)} {verb} not evaluated on {held.node}.")
@@ -154,7 +164,7 @@ def describe_holders(holders: Holders) -> list[str]:
 
 def _describe_enough(holders: Holders) -> str:
     """Return which holders would have to go; that the pod then fits is said only if nothing else stands against it."""
-    held, is_all = holders.held, not holders.held.others and not holders.held.unknown
+    held, is_all = holders.held, not (holders.held.others or holders.held.unknown or holders.held.pods > 1)
     if held.kind != _RESOURCE:
         what = "this pod" if len(holders.pods) == 1 else "these pods"
         if held.kind == _POD:

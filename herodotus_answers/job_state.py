@@ -23,6 +23,7 @@ from herodotus_answers.pod_facts import (
     parse_time,
     read_conditions,
 )
+from herodotus_answers.pod_state import explain_silent_manager
 from herodotus_answers.refusal_causes import explain_refusal, find_missing_references
 from herodotus_answers.terminating_pods import explain_wait_for_end
 from herodotus_answers.workload_events import find_refusal, list_events
@@ -37,6 +38,7 @@ Json = dict[str, Any]
 _QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}
 _ADMITTED: Final = ("QuotaReserved", "Admitted")  # Kueue's events about a Workload that waits for nothing more
 _STOPPED: Final = ("Preempted", "Evicted", "Stopped")  # beginnings of reasons, such as EvictedDueToPodsReadyTimeout
+_ACTIVATE: Final = '\'{"spec":{"active":true}}\''
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _BACKOFF_LIMIT: Final = 6  # the API server's default
 _LATE: Final = timedelta(seconds=90)  # kube-controller-manager makes a Job within seconds of its time
@@ -160,7 +162,15 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
             why = f"; stopped before: {_tell_stop(stop, workload)}" if stop else ""
             text += f": {clean(refusal.get('message'))}" if refusal else ""
             source = ", ".join([f"spec.suspend, label {label}", *said]) + (f" of {queue}" if said else "")
-            cause = make_cause("queued", text + why, source, at=since)
+            stopped = _find_deactivated(workload) if queue == "Kueue" else ""
+            remedies = []
+            if stopped:
+                text = f"suspended{ago}, and Kueue does not admit it: its Workload {stopped} is not active"
+                command = workload.kubectl(f"patch workload.kueue.x-k8s.io {stopped}", "--type=merge", "-p", _ACTIVATE)
+                what = f"activate Workload {stopped} again (spec.active), once its pods can become ready in time"
+                remedies = [make_remedy(what, command)]
+            cause = make_cause("queued", text + why, source, at=since, remedies=remedies)
+            queue = "user" if stopped else queue
             return "workload-suspended", f"{workload.label} makes no pods: {text}{why} ({words})", [cause], queue
     parent = find_parent(workload)
     by = f"; {parent} made it" if parent else ""
@@ -180,21 +190,41 @@ def _find_kueue_words(workload: Workload) -> tuple[Json | None, Json | None]:
     Both are about its last admission, or None. Events say so, and of a stop also a condition of the Workload that Kueue
     made for the Job, which is kept for longer.
     """
-    listed = workload.objects.list_objects("Event", workload.namespace, fields="involvedObject.kind=Workload").items
-    name = re.compile(rf"job-{re.escape(workload.name)}-[a-z0-9]{{5}}")
     own = [event for event, about in list_events(workload) if about["kind"] == "Job"]
-    events = [e for e in listed if name.fullmatch(str((e.get("involvedObject") or {}).get("name")))]
-    events = sorted([*events, *own], key=read_event_time)
+    events = sorted([*_list_kueue_events(workload), *own], key=read_event_time)
     last = max((n for n, each in enumerate(events, 1) if each.get("reason") in _ADMITTED), default=0)
     stops = [each for each in events[last:] if str(each.get("reason")).startswith(_STOPPED)]
     refusals = [each for each in events[last:] if each not in stops and each not in own]
-    condition = next(filter(None, map(_read_eviction, _list_kueue_workloads(workload, name))), None)
+    condition = next(filter(None, map(_read_eviction, _list_kueue_workloads(workload))), None)
     return (stops[-1] if stops else condition), (refusals[-1] if refusals else None)
 
 
-def _list_kueue_workloads(workload: Workload, name: re.Pattern[str]) -> list[Json]:
+def _find_deactivated(workload: Workload) -> str:
+    """Return the Workload of Kueue for a Job if it is not active, so that Kueue leaves it alone; "" if it is.
+
+    Its last event says so if it cannot be read.
+    """
+    found = _list_kueue_workloads(workload)
+    if found:
+        names = (str(each["metadata"]["name"]) for each in found if (each.get("spec") or {}).get("active") is False)
+        return next(names, "")
+    last = next(iter(sorted(_list_kueue_events(workload), key=read_event_time, reverse=True)), {})
+    return str(last["involvedObject"]["name"]) if "Deactivated" in str(last.get("reason")) else ""
+
+
+def _list_kueue_events(workload: Workload) -> list[Json]:
+    listed = workload.objects.list_objects("Event", workload.namespace, fields="involvedObject.kind=Workload").items
+    return [each for each in listed if _is_kueue_name((each.get("involvedObject") or {}).get("name"), workload)]
+
+
+def _list_kueue_workloads(workload: Workload) -> list[Json]:
     listed = workload.objects.list_objects("Workload", workload.namespace).items
-    return [each for each in listed if name.fullmatch(str(each["metadata"]["name"]))]
+    return [each for each in listed if _is_kueue_name(each["metadata"]["name"], workload)]
+
+
+def _is_kueue_name(name: object, workload: Workload) -> bool:
+    """Return whether a Workload of Kueue with this name is for the Job."""
+    return re.fullmatch(rf"job-{re.escape(workload.name)}-[a-z0-9]{{5}}", str(name)) is not None
 
 
 def _read_eviction(kueue_workload: Json) -> Json | None:
@@ -212,6 +242,8 @@ def _find_short(situation: Situation, manager: str) -> Parts | None:
     waits = None if refusal else explain_wait_for_end(workload)
     causes = [explain_refusal(refusal, workload)] if refusal else [*find_missing_references(workload)]
     causes = [waits, *causes] if waits else causes
+    silent = explain_silent_manager(workload.objects, workload.now) if manager == _OWN_CONTROLLER else None
+    causes = [silent, *causes] if silent else causes
     created, wanted = counts["created"], counts["wanted"]
     if not causes and manager != _OWN_CONTROLLER:
         text = f"{manager} manages it (spec.managedBy), and not kube-controller-manager"
@@ -255,7 +287,9 @@ def find_cron_job_state(situation: Situation) -> Parts:
     if active is not None:
         headline, state = active
         code = state["code"] if state["actor"] else "workload-running"
-        return code, headline, [*state["causes"], *explain_skipped(workload)], state["actor"]
+        replaced = _explain_replaced(workload)
+        more, actor = [*replaced, *explain_skipped(workload)], state["actor"] or ("user" if replaced else None)
+        return code, _tell(headline.rstrip("."), replaced), [*state["causes"], *more], actor
     return _find_scheduled(workload, last)
 
 
@@ -270,6 +304,45 @@ def find_active_job(situation: Situation) -> tuple[str, LiveState] | None:
     state = find_state(inspect_job(name, situation))
     which = f"Job {name} is active" if len(active) == 1 else f"{len(active)} Jobs are active; the newest, {name}"
     return f"{which}: {state['headline']}", state
+
+
+def _explain_replaced(workload: Workload) -> list[LiveCause]:
+    """Return the cause that concurrencyPolicy Replace deleted the last Job for the one that is active.
+
+    Cleaning up Jobs that have ended leaves the same event, but not at the time when the next one is made, and not
+    without a success since.
+    """
+    spec, status, now = workload.spec, workload.status, workload.now
+    if spec.get("concurrencyPolicy") != "Replace":
+        return []
+    events = [event for event, about in list_events(workload) if about["kind"] == "CronJob"]
+    made, deleted = (
+        [e for e in events if e.get("reason") == each] for each in ("SuccessfulCreate", "SuccessfulDelete")
+    )
+    times = [parse_time(read_event_time(each[-1])) for each in (made, deleted) if each]
+    if len(times) < 2 or None in times:
+        return []
+    began, ended = (time for time in times if time is not None)
+    succeeded = parse_time(status.get("lastSuccessfulTime"))
+    earlier = [time for each in made[:-1] if (time := parse_time(read_event_time(each))) is not None]
+    if abs(began - ended) > _FRESH or (succeeded and succeeded >= max(earlier, default=ended)):
+        return []
+    name = clean(deleted[-1].get("message")).rpartition(" ")[2]
+    at = read_event_time(deleted[-1])
+    text = f"concurrencyPolicy Replace deletes a Job that still runs when the next one is due: {name} was deleted"
+    text += f"{format_ago(at, now)}, when the active Job was made (schedule {spec.get('schedule')})"
+    text += (
+        f"; last success{format_ago(status['lastSuccessfulTime'], now)}" if succeeded else "; no Job has succeeded yet"
+    )
+    schedule = parse_schedule(str(spec.get("schedule") or ""), str(spec.get("timeZone") or ""))
+    following = schedule.find_next(now) if schedule else None
+    after = schedule.find_next(following) if schedule and following else None
+    span = f", {format_seconds((after - following).total_seconds())} now," if following and after else ""
+    what = (
+        f"leave more time between two runs{span} than one takes (spec.schedule of {workload.label}), or shorten the run"
+    )
+    source = "spec.concurrencyPolicy, Events SuccessfulDelete and SuccessfulCreate"
+    return [make_cause("job-replaced", text, source, at=at, remedies=[make_remedy(what)])]
 
 
 def _has_ended(job: Json) -> bool:
@@ -323,6 +396,8 @@ def _explain_missed(workload: Workload, expected: datetime | None) -> list[LiveC
     deadline = workload.spec.get("startingDeadlineSeconds")
     text += f" (startingDeadlineSeconds {deadline})" if deadline is not None else ""
     look = "kubectl get pods -n kube-system -l component=kube-controller-manager"
+    if silent := explain_silent_manager(workload.objects, workload.now):
+        return [silent | {"text": f"{text}: {silent['text']}"}]
     remedy = make_remedy("see whether kube-controller-manager ran at that time, and what its log says")
     return [
         make_cause("schedule-missed", text, "spec.schedule, status.lastScheduleTime", remedies=[remedy], inspect=look)

@@ -19,7 +19,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import PLACED_STATES, select_nearest_rejected
 from herodotus_answers.headlines import format_headline
-from herodotus_answers.node_results import build_reason_detail, list_rejections
+from herodotus_answers.node_results import ReasonDetail, build_reason_detail, list_rejections
 from herodotus_answers.pending import find_dominant_reason
 from herodotus_answers.rejection_sentences import find_short_reason
 from herodotus_answers.suggestions import SuggestedChange, build_suggestions
@@ -142,6 +142,7 @@ class ClosestNode(TypedDict):
 
     node: Annotated[str, "Name of the node."]
     reason: Annotated[str, "Why it was rejected."]
+    reasons: Annotated[list[ReasonDetail], "The same with its numbers, as PodExplanation has it."]
 
 
 class Shortage(TypedDict):
@@ -351,7 +352,10 @@ def _closest(record: MemberRecord) -> ClosestNode | None:
     if record.decision.chosen is not None:
         return None
     slot = next(iter(select_nearest_rejected(record.decision, record.table, 1)), None)
-    return None if slot is None else {"node": record.table.names[slot], "reason": _rejection(record, slot)}
+    if slot is None:
+        return None
+    details = _detail_rejection(record, slot)
+    return {"node": record.table.names[slot], "reason": _rejection(record, slot), "reasons": details}
 
 
 def _rejection(record: MemberRecord, slot: int) -> str:
@@ -359,8 +363,14 @@ def _rejection(record: MemberRecord, slot: int) -> str:
     rejections = list_rejections(record.decision, slot)
     if not rejections:
         return ""
-    details = [build_reason_detail(record.decision, record.table, slot, reason) for reason in rejections[0][1].reasons]
-    return ", ".join(d["text"] for d in details) or rejections[0][0]
+    return ", ".join(each["text"] for each in _detail_rejection(record, slot)) or rejections[0][0]
+
+
+def _detail_rejection(record: MemberRecord, slot: int) -> list[ReasonDetail]:
+    """Return the reasons of the filter that rejected a node first, [] if none did."""
+    rejections = list_rejections(record.decision, slot)[:1]
+    reasons = [reason for _, verdict in rejections for reason in verdict.reasons]
+    return [build_reason_detail(record.decision, record.table, slot, reason) for reason in reasons]
 
 
 def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> BlockingReason:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
+_MANAGER: Final = "kube-controller-manager"
 _FRESH: Final = timedelta(seconds=10)  # a scheduler that runs has tried an older pod
 _NEAR: Final = 0.75  # similarity of two scheduler names, one of which may be misspelled
 # By the domain of a scheduling gate: who removes it.
@@ -277,10 +278,8 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
     if lease is not None:
         name = f"{lease['metadata']['namespace']}/{lease['metadata']['name']}"
         renewed, left = lease["spec"].get("renewTime"), read_lease_left(lease, now)
-        holder = lease["spec"].get("holderIdentity") or "nobody"
-        ago = format_ago(renewed, now)
         if left is not None and left < 0:
-            text = f"{scheduler} does not renew its Lease {name}: held by {holder}, last renewed{ago}, expired{others}"
+            text = f"{_describe_expired_lease(scheduler, lease, now)}{others}"
             remedy = make_remedy(f"look at the pods of {scheduler} and start it again")
             return make_cause(
                 "scheduler-silent",
@@ -290,6 +289,7 @@ def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: Cluster
                 at=renewed,
                 remedies=[remedy],
             )
+        holder, ago = lease["spec"].get("holderIdentity") or "nobody", format_ago(renewed, now)
         text = f"{scheduler} runs: {holder} renewed its Lease {name}{ago}. It has not tried this pod{others}"
         return make_cause(
             "scheduler-behind", text, "Lease spec.renewTime", of=f"Lease/{name.partition('/')[2]}", at=renewed
@@ -340,6 +340,30 @@ def read_lease_left(lease: Json, now: datetime) -> float | None:
     if renewed is None or duration is None:
         return None
     return (renewed + timedelta(seconds=int(duration)) - now).total_seconds()
+
+
+def _describe_expired_lease(component: str, lease: Json, now: datetime) -> str:
+    """Return the clause that the holder of a component's Lease does not renew it."""
+    meta, spec = lease["metadata"], lease["spec"]
+    holder, ago = spec.get("holderIdentity") or "nobody", format_ago(spec.get("renewTime"), now)
+    name = f"{meta['namespace']}/{meta['name']}"
+    return f"{component} does not renew its Lease {name}: held by {holder}, last renewed{ago}, expired"
+
+
+def explain_silent_manager(objects: ClusterObjects, now: datetime) -> LiveCause | None:
+    """Return the cause that kube-controller-manager does not run, by its Lease; None if it does or has no Lease.
+
+    Without it no controller makes anything: no ReplicaSet, no Job, and no pod.
+    """
+    lease = objects.get("Lease", _MANAGER, "kube-system").object
+    left = read_lease_left(lease, now) if lease is not None else None
+    if lease is None or left is None or left >= 0:
+        return None
+    text = f"{_describe_expired_lease(_MANAGER, lease, now)}, so that no controller makes pods"
+    remedies = [make_remedy(f"start {_MANAGER}, or see why it does not run")]
+    look = f"kubectl get pods -n kube-system -l component={_MANAGER}"
+    of, at = f"Lease/{_MANAGER}", lease["spec"].get("renewTime")
+    return make_cause("controller-silent", text, "Lease spec.renewTime", of=of, at=at, remedies=remedies, inspect=look)
 
 
 def _find_last_attempts(pods: Iterable[Json]) -> dict[str, str]:

@@ -95,7 +95,9 @@ class TemplateOwner(NamedTuple):
 def describe_effect(suggestion: Mapping[str, Any]) -> str:
     """Return the changes of a suggestion, and the node that the pod then fits unless they are changes of a node."""
     is_of_node = suggestion["object"].partition("/")[0] == "Node"
-    return suggestion["text"] if is_of_node else f"{suggestion['text']}: fits {suggestion['node']}"
+    if is_of_node or not suggestion["node"]:
+        return str(suggestion["text"])
+    return f"{suggestion['text']}: fits {suggestion['node']}"
 
 
 def find_owner(pod: RecordedPod) -> TemplateOwner:

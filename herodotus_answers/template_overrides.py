@@ -30,6 +30,7 @@ _REVISION: Final = "controller-revision-hash"
 _REQUEST: Final = re.compile(r"\.(containers|initContainers)\[name=([^\]]+)\]\.resources\.requests\[([^\]]+)\]$")
 _SELECTOR: Final = re.compile(r"\.nodeSelector(?:\[([^\]]+)\])?$")
 _AFFINITY: Final = re.compile(r"\.affinity\.(\w+)\.required$")
+_NAMESPACE_SELECTOR: Final = "scheduler.alpha.kubernetes.io/node-selector"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NO_COMMAND: Final[Json] = {"command": None, "deletes": [], "rollsOut": [], "rights": []}
 
@@ -58,7 +59,8 @@ def correct_suggestions(answer: Json, pod: Json, objects: ClusterObjects) -> Jso
     maker = _find_maker(pod, objects)
     if maker is None:
         return answer
-    return answer | {"suggestions": [_correct(each, pod, maker, objects) for each in given]}
+    corrected = [_correct(each, pod, maker, objects) for each in given]
+    return answer | {"suggestions": list({each["text"]: each for each in corrected}.values())}
 
 
 def _list_changes(suggestion: Json) -> Iterable[Json]:
@@ -79,6 +81,8 @@ def _find_maker(pod: Json, objects: ClusterObjects) -> Json | None:
 
 def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) -> Json:
     notes, is_in_vain, instead = list[str](), False, _NO_COMMAND
+    if (elsewhere := _correct_admission(suggestion, pod, maker, objects)) is not None:
+        return elsewhere
     for change in filter(_is_of_template, _list_changes(suggestion)):
         for what, was in _find_difference(str(change["field"]), pod, maker):
             author = _find_author(str(change["field"]), pod, maker, objects)
@@ -126,6 +130,42 @@ def _cap_autoscaler(name: str, change: Json, pod: Json, objects: ClusterObjects)
         "rollsOut": [],
         "rights": [{"verb": verb, "resource": resource, "namespace": namespace} for verb, resource in rights],
     }
+
+
+def _correct_admission(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) -> Json | None:
+    """Return what to correct in place of a node selector that an object of the cluster adds at admission, or None.
+
+    The pod cannot lose such a selector, so that the nodes which the suggestion would open stay closed.
+    """
+    for change in filter(_is_of_template, _list_changes(suggestion)):
+        if not _SELECTOR.search(str(change["field"])):
+            continue
+        for what, was in _find_difference(str(change["field"]), pod, maker):
+            source = _find_selector_source(what, pod, objects)
+            if source is None:
+                continue
+            of, field, advice = source
+            template = f"the template of {maker['kind']}/{maker['metadata']['name']} {was}"
+            text = f"correct {field} of {of.replace('/', ' ')}, which adds {what} to the pod at admission ({template}),"
+            text += f" {advice}"
+            moved = {"object": of, "field": field, "text": text, "also": [], "node": "", "costs": [], "helps": 0}
+            return suggestion | moved | _NO_COMMAND | {"checked": False}
+    return None
+
+
+def _find_selector_source(what: str, pod: Json, objects: ClusterObjects) -> tuple[str, str, str] | None:
+    """Return the object that adds a label to the node selectors of pods, its field, and what else helps; or None."""
+    key, _, value = what.partition("=")
+    name, namespace = pod["spec"].get("runtimeClassName"), str(pod["metadata"]["namespace"])
+    found = objects.get("RuntimeClass", name).object if name else None
+    if found is not None and ((found.get("scheduling") or {}).get("nodeSelector") or {}).get(key) == value:
+        advice = "or make its runtime ready on nodes, which then have that label, or name another runtimeClassName"
+        return f"RuntimeClass/{name}", "scheduling.nodeSelector", advice
+    meta = (objects.get("Namespace", namespace).object or {}).get("metadata") or {}
+    if what in str((meta.get("annotations") or {}).get(_NAMESPACE_SELECTOR) or "").replace(" ", "").split(","):
+        advice = "or run the pods in another namespace, or add nodes with that label"
+        return f"Namespace/{namespace}", f"annotation {_NAMESPACE_SELECTOR}", advice
+    return None
 
 
 def _find_difference(field: str, pod: Json, maker: Json) -> Iterator[tuple[str, str]]:

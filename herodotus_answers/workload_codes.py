@@ -46,6 +46,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "creation-refused": "The API server refuses to create the pods for another reason, which the text has.",
     "creation-unexplained": "Pods are missing, and no event or condition says why.",
     "controller-behind": "The controller has not acted on the last change of the workload.",
+    "controller-silent": "kube-controller-manager, whose controllers make the pods, does not renew its Lease.",
     "replica-set-missing": "The Deployment has no ReplicaSet for its template.",
     "waits-for-earlier-pod": "The StatefulSet makes or updates its pods in order and waits for an earlier one.",
     "replicas-zero": "The workload's replicas are 0.",
@@ -72,5 +73,6 @@ CAUSES: Final[Mapping[str, str]] = {
     "schedule-invalid": "The CronJob's schedule or time zone is invalid.",
     "schedule-missed": "The CronJob missed times of its schedule.",
     "job-still-active": "concurrencyPolicy Forbid makes no Job while another one is active.",
+    "job-replaced": "concurrencyPolicy Replace deletes a Job that still runs when the next one is due.",
     "pods-waiting": "Pods of the workload wait for a node; the text says why the first of them does.",
 }

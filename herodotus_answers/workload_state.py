@@ -28,6 +28,7 @@ from herodotus_answers.pod_facts import (
     parse_time,
     read_conditions,
 )
+from herodotus_answers.pod_state import explain_silent_manager
 from herodotus_answers.quantities import read_quantity
 from herodotus_answers.refusal_causes import explain_refusal, find_missing_references
 from herodotus_answers.terminating_pods import explain_wait_for_end, list_terminating
@@ -61,6 +62,7 @@ _OPTIONAL: Final = (
     "Namespace",
     "LimitRange",
     "Workload",
+    "Lease",
 )
 
 
@@ -212,7 +214,8 @@ def _find_replicated(situation: Situation) -> Parts:
         return "workload-rolling-out", f"{headline}. New pods are not created: {cause['text']}", [cause], "user"
     many = "The pod that it asks for is" if wanted == 1 else f"All {wanted} pods are"
     limits = explain_autoscaler(workload, situation.autoscaler)
-    return "workload-ready", f"{many} there and ready", limits, None
+    why = f". {limits[0]['text']}" if limits else ""
+    return "workload-ready", f"{many} there and ready{why}", limits, None
 
 
 def _find_zero(situation: Situation) -> Parts:
@@ -314,7 +317,9 @@ def _find_age(workload: Workload) -> timedelta | None:
 def _explain_short(situation: Situation, failed: Sequence[LiveCause]) -> Iterator[LiveCause]:
     """Yield why pods of a workload are not created, the cause to act on first; `failed` is why its last pod failed."""
     workload, missing = situation.workload, situation.counts["notCreated"]
-    behind = _explain_behind(workload)
+    if silent := explain_silent_manager(workload.objects, workload.now):
+        yield silent
+    behind = None if silent else _explain_behind(workload)
     if behind:
         yield behind
     refusal = find_refusal(workload, missing)
@@ -327,7 +332,7 @@ def _explain_short(situation: Situation, failed: Sequence[LiveCause]) -> Iterato
     yield from failed
     if workload.kind == "StatefulSet" and (order := _explain_order(situation)):
         yield order
-    if workload.kind == "Deployment" and not behind and workload.current is None:
+    if workload.kind == "Deployment" and not (behind or silent) and workload.current is None:
         condition = workload.conditions.get("Progressing") or {}
         said = clean(condition.get("message"))
         text = f"Deployment {workload.name} has no ReplicaSet of its present template" + (f": {said}" if said else "")
@@ -415,7 +420,7 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
     newest = ""
     old = len(workload.active) - (counts["updated"] or 0)
     if counts["updated"] is not None and old and workload.kind == "Deployment":
-        newest = f"; {counts['updated']} of the newest template, {old} of an earlier one"
+        newest = f"; {_describe_newest(workload)}, {old} of an earlier one"
     waits = f", {counts['pending']} without a node" if counts["pending"] else ""
     update = None if broken else _explain_waiting_update(situation)
     if update is not None:
@@ -428,6 +433,14 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
         return code, f"{words}{' yet' if is_new else ''}", [], None if is_new else "kubelet"
     why = "" if causes[0] is update else f". {causes[0]['text']}"
     return code, f"{words}{why}", causes, "user"
+
+
+def _describe_newest(workload: Workload) -> str:
+    """Return how many pods a Deployment has of its newest template, and whether they are ready."""
+    pods = workload.list_active_of(workload.current) if workload.current else []
+    ready = sum(map(is_ready, pods))
+    state = " (ready)" if ready == len(pods) else f" ({ready} ready)" if ready else " (not ready)"
+    return f"{len(pods)} of the newest template{state if pods else ''}"
 
 
 def _changes_strategy(cause: LiveCause) -> bool:

@@ -572,7 +572,7 @@ def read_live_facts(answer: Json, transport: KubectlTransport) -> LiveFacts | No
 
     held = find_held(answer)
     needed = [right for suggestion in answer.get("suggestions") or () for right in suggestion["rights"]]
-    if answer.get("kind") != "PodExplanation" or (held is None and not needed):
+    if held is None and not needed:
         return None
     with ExitStack() as running:
         rights = running.enter_context(transport.rights(answer["metadata"]["namespace"])) if needed else None

@@ -12,7 +12,7 @@ import click
 
 from herodotus_cli import completion_values, not_found, object_names, option_values, options
 from herodotus_cli.connection import ConnectionSettings
-from herodotus_cli.environment import Environment, environment_of
+from herodotus_cli.environment import SCREEN_FORMATS, Environment, environment_of
 from herodotus_cli.errors import NotEvaluatedError, ServerError
 from herodotus_cli.option_values import OutputOptions
 from herodotus_client import api_paths
@@ -20,6 +20,7 @@ from herodotus_client import api_paths
 if TYPE_CHECKING:
     from herodotus_answers.pod_group import OtherMember, PodGroupPlacement
     from herodotus_answers.undecided_group import UndecidedPodGroup
+    from herodotus_cli.commands.pod import LiveFacts
     from herodotus_cli.render.screen_elements import Block, ViewOptions
 
 _PLACED = ("Scheduled", "Fits")  # states of groups
@@ -72,7 +73,25 @@ def _once(
 
     if connection.reaches_cluster and answer["state"] not in _PLACED and "otherMembers" not in answer:
         answer = answer | {"otherMembers": _list_other_members(answer, connection, environment)}
-    environment.print_answer(answer, output, lambda view: screen.build_screen(answer, view))
+    facts = _read_live_facts(answer, connection, environment) if output.format in SCREEN_FORMATS else None
+
+    def build(view: ViewOptions) -> list[Block]:
+        held = facts.build(is_short=not (view.piped or view.wide)) if facts else ()
+        return screen.build_screen(answer, view, held)
+
+    environment.print_answer(answer, output, build)
+
+
+def _read_live_facts(
+    answer: PodGroupPlacement, connection: ConnectionSettings, environment: Environment
+) -> LiveFacts | None:
+    """Return which pods hold what the group lacks on the closest node; None if the cluster cannot be read."""
+    if not connection.reaches_cluster or answer["shortage"] is None:
+        return None
+    from herodotus_cli.commands.pod import read_live_facts  # here and below: most groups are placed
+    from herodotus_cli.transport.kubectl import KubectlTransport
+
+    return read_live_facts(dict(answer), KubectlTransport(connection, environment.environ))
 
 
 def _list_other_members(

@@ -40,10 +40,10 @@ _STATUSES = {
 _UNDECIDED_PODS = 12  # of a group without a decision, on a terminal
 
 
-def build_screen(answer: PodGroupPlacement, view: ViewOptions) -> list[Block]:
+def build_screen(answer: PodGroupPlacement, view: ViewOptions, held: Sequence[list[Block]] = ()) -> list[Block]:
     """Return the blocks of the screen: the result for the group, what would be enough, and its pods by reason.
 
-    Piped and with -o wide, each pod has a row.
+    Piped and with -o wide, each pod has a row. `held` are sections on the pods that hold what the group lacks.
     """
     meta, is_good = answer["metadata"], answer["state"] in ("Scheduled", "Fits")
     sign = "" if view.piped else "✓ " if is_good else "✗ "
@@ -56,6 +56,7 @@ def build_screen(answer: PodGroupPlacement, view: ViewOptions) -> list[Block]:
             *suggestions.build_blocks({"suggestions": proposed, "possibleChanges": []}, view),
         ],
         [labelled_rows(rows)] if (rows := _notes(answer)) else [],
+        *held,
         [] if whole and not view.headers else [_groups(answer)] if not view.piped else [],
         [_pods(answer["pods"])] if whole else [],
         _nodes(answer["nodes"], view),

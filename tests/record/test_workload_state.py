@@ -385,7 +385,7 @@ def test_rollout_that_blocks_itself_may_delete_an_old_pod_first(cpu: str, positi
     state = find("Deployment", *rollout(cpu), a_node("n1"))
     assert state["code"] == "workload-rollout-stuck"
     assert [cause["code"] for cause in state["causes"]].index("old-pods-kept") == position
-    assert "1 of the newest template, 2 of an earlier one" in state["headline"]
+    assert "1 of the newest template (not ready), 2 of an earlier one" in state["headline"]
 
 
 UNDO = "kubectl rollout undo deployment/web -n shop"
