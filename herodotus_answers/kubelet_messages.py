@@ -348,8 +348,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"enough resource: (\S+), requested: \d+, used: (\d+), capacity: (\d+)",
-            "make room on {node}, where {1} of {2} {0} are used; if {owner} has a nodeName, let a scheduler choose the"
-            " node instead",
+            "make room on {node}, where {1} of {2} {0} are used",
         ),
         (r"shutting down", "start {node} again, or remove it"),
     ),

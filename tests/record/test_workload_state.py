@@ -530,6 +530,19 @@ def test_job_in_a_queue_is_not_to_be_resumed_by_hand() -> None:
     assert (state["actor"], state["causes"][0]["code"], state["causes"][0]["remedies"]) == ("Kueue", "queued", [])
 
 
+@pytest.mark.parametrize(
+    ("is_active", "reason"), [(None, "EvictedDueToDeactivated"), (False, "Pending"), (True, "Pending")]
+)
+def test_workload_that_kueue_deactivated_is_activated_and_not_resumed(is_active: bool | None, reason: str) -> None:
+    job = a_workload("Job", {"suspend": True}, labels={"kueue.x-k8s.io/queue-name": "batch"})
+    of = ("Workload", "job-web-9f1c2")
+    read = [] if is_active is None else [an_object(*of, {"active": is_active})]
+    state = find("Job", job, *read, an_event(of, reason, "too many retries", 5))
+    commands = [str(remedy["command"]) for remedy in state["causes"][0]["remedies"]]
+    assert ["job-web-9f1c2" in each and '"active":true' in each for each in commands] == [True] * (not is_active)
+    assert state["actor"] == ("Kueue" if is_active else "user")
+
+
 def test_what_kueue_says_of_the_workload_of_a_job_is_told_until_it_admits_it() -> None:
     job = a_workload("Job", {"suspend": True}, labels={"kueue.x-k8s.io/queue-name": "batch"})
     of = ("Workload", "job-web-9f1c2")

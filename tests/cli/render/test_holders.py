@@ -169,3 +169,14 @@ def test_the_screen_names_the_least_important_pod_that_alone_is_enough() -> None
     assert "shop/a, shop/b together would be enough" in drawn(held, pod("a", "200m"), pod("b", "150m"))
     assert "hold less than the missing 300m cpu" in drawn(held, pod("a", "200m"))
     assert drawn(held) == ""
+
+
+def test_group_lacks_for_its_next_pod_what_others_hold_on_the_closest_node() -> None:
+    reason = {"code": "insufficient", "params": {}, "resource": "cpu", "requested": 2000, "free": 500}
+    closest = {"node": "n1", "reason": "cpu", "reasons": [reason | {"allocatable": 4000}]}
+    answer: dict[str, Any] = {"kind": "PodGroupPlacement", "shortage": {"pods": 3, "closestNode": closest}}
+    held = find_held(answer)
+    assert held == HeldObject("n1", "resource", ("cpu",), 1500, 2000, 4000, pods=3)
+    assert find_held(answer | {"shortage": None}) is None
+    del closest["reasons"]  # as a service of an earlier version answers
+    assert find_held(answer) is None
