@@ -348,7 +348,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"enough resource: (\S+), requested: \d+, used: (\d+), capacity: (\d+)",
-            "make room on {node}, where {1} of {2} {0} are used",
+            "make room on {node}, where {1} of {2} {0} are used; if {owner} has a nodeName, let a scheduler choose the"
+            " node instead",
         ),
         (r"shutting down", "start {node} again, or remove it"),
     ),
