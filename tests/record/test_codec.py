@@ -11,6 +11,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -291,6 +292,12 @@ class TestCompression:
 
     def test_concatenated_zstd_frames_are_decompressed_together(self) -> None:
         assert codec.decompress(codec.compress(b"a" * 99) + codec.compress(b"b"), 1000) == b"a" * 99 + b"b"
+
+    def test_data_that_does_not_announce_its_size_is_decompressed(self) -> None:
+        packing = zstandard.ZstdCompressor().compressobj()
+        packed = packing.compress(self.DATA) + packing.flush()
+        assert codec.find_unpacked_size(packed) is None
+        assert codec.decompress(packed, len(self.DATA)) == self.DATA
 
     @pytest.mark.parametrize("limit", [0, 1, len(DATA) - 1])
     def test_a_decompression_bomb_is_refused_at_the_limit(self, limit: int) -> None:

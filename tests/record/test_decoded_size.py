@@ -168,6 +168,12 @@ def test_frames_of_large_clusters_fit_many_times_over() -> None:
         assert batch.decoded_bytes < 2 * MIB
 
 
+def test_a_batch_that_is_unpacked_in_pieces_is_unpacked_whole() -> None:
+    frame = codec.encode(a_decision())
+    frames = frame * (2 * batches.SMALL_BATCH_BYTES // len(frame))
+    assert batches.unpack(codec.compress(frames), 64 * MIB, compressed=True).frames == frames
+
+
 def random_value(rng: random.Random, depth: int) -> Any:
     kind = rng.randrange(9 if depth else 6)
     size = rng.choice((0, 1, 2, 7, 20, 40))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from herodotus_answers.pod import build_pod_explanation
@@ -40,6 +41,14 @@ def test_the_devices_of_the_chosen_node_are_recorded() -> None:
     answer = build_pod_explanation(decision, (), table)
     assert answer["devices"][0]["driver"] == DRIVER
     assert answer["deviceShortage"] is None
+
+
+def test_a_device_of_a_record_that_does_not_mention_admin_access_has_none() -> None:
+    decision, _ = decide(pod("c"), node("n"), CLASS, claim("c", exactly("r")), gpus("n", 1)).record()
+    fields = msgspec.msgpack.decode(codec.encode(decision)[codec.HEADER_BYTES :])
+    del fields["devices"][0]["admin_access"]
+    stored = codec.decode(codec.build_frame(codec.DECISION, msgspec.msgpack.encode(fields)))
+    assert stored.devices[0].admin_access is False  # type: ignore[union-attr]
 
 
 def test_free_devices_on_several_nodes_are_counted_where_none_has_enough() -> None:

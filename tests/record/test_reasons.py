@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herodotus_record import reasons
+from herodotus_record.kubernetes_version import KubernetesVersion
 from herodotus_record.model import Reason
 from herodotus_record.reasons import CATALOGUE
 
@@ -19,6 +20,12 @@ def test_parsing_a_sentence_returns_its_reason(data: st.DataObject) -> None:
     code = data.draw(st.sampled_from([c for c in CATALOGUE if c != "text"]))
     reason = Reason(code, {name: data.draw(plain, label=name) for name in shown[code]})
     assert reasons.parse_reason(reasons.format_reason(reason)) == reason
+
+
+@pytest.mark.parametrize(("version", "unit"), [("v1.34.9", "characters"), ("v1.35.0", "bytes")])
+def test_an_error_has_the_words_of_its_version(version: str, unit: str) -> None:
+    message = reasons.format_error("name part must be no more than 63 bytes", KubernetesVersion.parse(version))
+    assert message == f"name part must be no more than 63 {unit}"
 
 
 @given(st.text(min_size=1))

@@ -45,6 +45,11 @@ def test_an_info_line(log: io.StringIO, pairs: dict[str, object], text: str) -> 
     assert line(log) == ("I", f'"Bound"{text}\n')
 
 
+def test_a_message_keeps_letters_that_are_not_ascii(log: io.StringIO) -> None:
+    klog.info(2, "Größe")
+    assert line(log) == ("I", '"Größe"\n')
+
+
 @pytest.mark.parametrize("format", klog.FORMATS)
 def test_a_value_that_json_cannot_say_is_written_as_python_does(format: str) -> None:
     stream = io.StringIO()
