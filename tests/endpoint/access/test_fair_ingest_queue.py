@@ -195,6 +195,15 @@ def test_the_queue_is_as_long_as_what_is_stored_within_the_longest_wait() -> Non
         assert max(q.refused.values()) > min(q.refused.values()), "who is later in the order comes back later"
 
 
+def test_a_refused_cluster_comes_back_after_those_that_were_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_limits, "MAX_WAITING", 1)
+    monkeypatch.setattr(ingest_limits, "_FIRST_INTERVAL_S", 5.0)
+    with queue(Clock(0.0)) as q:
+        for name in ("x1", "b1", "c1", "d1"):
+            q.send(name)
+        assert q.refused == {"c1": 8.0, "d1": 13.0}
+
+
 def test_bytes_of_waiting_batches_are_bounded() -> None:
     with queue() as q:
         q.send("x1")

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus_answers.node_groups import NodeEstimate
-from tests.scheduler.engine.nodegroups.objects import ask, daemon_set, grouped, machine_deployment
+from tests.scheduler.engine.nodegroups.objects import (
+    ZONE,
+    ask,
+    daemon_set,
+    grouped,
+    machine_deployment,
+    node_claim,
+    node_pool,
+)
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod
 from tests.support.examples import examples
 
@@ -47,6 +55,13 @@ def test_the_estimate_ends_at_the_size_of_the_group() -> None:
     md = machine_deployment("md", 1, annotations={"cpu": "4", "memory": "8Gi", "max-size": "3"})
     (found,) = estimates([a_node("n0", cpu="1"), md], pods(5, "3")).values()
     assert (found["nodes"], found["pods"], found["left"], found["limitedBy"]) == (2, 2, 3, "size 1 of at most 3")
+
+
+def test_a_limit_of_a_resource_that_the_nodes_lack_is_none() -> None:
+    pool = node_pool("g", limits={"nvidia.com/gpu": "1"})
+    claim = node_claim("c", "g", {"node.kubernetes.io/instance-type": "l", ZONE: "a"}, {"cpu": "4", "memory": "32Gi", "pods": "110"})
+    (found,) = estimates([a_node("n0", cpu="1"), pool, claim], pods(3, "3")).values()
+    assert (found["nodes"], found["left"], found["limitedBy"]) == (3, 0, "")
 
 
 def test_zones_get_nodes_in_turn_and_volumes_none_that_they_cannot_use() -> None:

@@ -168,12 +168,13 @@ def test_many_terms_of_one_key_are_summed_up() -> None:
     )
 
 
-def test_a_single_term_with_more_effect_comes_before_a_sum() -> None:
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_single_term_with_more_effect_comes_before_a_sum(order: int) -> None:
     nodes = [make_node("a").zone("x").label("rack", "r"), make_node("b").zone("y").label("rack", "s")]
     running = [make_pod(f"r{i}").label("app", str(i)).node("a") for i in range(3)]
-    pod = prefer_pods(make_pod(), 10, "rack", app="0")
-    for i in range(12):
-        prefer_pods(pod, 2, ZONE, app=str(i))
+    pod = make_pod()
+    for weight, key, app in [(10, "rack", 0), *((2, ZONE, i) for i in range(12))][::order]:
+        prefer_pods(pod, weight, key, app=str(app))
     found = explain(nodes, pod, running)["reasons"][0]["best"]
     assert [(each["code"], each["params"]["weight"]) for each in found] == [
         ("preferred-pod-affinity", "10"),
