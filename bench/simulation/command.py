@@ -20,12 +20,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from bench.simulation.run import Run, SeedResult
+from bench.simulation.machine import START_S
+from bench.simulation.run import Run, SeedResult, activate, deactivate
 from bench.simulation.scenario import Settings, Step, build_scenario
 from bench.simulation.shrinking import shrink
 from bench.simulation.system import prepare
 
 MEMORY: Final = Path("/dev/shm")  # where it exists, a commit takes no time of a disk
+WARM_UP: Final = Settings(seconds=10.0, disturb_every_s=0.0, replicas=1)
 SHOWN_CHARACTERS: Final = 4000  # of a violation
 LOG_LINES: Final = 60  # of each process, after a replay
 
@@ -38,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         template = directory / "template"
         template.mkdir()
+        activate("template")
         prepare(template)
+        _warm_up(directory, template)
         if arguments.replay is not None:
             return _replay(arguments, settings, directory, template)
         return _search(arguments, settings, directory, template)
@@ -66,25 +70,18 @@ def _search(arguments: argparse.Namespace, settings: Settings, directory: Path, 
 
 
 def _replay(arguments: argparse.Namespace, settings: Settings, directory: Path, template: Path) -> int:
-    """Run one seed in this process, print what it violates and, with --logs, the end of each log."""
+    """Run one seed, print what it violates and, with --logs, its steps and the end of each log."""
     steps = build_scenario(arguments.replay, settings)
     if arguments.steps:
         chosen = {int(number) for number in arguments.steps.split(",")}
         steps = [step for step in steps if step.number in chosen]
-    files = directory / "files"
-    files.mkdir()
-    run = Run(arguments.replay, settings, files, template)
-    result = run.play(steps)
-    sys.stdout.write("".join(f"{step}\n" for step in steps) if arguments.logs else "")
     if arguments.logs:
-        for replica in run.system.replicas:
-            for number, log in enumerate(replica.logs, 1):
-                print(f"--- {replica.name}-{number}\n{''.join(log[-LOG_LINES:])}")
+        print("\n".join(map(str, steps)), flush=True)
+    lines = LOG_LINES if arguments.logs else 0
+    (result,) = run_seeds(iter([arguments.replay]), settings, directory, template, 1, steps, lines)
     print("\n".join(violation[:SHOWN_CHARACTERS] for violation in result.violations))
     print(f"seed {result.seed}: digest {result.digest}, {len(result.violations)} violations")
-    sys.stdout.flush()
-    shutil.rmtree(directory, ignore_errors=True)
-    os._exit(1 if result.violations else 0)  # threads that still wait have nothing to end for
+    return 1 if result.violations else 0
 
 
 def run_seeds(
@@ -94,8 +91,12 @@ def run_seeds(
     template: Path,
     jobs: int,
     steps: Sequence[Step] | None = None,
+    log_lines: int = 0,
 ) -> Iterator[SeedResult]:
-    """Run each seed in a fork, `jobs` at a time, and yield the results in the order of their ends."""
+    """Run each seed in a fork, `jobs` at a time, and yield the results in the order of their ends.
+
+    Each prints `log_lines` lines of the end of each scheduler's log.
+    """
     running: dict[int, tuple[str, Path]] = {}
     number = 0
     try:
@@ -104,7 +105,7 @@ def run_seeds(
                 number += 1
                 files = directory / f"run-{os.getpid()}-{number}"
                 files.mkdir()
-                running[_fork(seed, settings, files, template, steps)] = seed, files
+                running[_fork(seed, settings, files, template, steps, log_lines)] = seed, files
             if not running:
                 return
             pid, status = os.wait()
@@ -117,17 +118,33 @@ def run_seeds(
             os.waitpid(pid, 0)
 
 
-def _fork(seed: str, settings: Settings, files: Path, template: Path, steps: Sequence[Step] | None) -> int:
+def _fork(
+    seed: str, settings: Settings, files: Path, template: Path, steps: Sequence[Step] | None, log_lines: int
+) -> int:
+    sys.stdout.flush()
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
-        result = Run(seed, settings, files, template).play(steps)
+        run = Run(seed, settings, files, template)
+        result = run.play(steps)
+        for replica in run.system.replicas if log_lines else ():
+            for number, log in enumerate(replica.logs, 1):
+                print(f"--- {replica.name}-{number}\n{''.join(log[-log_lines:])}")
+        sys.stdout.flush()
         (files / "result.json").write_text(json.dumps(asdict(result)))
         code = 0
     finally:
         os._exit(code)
+
+
+def _warm_up(directory: Path, template: Path) -> None:
+    """Play a short run in this process, so that no fork has to fill its caches of compiled statements and patterns."""
+    files = directory / "warm-up"
+    files.mkdir()
+    Run("warm-up", WARM_UP, files, template, START_S - 2 * WARM_UP.seconds - 1000).play()
+    deactivate()
 
 
 def _read_result(seed: str, files: Path, status: int) -> SeedResult:

@@ -147,8 +147,9 @@ class VirtualProcess:
 class Machine:
     """All processes of one run, and the virtual clock. `now` is in monotonic seconds."""
 
-    def __init__(self, seed: int | str) -> None:
+    def __init__(self, seed: str, start_s: float = START_S) -> None:
         self.now = 0.0
+        self.start_s = start_s  # the wall clock when `now` is 0
         self.steps = 0
         self.hub = greenlet.getcurrent()
         self.current: VirtualThread | None = None

@@ -61,7 +61,7 @@ class Exchange:
 class Network:
     """The servers by host name, and which pairs of processes are cut off from each other."""
 
-    def __init__(self, machine: Machine, seed: int | str) -> None:
+    def __init__(self, machine: Machine, seed: str) -> None:
         self.machine = machine
         self.requests = 0
         self._draw = random.Random(f"network of {seed}")

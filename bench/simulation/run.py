@@ -25,7 +25,8 @@ from bench.reliability.journal import ObservedChange
 from bench.reliability.operations import OperationContext
 from bench.simulation import machine as machines
 from bench.simulation import network as networks
-from bench.simulation.machine import Machine, SimulationError, VirtualProcess
+from bench.simulation import standard_library
+from bench.simulation.machine import START_S, Machine, SimulationError, VirtualProcess
 from bench.simulation.scenario import Settings, Step, build_scenario, run_step
 from bench.simulation.standard_library import real_monotonic
 from bench.simulation.system import DATABASE, System
@@ -56,13 +57,12 @@ class SeedResult:
 class Run:
     """A run of one scenario."""
 
-    def __init__(self, seed: str, settings: Settings, directory: Path, template: Path) -> None:
-        """Prepare a run with its files in `directory`."""
-        logging.disable(logging.CRITICAL)
-        random.seed(f"programs of {seed}")
+    def __init__(
+        self, seed: str, settings: Settings, directory: Path, template: Path, start_s: float = START_S
+    ) -> None:
+        """Prepare a run with its files in `directory`, which begins at `start_s` of the wall clock."""
         self._seed, self._settings, self._directory = seed, settings, directory
-        self.machine = Machine(seed)
-        machines.activate(self.machine)
+        self.machine = activate(seed, start_s)
         self.system = System(self.machine, seed, directory, template, settings.replicas)
         networks.connect(self.system.network)
         self.system.api.on_binding = self._check_binding
@@ -164,3 +164,19 @@ class Run:
             for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"):
                 for row in connection.execute(f"SELECT * FROM {table}"):
                     self.system.digest.update(repr(row).encode())
+
+
+def activate(seed: str, start_s: float = START_S) -> Machine:
+    """Let this process use a new virtual machine, and numbers that the seed determines; return the machine."""
+    logging.disable(logging.CRITICAL)
+    random.seed(f"programs of {seed}")
+    machine = Machine(seed, start_s)
+    machines.activate(machine)
+    return machine
+
+
+def deactivate() -> None:
+    """Let this process use real time again after a run, whose threads never run again."""
+    machines.activate(None)
+    networks.connect(None)
+    standard_library.children.clear()

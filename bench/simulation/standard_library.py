@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from bench.simulation.machine import (
-    START_S,
+    Machine,
     VirtualProcess,
     VirtualThread,
     Waiters,
@@ -104,20 +104,20 @@ def register_command(module: str, main: Callable[[list[str]], int]) -> None:
 
 
 def _install_clock() -> None:
-    def virtual(name: str, value: Callable[[float], Any]) -> Callable[[], Any]:
+    def virtual(name: str, value: Callable[[Machine], Any]) -> Callable[[], Any]:
         real: Any = _real[name]
 
         def read() -> Any:
             machine = get_machine()
-            return real() if machine is None else value(machine.now)
+            return real() if machine is None else value(machine)
 
         return read
 
-    time.time = virtual("time", lambda now: START_S + now)
-    time.time_ns = virtual("time_ns", lambda now: int((START_S + now) * 1e9))
-    time.monotonic = virtual("monotonic", lambda now: now)
-    time.perf_counter = virtual("perf_counter", lambda now: now)
-    time.thread_time = virtual("thread_time", lambda now: 0.0)
+    time.time = virtual("time", lambda m: m.start_s + m.now)
+    time.time_ns = virtual("time_ns", lambda m: int((m.start_s + m.now) * 1e9))
+    time.monotonic = virtual("monotonic", lambda m: m.now)
+    time.perf_counter = virtual("perf_counter", lambda m: m.now)
+    time.thread_time = virtual("thread_time", lambda m: 0.0)
     time.sleep = _sleep
 
 
@@ -349,8 +349,9 @@ class VirtualThreadHandle:
             self._target(*self._args, **self._kwargs)
 
     def join(self, timeout: float | None = None) -> None:
-        if self._thread is not None and not self._is_over:
-            require_machine().wait(self._ended, timeout)
+        machine = get_machine()
+        if machine is not None and self._thread is not None and not self._is_over:
+            machine.wait(self._ended, timeout)
 
     def is_alive(self) -> bool:
         return self._thread is not None and not self._is_over

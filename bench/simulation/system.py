@@ -212,6 +212,7 @@ class Replica:
         self.logs: list[list[str]] = []
         self.killed: list[list[str]] = []
         self.end_requested = False
+        self._read, self._has_scheduled = 0, False  # lines of the log, and whether one says that it schedules
         self.process = VirtualProcess(machine, name)
         self.process.end(0)
 
@@ -221,12 +222,17 @@ class Replica:
         number = len(self.logs) + 1
         self.process = VirtualProcess(self._machine, f"{self.name}-{number}", preemptible=True)
         self.logs.append(self.process.log)
+        self._read, self._has_scheduled = 0, False
         self.process.start_main(lambda: run_scheduler(self._arguments))
 
     @property
     def leads(self) -> bool:
         """Whether the process runs and has begun to schedule."""
-        return self.process.running and any(SCHEDULING in line for line in self.process.log)
+        log = self.process.log
+        while not self._has_scheduled and self._read < len(log):
+            self._has_scheduled = SCHEDULING in log[self._read]
+            self._read += 1
+        return self.process.running and self._has_scheduled
 
     @property
     def lost_lease(self) -> bool:
