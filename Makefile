@@ -13,7 +13,7 @@ PIP := $(RUN) pip --quiet --disable-pip-version-check
 FETCH := $(PIP) download --no-deps --require-hashes --only-binary :all: --dest $(VENV)/wheels
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick coverage test system lint types unit systems slow explore golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
+.PHONY: help setup quick coverage test system lint types unit systems slow explore golden node node-packages parity suggestions drains plans deschedule cases questions bench bench-aims bench-latency bench-start bench-short bench-plugin examples bench-extender reliability reliability-stalls simulate-faults defects failover attack churn bench-store crash upgrade fuzz manifests headlamp lock wheels krew krew-manifest sbom picture clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "%-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -187,6 +187,12 @@ bench-extender: $(STAMP) ## the extender service: rates and memory
 reliability: $(STAMP) ## random operations, faults and kills, then invariants
 	$(RUN) bench.reliability --operations 10000
 	$(RUN) bench.reliability --operations 4000 --server real --lease-s 6 --disturb-every-s 6
+
+simulate-faults: $(STAMP) ## many seeds of faults on virtual time, ten minutes (SIMULATE narrows: --replay SEED --shrink)
+	$(RUN) bench.simulation --seeds 10000 --minutes 10 --shrink $(SIMULATE)
+
+defects: $(STAMP) ## known defects put back into a copy, and searched by simulation (DEFECTS narrows)
+	$(RUN) bench.defects $(DEFECTS)
 
 attack: $(STAMP) ## slow and silent clients on every port, beside normal load (ATTACK narrows)
 	$(RUN) bench.attack $(ATTACK)

@@ -6,7 +6,9 @@ faults that a server injects (`herodotus_sim.faults`).
 A request travels to its server, which handles it in a thread of its own even if the client is gone meanwhile, and the
 response travels back. Either way may be slow, or lost by a partition, and the client waits until its timeout.
 
-Invariant: a request is handled at most once. A client that gets a response gets it after the request was handled.
+A proxy may send a write twice, and the client then gets the second response.
+
+Invariant: a client that gets a response gets it after the request was handled.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from herodotus_kube.responses import ApiResponse
 DELAY_S: Final = 0.0004  # median of one way
 SLOW_SHARE: Final = 0.02  # of the messages that take up to SLOW_S
 SLOW_S: Final = 0.15
+
+REPEATED_SHARE: Final = 0.02  # of the writes that a proxy sends again, because it lost the first response
 
 Handler = Callable[[httpx.Request, "Exchange"], httpx.Response]
 
@@ -143,6 +147,9 @@ class Network:
             if self.is_lost(name, host, "request"):
                 return
             try:
+                if request.method != "GET" and self._draw.random() < REPEATED_SHARE:
+                    handler(request, exchange)
+                    self.delay()
                 response = handler(request, exchange)
             except OSError as e:
                 exchange.error = e

@@ -84,7 +84,7 @@ class Shipper:
         Also delete the directories of ended schedulers. Raise NotDeliveredError if the service does not accept a batch.
         """
         any_sent = False
-        self._spools = {each.name: self._spools.get(each.name, each) for each in list_incarnations(self._directory)}
+        self._spools = {each.name: each for each in list_incarnations(self._directory, self._spools)}
         for spool in [*self._spools.values()]:
             if spool.reached is None:
                 spool.reached = self._reached.get(spool.name)

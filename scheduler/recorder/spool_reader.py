@@ -20,7 +20,7 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -434,10 +434,13 @@ class _SegmentScan:
             self._intact.add(name)
 
 
-def list_incarnations(directory: Path) -> Iterator[IncarnationSpool]:
-    """Yield a reader for the directory of each incarnation (run of a scheduler process) in the spool, oldest first."""
+def list_incarnations(directory: Path, readers: Mapping[str, IncarnationSpool] = {}) -> Iterator[IncarnationSpool]:
+    """Yield a reader for the directory of each incarnation (run of a scheduler process) in the spool, oldest first.
+
+    `readers` are the readers that exist, by name: these are yielded again.
+    """
     directories = (
         [d for d in directory.iterdir() if d.is_dir() and not d.name.startswith(".")] if directory.is_dir() else []
     )
     for each in sorted(directories, key=lambda d: (d.stat().st_ctime_ns, d.name)):
-        yield IncarnationSpool(each)
+        yield readers.get(each.name) or IncarnationSpool(each)
