@@ -57,8 +57,8 @@ class Exchange:
         """Whether the client has given up or its process has ended."""
         return self.given_up or not self.client.running
 
-    @property
     def is_answered(self) -> bool:
+        """Return whether the head of the response, or an error, has arrived."""
         return self.response is not None or self.error is not None
 
 
@@ -120,10 +120,9 @@ class Network:
             raise httpx.ConnectError("connection refused", request=request)
         process.start("request", lambda: self._carry(exchange, host, process, handler, request))
         ends = None if timeout.get("read") is None else self.machine.now + (timeout["read"] or 0.0)
-        while not exchange.is_answered:
-            if not self.machine.wait(exchange.changed, None if ends is None else ends - self.machine.now):
-                if exchange.is_answered:
-                    break
+        while not exchange.is_answered():
+            woken = self.machine.wait(exchange.changed, None if ends is None else ends - self.machine.now)
+            if not woken and not exchange.is_answered():
                 exchange.given_up = True
                 raise httpx.ReadTimeout("no response in time", request=request)
         if exchange.error is not None:

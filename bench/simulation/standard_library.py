@@ -62,9 +62,16 @@ def install() -> None:
     early = sorted(name for name in sys.modules if name.partition(".")[0] in PROGRAMS)
     if early:
         raise RuntimeError(f"imported before the simulation was installed: {', '.join(early[:3])}")
-    sys.stderr = _StandardError(sys.stderr)  # type: ignore[assignment]
-    _install_clock()
+    sys.stderr = _StandardError(sys.stderr)
     replacements: Mapping[Any, dict[str, Any]] = {
+        time: {
+            "time": _read_clock("time", lambda m: m.start_s + m.now),
+            "time_ns": _read_clock("time_ns", lambda m: int((m.start_s + m.now) * 1e9)),
+            "monotonic": _read_clock("monotonic", lambda m: m.now),
+            "perf_counter": _read_clock("perf_counter", lambda m: m.now),
+            "thread_time": _read_clock("thread_time", lambda m: 0.0),
+            "sleep": _sleep,
+        },
         threading: {
             "Lock": VirtualLock,
             "RLock": VirtualRLock,
@@ -103,22 +110,15 @@ def register_command(module: str, main: Callable[[list[str]], int]) -> None:
 # --- the clock --------------------------------------------------------------------------------------------------------
 
 
-def _install_clock() -> None:
-    def virtual(name: str, value: Callable[[Machine], Any]) -> Callable[[], Any]:
-        real: Any = _real[name]
+def _read_clock(name: str, value: Callable[[Machine], Any]) -> Callable[[], Any]:
+    """Return a function that reads the virtual clock in a run, and the real clock of this name outside of one."""
+    real: Any = _real[name]
 
-        def read() -> Any:
-            machine = get_machine()
-            return real() if machine is None else value(machine)
+    def read() -> Any:
+        machine = get_machine()
+        return real() if machine is None else value(machine)
 
-        return read
-
-    time.time = virtual("time", lambda m: m.start_s + m.now)
-    time.time_ns = virtual("time_ns", lambda m: int((m.start_s + m.now) * 1e9))
-    time.monotonic = virtual("monotonic", lambda m: m.now)
-    time.perf_counter = virtual("perf_counter", lambda m: m.now)
-    time.thread_time = virtual("thread_time", lambda m: 0.0)
-    time.sleep = _sleep
+    return read
 
 
 def _sleep(seconds: float) -> None:

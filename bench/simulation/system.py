@@ -181,7 +181,7 @@ class ServiceProcess:
         self.process = VirtualProcess(self._machine, SERVICE_HOST)
         self.store = Store(sqlite_url(self._directory / DATABASE))
         self.app = create_app(self.store, ServiceSettings())
-        wsgi = httpx.WSGITransport(app=self.app, remote_addr="127.0.0.1")  # type: ignore[arg-type]
+        wsgi = httpx.WSGITransport(app=self.app, remote_addr="127.0.0.1")
 
         def answer(request: httpx.Request, exchange: Exchange) -> httpx.Response:
             if request.url.path.startswith("/ingest/v1/reviews"):
@@ -194,7 +194,7 @@ class ServiceProcess:
 
     def client(self) -> httpx.Client:
         """Return a client that reads without the network."""
-        wsgi = httpx.WSGITransport(app=self.app, remote_addr="127.0.0.1")  # type: ignore[arg-type]
+        wsgi = httpx.WSGITransport(app=self.app, remote_addr="127.0.0.1")
         return httpx.Client(base_url="http://service", transport=wsgi)
 
 
