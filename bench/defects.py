@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bench.processes import exit_on_sigterm
+
 ROOT: Final = Path(__file__).parent.parent
 DEFECTS: Final = ROOT / "tests" / "bench" / "defects"
 _COPIED: Final = re.compile(r"herodotus_\w+|scheduler|bench|tests")
@@ -27,7 +29,7 @@ _FAILED: Final = re.compile(r"^seed (\S+): \d+ violations\n(.*)", re.M)
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class DefectSearch:
     """The search for one defect. `violation` is "" if it was not found."""
 
     name: str
@@ -51,7 +53,7 @@ def copy_with_defect(patch: Path, target: Path) -> None:
     subprocess.run(["patch", "-p1", "--quiet", "--no-backup-if-mismatch", "-i", str(patch)], cwd=target, check=True)
 
 
-def search(patch: Path, options: Sequence[str]) -> SearchResult:
+def search(patch: Path, options: Sequence[str]) -> DefectSearch:
     """Run the simulation with a defect until a seed violates an invariant, and return what was found."""
     with tempfile.TemporaryDirectory(prefix="defect-") as directory:
         copy_with_defect(patch, Path(directory))
@@ -68,7 +70,7 @@ def search(patch: Path, options: Sequence[str]) -> SearchResult:
     if seeds is None or (failed is None) != (run.returncode == 0):
         raise RuntimeError(f"{patch.stem}: {run.stdout[-2000:]}\n{run.stderr[-2000:]}")
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return SearchResult(patch.stem, int(seeds[1]), cpu_s, *((failed[1], failed[2]) if failed else ("", "")))
+    return DefectSearch(patch.stem, int(seeds[1]), cpu_s, *((failed[1], failed[2]) if failed else ("", "")))
 
 
 def main() -> int:
@@ -79,6 +81,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="at most, for each (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
+    exit_on_sigterm()
     patches = sorted(p for p in DEFECTS.glob("*.patch") if not arguments.names or p.stem in arguments.names)
     options = ["--seeds", str(arguments.seeds), "--minutes", str(arguments.minutes), "--jobs", str(arguments.jobs)]
     results = []

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.simulation.machine import START_S
-from bench.simulation.run import Run, SeedResult, activate, deactivate
-from bench.simulation.scenario import Settings, Step, build_scenario
+from bench.simulation.run import SeedResult, SeedRun, activate, deactivate
+from bench.simulation.scenario import ScenarioStep, Settings, build_scenario
 from bench.simulation.shrinking import shrink
 from bench.simulation.system import prepare
 
@@ -90,7 +90,7 @@ def run_seeds(
     directory: Path,
     template: Path,
     jobs: int,
-    steps: Sequence[Step] | None = None,
+    steps: Sequence[ScenarioStep] | None = None,
     log_lines: int = 0,
 ) -> Iterator[SeedResult]:
     """Run each seed in a fork, `jobs` at a time, and yield the results in the order of their ends.
@@ -119,7 +119,7 @@ def run_seeds(
 
 
 def _fork(
-    seed: str, settings: Settings, files: Path, template: Path, steps: Sequence[Step] | None, log_lines: int
+    seed: str, settings: Settings, files: Path, template: Path, steps: Sequence[ScenarioStep] | None, log_lines: int
 ) -> int:
     sys.stdout.flush()
     pid = os.fork()
@@ -127,7 +127,7 @@ def _fork(
         return pid
     code = 1
     try:
-        run = Run(seed, settings, files, template)
+        run = SeedRun(seed, settings, files, template)
         result = run.play(steps)
         for replica in run.system.replicas if log_lines else ():
             for number, log in enumerate(replica.logs, 1):
@@ -143,7 +143,7 @@ def _warm_up(directory: Path, template: Path) -> None:
     """Play a short run in this process, so that no fork has to fill its caches of compiled statements and patterns."""
     files = directory / "warm-up"
     files.mkdir()
-    Run("warm-up", WARM_UP, files, template, START_S - 2 * WARM_UP.seconds - 1000).play()
+    SeedRun("warm-up", WARM_UP, files, template, START_S - 2 * WARM_UP.seconds - 1000).play()
     deactivate()
 
 
@@ -158,7 +158,7 @@ def _shrink(failed: SeedResult, settings: Settings, directory: Path, template: P
     """Return the short list of steps after which the seed still fails as it did."""
     kind = _kind_of(failed)
 
-    def fails(steps: Sequence[Step]) -> bool:
+    def fails(steps: Sequence[ScenarioStep]) -> bool:
         (result,) = run_seeds(iter([failed.seed]), settings, directory, template, 1, steps)
         return bool(result.violations) and _kind_of(result) == kind
 

@@ -28,7 +28,7 @@ _close_file: Final = os.close  # the real one
 DELAYS_S: Final = (0.0001, 0.001, 0.001, 0.005, 0.02, 0.3)  # the last as a garbage collection or a busy processor
 
 
-class SimulationError(Exception):
+class MachineError(Exception):
     """The simulation itself failed, such as by a deadlock of all threads."""
 
 
@@ -58,7 +58,9 @@ class VirtualThread:
 
     __slots__ = ("ended", "greenlet", "machine", "name", "number", "process", "step", "waiting_for", "woken")
 
-    def __init__(self, machine: Machine, process: VirtualProcess, name: str, target: Callable[[], object]) -> None:
+    def __init__(
+        self, machine: VirtualMachine, process: VirtualProcess, name: str, target: Callable[[], object]
+    ) -> None:
         self.machine, self.process, self.name = machine, process, name
         self.number = machine.next_number()
         self.step = 0
@@ -74,7 +76,7 @@ class VirtualProcess:
     `on_exit` is called once after the end. `held` has the threads that would run if the process were not frozen.
     """
 
-    def __init__(self, machine: Machine, name: str, *, preemptible: bool = False) -> None:
+    def __init__(self, machine: VirtualMachine, name: str, *, preemptible: bool = False) -> None:
         self.machine, self.name, self.preemptible = machine, name, preemptible
         self.number = machine.next_number()
         self.exit_code: int | None = None
@@ -144,7 +146,7 @@ class VirtualProcess:
         self.input_waiters.wake()
 
 
-class Machine:
+class VirtualMachine:
     """All processes of one run, and the virtual clock. `now` is in monotonic seconds."""
 
     def __init__(self, seed: str, start_s: float = START_S) -> None:
@@ -203,7 +205,7 @@ class Machine:
     def _advance(self, timers: list[tuple[float, int, VirtualThread, int]]) -> None:
         """Advance the clock to the next timer, and make the threads ready whose wait ends then."""
         if not timers:
-            raise SimulationError("every thread waits for ever")
+            raise MachineError("every thread waits for ever")
         self.now = max(self.now, timers[0][0])
         while timers and timers[0][0] <= self.now:
             _, _, thread, step = heapq.heappop(timers)
@@ -216,7 +218,7 @@ class Machine:
         """Suspend the current thread until `waiters` wakes it (return True) or the timeout is over (return False)."""
         thread = self.current
         if thread is None:
-            raise SimulationError("a wait outside of every thread")
+            raise MachineError("a wait outside of every thread")
         if timeout_s is not None:
             self._numbers += 1
             heapq.heappush(self._timers, (self.now + max(timeout_s, 0.0), self._numbers, thread, thread.step))
@@ -254,16 +256,16 @@ class Machine:
         thread.ended = True
 
 
-_machine: Machine | None = None
+_machine: VirtualMachine | None = None
 
 
-def activate(machine: Machine | None) -> None:
+def activate(machine: VirtualMachine | None) -> None:
     """Let the replaced standard library use this machine; None restores real time."""
     global _machine
     _machine = machine
 
 
-def get_machine() -> Machine | None:
+def get_machine() -> VirtualMachine | None:
     """Return the active machine, or None outside of a run."""
     return _machine
 
@@ -274,7 +276,7 @@ def current_process() -> VirtualProcess | None:
     return None if machine is None or machine.current is None else machine.current.process
 
 
-def require_machine() -> Machine:
+def require_machine() -> VirtualMachine:
     """Return the active machine."""
     assert _machine is not None, "no simulation runs"
     return _machine

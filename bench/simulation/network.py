@@ -22,8 +22,8 @@ from typing import Any, Final
 import httpx
 
 from bench.simulation.machine import (
-    Machine,
-    SimulationError,
+    MachineError,
+    VirtualMachine,
     VirtualProcess,
     Waiters,
     current_process,
@@ -65,7 +65,7 @@ class Exchange:
 class Network:
     """The servers by host name, and which pairs of processes are cut off from each other."""
 
-    def __init__(self, machine: Machine, seed: str) -> None:
+    def __init__(self, machine: VirtualMachine, seed: str) -> None:
         self.machine = machine
         self.requests = 0
         self._draw = random.Random(f"network of {seed}")
@@ -198,7 +198,7 @@ def connect(network: Network | None) -> None:
 
 def _require_network() -> Network:
     if _network is None:
-        raise SimulationError("no network")
+        raise MachineError("no network")
     return _network
 
 

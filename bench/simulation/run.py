@@ -26,10 +26,10 @@ from bench.reliability.operations import OperationContext
 from bench.simulation import machine as machines
 from bench.simulation import network as networks
 from bench.simulation import standard_library
-from bench.simulation.machine import START_S, Machine, SimulationError, VirtualProcess
-from bench.simulation.scenario import Settings, Step, build_scenario, run_step
+from bench.simulation.machine import START_S, MachineError, VirtualMachine, VirtualProcess
+from bench.simulation.scenario import ScenarioStep, Settings, build_scenario, run_step
 from bench.simulation.standard_library import real_monotonic
-from bench.simulation.system import DATABASE, System
+from bench.simulation.system import DATABASE, SimulatedSystem
 
 LEADER_S: Final = 60.0  # within which the first leader must schedule
 BINDING_LAG_S: Final = 2 * LAG_S  # the decision may be as old as its binding's retries
@@ -54,7 +54,7 @@ class SeedResult:
     explained: int = 0
 
 
-class Run:
+class SeedRun:
     """A run of one scenario."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Run:
         """Prepare a run with its files in `directory`, which begins at `start_s` of the wall clock."""
         self._seed, self._settings, self._directory = seed, settings, directory
         self.machine = activate(seed, start_s)
-        self.system = System(self.machine, seed, directory, template, settings.replicas)
+        self.system = SimulatedSystem(self.machine, seed, directory, template, settings.replicas)
         networks.connect(self.system.network)
         self.system.api.on_binding = self._check_binding
         self._users = VirtualProcess(self.machine, "users")
@@ -72,7 +72,7 @@ class Run:
         self._under_way = 0
         self._is_over = False
 
-    def play(self, steps: Sequence[Step] | None = None) -> SeedResult:
+    def play(self, steps: Sequence[ScenarioStep] | None = None) -> SeedResult:
         """Run the steps, by default those of the seed, and return the result."""
         began, processor_began = real_monotonic(), time.process_time()
         scenario = build_scenario(self._seed, self._settings) if steps is None else steps
@@ -89,7 +89,7 @@ class Run:
             self.machine.run(is_over)
             if not self._is_over and not self._violations and not self.machine.failures:
                 self._violations.append(f"no end after {LONGEST_S:.0f} s of real time")
-        except SimulationError as e:
+        except MachineError as e:
             self._violations.append(f"the simulation stopped: {e}")
         return self._summarize(time.process_time() - processor_began)
 
@@ -111,7 +111,7 @@ class Run:
             result.explained,
         )
 
-    def _play(self, scenario: Sequence[Step]) -> None:
+    def _play(self, scenario: Sequence[ScenarioStep]) -> None:
         """Play the whole run. Runs in a thread of the users."""
         machine, system = self.machine, self.system
         operations.prepare(system.api)
@@ -136,7 +136,7 @@ class Run:
         self._hash_records()
         self._is_over = True
 
-    def _run_step(self, step: Step) -> None:
+    def _run_step(self, step: ScenarioStep) -> None:
         try:
             run_step(step, self._seed, self.system)
         finally:
@@ -166,11 +166,11 @@ class Run:
                     self.system.digest.update(repr(row).encode())
 
 
-def activate(seed: str, start_s: float = START_S) -> Machine:
+def activate(seed: str, start_s: float = START_S) -> VirtualMachine:
     """Let this process use a new virtual machine, and numbers that the seed determines; return the machine."""
     logging.disable(logging.CRITICAL)
     random.seed(f"programs of {seed}")
-    machine = Machine(seed, start_s)
+    machine = VirtualMachine(seed, start_s)
     machines.activate(machine)
     return machine
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.reliability.disturbances import DISTURBANCES, STALLS, Disturbance
 from bench.reliability.driver import shuffle_by_weight
 from bench.reliability.operations import OPERATIONS, OperationContext
-from bench.simulation.system import API_HOST, SERVICE_HOST, System
+from bench.simulation.system import API_HOST, SERVICE_HOST, SimulatedSystem
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScenarioStep:
     """An operation or a disturbance by its name. `number` seeds what it draws."""
 
     at_s: float
@@ -54,7 +54,7 @@ class Scene:
     """What a disturbance may use, as `bench.reliability.disturbances.DisturbanceContext`."""
 
     api: Any
-    system: System
+    system: SimulatedSystem
     draw: random.Random
 
 
@@ -124,7 +124,7 @@ _OPERATIONS: Final = {operation.name: operation.run for operation in OPERATIONS}
 _DISTURBANCES: Final = {each.name: each.run for each in ALL_DISTURBANCES}
 
 
-def build_scenario(seed: str, settings: Settings) -> list[Step]:
+def build_scenario(seed: str, settings: Settings) -> list[ScenarioStep]:
     """Return the steps of a seed in order of their times."""
     draw = random.Random(f"scenario of {seed}")
     steps: list[tuple[float, str]] = []
@@ -136,10 +136,10 @@ def build_scenario(seed: str, settings: Settings) -> list[Step]:
     at, disturbances = 0.0, shuffle_by_weight(draw, list(ALL_DISTURBANCES))
     while settings.disturb_every_s and (at := at + draw.uniform(0, 2 * settings.disturb_every_s)) < settings.seconds:
         steps.append((at, next(disturbances).name))
-    return [Step(at_s, name, number) for number, (at_s, name) in enumerate(sorted(steps))]
+    return [ScenarioStep(at_s, name, number) for number, (at_s, name) in enumerate(sorted(steps))]
 
 
-def run_step(step: Step, seed: str, system: System) -> None:
+def run_step(step: ScenarioStep, seed: str, system: SimulatedSystem) -> None:
     """Run one step in the current thread, which may wait."""
     draw = random.Random(f"step {step.number} of {seed}")
     operation = _OPERATIONS.get(step.name)

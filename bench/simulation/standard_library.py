@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from bench.simulation.machine import (
-    Machine,
+    VirtualMachine,
     VirtualProcess,
     VirtualThread,
     Waiters,
@@ -110,7 +110,7 @@ def register_command(module: str, main: Callable[[list[str]], int]) -> None:
 # --- the clock --------------------------------------------------------------------------------------------------------
 
 
-def _read_clock(name: str, value: Callable[[Machine], Any]) -> Callable[[], Any]:
+def _read_clock(name: str, value: Callable[[VirtualMachine], Any]) -> Callable[[], Any]:
     """Return a function that reads the virtual clock in a run, and the real clock of this name outside of one."""
     real: Any = _real[name]
 

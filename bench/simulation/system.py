@@ -35,7 +35,7 @@ from bench.reliability.system import (
     has_undelivered_frames,
 )
 from bench.simulation import standard_library
-from bench.simulation.machine import Machine, SimulationError, VirtualProcess
+from bench.simulation.machine import MachineError, VirtualMachine, VirtualProcess
 from bench.simulation.network import Exchange, Network
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
@@ -72,7 +72,7 @@ class ApiProcess:
 
     faulty = True  # it accepts plans of faults
 
-    def __init__(self, machine: Machine, network: Network) -> None:
+    def __init__(self, machine: VirtualMachine, network: Network) -> None:
         self.process = VirtualProcess(machine, API_HOST)
         self._machine = machine
         self.sim = SimulatedCluster(client_check_interval_s=30.0, history_limit=2_000)
@@ -168,7 +168,7 @@ def _to_httpx(response: SimulatedResponse) -> httpx.Response:
 class ServiceProcess:
     """The decisions service on its SQLite file. A transaction of it is one step, so a kill comes between two."""
 
-    def __init__(self, machine: Machine, network: Network, directory: Path) -> None:
+    def __init__(self, machine: VirtualMachine, network: Network, directory: Path) -> None:
         self._machine, self._network, self._directory = machine, network, directory
         self.process = VirtualProcess(machine, SERVICE_HOST)
         self.store: Store | None = None
@@ -198,10 +198,10 @@ class ServiceProcess:
         return httpx.Client(base_url="http://service", transport=wsgi)
 
 
-class Replica:
+class SimulatedReplica:
     """One scheduler replica: consecutive processes with one spool, and the logs of all."""
 
-    def __init__(self, machine: Machine, name: str, directory: Path) -> None:
+    def __init__(self, machine: VirtualMachine, name: str, directory: Path) -> None:
         self.name, self.spool = name, directory / name
         self._machine = machine
         self._arguments = [
@@ -260,7 +260,7 @@ class Replica:
             self._machine.wait(process.ended, ends - self._machine.now)
         if process.exit_code is None:
             process.kill()
-            raise SimulationError(f"{process.name} did not end within {STOP_S:.0f} s of SIGTERM")
+            raise MachineError(f"{process.name} did not end within {STOP_S:.0f} s of SIGTERM")
         return 0 if process.log in self.killed else process.exit_code  # another disturbance may have killed it
 
     def freeze(self, seconds: float) -> None:
@@ -276,10 +276,10 @@ class Replica:
         return self.process
 
 
-class System:
+class SimulatedSystem:
     """All processes of a run."""
 
-    def __init__(self, machine: Machine, seed: str, directory: Path, template: Path, replicas: int) -> None:
+    def __init__(self, machine: VirtualMachine, seed: str, directory: Path, template: Path, replicas: int) -> None:
         """Create the processes. `template` has the empty database."""
         self.machine = machine
         self.digest = hashlib.sha256()
@@ -294,7 +294,7 @@ class System:
         self._draw = random.Random(f"restarts of {seed}")
         self.api = ApiProcess(machine, self.network)
         self.service = ServiceProcess(machine, self.network, directory)
-        self.replicas = [Replica(machine, f"replica-{n}", directory) for n in range(replicas)]
+        self.replicas = [SimulatedReplica(machine, f"replica-{n}", directory) for n in range(replicas)]
         self._due: dict[str, float] = {}  # when an ended process starts again
 
     def _hash_request(self, client: str, request: httpx.Request) -> None:
@@ -319,13 +319,13 @@ class System:
                 del self._due[SERVICE_HOST]
                 self.service.start()
 
-    def _note_end(self, replica: Replica) -> None:
+    def _note_end(self, replica: SimulatedReplica) -> None:
         expected = replica.end_requested or replica.lost_lease or not replica.logs
         if not expected:
             process = replica.process
             self.crashes.append(f"{process.name} ended with {process.exit_code}:\n{process.output()[-3000:]}")
 
-    def leader(self) -> Replica | None:
+    def leader(self) -> SimulatedReplica | None:
         """Return the replica that schedules, or None."""
         return next((r for r in self.replicas if r.leads), None)
 

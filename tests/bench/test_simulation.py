@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.defects import DEFECTS, copy_with_defect
-from bench.simulation.machine import Machine, SimulationError, VirtualProcess, Waiters
+from bench.simulation.machine import MachineError, VirtualMachine, VirtualProcess, Waiters
 from bench.simulation.shrinking import shrink
 
 ROOT = Path(__file__).parents[2]
@@ -70,13 +70,13 @@ def test_every_defect_applies(patch: Path) -> None:
 # --- the machine ------------------------------------------------------------------------------------------------------
 
 
-def run_until_idle(machine: Machine) -> None:
-    with pytest.raises(SimulationError, match="every thread waits for ever"):
+def run_until_idle(machine: VirtualMachine) -> None:
+    with pytest.raises(MachineError, match="every thread waits for ever"):
         machine.run(lambda: False)
 
 
 def order_of(seed: str) -> list[str]:
-    machine, ran = Machine(seed), list[str]()
+    machine, ran = VirtualMachine(seed), list[str]()
     process = VirtualProcess(machine, "p")
 
     def wait(name: str) -> None:
@@ -95,7 +95,7 @@ def test_the_seed_decides_which_thread_runs() -> None:
 
 
 def test_time_passes_only_while_every_thread_waits() -> None:
-    machine, seen = Machine("1"), list[tuple[str, float]]()
+    machine, seen = VirtualMachine("1"), list[tuple[str, float]]()
     process = VirtualProcess(machine, "p")
 
     def wait(name: str, seconds: float) -> None:
@@ -109,7 +109,7 @@ def test_time_passes_only_while_every_thread_waits() -> None:
 
 
 def test_a_killed_process_does_not_run_again_and_a_frozen_one_does_later() -> None:
-    machine, seen = Machine("1"), list[tuple[str, float]]()
+    machine, seen = VirtualMachine("1"), list[tuple[str, float]]()
     killed, frozen, other = (VirtualProcess(machine, name) for name in ("killed", "frozen", "other"))
 
     def tick(name: str) -> None:
@@ -134,7 +134,7 @@ def test_a_killed_process_does_not_run_again_and_a_frozen_one_does_later() -> No
 
 
 def test_a_wait_ends_by_a_wake_or_by_its_timeout() -> None:
-    machine, seen, waiters = Machine("1"), list[tuple[bool, float]](), Waiters()
+    machine, seen, waiters = VirtualMachine("1"), list[tuple[bool, float]](), Waiters()
     process = VirtualProcess(machine, "p")
 
     def wait() -> None:
