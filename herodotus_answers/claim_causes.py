@@ -17,7 +17,7 @@ from herodotus_answers.cluster_objects import count_event, read_event_time
 from herodotus_answers.kubelet_messages import find_remedy
 from herodotus_answers.live_objects import HOSTNAME
 from herodotus_answers.node_rules import describe_terms, list_required_terms, matches_any_term, read_labels
-from herodotus_answers.pod_facts import describe_similar, list_claims, make_cause, make_remedy
+from herodotus_answers.pod_facts import describe_similar, kubectl, list_claims, make_cause, make_remedy
 from herodotus_answers.quantities import format_available_amount, read_quantity
 from herodotus_answers.unit_slips import describe_slip
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"  # set by the scheduler, for the provisioner
 _NAMED: Final = 4  # names in a sentence
 _CLASS: Final = ("StorageClass", "storageClassName")
 # Labels that nodes of old releases had, and the labels that took their place.
@@ -239,6 +240,10 @@ class _ClaimFinder:
                 claim, wanted, f"class {class_name} makes no volumes for claim {name} ({wanted})"
             )
             return
+        node = str((claim["metadata"].get("annotations") or {}).get(_SELECTED_NODE) or "")
+        if node and self._objects.get("Node", node).is_absent:
+            yield self._describe_lost_node(claim, wanted, node)
+            return
         failure = self._find_provisioning_failure({**claim, "kind": "PersistentVolumeClaim"})
         if failure is not None:
             driver = str(storage_class.get("provisioner") or f"the provisioner of class {class_name}")
@@ -272,6 +277,16 @@ class _ClaimFinder:
                 at=claim["metadata"].get("creationTimestamp"),
                 remedies=[make_remedy(f"see whether {provisioner} runs")],
             )
+
+    def _describe_lost_node(self, claim: Json, wanted: str, node: str) -> LiveCause:
+        """Return the cause that the node for which a scheduler chose to have a claim's volume made does not exist."""
+        name, class_name = str(claim["metadata"]["name"]), claim["spec"]["storageClassName"]
+        text = f"the volume of claim {name} ({wanted}, class {class_name}) is to be made on node {node}, which a"
+        text += f" scheduler selected and which does not exist: the annotation {_SELECTED_NODE} excludes other nodes"
+        what = f"remove the annotation from claim {name}: the scheduler then selects a node that exists"
+        remedy = make_remedy(what, kubectl(claim, f"annotate pvc {name}", f"{_SELECTED_NODE}-"))
+        of, at = f"PersistentVolumeClaim/{name}", claim["metadata"].get("creationTimestamp")
+        return make_cause("selected-node-missing", text, "metadata.annotations", of=of, at=at, remedies=[remedy])
 
     def _describe_no_class(self, name: str, about: str) -> LiveCause:
         classes = self._objects.list_objects("StorageClass").items

@@ -112,6 +112,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "no-fitting-volume": "No existing volume serves a claim for which none is made.",
     "provisioning-failed": "The provisioner reports an error.",
     "no-storage-capacity": "The driver publishes less free capacity than a claim wants, everywhere.",
+    "selected-node-missing": "The node for which a claim's volume is to be made does not exist.",
+    "device-claim-terminating": "A ResourceClaim is being deleted.",
     "device-claim-missing": "A ResourceClaim does not exist.",
     "claim-template-missing": "A ResourceClaimTemplate does not exist.",
     "device-class-missing": "A DeviceClass does not exist.",

@@ -42,6 +42,12 @@ _DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 _MANAGER: Final = "kube-controller-manager"
 _FRESH: Final = timedelta(seconds=10)  # a scheduler that runs has tried an older pod
 _NEAR: Final = 0.75  # similarity of two scheduler names, one of which may be misspelled
+# By the first words of a cause's code: what kube-scheduler waits for before it tries the pod (PreEnqueue).
+_HOLDERS: Final = {
+    "pod-group-": "pod group",
+    "device-claim-": "resource claims",
+    "claim-template-missing": "resource claims",
+}
 # By the domain of a scheduling gate: who removes it.
 _GATE_OWNERS: Final = {
     "kueue.x-k8s.io": "Kueue, when it admits the pod's Workload",
@@ -251,14 +257,22 @@ def _find_not_tried(pod: Json, causes: list[LiveCause], objects: ClusterObjects,
         f"{word} by {scheduler} in the {format_seconds(age.total_seconds())} since it was created: no condition"
         f"{', and its events cannot be read' if 'Event' in objects.unread else ' and no event of an attempt'}"
     )
+    holder, is_silent = _find_holder(causes), found["code"] == "scheduler-silent"
     if found["code"] == "scheduler-unknown":
         headline = f"Pending: never tried. Nothing in the cluster shows a scheduler named {scheduler}"
-    elif found["code"] == "scheduler-silent":
-        headline = f"{word}: {scheduler} seems not to run"
-    elif causes and causes[0]["code"].startswith("pod-group-"):  # which is why the scheduler has not tried it
-        headline = f"Pending: waits for its pod group. {_capitalize(causes[0]['text'])}"
+    elif holder:  # which is why the scheduler has not tried it, unless its Lease says that it does not run
+        headline = f"Pending: waits for its {holder}. {_capitalize(causes[0]['text'])}"
+        causes += [found] if is_silent and found["object"] else []
         return make_state("pod-not-tried", headline, "user", causes, objects.unread)
+    elif is_silent:
+        headline = f"{word}: {scheduler} seems not to run"
     return make_state("pod-not-tried", headline, "user", [found, *causes], objects.unread)
+
+
+def _find_holder(causes: list[LiveCause]) -> str:
+    """Return for what a scheduler waits before it tries a pod, by the pod's first cause; "" if for nothing."""
+    code = causes[0]["code"] if causes else ""
+    return next((holder for prefix, holder in _HOLDERS.items() if code.startswith(prefix)), "")
 
 
 def _explain_silence(pod: Json, scheduler: str, age: timedelta, objects: ClusterObjects, now: datetime) -> LiveCause:

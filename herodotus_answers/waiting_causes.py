@@ -141,6 +141,8 @@ class _Finder:
             )
         if lookup.object is None:
             return
+        if kind == "ResourceClaim" and lookup.object["metadata"].get("deletionTimestamp"):
+            yield self._describe_terminating(lookup.object)
         spec = lookup.object.get("spec") or {}
         requests = ((spec.get("spec") or spec).get("devices") or {}).get("requests") or ()
         alternatives = (r.get("firstAvailable") or (r.get("exactly") or r,) for r in requests)
@@ -160,6 +162,27 @@ class _Finder:
                         )
                     ],
                 )
+
+    def _describe_terminating(self, claim: Json) -> LiveCause:
+        """Return the cause that a resource claim is being deleted, with the pods that keep it."""
+        name, own = str(claim["metadata"]["name"]), self._pod["metadata"]["name"]
+        reserved = (claim.get("status") or {}).get("reservedFor") or ()
+        users = [str(each["name"]) for each in reserved if each.get("resource") == "pods" and each["name"] != own]
+        named, uses = _join_names(users), "uses" if len(users) == 1 else "use"
+        text = f"ResourceClaim {name} is being deleted{f', and {named} still {uses} it' if users else ''}: no new pod"
+        remedies = [make_remedy(f"{f'end {named} and ' if users else ''}make the claim anew once it is gone")]
+        look = f"kubectl describe resourceclaim {name} -n {self._namespace}"
+        if not users:
+            remedies = [make_remedy("see what keeps the claim: its finalizers name who has to let it go")]
+        return make_cause(
+            "device-claim-terminating",
+            f"{text} can use it",
+            "metadata.deletionTimestamp, status.reservedFor",
+            of=f"ResourceClaim/{name}",
+            at=claim["metadata"]["deletionTimestamp"],
+            remedies=remedies,
+            inspect=look,
+        )
 
     def find_resources(self) -> Iterator[LiveCause]:
         """Yield a cause for each extended resource that no node offers."""
