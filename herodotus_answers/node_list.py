@@ -13,6 +13,7 @@ from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.holders import read_request
 from herodotus_answers.live_objects import has_ended
 from herodotus_answers.node_rules import describe_taint, read_zone
+from herodotus_answers.pod_facts import clean, read_conditions
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.model import API_VERSION
 from herodotus_record.units import format_available, format_requested, natural_sort_key
@@ -37,6 +38,7 @@ class NodeSummary(Document):
     kind: Literal["NodeSummary"]
     zone: Annotated[str, "Zone of the node; empty if it has none."]
     ready: Annotated[bool, "Whether its condition Ready is true."]
+    problem: NotRequired[Annotated[str, "What its kubelet says while it is not ready: PLEG, network, runtime."]]
     cordoned: Annotated[bool, "Whether spec.unschedulable is set."]
     taints: Annotated[list[str], "Its taints, except that of a cordon."]
     version: Annotated[str, "Version of its kubelet; empty if that is not known."]
@@ -73,7 +75,8 @@ def build_node_list(nodes: Iterable[Json], pods: Iterable[Json] | None) -> NodeS
 def _summarize(node: Json, pods: Sequence[Json] | None) -> NodeSummary:
     spec, status = node.get("spec") or {}, node.get("status") or {}
     allocatable = status.get("allocatable") or {}
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ())
+    condition = read_conditions(node).get("Ready") or {}
+    ready = condition.get("status") == "True"
     amounts = [_sum(resource, allocatable[resource], pods) for resource in _list_resources(allocatable)]
     summary: NodeSummary = {
         "apiVersion": API_VERSION,
@@ -88,6 +91,9 @@ def _summarize(node: Json, pods: Sequence[Json] | None) -> NodeSummary:
         "maxPods": int(read_quantity(allocatable.get("pods", 0))),
         "amounts": amounts,
     }
+    problem = clean(condition.get("message") or condition.get("reason"))
+    if problem and not ready:
+        summary["problem"] = problem
     shares = [a["requested"] / a["allocatable"] for a in amounts if a["requested"] is not None and a["allocatable"]]
     if shares:
         summary["share"] = round(max(shares), 4)

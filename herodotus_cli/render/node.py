@@ -72,7 +72,8 @@ def _present(answer: Json) -> list[Block]:
     if not node:
         return []
     name = answer["metadata"]["name"]
-    states = ["not ready"] * (not node["ready"]) + ["cordoned"] * node["cordoned"]
+    unready = f"not ready ({node['problem']})" if node.get("problem") else "not ready"
+    states = [unready] * (not node["ready"]) + ["cordoned"] * node["cordoned"]
     states += [f"tainted {taint}" for taint in node["taints"]]
     pods = "" if node["pods"] is None else f"{format_count(node['pods'], 'pod')} of {node['maxPods']}; "
     amounts = ", ".join(f"{each['resource']} {each['text']}" for each in node["amounts"])
