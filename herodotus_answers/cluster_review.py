@@ -26,6 +26,7 @@ from herodotus_record.model import API_VERSION
 KIND: Final = "ClusterReview"
 COMPLETE: Final = "Complete"
 RUNNING: Final = "Running"
+MAX_UNREADY: Final = 5  # pods of a budget that are named
 
 
 class ReviewedPlacement(TypedDict):
@@ -81,6 +82,7 @@ class BlockedPod(TypedDict):
     message: Annotated[str, "Message of kubectl or of the API server.", Discloses.THIS_POD]
     owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
     budget: Annotated[str, "Name of the PodDisruptionBudget; empty for other causes.", Discloses.THIS_POD]
+    unready: Annotated[list[str], "The first pods as NAMESPACE/NAME of the budget that are not ready.", Discloses.PODS]
 
 
 class RemovedPod(TypedDict):

@@ -147,7 +147,9 @@ def _explain_blocked(pod: Json) -> str:
     """Return why a pod cannot be evicted: kubectl's message, or only its part on the budget if it is about one."""
     message = str(pod["message"])
     _, end, about = message.partition("would violate the pod's disruption budget. ")
-    return about.removeprefix("The disruption ") if end else message
+    unready = pod.get("unready") or []  # a service of an earlier version does not say
+    waits = f"; not ready: {', '.join(unready)}" if unready else ""
+    return about.removeprefix("The disruption ") + waits if end else message
 
 
 def _move(pod: Json) -> tuple[str, str, str]:

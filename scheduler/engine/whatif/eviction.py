@@ -15,7 +15,7 @@ from typing import Final
 
 from herodotus_answers.cluster_headlines import DRAINED, NOT_DRAINED
 from herodotus_answers.cluster_questions import Drain
-from herodotus_answers.cluster_review import BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
+from herodotus_answers.cluster_review import MAX_UNREADY, BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller
@@ -154,6 +154,7 @@ def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> boo
 
 
 def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message: str, budget: str = "") -> BlockedPod:
+    unready = simulation.list_unready(pod.namespace, budget) if budget else []
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -162,4 +163,5 @@ def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message:
         "message": message,
         "owner": simulation.owner_of(pod.pod),
         "budget": budget,
+        "unready": unready[:MAX_UNREADY],
     }

@@ -24,16 +24,17 @@ from herodotus_answers.cluster_review import RemovedPod, ReviewedGroup, Reviewed
 from herodotus_answers.workload import NOMINATED, ONLY, TIE, UNSCORED
 from herodotus_record.model import DecisionPath
 from herodotus_record.notes import list_missing_rules
+from herodotus_record.units import natural_sort_key
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.nominated import Nominator
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodGroupKey, PodInfo
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.rules import DEFAULT_RULES, Rules
-from scheduler.engine.whatif.budgets import Budgets
+from scheduler.engine.whatif.budgets import Budgets, is_ready
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_controller, find_workload
 from scheduler.engine.whatif.pod_groups import UNSCHEDULABLE, find_quorum, sort_members, split_by_group
@@ -151,6 +152,19 @@ class Simulation:
             and not pod.terminating
             and str(find_workload(pod.pod, self.objects)) == workload
         ]
+
+    def list_unready(self, namespace: str, budget: str) -> list[str]:
+        """Return the pods, as NAMESPACE/NAME, that a budget selects and that are not ready, without new ones."""
+        placed = (pod for slot, _ in self._live() for pod in self.nodes.pods[slot].values())
+        pending = (moved.pod for moved in self._waiting if moved.cause == PENDING)
+        unready = (
+            pod
+            for pod in (*placed, *pending)
+            if pod.namespace == namespace and not is_ready(pod.pod) and pod.pod.status.phase not in FINISHED_PHASES
+        )
+        name = f"{namespace}/{budget}"
+        selected = (pod.full_name for pod in unready if name in self.budgets.names_of(pod.pod))
+        return sorted(selected, key=natural_sort_key)
 
     def _live(self) -> Iterator[tuple[int, str]]:
         return ((slot, self.nodes.names[slot]) for slot in np.flatnonzero(self.nodes.live[: self.nodes.slots]).tolist())
