@@ -69,10 +69,15 @@ def _exclude(pod_spec: Json, node: Json) -> tuple[int, str, str]:
     terms = list_pod_terms(pod_spec)
     if terms and not matches_any_term(terms, node):
         return 1, "not-selected", "excluded by the required node affinity"
-    for taint in (node.get("spec") or {}).get("taints") or ():
-        if taint.get("effect") in ("NoSchedule", "NoExecute") and not _tolerates(pod_spec, taint):
-            return 2, "taint", f"taint {describe_taint(taint)} is not tolerated"
+    for taint in list_untolerated_taints(pod_spec, node):
+        return 2, "taint", f"taint {describe_taint(taint)} is not tolerated"
     return 0, "missing", "a pod is to be there and does not exist"
+
+
+def list_untolerated_taints(pod_spec: Json, node: Json) -> list[Json]:
+    """Return the taints of a node that keep a DaemonSet's pod away."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return [t for t in taints if t.get("effect") in ("NoSchedule", "NoExecute") and not _tolerates(pod_spec, t)]
 
 
 def _tolerates(pod_spec: Json, taint: Json) -> bool:

@@ -118,6 +118,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "claim-template-missing": "A ResourceClaimTemplate does not exist.",
     "device-class-missing": "A DeviceClass does not exist.",
     "devices-unhealthy": "A node has devices of which none is allocatable.",
+    "device-plugin-missing": "Nodes with devices offer none, because the device plugin does not run there.",
+    "resize-held": "A pod holds what a deferred resize asks for, which a pod that waits lacks.",
     "resource-other-name": "Nodes offer the devices under other resource names.",
     "unit-slip": "A request is larger than any node because of its unit.",
     "node-missing": "The pod is pinned to a node that does not exist.",

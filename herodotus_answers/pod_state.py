@@ -73,6 +73,20 @@ def find_state(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     return _find_waiting(pod, objects, now)
 
 
+def add_resizes(state: LiveState, answer: Json, objects: ClusterObjects, now: datetime) -> None:
+    """Add to the state of a pod that waits, and of which no other cause is known, the resizes that hold what it lacks.
+
+    `answer` is the explanation of its decision.
+    """
+    from herodotus_answers.resize_causes import find_resizes_against
+
+    if state["code"] != "pod-waits-for-node" or {cause["code"] for cause in state["causes"]} - {"no-node-found"}:
+        return
+    if causes := list(find_resizes_against(answer, objects, now)):
+        state["headline"] = f"Pending: waits for a node. {_capitalize(causes[0]['text'])}."
+        state["causes"] = [*causes, *state["causes"]]
+
+
 def is_decision_enough(state: LiveState, answer: Json, now: datetime) -> bool:
     """Return whether the decision that an answer explains says the same as the state of its pod, and more."""
     codes = [cause["code"] for cause in state["causes"]]

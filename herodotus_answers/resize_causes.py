@@ -1,12 +1,15 @@
 """Find why the resources of a pod's containers are not those that its spec has: deferred and infeasible resizes.
 
-Owns: these causes and their remedies. Does not own: what else the kubelet reports (`kubelet_causes`). Pure.
+Owns: these causes and their remedies, also for a pod that waits for what another one's resize holds. Does not own: what
+else the kubelet reports (`kubelet_causes`). Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.pod_facts import (
     Container,
@@ -19,11 +22,15 @@ from herodotus_answers.pod_facts import (
     quote_patch,
     read_conditions,
 )
+from herodotus_answers.quantities import read_quantity
+from herodotus_record.units import format_available
 
 if TYPE_CHECKING:
+    from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.live import LiveCause, Remedy
 
 Json = dict[str, Any]
+_MAX_NODES: Final = 3  # whose pods are read
 
 
 def find_resize_causes(pod: Json, now: datetime) -> list[LiveCause]:
@@ -45,6 +52,51 @@ def find_resize_causes(pod: Json, now: datetime) -> list[LiveCause]:
     remedies = [_give_up_resize(pod)] if wanted and code != "resize-in-progress" else []
     source = f"status.conditions[{condition['type']}]"
     return [make_cause(code, text, source, at=condition.get("lastTransitionTime"), remedies=remedies)]
+
+
+def find_resizes_against(answer: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
+    """Yield a cause for each pod without whose deferred resize the pod of a PodExplanation would fit.
+
+    The scheduler counts what a resize asks for, so that a node has less than nothing free of it. Only the pods of such
+    nodes are read, and only of nodes that reject the pod for nothing else.
+    """
+    rows = [row for group in answer.get("rejections") or () for row in group["nodes"] if not row["alsoRejectedBy"]]
+    rows = [row for row in rows if any(reason.get("free", 0) < 0 for reason in row["reasons"])]
+    for row in rows[:_MAX_NODES]:
+        for other in objects.list_pods_of_node(row["node"], answer["metadata"]["namespace"]).items:
+            pending = read_conditions(other).get("PodResizePending") or {}
+            is_deferred = pending.get("status") == "True" and pending.get("reason") == "Deferred"
+            if not is_deferred or not all(_fits_without_resize(reason, other) for reason in row["reasons"]):
+                continue
+            wanted, given = _compare_resources(other)
+            name = f"{other['metadata']['namespace']}/{other['metadata']['name']}"
+            text = f"pod {name} on {row['node']} holds what its deferred resize asks for: it wants {wanted}, has"
+            free = ", ".join(
+                f"{format_available(r['resource'], r['free'] + _sum_increase(other, r['resource']))} {r['resource']}"
+                for r in row["reasons"]
+            )
+            text += f" {given}. Without the resize {row['node']} has {free} free, which is enough"
+            back = _give_up_resize(other)
+            remedy = make_remedy(f"give up the resize of {name} until {row['node']} has room for it", back["command"])
+            at, source = pending.get("lastTransitionTime"), f"Pod/{other['metadata']['name']} status.conditions"
+            yield make_cause("resize-held", text, source, of=f"Pod/{name}", at=at, remedies=[remedy])
+
+
+def _fits_without_resize(reason: Json, pod: Json) -> bool:
+    """Return whether a node would have enough of the resource of a reason if a pod on it had not asked for more."""
+    is_amount = reason["code"] == "insufficient" and "free" in reason
+    return is_amount and reason["free"] + _sum_increase(pod, reason["resource"]) >= reason["requested"]
+
+
+def _sum_increase(pod: Json, resource: str) -> int:
+    """Return how much more of a resource a pod's containers ask for than the kubelet has granted, in base units."""
+    more = Fraction(0)
+    for container in list_containers(pod):
+        asked = ((container.spec.get("resources") or {}).get("requests") or {}).get(resource)
+        granted = (_read_granted(container).get("requests") or {}).get(resource)
+        if asked is not None and granted is not None:
+            more += read_quantity(asked) - read_quantity(granted)
+    return int(more * (1000 if resource == "cpu" else 1))
 
 
 def _compare_resources(pod: Json) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.claim_causes import find_claim_causes
 from herodotus_answers.cluster_objects import read_event_time
+from herodotus_answers.device_plugins import find_missing_plugin
 from herodotus_answers.live_objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy, name_source, read_conditions
 from herodotus_answers.quantities import read_quantity
@@ -185,13 +186,17 @@ class _Finder:
         )
 
     def find_resources(self) -> Iterator[LiveCause]:
-        """Yield a cause for each extended resource that no node offers."""
+        """Yield a cause for each extended resource that no node offers, or that nodes with devices do not offer."""
         wanted = sorted({r for r in _list_requests(self._spec) if "/" in r})
+        condition = read_conditions(self._pod).get("PodScheduled") or {}
         nodes = self._objects.list_objects("Node") if wanted else None
         if nodes is None or not nodes.is_complete or nodes.missing:
             return
         for resource in wanted:
             if any(_read_amount(node, "allocatable", resource) > 0 for node in nodes.items):
+                if f"Insufficient {resource}" in str(condition.get("message")):  # where else might there be more
+                    missing = find_missing_plugin(self._spec, resource, nodes.items, self._objects)
+                    yield from [missing] if missing else []
                 continue
             unhealthy = next((n for n in nodes.items if _read_amount(n, "capacity", resource) > 0), None)
             if unhealthy is not None:
@@ -218,6 +223,8 @@ class _Finder:
                     "status.allocatable",
                     remedies=[make_remedy(f"request in place of {resource} what a node offers: {others[0]}")],
                 )
+            elif missing := find_missing_plugin(self._spec, resource, nodes.items, self._objects):
+                yield missing
 
     def find_unit_slips(self) -> Iterator[LiveCause]:
         """Yield a cause for each request that no node can hold and whose unit is surely a slip."""

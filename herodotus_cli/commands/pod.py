@@ -403,9 +403,11 @@ def _read_state(
 
     With `attempts`, which returns the recorded attempts, always return the state, with its timeline.
     """
-    from herodotus_answers.pod_state import find_state, is_decision_enough  # here, because most pods run well
+    from herodotus_answers.pod_state import add_resizes, find_state, is_decision_enough  # here: most pods run well
 
     state = find_state(pod, objects, now)
+    if answer:
+        add_resizes(state, answer, objects, now)
     if attempts is not None:
         from herodotus_answers.pod_timeline import build_timeline  # here, because few answers have a timeline
 

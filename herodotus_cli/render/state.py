@@ -24,6 +24,7 @@ Json = dict[str, Any]
 _MAX_CAUSES = 3
 _MAX_REMEDIES = 3
 _ROOMY = 120  # columns of a terminal that hold a column of sources
+_LOWER = "set-request"
 
 
 def build_blocks(
@@ -86,7 +87,8 @@ def _describe(cause: Json, headline: str) -> list[tuple[str, str]]:
 def _merge_fixes(remedies: Sequence[Json], proposed: Json, view: ViewOptions) -> list[suggestions.Fix]:
     """Return the remedies of causes between the suggestions that end the wait by themselves and all others.
 
-    A suggestion ends the wait by itself if it is checked and needs no new capacity. If `proposed` has no suggestions,
+    A suggestion ends the wait by itself if it is checked and needs no new capacity; a lower request comes after a
+    remedy with a command, which leaves the application as it is. If `proposed` has no suggestions,
     its unchecked changes are returned only if there are no remedies.
     """
     of_causes = [
@@ -96,6 +98,10 @@ def _merge_fixes(remedies: Sequence[Json], proposed: Json, view: ViewOptions) ->
     given = proposed.get("suggestions") or []
     if not given:
         return of_causes or (suggestions.list_fixes(proposed, view) if proposed else [])
-    is_enough = [bool(each["checked"]) and "capacity" not in each["costs"] for each in given]
+    has_command = any(remedy["command"] for remedy in remedies)
+    is_enough = [
+        bool(each["checked"]) and "capacity" not in each["costs"] and not (has_command and each["kind"] == _LOWER)
+        for each in given
+    ]
     listed = list(zip(is_enough, suggestions.list_fixes(proposed, view), strict=True))
     return [*(fix for enough, fix in listed if enough), *of_causes, *(fix for enough, fix in listed if not enough)]
