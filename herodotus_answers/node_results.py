@@ -74,6 +74,7 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
         free, allocatable = _find_free(table, slot, reason), table.allocatable[slot].get(resource, 0)
         detail |= {"resource": resource, "requested": requested, "free": free, "allocatable": allocatable}
         offer = _describe_offer(reason, resource, free, allocatable)
+        offer += _describe_huge_pages(table, slot, requested - free) if resource == "memory" else ""
         detail["text"] = f"{format_request(resource, requested, reason)}; {offer}"
     else:
         detail["text"] = describe_reason(reason, version)
@@ -166,6 +167,16 @@ def _describe_offer(reason: Reason, resource: str, free: int, allocatable: int) 
         return f"free {free} of {allocatable}; {kept}" if allocatable else kept
     amounts = f"free {format_available(resource, free)} of {format_available(resource, allocatable)}"
     return amounts + describe_kept(reason) if allocatable else "the node has none"
+
+
+def _describe_huge_pages(table: NodeTable, slot: int, missing: int) -> str:
+    """Return a clause on memory of the node that is reserved as huge pages; "" if less than `missing` is unused."""
+    pages = {r: amount for r, amount in table.allocatable[slot].items() if r.startswith("hugepages-") and amount > 0}
+    unused = sum(table.free(slot, resource) for resource in pages)
+    if not pages or unused < missing:
+        return ""
+    reserved, left = (format_available("memory", amount) for amount in (sum(pages.values()), unused))
+    return f"; {reserved} more reserved as {', '.join(sorted(pages))}, {left} of it unused"
 
 
 def _find_free(table: NodeTable, slot: int, reason: Reason) -> int:
