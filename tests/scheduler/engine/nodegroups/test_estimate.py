@@ -59,7 +59,9 @@ def test_the_estimate_ends_at_the_size_of_the_group() -> None:
 
 def test_a_limit_of_a_resource_that_the_nodes_lack_is_none() -> None:
     pool = node_pool("g", limits={"nvidia.com/gpu": "1"})
-    claim = node_claim("c", "g", {"node.kubernetes.io/instance-type": "l", ZONE: "a"}, {"cpu": "4", "memory": "32Gi", "pods": "110"})
+    claim = node_claim(
+        "c", "g", {"node.kubernetes.io/instance-type": "l", ZONE: "a"}, {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    )
     (found,) = estimates([a_node("n0", cpu="1"), pool, claim], pods(3, "3")).values()
     assert (found["nodes"], found["left"], found["limitedBy"]) == (3, 0, "")
 
