@@ -13,6 +13,7 @@ import pytest
 from herodotus_answers import (
     attachment_causes,
     claim_causes,
+    device_plugins,
     job_state,
     kubelet_causes,
     pod_ending,
@@ -102,8 +103,8 @@ def test_what_was_published_stays_and_what_is_new_raises_the_version() -> None:
 
 def test_states_and_causes_have_only_published_codes() -> None:
     names = {"make_state": STATES, "make_cause": CAUSES, "make_event_cause": CAUSES}
-    modules = [attachment_causes, claim_causes, refusal_causes, job_state, kubelet_causes, pod_ending, pod_state]
-    modules += [probe_causes, reference_causes, resize_causes, waiting_causes, workload_state]
+    modules = [attachment_causes, claim_causes, device_plugins, job_state, kubelet_causes, pod_ending, pod_state]
+    modules += [probe_causes, reference_causes, refusal_causes, resize_causes, waiting_causes, workload_state]
     for module in modules:
         for call in (node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)):
             published = names.get(getattr(call.func, "id", getattr(call.func, "attr", "")))

@@ -54,9 +54,9 @@ def run_parallel(run: Callable[[int, Share], Result], count: int, processes: int
 
     if min(processes, count) <= 1:
         results = []
-        for task in range(count):
-            results.append(run(task, partial(report_share, task)))
-            report_share(task, 1.0)
+        for each in range(count):
+            results.append(run(each, partial(report_share, each)))
+            report_share(each, 1.0)
         return results
     finished: dict[int, Result] = {}
     running: dict[Connection, tuple[int, BaseProcess]] = {}
