@@ -50,6 +50,15 @@ def test_every_decision_of_a_chain_is_decoded_unchanged() -> None:
     assert [s for s, base in shelf.base_of.items() if s == base] == [1, 1 + MAX_MEMBERS, 1 + 2 * MAX_MEMBERS]
 
 
+@pytest.mark.parametrize("best", [4, 5])
+def test_a_rank_is_decoded_unchanged_where_a_rejected_node_has_the_lowest_total(best: int) -> None:
+    points = {"worker-1": {"NodeResourcesFit": best}, "worker-2": {"NodeResourcesFit": best - 1}}
+    decision = a_decision(points=points, rejected={"worker-3": {"NodeName": CORDONED}})
+    shelf = Shelf()
+    shelf.put(decision)
+    assert shelf.get(1) == decision
+
+
 columns = st.lists(st.integers(-(1 << 40), 1 << 40), min_size=3, max_size=3)
 
 

@@ -66,6 +66,15 @@ def test_changed_nodes_are_counted_with_the_results_that_they_had(seed: int, mos
     assert summed(decisions, together=True) == summed(decisions, together=False)
 
 
+def test_the_plugin_with_the_largest_weighted_part_in_the_lead_decides() -> None:
+    points = {"worker-1": {"TaintToleration": 2, "ImageLocality": 7}}  # 6 and 7 points with their weights
+    decision = a_decision(nodes=("worker-1", "worker-2"), points=points)
+    counted = DecisionCounts(2)
+    counted.count(decision, find_feasible(decision))
+    counted.finish()
+    assert [by for _, by in counted.decided[0]] == ["ImageLocality"]
+
+
 def test_a_pod_that_runs_where_another_node_scores_higher_is_no_lead_of_its_node() -> None:
     points = {"worker-1": {"ImageLocality": 9}, "worker-2": {"ImageLocality": 3}}
     best = a_decision(nodes=("worker-1", "worker-2"), points=points)
