@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from bench.processes import exit_on_sigterm
-from bench.reliability.driver import RunResult, RunSettings, run
+from bench.reliability.driver import FaultRun, RunSettings, run
 from bench.reliability.system import ApiProcess, Election, RealApi, SimulatedApi, System
 from tests.e2e import control_plane
 
@@ -40,7 +40,7 @@ def main() -> int:
     return 1 if result.violations else 0
 
 
-def report(result: RunResult, election: Election, *, bounded: bool = True) -> str:
+def report(result: FaultRun, election: Election, *, bounded: bool = True) -> str:
     """Return the report for the terminal and docs/reliability.md. `bounded`: elections have a limit."""
     lines = [
         f"{sum(result.operations_done.values())} operations and disturbances in {result.seconds:.0f} s: "
@@ -57,7 +57,7 @@ def report(result: RunResult, election: Election, *, bounded: bool = True) -> st
     return "\n".join(lines)
 
 
-def exceeded_limits(result: RunResult, election: Election) -> list[str]:
+def exceeded_limits(result: FaultRun, election: Election) -> list[str]:
     """Return a line for each time without a leader that exceeded its limit."""
     limits = _limits(election)
     return [

@@ -101,7 +101,7 @@ class RunSettings:
 
 
 @dataclass
-class RunResult:
+class FaultRun:
     """The counts and violations of a run."""
 
     operations_done: Counter[str] = field(default_factory=Counter)
@@ -117,7 +117,7 @@ class RunResult:
     violations: list[str] = field(default_factory=list)
 
 
-def run(system: System, settings: RunSettings) -> RunResult:
+def run(system: System, settings: RunSettings) -> FaultRun:
     """Create load and disturbances, wait until the system is quiet, check the invariants, and return the result.
 
     The system keeps running.
@@ -125,7 +125,7 @@ def run(system: System, settings: RunSettings) -> RunResult:
     journal = Journal(system.api.url, system.api.headers)
     api = RetryingClient(system.api.url, system.api.headers)
     try:
-        result = RunResult()
+        result = FaultRun()
         began = time.monotonic()
         operations.prepare(api)
         wait_for_leader(system)
@@ -143,7 +143,7 @@ def run(system: System, settings: RunSettings) -> RunResult:
         api.close()
 
 
-def _operate(system: System, settings: RunSettings, journal: Journal, api: RetryingClient, result: RunResult) -> None:
+def _operate(system: System, settings: RunSettings, journal: Journal, api: RetryingClient, result: FaultRun) -> None:
     draw, names = random.Random(settings.seed), count(1)
     world = OperationContext(api, journal.state, draw, lambda prefix: f"{prefix}-{next(names)}")
     scene = DisturbanceContext(api, system, draw)
@@ -171,7 +171,7 @@ def _operate(system: System, settings: RunSettings, journal: Journal, api: Retry
 
 
 def _play_rounds(
-    system: System, settings: RunSettings, journal: Journal, api: RetryingClient, result: RunResult
+    system: System, settings: RunSettings, journal: Journal, api: RetryingClient, result: FaultRun
 ) -> None:
     """In each round, create pods for a second or two, start a stall at a random moment, and wait for all results."""
     draw, names = random.Random(settings.seed), count(1)
@@ -265,7 +265,7 @@ def quieten(system: RecordingSystem, journal: ObservedCluster, api: DisturbingCl
         time.sleep(TEND_S)
 
 
-def judge(system: RecordingSystem, journal: ObservedCluster, result: RunResult) -> None:
+def judge(system: RecordingSystem, journal: ObservedCluster, result: FaultRun) -> None:
     """Check all invariants on what a run leaves behind, and put counts and violations into the result."""
     history, records = journal.history(), dict[str, Json]()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.reliability import operations
-from bench.reliability.driver import TEND_S, RunResult, judge, quieten
+from bench.reliability.driver import TEND_S, FaultRun, judge, quieten
 from bench.reliability.invariants import BINDING_INVARIANTS, LAG_S
 from bench.reliability.journal import ObservedChange
 from bench.reliability.operations import OperationContext
@@ -68,7 +68,7 @@ class SeedRun:
         self.system.api.on_binding = self._check_binding
         self._users = VirtualProcess(self.machine, "users")
         self._violations: list[str] = []
-        self._result = RunResult()
+        self._result = FaultRun()
         self._under_way = 0
         self._is_over = False
 

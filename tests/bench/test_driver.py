@@ -8,7 +8,7 @@ from itertools import islice
 
 from bench.reliability.__main__ import exceeded_limits, report
 from bench.reliability.disturbances import DISTURBANCES, RULES
-from bench.reliability.driver import RunResult, shuffle_by_weight
+from bench.reliability.driver import FaultRun, shuffle_by_weight
 from bench.reliability.system import Election
 from herodotus_sim.fault_plan import FAULTS, parse_plan
 
@@ -36,7 +36,7 @@ def test_every_fault_occurs_in_the_plans() -> None:
 def test_an_election_over_its_limit_is_a_violation() -> None:
     """The limit is a Lease and two retry periods after SIGKILL, two retry periods after SIGTERM."""
     election = Election(6.0, 4.0, 1.0)
-    result = RunResult(waits_s={"SIGKILL": [7.9, 8.1], "SIGTERM": [1.9, 2.1]})
+    result = FaultRun(waits_s={"SIGKILL": [7.9, 8.1], "SIGTERM": [1.9, 2.1]})
     assert exceeded_limits(result, election) == [
         "8.10 s without a leader after SIGKILL, of 8.00 s",
         "2.10 s without a leader after SIGTERM, of 2.00 s",
