@@ -23,7 +23,7 @@ Usage: install.sh [--local] [--with EXTRA] [--prefix DIR] [--bin DIR]
   --local        with the scheduler's engine, so that the plugin can answer on
                  a cluster where nothing of Herodotus runs (Python 3.11)
   --with EXTRA   with the packages of an extra, in a new or an existing
-                 installation: local (as --local), mcp, top, archive, otlp or
+                 installation: local (as --local), mcp, top, tune, archive, otlp or
                  parquet (Python 3.11); an upgrade keeps them
   --prefix DIR   into DIR/bin and DIR/share/herodotus, instead of
                  ~/.local/bin and $XDG_DATA_HOME/herodotus
@@ -91,7 +91,7 @@ act() {
 
 # Into EXTRAS, each once, with a blank before and after.
 add_extra() {
-    case $1 in local | mcp | top | archive | otlp | parquet) ;; *) wrong_usage "--with local, mcp, top, archive, otlp or parquet" ;; esac
+    case $1 in local | mcp | top | tune | archive | otlp | parquet) ;; *) wrong_usage "--with local, mcp, top, tune, archive, otlp or parquet" ;; esac
     case $EXTRAS in *" $1 "*) ;; *) EXTRAS="${EXTRAS:- }$1 " ;; esac
 }
 

@@ -57,6 +57,26 @@ class PluginCommand(PagedHelp):
             formatter.write_text("Which cluster is asked, and how (--context, …): kubectl herodotus options")
 
 
+class CommandWithGoals(PluginCommand):
+    """A command whose place another one takes if its first word names that, such as `drain` in `plan drain`.
+
+    `find_goal` returns the command of a word, or None.
+    """
+
+    def __init__(self, *args: Any, find_goal: Callable[[str], click.Command | None], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._find_goal = find_goal
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of the goal's command, or of this one."""
+        goal = self._find_goal(args[0]) if args else None
+        if goal is not None:
+            return goal.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
 def command(**attributes: Any) -> Callable[[Callable[..., Any]], PluginCommand]:
     """Return the decorator that makes a command of the plugin from a function. `attributes` are click's."""
     return click.command(cls=PluginCommand, **attributes)

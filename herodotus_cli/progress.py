@@ -25,6 +25,7 @@ _ACTIVITIES = {  # by the key of the question
     "plan": _PLANNING,
     "deschedule": _PLANNING,
     "traces": "simulating the trace: {done} of {total} %",
+    "tune": "searching for a configuration: {done} of at most {total} %",
 }
 
 

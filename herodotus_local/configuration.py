@@ -8,8 +8,9 @@ of Kubernetes that `scheduler.config.cluster_version` finds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -139,15 +140,32 @@ def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     )
 
 
+def parse_configuration(text: str, version: str, registry: Registry) -> Configuration:
+    """Return the configuration in a text, with the rules of `version` unless it is "".
+
+    Raises UnusableInputError if the text or the version is invalid.
+    """
+    return _override_version(partial(parse_config, text, default_name=DEFAULT_NAME, registry=registry), version)
+
+
 def read_configuration(file: str, version: str = "", registry: Registry = IN_TREE) -> Configuration:
     """Return the configuration in a file, or the default if `file` is "", with the rules of `version` unless it is "".
 
     Raises UnusableInputError if the file or the version is invalid.
     """
+    default = lambda: _DEFAULT  # noqa: E731
+    read = partial(load, Path(file), default_name=DEFAULT_NAME, registry=registry) if file else default
+    return _override_version(read, version)
+
+
+def _override_version(read: Callable[[], Configuration], version: str) -> Configuration:
+    """Return the configuration that `read` returns, with the rules of `version` unless it is "".
+
+    Raises UnusableInputError if it or the version is invalid.
+    """
     asked = _parse_version(version)
     try:
-        config = load(Path(file), default_name=DEFAULT_NAME, registry=registry) if file else _DEFAULT
-        return override_rules(config, version=FoundVersion(asked, VersionSource.FLAG) if asked else None)
+        return override_rules(read(), version=FoundVersion(asked, VersionSource.FLAG) if asked else None)
     except (ConfigError, FeatureGateError) as e:
         raise UnusableInputError(str(e)) from e
 

@@ -1,23 +1,27 @@
-"""Replays a trace with the configurations and versions that a user names, without a cluster.
+"""Replays a trace with the configurations and versions that a user names, or tunes one, without a cluster.
 
 Owns: which variants a question has, and their names. Does not own: reading a configuration (`configuration`), the runs
-(`scheduler.offline.simulate`).
+and the search (`scheduler.offline.simulate`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from herodotus_answers.comparison import PodComparison
 from herodotus_answers.simulation import Simulation
-from herodotus_local.configuration import read_configuration
+from herodotus_answers.tuning import SimulationTuning
+from herodotus_local.configuration import DEFAULT_NAME, parse_configuration, read_configuration
 from herodotus_local.errors import UnusableInputError
 from scheduler.config import ConfigError
+from scheduler.config.document import parse_document, read_text
+from scheduler.config.types import API_VERSION, KIND
 from scheduler.engine.plugins.registry import PluginLoadError, Registry
 from scheduler.offline.simulate.comparison import Report, Variant, simulate_variants
+from scheduler.offline.simulate.objectives import Limit, Objective, ObjectiveError
 from scheduler.offline.simulate.pod_decisions import compare_decisions
 from scheduler.offline.simulate.prices import read_prices
 from scheduler.offline.simulate.processes import ProcessEndedError, count_processors
@@ -25,6 +29,7 @@ from scheduler.offline.simulate.simulation import SimulationError
 from scheduler.offline.traces.document import TraceError
 
 DEFAULTS: Final = "defaults"  # the variant without a file
+_DEFAULT_DOCUMENT: Final = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"schedulerName": DEFAULT_NAME}]}
 
 
 def simulate_trace(
@@ -72,12 +77,53 @@ def compare_pod(
         return compare_decisions([Path(each) for each in traces], variants, registry, seed, removed_nodes, pod, report)
 
 
+def tune_trace(
+    traces: Sequence[str],
+    file: str,
+    version: str,
+    objective: tuple[str, bool],
+    limits: Sequence[str],
+    removed_nodes: str,
+    prices: str,
+    search: Mapping[str, int],
+    processes: int | None,
+    report: Report,
+) -> SimulationTuning:
+    """Return the configuration that is best for an objective on a trace, with its gain on the half that it did not see.
+
+    `file` is the present configuration, or "" for the default profile. `objective` has the figure and whether it is to
+    be maximized, and `search` the fields of `TuningQuestion` that are numbers. Raises UnusableInputError.
+    """
+    from scheduler.offline.simulate.tuning import TuningQuestion  # here, because its optimizer is an extra
+    from scheduler.offline.simulate.tuning import tune_trace as tune
+
+    registry = Registry()
+    with _unusable_input():
+        read_configuration(file, version, registry)  # its errors name the file
+        document = parse_document(read_text(Path(file))) if file else _DEFAULT_DOCUMENT
+        question = TuningQuestion(
+            Objective.parse(objective[0], maximize=objective[1]), tuple(map(Limit.parse, limits)), **search
+        )
+        return tune(
+            [Path(each) for each in traces],
+            document,
+            lambda text: parse_configuration(text, version, registry),
+            file,
+            registry,
+            removed_nodes,
+            read_prices(Path(prices)) if prices else None,
+            question,
+            processes or count_processors(),
+            report,
+        )
+
+
 @contextmanager
 def _unusable_input() -> Iterator[None]:
-    """Context manager that raises UnusableInputError for errors in what the user names."""
+    """Context manager that turns what is wrong with files and figures into UnusableInputError."""
     try:
         yield
-    except (ConfigError, PluginLoadError, ProcessEndedError, SimulationError, TraceError) as e:
+    except (ConfigError, ObjectiveError, PluginLoadError, ProcessEndedError, SimulationError, TraceError) as e:
         raise UnusableInputError(str(e)) from e
 
 

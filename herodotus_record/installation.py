@@ -18,6 +18,7 @@ DISTRIBUTIONS = {
     "local": PLUGIN,
     "mcp": PLUGIN,
     "top": PLUGIN,
+    "tune": PLUGIN,
     "archive": SERVERS,
     "otlp": SERVERS,
     "parquet": SERVERS,

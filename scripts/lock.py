@@ -37,6 +37,7 @@ INSTALLATIONS: Final = {
     "plugin": (*_OLDEST_PLUGIN, *_PLUGIN),
     "mcp": (*_OLDEST, *_PLUGIN, "--extra", "mcp"),
     "top": (*_OLDEST, *_PLUGIN, "--extra", "top"),
+    "tune": (*_OLDEST, *_PLUGIN, "--extra", "tune"),
     "servers": _SERVERS,
     "scheduler": _image("scheduler"),
     "agents": _image("agents"),

@@ -37,19 +37,13 @@ _FOLLOW = click.option(
 _EXIT_CODE = click.option("--exit-code", is_flag=True, help="Exit with code 1 if no plan is found.")
 
 
-class PlanCommand(options.PluginCommand):
-    """The command plan. If its first word is another goal, such as `drain`, that goal's command takes its place."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Return the context of the goal's command, or of this one."""
-        if args and args[0] in GOAL_NAMES:
-            return GOALS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
+def _find_goal(name: str) -> click.Command | None:
+    return GOALS.get(name)
 
 
-@click.command(cls=PlanCommand, short_help="Find the fewest changes after which a pod fits.")
+@click.command(
+    cls=options.CommandWithGoals, find_goal=_find_goal, short_help="Find the fewest changes after which a pod fits."
+)
 @click.argument(
     "words",
     metavar="[pod NAME… | podgroup NAME | KIND/NAME]",

@@ -1,6 +1,6 @@
-"""`kubectl herodotus simulate`: what a trace would have led to with other configurations.
+"""`kubectl herodotus simulate`: what a trace would have led to with other configurations, and which is best for a goal.
 
-Owns: its options. Does not own: the simulation (`herodotus_local`), the screen.
+Owns: their options. Does not own: the simulation and the search (`herodotus_local`), the screens.
 """
 
 from __future__ import annotations
@@ -13,10 +13,38 @@ from herodotus_cli.parameter_types import WholeNumber
 
 MAX_SEEDS = 100
 MAX_PROCESSES = 1024
+MAX_TRIALS = 10_000
+MAX_SAMPLES = 1000
+MAX_TIME_S = 7 * 24 * 3600
+
+_TRACES = click.argument("traces", metavar="TRACE…", nargs=-1, required=True, type=click.Path())
+_REMOVE_NODES = click.option(
+    "--remove-nodes", metavar="PATTERN", default="", help="Without nodes of these names, such as 'gpu-*'."
+)
+_PRICES = click.option(
+    "--prices",
+    metavar="FILE",
+    default="",
+    help="Prices of nodes: CSV with the columns name or LABEL, and per_hour.",
+)
+_PROCESSES = click.option(
+    "--processes",
+    type=WholeNumber(1, MAX_PROCESSES),
+    metavar="N",
+    help="Runs at once, each in a process [as many as processors].",
+)
 
 
-@options.command(short_help="Replay hours of arrivals with other scheduler configurations.")
-@click.argument("traces", metavar="TRACE…", nargs=-1, required=True, type=click.Path())
+def _find_goal(name: str) -> click.Command | None:
+    return GOALS.get(name)
+
+
+@click.command(
+    cls=options.CommandWithGoals,
+    find_goal=_find_goal,
+    short_help="Replay hours of arrivals with other scheduler configurations.",
+)
+@_TRACES
 @click.option(
     "--config",
     "files",
@@ -32,7 +60,7 @@ MAX_PROCESSES = 1024
     metavar="VERSION",
     help="Rules of this kube-scheduler, such as v1.34.2; repeat it to compare several [each configuration's].",
 )
-@click.option("--remove-nodes", metavar="PATTERN", default="", help="Without nodes of these names, such as 'gpu-*'.")
+@_REMOVE_NODES
 @click.option(
     "--seed",
     type=int,
@@ -40,19 +68,9 @@ MAX_PROCESSES = 1024
     metavar="N",
     help="First seed of the choice between equally good nodes [0].",
 )
-@click.option(
-    "--prices",
-    metavar="FILE",
-    default="",
-    help="Prices of nodes: CSV with the columns name or LABEL, and per_hour.",
-)
+@_PRICES
 @click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=1, metavar="N", help="Runs of each variant [1].")
-@click.option(
-    "--processes",
-    type=WholeNumber(1, MAX_PROCESSES),
-    metavar="N",
-    help="Runs at once, each in a process [as many as processors].",
-)
+@_PROCESSES
 @click.option(
     "--pod",
     metavar="NAMESPACE/NAME",
@@ -70,6 +88,8 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
 
     `python -m scheduler observe --trace` records a trace, of which several consecutive files may be given, and
     `import-trace` makes one from records, states of a cluster, and published traces.
+
+    Another goal, with its own --help: simulate tune
 
     \b
     kubectl herodotus simulate day.trace --config stock.yaml --config packed.yaml
@@ -94,3 +114,85 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
         traces, files, versions, seeds, given["remove_nodes"], given["prices"], given["processes"] or 0
     )
     environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))
+
+
+@options.command(name="tune")
+@_TRACES
+@click.option(
+    "--minimize", metavar="FIGURE", default="", help="Figure to lower, such as nodesInUse or cpu.fragmentation."
+)
+@click.option("--maximize", metavar="FIGURE", default="", help="Figure to raise, such as removableNodes.")
+@click.option(
+    "--subject-to",
+    "limits",
+    multiple=True,
+    metavar="LIMIT",
+    help="Limit of a figure, such as 'waitedP99S<=60'; repeatable [no more pods never placed than now].",
+)
+@click.option(
+    "--config", "file", type=click.Path(), metavar="FILE", help="Present configuration [the default profile]."
+)
+@click.option(
+    "--kubernetes-version", "version", metavar="VERSION", help="Rules of this kube-scheduler, such as v1.34.2."
+)
+@_REMOVE_NODES
+@_PRICES
+@click.option("--trials", type=WholeNumber(2, MAX_TRIALS), default=64, metavar="N", help="Configurations to try [64].")
+@click.option(
+    "--time-limit",
+    type=WholeNumber(1, MAX_TIME_S),
+    default=600,
+    metavar="S",
+    help="Seconds after which the search tries no more [600].",
+)
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of the search and first seed of its runs [0].")
+@click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=2, metavar="N", help="Runs of each configuration [2].")
+@click.option(
+    "--samples",
+    type=WholeNumber(3, MAX_SAMPLES),
+    default=10,
+    metavar="N",
+    help="Random samples of the unseen arrivals, for the interval of the gain [10].",
+)
+@_PROCESSES
+@options.output_options
+@click.pass_context
+def simulate_tune(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
+    """Search score weights and strategies for an objective, and measure the gain on arrivals that it did not see.
+
+    The search replays the first half of the trace, by arrivals. What it finds is compared with the present
+    configuration on the second half, and on random samples of its arrivals, which give the interval. A configuration
+    is printed if the whole interval is a gain. Figures have the names of `simulate -o json`. The extras `local` and
+    `tune` are needed.
+
+    \b
+    kubectl herodotus simulate tune day.trace --minimize nodesInUse
+    kubectl herodotus simulate tune day.trace --minimize costInUse --prices prices.csv --subject-to 'waitedP99S<=60'
+    kubectl herodotus simulate tune day.trace --minimize cpu.fragmentation -o jsonpath='{.tunedConfiguration}'
+    """
+    from herodotus_cli.render import tuning as screen
+    from herodotus_cli.transport.local import tune_trace
+
+    given, environment = ctx.params, environment_of(ctx)
+    if bool(given["minimize"]) == bool(given["maximize"]):
+        raise click.UsageError("state one objective: --minimize FIGURE or --maximize FIGURE")
+    file = given["file"] or next(iter(option_values.group_words(ctx, "scheduler_config")), "")
+    version = given["version"] or next(iter(option_values.group_words(ctx, "kubernetes_version")), "")
+    objective = given["minimize"] or given["maximize"], bool(given["maximize"])
+    search = {name: given[name] for name in ("trials", "seed", "seeds", "samples")}
+    search["time_limit_s"] = given["time_limit"]
+    answer = tune_trace(
+        traces,
+        file,
+        version,
+        objective,
+        given["limits"],
+        given["remove_nodes"],
+        given["prices"],
+        search,
+        given["processes"],
+    )
+    environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))
+
+
+GOALS: dict[str, click.Command] = {"tune": simulate_tune}

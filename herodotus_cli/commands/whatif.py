@@ -45,22 +45,19 @@ class WhatIfArguments(NamedTuple):
     cluster_files: tuple[str, ...]
 
 
-class WhatIf(options.PluginCommand):
-    """The command whatif. If its first word is an action, such as `drain`, that action's command takes its place."""
+def _find_action(name: str) -> click.Command | None:
+    if name not in ACTION_NAMES:
+        return None
+    from herodotus_cli.commands.whatif_actions import ACTIONS, QUESTIONS  # most questions are about pods
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Return the context of the action, or of this command."""
-        if args and args[0] in ACTION_NAMES:
-            from herodotus_cli.commands.whatif_actions import ACTIONS, QUESTIONS  # most questions are about pods
-
-            command = QUESTIONS.get(args[0]) or ACTIONS[args[0]]
-            return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
+    return QUESTIONS.get(name) or ACTIONS[name]
 
 
-@click.command(cls=WhatIf, short_help="Simulate new pods, drain, cordon, taint, add-nodes, scale.")
+@click.command(
+    cls=options.CommandWithGoals,
+    find_goal=_find_action,
+    short_help="Simulate new pods, drain, cordon, taint, add-nodes, scale.",
+)
 @click.argument(
     "words", metavar="[pod NAME | KIND/NAME]", nargs=-1, shell_complete=completion_values.pods_and_workloads
 )

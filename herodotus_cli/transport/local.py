@@ -9,7 +9,7 @@ The package `herodotus_local` is not part of the plugin: it comes with the extra
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.client import HTTPException
@@ -229,6 +229,30 @@ def compare_simulated_pod(
         from herodotus_local.simulation import compare_pod
 
         return {**compare_pod(traces, files, versions, seed, removed_nodes, pod, progress.report_decided)}
+
+
+def tune_trace(
+    traces: Sequence[str],
+    file: str,
+    version: str,
+    objective: tuple[str, bool],
+    limits: Sequence[str],
+    removed_nodes: str,
+    prices: str,
+    search: Mapping[str, int],
+    processes: int | None,
+) -> Json:
+    """Search a configuration for an objective on a trace, and return the document.
+
+    Raises CliError if local mode or the extra `tune` is not installed, or if a file or the objective is invalid.
+    """
+    with _evaluating_files({"tune": traces}) as progress:
+        if find_spec("optuna") is None:
+            raise CliError(f"error: simulate tune needs the extra tune: {describe_extra_installation('tune')}")
+        from herodotus_local.simulation import tune_trace as tune
+
+        report = progress.report_decided
+        return {**tune(traces, file, version, objective, limits, removed_nodes, prices, search, processes, report)}
 
 
 @contextmanager

@@ -63,7 +63,7 @@ OWN = {
     "endpoint": ("herodotus_endpoint", "herodotus_kube", "herodotus_record", "herodotus_serving"),
     "agents": ("herodotus_agents", "herodotus_kube", "herodotus_record", "herodotus_serving"),
 }
-OPTIONAL = {"duckdb", "opentelemetry", "pyarrow"}  # extras: only what needs them imports such modules
+OPTIONAL = {"duckdb", "opentelemetry", "optuna", "pyarrow"}  # extras: only what needs them imports such modules
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys
 for package in sys.argv[1:]:

@@ -365,7 +365,7 @@ def test_programs_are_linked_into_the_home_directory_by_default_whatever_the_uma
 def test_an_unknown_extra_is_wrong_usage() -> None:
     done = install("--with", "everything")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: --with local, mcp, top, archive, otlp or parquet\n")
+    assert done.stderr.startswith("error: --with local, mcp, top, tune, archive, otlp or parquet\n")
 
 
 def test_an_extra_is_added_and_an_upgrade_keeps_it(prefix: Path, wheel_dir: Path) -> None:

@@ -51,6 +51,7 @@ DIRECT = {
     "plugin": needs(PLUGIN),
     "mcp": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["mcp"],
     "top": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["top"],
+    "tune": needs(PLUGIN) + PLUGIN["project"]["optional-dependencies"]["tune"],
     "servers": SERVED,
     "scheduler": SERVED,
     "endpoint": SERVED,

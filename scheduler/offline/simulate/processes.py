@@ -21,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, TypeVar, cast
@@ -63,7 +64,7 @@ def run_parallel(run: Callable[[int, Share], Result], count: int, processes: int
     waiting = iter(range(count))
     try:
         while len(finished) < count:
-            while len(running) < processes and (task := next(waiting, None)) is not None:
+            for task in islice(waiting, processes - len(running)):
                 with _sigint_blocked():  # until the child ignores it: the terminal sends Ctrl-C to every process
                     receiver, process = _start(run, task)
                     running[receiver] = task, process

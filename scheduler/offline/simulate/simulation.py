@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import math
 import random
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, cast
 
+import numpy as np
 from msgspec.structs import replace
 
 from herodotus_kube.watch import ListResult, WatchEvent
@@ -110,8 +112,16 @@ class TraceSimulation:
     def _clock(self) -> float:
         return self._now
 
-    def run(self, events: Iterable[Event], watcher: SimulationWatcher, report: Callable[[float], None]) -> None:
-        """Simulate the events until nothing can change any more. `report` gets the time after each change.
+    def run(
+        self,
+        events: Iterable[Event],
+        watcher: SimulationWatcher,
+        report: Callable[[float], None],
+        until_s: float = math.inf,
+    ) -> None:
+        """Simulate the events until nothing can change any more, or what happens before `until_s`.
+
+        `report` gets the time after each change.
 
         Raises SimulationError for a pod of a pod group or with resource claims.
         """
@@ -121,7 +131,7 @@ class TraceSimulation:
             self._handlers.apply(ListResult(kind, []))
         for framework in self._frameworks.values():
             framework.prepare(self._cache.columns)
-        while (at_s := self._find_next_time()) is not None:
+        while (at_s := self._find_next_time()) is not None and at_s < until_s:
             watcher.advance(at_s, self._cache.columns, len(self._queue))
             self._now = at_s
             while self._due and self._due[0][0] <= at_s:
@@ -130,6 +140,20 @@ class TraceSimulation:
                 self._attempt(queued, watcher)
             report(at_s)
         watcher.advance(self._now, self._cache.columns, len(self._queue))
+
+    def list_present(self, at_s: float) -> list[Event]:
+        """Return events at the time `at_s` that lead to the present state: its nodes, and its pods there or waiting."""
+        ends_s = {what: end_s for end_s, _, what in self._due if isinstance(what, str)}
+        columns = self._cache.columns
+        node_of = {uid: columns.names[slot] for slot in np.flatnonzero(columns.live) for uid in columns.pods[slot]}
+        events: list[Event] = [NodeAdded(at_s, node) for node in columns.nodes if node is not None]
+        for uid, arrival in self._arrivals.items():
+            node, runs_s = node_of.get(uid, ""), arrival.runs_s
+            ended_s = ends_s.get(uid) if node else None if runs_s is None else at_s + runs_s
+            events.append(
+                replace(arrival, at_s=at_s, bound_at_s=None, node=node, ended_at_s=ended_s, was_on_node=node != "")
+            )
+        return events
 
     def _find_next_time(self) -> float | None:
         """Return when something happens next: an event, or the end of a backoff; None if nothing does."""

@@ -9,10 +9,14 @@ import pytest
 
 from herodotus_cli.commands import COMMANDS
 from herodotus_cli.commands import plan as plan_command
+from herodotus_cli.commands import simulate as simulate_command
 from tests.cli.service import command
 
 REFERENCE = Path(__file__).parents[3] / "docs/commands.md"
-GOALS = {"plan": [f"plan {goal}" for goal in plan_command.GOALS]}
+GOALS = {
+    "plan": [f"plan {goal}" for goal in plan_command.GOALS],
+    "simulate": [f"simulate {goal}" for goal in simulate_command.GOALS],
+}
 HEAD = """# Commands of kubectl herodotus
 
 For users of the plugin: the `--help` text of every command. This page is generated. Examples with output:

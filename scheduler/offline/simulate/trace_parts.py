@@ -1,0 +1,71 @@
+"""The two halves of a trace, one for a search and one for the check of what it finds, and random samples of one.
+
+Owns: where a trace is divided, how its arrivals are drawn. Does not own: the state between the halves (`simulation`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from scheduler.config import Configuration, Registry
+from scheduler.offline.simulate.metrics import RunMetrics
+from scheduler.offline.simulate.moments import NODE_CONTROLLERS
+from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
+from scheduler.offline.traces.document import Event, PodArrived, sort_events
+
+
+def find_median_arrival(events: Sequence[Event]) -> float:
+    """Return the time before which half of the decided pods arrive. Raises SimulationError if no pod does."""
+    times = sorted(event.at_s for event in events if isinstance(event, PodArrived) and not event.was_on_node)
+    if not times or times[len(times) // 2] == times[0]:
+        raise SimulationError("the trace has no two halves: all its pods arrive at once")
+    return times[len(times) // 2]
+
+
+def split_trace(
+    events: Sequence[Event], at_s: float, config: Configuration, registry: Registry, seed: int
+) -> tuple[list[Event], list[Event]]:
+    """Return the events before a time, and those from then on.
+
+    The second part begins with the nodes and pods that a simulation of the first one with `config` has at that time.
+    Its pods stay where they are, as if the configuration had changed then. Raises SimulationError and ConfigError.
+    """
+    before = [event for event in events if event.at_s < at_s]
+    simulation = TraceSimulation(config, registry, seed)
+    simulation.run(before, RunMetrics.from_events(before), lambda _: None, until_s=at_s)
+    return before, [*simulation.list_present(at_s), *(event for event in events if event.at_s >= at_s)]
+
+
+def draw_sample(events: Sequence[Event], seed: int) -> list[Event]:
+    """Return events in which the controllers of decided pods are drawn at random with replacement.
+
+    As many are drawn as there are, and each comes with all its pods; a pod without a controller is drawn alone. Pods
+    of DaemonSets and static pods stay as they are, because each belongs to a node. So do nodes.
+    """
+    pods: dict[tuple[str, str, str], list[PodArrived]] = defaultdict(list)
+    drawn: list[Event] = []
+    for event in events:
+        if isinstance(event, PodArrived) and not event.was_on_node and event.owner_kind not in NODE_CONTROLLERS:
+            pods[_name_unit(event)].append(event)
+        else:
+            drawn.append(event)
+    units, draw = [*pods.values()], random.Random(seed)
+    for number in range(len(units)):
+        drawn += [_copy(event, number) for event in draw.choice(units)]
+    return sort_events(drawn)
+
+
+def _name_unit(event: PodArrived) -> tuple[str, str, str]:
+    metadata = event.pod.metadata
+    owner = next((f"{each.kind}/{each.name}" for each in metadata.owner_references or () if each.controller), "")
+    return metadata.namespace, owner, "" if owner else metadata.uid
+
+
+def _copy(event: PodArrived, number: int) -> PodArrived:
+    metadata = event.pod.metadata
+    own = replace(metadata, name=f"{metadata.name}-{number}", uid=f"{metadata.uid}/{number}")
+    return replace(event, pod=replace(event.pod, metadata=own))

@@ -1,0 +1,258 @@
+"""Finds a configuration that is better for an objective on one half of a trace, and measures its gain on the other.
+
+Owns: which runs a tuning needs, the gain and its interval. Does not own: which values are tried (`search`), the halves
+and their samples (`trace_parts`), a run (`comparison`), the document's types (`herodotus_answers.tuning`).
+
+The gain is measured on arrivals that the search did not see. Its interval is a bootstrap: both configurations replay
+random samples of these arrivals, each with a seed of its own, and the standard deviation of their differences gives the
+interval by Student's t distribution. So the interval has the chance of arrivals and of choices between equal nodes.
+
+Invariant: what is reported as a gain has an interval above 0, and keeps each limit on both halves.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from herodotus_answers.tuning import KIND, SimulationTuning, TuningGain, TuningPart, format_headline
+from herodotus_record.model import API_VERSION
+from scheduler.config import Configuration, Registry
+from scheduler.config.legacy import to_yaml
+from scheduler.config.rules import resolve_rules
+from scheduler.engine.formulas import beta
+from scheduler.engine.objects.pod import PodInfo
+from scheduler.offline.simulate.comparison import PERCENT, Report, read_events, simulate
+from scheduler.offline.simulate.metrics import SimulationFigures, list_resources
+from scheduler.offline.simulate.objectives import NEVER_PLACED, Limit, Objective, compute_mean
+from scheduler.offline.simulate.prices import Prices
+from scheduler.offline.simulate.processes import run_parallel
+from scheduler.offline.simulate.score_settings import ScoreSettings
+from scheduler.offline.simulate.search import Trial, search_values
+from scheduler.offline.simulate.trace_parts import draw_sample, find_median_arrival, split_trace
+from scheduler.offline.traces.document import Event, PodArrived
+
+CONFIDENCE: Final = 0.95
+_BROKEN: Final = 1e12  # the loss of values that break a limit: more than any figure
+_STEPS: Final = 60  # of the bisection for the quantile
+
+
+class Task(NamedTuple):
+    """A run of a tuning: a configuration as YAML, a sample and a seed.
+
+    Sample None is the half for the search, 0 the other half, and another number a random sample of that.
+    """
+
+    text: str
+    sample: int | None
+    seed: int
+
+
+Measure = Callable[[Sequence[Task]], Sequence[SimulationFigures]]
+
+
+class TuningQuestion(NamedTuple):
+    """What a tuning is to achieve, and how long it may search.
+
+    `trials` configurations are tried at most, each with so many `seeds`, for `time_limit_s`. So many `samples` give the
+    interval.
+    """
+
+    objective: Objective
+    limits: tuple[Limit, ...]
+    trials: int
+    seed: int
+    seeds: int
+    samples: int
+    time_limit_s: float
+
+
+class TuningResult(NamedTuple):
+    """The values that were found, the figure by both configurations on both halves, and the gain on the other half.
+
+    `checked` and `gain` are None if no values were better than the present ones.
+    """
+
+    values: Trial
+    tried: int
+    is_complete: bool
+    trained: tuple[float, float]
+    checked: tuple[float, float] | None
+    gain: TuningGain | None
+    limits: tuple[Limit, ...]
+    broken: tuple[Limit, ...]
+
+    @property
+    def has_gain(self) -> bool:
+        """Whether the whole interval is a gain, and no limit is broken."""
+        return self.gain is not None and self.gain["low"] > 0 and not self.broken
+
+
+def tune_trace(
+    paths: Sequence[Path],
+    document: dict[str, Any],
+    parse: Callable[[str], Configuration],
+    file: str,
+    registry: Registry,
+    removed_nodes: str,
+    prices: Prices | None,
+    question: TuningQuestion,
+    processes: int,
+    report: Report,
+) -> SimulationTuning:
+    """Return the configuration that is best for an objective on a trace, with its gain on the unseen half.
+
+    `document` is the present configuration, `file` its name, and `parse` returns a configuration from YAML. `report`
+    gets the percentage of the work that is done at most, and 100. Raises TraceError, SimulationError, ConfigError,
+    ObjectiveError and ProcessEndedError.
+    """
+    trace = read_events(paths, removed_nodes)
+    events = trace.events
+    parse = cache(parse)
+    pods = [PodInfo(event.pod) for event in events if isinstance(event, PodArrived)]
+    resources = list_resources({name for pod in pods for name in pod.requests})
+    present = parse(to_yaml(document))
+    settings = ScoreSettings(document, present, registry, resources)
+    median_s = find_median_arrival(events)
+    training, check = split_trace(events, median_s, present, registry, question.seed)
+    planned = (question.trials + len(settings.settings)) * question.seeds + 2 * (question.samples + 1)
+    finished: dict[Task, SimulationFigures] = {}
+
+    def measure(tasks: Sequence[Task]) -> Sequence[SimulationFigures]:
+        waiting = [task for task in dict.fromkeys(tasks) if task not in finished]
+        configs = [parse(task.text) for task in waiting]
+
+        def run(i: int, share: Callable[[float], None]) -> SimulationFigures:
+            sample, seed = waiting[i].sample, waiting[i].seed
+            part = training if sample is None else draw_sample(check, sample) if sample else check
+            return simulate(part, configs[i], registry, seed, prices, share).figures
+
+        def report_share(share: float) -> None:
+            report(min(PERCENT, int(PERCENT * (len(finished) + share * len(waiting)) / planned)), PERCENT)
+
+        finished.update(zip(waiting, run_parallel(run, len(waiting), processes, report_share), strict=True))
+        return [finished[task] for task in tasks]
+
+    result = tune(settings, measure, question)
+    report(PERCENT, PERCENT)
+    parts = [
+        None if figures is None else _describe_part(part, figures)
+        for part, figures in ((training, result.trained), (check, result.checked))
+    ]
+    assert parts[0] is not None  # every result has it
+    figure, broken = question.objective.figure, [str(limit) for limit in result.broken]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {},
+        "headline": format_headline(figure, parts[1], result.gain, broken),
+        "trace": ", ".join(map(str, paths)),
+        "missing": trace.missing,
+        "removedNodes": removed_nodes,
+        "configuration": file,
+        "kubernetesVersion": str(resolve_rules(present).version),
+        "figure": figure,
+        "direction": "maximize" if question.objective.maximize else "minimize",
+        "limits": [str(limit) for limit in result.limits],
+        "brokenLimits": broken,
+        "seed": question.seed,
+        "seeds": question.seeds,
+        "tried": result.tried,
+        "isComplete": result.is_complete,
+        "training": parts[0],
+        "check": parts[1],
+        "gain": result.gain,
+        "hasGain": result.has_gain,
+        "changes": [
+            {"setting": name, "present": settings.present[name], "tuned": result.values[name]}
+            for name in (settings.list_changes(result.values) if result.has_gain else ())
+        ],
+        "tunedConfiguration": settings.format_with(result.values) if result.has_gain else "",
+    }
+
+
+def _describe_part(events: Sequence[Event], figures: tuple[float, float]) -> TuningPart:
+    times = [event.at_s for event in events if isinstance(event, PodArrived) and not event.was_on_node]
+    present, tuned = figures
+    return {"fromS": min(times), "toS": max(times), "arrivals": len(times), "present": present, "tuned": tuned}
+
+
+def tune(settings: ScoreSettings, measure: Measure, question: TuningQuestion) -> TuningResult:
+    """Return the best values of the settings for the half that the search sees, and their gain on the other half.
+
+    `measure` returns the figures of runs. A limit on pods that are never placed is added unless the question has one,
+    or is about them: no more than by the present configuration. Otherwise fewer nodes in use would be easy.
+    """
+    ends_s = time.monotonic() + question.time_limit_s
+    objective, seeds = question.objective, range(question.seed, question.seed + question.seeds)
+
+    def measure_all(values: Sequence[Trial]) -> list[Sequence[SimulationFigures]]:
+        texts = [settings.format_with(each) for each in values]
+        runs = measure([Task(text, None, seed) for text in texts for seed in seeds])
+        return [runs[i * len(seeds) : (i + 1) * len(seeds)] for i in range(len(texts))]
+
+    (present,) = measure_all([settings.present])
+    limits = _complete_limits(question, present)
+
+    def compute_losses(values: Sequence[Trial]) -> list[float]:
+        return [_compute_loss(objective, limits, runs) for runs in measure_all(values)]
+
+    def is_over() -> bool:
+        return time.monotonic() > ends_s
+
+    found = search_values(settings, compute_losses, question.trials, question.seed, is_over)
+    (best,) = measure_all([found.values])
+    trained = compute_mean(present, objective.figure), compute_mean(best, objective.figure)
+    if not (settings.list_changes(found.values) and found.loss < min(found.present_loss, _BROKEN)):
+        return TuningResult(found.values, found.tried, not is_over(), trained, None, None, limits, ())
+    is_complete = not is_over()
+    texts = [settings.format_with(values) for values in (settings.present, found.values)]
+    tasks = [Task(text, sample, question.seed + sample) for sample in range(question.samples + 1) for text in texts]
+    runs = measure(tasks)
+    before, after = runs[0::2], runs[1::2]
+    losses = [[objective.compute_loss([run]) for run in of] for of in (before, after)]
+    gains = [old - new for old, new in zip(*losses, strict=True)]
+    checked = compute_mean(before[:1], objective.figure), compute_mean(after[:1], objective.figure)
+    margin = compute_margin(gains[1:])
+    gain: TuningGain = {
+        "value": gains[0],
+        "low": gains[0] - margin,
+        "high": gains[0] + margin,
+        "share": gains[0] / abs(checked[0]) if checked[0] else None,
+        "samples": question.samples,
+    }
+    broken = tuple(each for each in _complete_limits(question, before[:1]) if each.measure_violation(after[:1]))
+    return TuningResult(found.values, found.tried, is_complete, trained, checked, gain, limits, broken)
+
+
+def _complete_limits(question: TuningQuestion, present: Sequence[SimulationFigures]) -> tuple[Limit, ...]:
+    if NEVER_PLACED in (question.objective.figure, *(limit.figure for limit in question.limits)):
+        return question.limits
+    return (*question.limits, Limit(NEVER_PLACED, "<=", compute_mean(present, NEVER_PLACED)))
+
+
+def _compute_loss(objective: Objective, limits: Sequence[Limit], runs: Sequence[SimulationFigures]) -> float:
+    """Return the objective's loss, or for runs that break limits a greater one that grows with the violations."""
+    loss = objective.compute_loss(runs)
+    violation = math.fsum(limit.measure_violation(runs) / max(1.0, abs(limit.bound)) for limit in limits)
+    return _BROKEN * (1 + violation) if violation else loss
+
+
+def compute_margin(sampled: Sequence[float]) -> float:
+    """Return half the width of the interval for an estimate whose bootstrap samples are these, at least two."""
+    return _compute_quantile(len(sampled) - 1) * statistics.stdev(sampled)
+
+
+def _compute_quantile(freedom: int) -> float:
+    """Return the t that |T| exceeds with the probability 1 - CONFIDENCE, for Student's T with degrees of freedom."""
+    low, high = 0.0, 1000.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        beyond = float(beta.distribution(freedom / (freedom + middle**2), freedom / 2, 0.5))
+        low, high = (middle, high) if beyond > 1 - CONFIDENCE else (low, middle)
+    return high
