@@ -6,7 +6,7 @@ and the search (`scheduler.offline.simulate`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,8 @@ from typing import Final
 from herodotus_answers.comparison import PodComparison
 from herodotus_answers.simulation import Simulation
 from herodotus_answers.tuning import SimulationTuning
+from herodotus_endpoint.exchange.atomic_files import FileRefusedError, create_file
+from herodotus_endpoint.extras import MissingExtraError, require_extra
 from herodotus_local.configuration import DEFAULT_NAME, parse_configuration, read_configuration
 from herodotus_local.errors import UnusableInputError
 from scheduler.config import ConfigError
@@ -29,6 +31,11 @@ from scheduler.offline.simulate.simulation import SimulationError
 from scheduler.offline.traces.document import TraceError
 
 DEFAULTS: Final = "defaults"  # the variant without a file
+_ERRORS: Final = (
+    *(ConfigError, PluginLoadError, TraceError),
+    *(ObjectiveError, ProcessEndedError, SimulationError),
+    *(FileRefusedError, MissingExtraError),
+)
 _DEFAULT_DOCUMENT: Final = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"schedulerName": DEFAULT_NAME}]}
 
 
@@ -40,6 +47,7 @@ def simulate_trace(
     removed_nodes: str,
     prices: str,
     processes: int | None,
+    parquet: str,
     report: Report,
 ) -> Simulation:
     """Return the figures of a trace, of one or more files, with each configuration by the rules of each version.
@@ -47,15 +55,17 @@ def simulate_trace(
     Without `files` the default profile decides, without `versions` the version of each configuration. Plugins outside
     the tree are found as the scheduler finds them. Raises UnusableInputError if the trace, a configuration or a version
     is invalid, or if the trace has what is not simulated. At most so many `processes` run at once, or as many as there
-    are processors.
+    are processors. The figures are written to the new file `parquet` unless that is "".
     """
     registry = Registry()
-    with _unusable_input():
+    with _unusable_input(), _open_table(parquet) as write:
         variants = _read_variants(files, versions, registry)
         paths, costs = [Path(each) for each in traces], read_prices(Path(prices)) if prices else None
-        return simulate_variants(
+        answer = simulate_variants(
             paths, variants, registry, seeds, removed_nodes, costs, processes or count_processors(), report
         )
+        write(answer)
+        return answer
 
 
 def compare_pod(
@@ -123,8 +133,24 @@ def _unusable_input() -> Iterator[None]:
     """Context manager that turns what is wrong with files and figures into UnusableInputError."""
     try:
         yield
-    except (ConfigError, ObjectiveError, PluginLoadError, ProcessEndedError, SimulationError, TraceError) as e:
+    except _ERRORS as e:
         raise UnusableInputError(str(e)) from e
+
+
+@contextmanager
+def _open_table(path: str) -> Iterator[Callable[[Simulation], None]]:
+    """Context manager that yields a function which writes the figures to the new file `path`, or nothing for "".
+
+    Raises MissingExtraError and FileRefusedError before anything is simulated.
+    """
+    if not path:
+        yield lambda _: None
+        return
+    require_extra("parquet", "--parquet")
+    from herodotus_local.simulation_table import write_table
+
+    with create_file(Path(path)) as file:
+        yield lambda answer: write_table(answer, file)
 
 
 def _read_variants(files: Sequence[str], versions: Sequence[str], registry: Registry) -> list[Variant]:

@@ -77,6 +77,7 @@ def _find_goal(name: str) -> click.Command | None:
     default="",
     help="Why two variants decide differently about this pod.",
 )
+@click.option("--parquet", metavar="FILE", default="", help="Also write the figures to this new Parquet file.")
 @options.output_options
 @click.pass_context
 def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
@@ -104,15 +105,16 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     versions = given["versions"] or option_values.group_words(ctx, "kubernetes_version")
     seeds = range(given["seed"], given["seed"] + given["seeds"])
     if given["pod"]:
+        if given["parquet"]:
+            raise click.UsageError("--parquet writes figures of runs: leave out --pod")
         pod = given["pod"] if "/" in given["pod"] else f"default/{given['pod']}"
         answer = compare_simulated_pod(traces, files, versions, given["seed"], given["remove_nodes"], pod)
         title = f"simulate {', '.join(traces)}"
         output = option_values.output_options(ctx)
         environment.print_answer(answer, output, lambda view: screen.build_pod_screen(title, answer, view))
         return
-    answer = simulate_trace(
-        traces, files, versions, seeds, given["remove_nodes"], given["prices"], given["processes"] or 0
-    )
+    removed_nodes, prices, parquet = given["remove_nodes"], given["prices"], given["parquet"]
+    answer = simulate_trace(traces, files, versions, seeds, removed_nodes, prices, given["processes"], parquet)
     environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))
 
 

@@ -201,16 +201,18 @@ def simulate_trace(
     removed_nodes: str,
     prices: str,
     processes: int | None,
+    parquet: str,
 ) -> Json:
     """Replay a trace, of one or more files, with each configuration and version, and return the document.
 
-    Raises CliError if local mode is not installed, or if a file or a version is invalid.
+    The figures are written to the new file `parquet`, unless that is "". Raises CliError if local mode is not
+    installed, or if a file or a version is invalid.
     """
     with _evaluating_files({"traces": traces}) as progress:
         from herodotus_local.simulation import simulate_trace as simulate
 
         report = progress.report_decided
-        return {**simulate(traces, files, versions, seeds, removed_nodes, prices, processes, report)}
+        return {**simulate(traces, files, versions, seeds, removed_nodes, prices, processes, parquet, report)}
 
 
 def compare_simulated_pod(

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 import pytest
+from pyarrow import parquet as pq
 
 from herodotus_answers.simulation import (
     SimulatedDifference,
@@ -18,6 +19,7 @@ from herodotus_answers.simulation import (
 )
 from herodotus_cli import progress
 from herodotus_cli.render import plain_text, simulation, terminal
+from herodotus_endpoint import extras
 from scheduler.engine.objects.types import Pod
 from scheduler.offline.simulate.metrics import ResourceShare, SimulationFigures
 from scheduler.offline.simulate.moments import Moment
@@ -172,6 +174,7 @@ def test_prices_give_the_cost_of_nodes(trace: Path) -> None:
         (["--config", "{folder}/own.yaml"], 1, "plugin no_such_module:Plugin cannot be loaded"),
         (["--kubernetes-version", "v1.99"], 1, "--kubernetes-version: no rules of Kubernetes v1.99.0"),
         (["-o", "name"], 1, "-o name: a Simulation is about no single object"),
+        (["--pod", "p1", "--parquet", "new"], 2, "--parquet writes figures of runs: leave out --pod"),
         (["--seeds", "0"], 2, "not a whole number from 1 to 100"),
         (["--prices", "{folder}/nodes.csv"], 1, "expected two columns"),
         (["--pod", "p0"], 1, "compared between 2 variants, and there are 1"),
@@ -222,6 +225,53 @@ def test_an_error_of_a_run_is_one_line(trace: Path, capsys: pytest.CaptureFixtur
     write_trace(grouped, [*read_trace([trace]).events, PodArrived(1.0, pod)])
     assert simulate(grouped, "--seeds", "2", "--processes", processes).code == 1
     assert capsys.readouterr().err == "error: pod ns/p: pod groups and resource claims are not simulated\n"
+
+
+def test_figures_are_rows_of_a_parquet_file(trace: Path) -> None:
+    file = trace.parent / "figures.parquet"
+    configs = [word for name in ("stock", "packed") for word in ("--config", str(trace.parent / f"{name}.yaml"))]
+    answer = simulated(trace, *configs, "--seeds", "2", "--parquet", str(file))
+    rows = pq.read_table(file).to_pylist()
+    for variant in answer["variants"]:
+        for run in variant["runs"]:
+            of_run = {
+                (row["at_s"], row["figure"]): row["value"]
+                for row in rows
+                if (row["variant"], row["seed"]) == (variant["name"], run["seed"])
+            }
+            moments = run["moments"]
+            expected = {
+                **{(None, name): value for name, value in run.items() if isinstance(value, int | float)},
+                **{
+                    (None, f"{resource}.{name}"): value
+                    for resource, figures in run["resources"].items()
+                    for name, value in figures.items()
+                },
+                **{(each["atS"], "nodesInUse"): each["nodesInUse"] for each in moments},
+                **{(each["atS"], "cpu.requested"): each["requested"]["cpu"] for each in moments},
+            }
+            del expected[None, "seed"]
+            assert {key: of_run.get(key) for key in expected} == expected
+            assert len(of_run) == len(set(of_run)) >= len(expected)
+    first = rows[0]
+    assert (first["configuration"], first["kubernetes_version"][:3]) == (str(trace.parent / "stock.yaml"), "v1.")
+    assert oct(file.stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_table_is_never_overwritten_nor_left_unfinished(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = trace.parent / "nodes.csv"
+    assert simulate(trace, "--parquet", str(file)).code == 1
+    assert capsys.readouterr().err == f"error: cannot write {file}: it is there already\n"
+    assert simulate(trace, "--parquet", str(trace.parent / "new"), "--remove-nodes", "*").code == 1
+    assert sorted(each.suffix for each in trace.parent.iterdir()) == [".csv", ".csv", ".trace", *[".yaml"] * 3]
+
+
+def test_a_table_without_arrow_names_the_command_that_adds_it(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    assert simulate(trace, "--parquet", str(trace.parent / "new")).code == 1
+    assert capsys.readouterr().err.startswith("error: --parquet needs the packages of the extra parquet: ")
 
 
 def test_document_declares_every_figure() -> None:
