@@ -17,8 +17,8 @@ KIND: Final = "SimulationTuning"
 class TuningPart(TypedDict):
     """A half of the trace, with the objective's figure by both configurations."""
 
-    fromS: Annotated[float, "First arrival, in seconds since the start of the trace."]
-    toS: Annotated[float, "Last arrival, in seconds since the start of the trace."]
+    firstArrivalS: Annotated[float, "First arrival, in seconds since the start of the trace."]
+    lastArrivalS: Annotated[float, "Last arrival, in seconds since the start of the trace."]
     arrivals: Annotated[int, "Number of pods that arrive, without those that are there when the part begins."]
     present: Annotated[float, "The figure by the present configuration."]
     tuned: Annotated[float, "The figure by the configuration that was found."]

@@ -179,7 +179,13 @@ def tune_trace(
 def _describe_part(events: Sequence[Event], figures: tuple[float, float]) -> TuningPart:
     times = [event.at_s for event in events if isinstance(event, PodArrived) and not event.was_on_node]
     present, tuned = figures
-    return {"fromS": min(times), "toS": max(times), "arrivals": len(times), "present": present, "tuned": tuned}
+    return {
+        "firstArrivalS": min(times),
+        "lastArrivalS": max(times),
+        "arrivals": len(times),
+        "present": present,
+        "tuned": tuned,
+    }
 
 
 def tune(settings: ScoreSettings, measure: Measure, question: TuningQuestion) -> TuningResult:

@@ -52,7 +52,7 @@ def test_the_configuration_is_one_for_simulate_and_has_the_gain_on_the_unseen_ha
     answer = tuned(trace, "--minimize", "nodesInUse", *FEW)
     assert (answer["hasGain"], answer["limits"], answer["brokenLimits"]) == (True, ["neverPlaced<=0"], [])
     assert (answer["training"]["arrivals"], answer["check"]["arrivals"]) == (20, 20)
-    assert answer["training"]["toS"] < answer["check"]["fromS"]
+    assert answer["training"]["lastArrivalS"] < answer["check"]["firstArrivalS"]
     assert answer["gain"]["low"] > 0
     assert answer["gain"]["value"] == answer["check"]["present"] - answer["check"]["tuned"]
     file = trace.parent / "tuned.yaml"
@@ -146,7 +146,13 @@ profiles:
 
 def build_answer(low: float, broken: list[str]) -> SimulationTuning:
     has_gain = low > 0 and not broken
-    check: TuningPart = {"fromS": 50.0, "toS": 99.0, "arrivals": 120, "present": 11.78125, "tuned": 5.4375}
+    check: TuningPart = {
+        "firstArrivalS": 50.0,
+        "lastArrivalS": 99.0,
+        "arrivals": 120,
+        "present": 11.78125,
+        "tuned": 5.4375,
+    }
     gain: TuningGain = {"value": 6.34375, "low": low, "high": 12.6875 - low, "share": 6.34375 / 11.78125, "samples": 10}
     changes: list[TunedSetting] = [
         {"setting": "ImageLocality.weight", "present": 1, "tuned": 0},
@@ -170,7 +176,7 @@ def build_answer(low: float, broken: list[str]) -> SimulationTuning:
         "seeds": 2,
         "tried": 71,
         "isComplete": has_gain,
-        "training": {"fromS": 0.0, "toS": 49.0, "arrivals": 120, "present": 10.875, "tuned": 3.40625},
+        "training": {"firstArrivalS": 0.0, "lastArrivalS": 49.0, "arrivals": 120, "present": 10.875, "tuned": 3.40625},
         "check": check,
         "gain": gain,
         "hasGain": has_gain,
