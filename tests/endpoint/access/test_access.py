@@ -190,6 +190,15 @@ def test_access_is_denied_while_the_api_server_is_unavailable(
     assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
 
 
+def test_access_is_denied_while_rights_cannot_be_reviewed(guarded: Service, reviewer: Reviewer) -> None:
+    """The API server has said who the reader is, and answers no more."""
+    guarded.client.get(f"{SHOP}/decisions", headers=bearer("ada's"))
+    reviewer.answer = httpx.ConnectError("no route")
+    status = envelope(guarded.client.get(f"{API}/namespaces/other/decisions", headers=bearer("ada's")))
+    assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
+    assert "cannot check the right" in status["message"]
+
+
 def test_reviews_are_cached_for_seconds(tmp_path: Path, reviewer: Reviewer) -> None:
     now = [0.0]
     reviewer.allowed = {("ada", "list", "decisions", "shop")}

@@ -36,6 +36,10 @@ def test_the_pages_of_this_site_and_other_clients_can_post(service: Service, rou
     assert "another site" not in answer.text
 
 
+def test_a_link_on_another_site_is_followed(service: Service) -> None:
+    assert service.client.get("/version", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+
+
 def _with_names(route: Route) -> str:
     path = route.path
     for part in route.path_parts:
