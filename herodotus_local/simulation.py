@@ -23,7 +23,7 @@ from scheduler.config.document import parse_document, read_text
 from scheduler.config.types import API_VERSION, KIND
 from scheduler.engine.plugins.registry import PluginLoadError, Registry
 from scheduler.offline.simulate.comparison import Report, Variant, simulate_variants
-from scheduler.offline.simulate.objectives import Limit, Objective, ObjectiveError
+from scheduler.offline.simulate.objectives import FigureObjective, Limit, ObjectiveError
 from scheduler.offline.simulate.pod_decisions import compare_decisions
 from scheduler.offline.simulate.prices import read_prices
 from scheduler.offline.simulate.processes import ProcessEndedError, count_processors
@@ -112,7 +112,7 @@ def tune_trace(
         read_configuration(file, version, registry)  # its errors name the file
         document = parse_document(read_text(Path(file))) if file else _DEFAULT_DOCUMENT
         question = TuningQuestion(
-            Objective.parse(objective[0], maximize=objective[1]), tuple(map(Limit.parse, limits)), **search
+            FigureObjective.parse(objective[0], maximize=objective[1]), tuple(map(Limit.parse, limits)), **search
         )
         return tune(
             [Path(each) for each in traces],

@@ -1,6 +1,6 @@
 """Objectives and limits over the figures of simulated runs, as users state them.
 
-    Objective.parse("nodesInUse", maximize=False)
+    FigureObjective.parse("nodesInUse", maximize=False)
     Limit.parse("waitedP99S<=60")
 
 A figure has the name that it has in the document of a simulation. That of a resource or of a node label comes after its
@@ -69,14 +69,14 @@ def compute_mean(runs: Sequence[SimulationFigures], name: str) -> float:
 
 
 @dataclass(frozen=True)
-class Objective:
+class FigureObjective:
     """A figure that is to be as low as possible, or as high with `maximize`."""
 
     figure: str
     maximize: bool
 
     @classmethod
-    def parse(cls, figure: str, *, maximize: bool) -> Objective:
+    def parse(cls, figure: str, *, maximize: bool) -> FigureObjective:
         """Return the objective. Raises ObjectiveError if there is no such figure."""
         return cls(require_figure(figure), maximize)
 

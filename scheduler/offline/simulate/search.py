@@ -24,7 +24,7 @@ _STARTUP: Final = 16  # random values, before the estimator guides the search
 Trial = dict[str, int | str]
 
 
-class SearchResult(NamedTuple):
+class FoundValues(NamedTuple):
     """The values with the lowest loss, that loss, that of the present values, and how many were tried."""
 
     values: Trial
@@ -39,7 +39,7 @@ def search_values(
     trials: int,
     seed: int,
     is_over: Callable[[], bool],
-) -> SearchResult:
+) -> FoundValues:
     """Return the values with the lowest of at most so many losses, the present values among them.
 
     `compute_losses` returns the loss of each of several values, `is_over` whether the time limit has passed. Values
@@ -68,7 +68,7 @@ def search_values(
         count += 1
         if reset_loss <= loss:
             best, loss = values, reset_loss
-    return SearchResult(best, loss, present_loss, count)
+    return FoundValues(best, loss, present_loss, count)
 
 
 def _build_distribution(setting: Setting) -> optuna.distributions.BaseDistribution:

@@ -29,7 +29,7 @@ from scheduler.engine.formulas import beta
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.offline.simulate.comparison import PERCENT, Report, read_events, simulate
 from scheduler.offline.simulate.metrics import SimulationFigures, list_resources
-from scheduler.offline.simulate.objectives import NEVER_PLACED, Limit, Objective, compute_mean
+from scheduler.offline.simulate.objectives import NEVER_PLACED, FigureObjective, Limit, compute_mean
 from scheduler.offline.simulate.prices import Prices
 from scheduler.offline.simulate.processes import run_parallel
 from scheduler.offline.simulate.score_settings import ScoreSettings
@@ -63,7 +63,7 @@ class TuningQuestion(NamedTuple):
     interval.
     """
 
-    objective: Objective
+    objective: FigureObjective
     limits: tuple[Limit, ...]
     trials: int
     seed: int
@@ -242,7 +242,7 @@ def _complete_limits(question: TuningQuestion, present: Sequence[SimulationFigur
     return (*question.limits, Limit(NEVER_PLACED, "<=", compute_mean(present, NEVER_PLACED)))
 
 
-def _compute_loss(objective: Objective, limits: Sequence[Limit], runs: Sequence[SimulationFigures]) -> float:
+def _compute_loss(objective: FigureObjective, limits: Sequence[Limit], runs: Sequence[SimulationFigures]) -> float:
     """Return the objective's loss, or for runs that break limits a greater one that grows with the violations."""
     loss = objective.compute_loss(runs)
     violation = math.fsum(limit.measure_violation(runs) / max(1.0, abs(limit.bound)) for limit in limits)

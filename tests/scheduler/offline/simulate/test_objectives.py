@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.objectives import (
+    FigureObjective,
     Limit,
-    Objective,
     ObjectiveError,
     compute_mean,
     read_figure,
@@ -40,10 +40,13 @@ def test_figures_are_read_by_their_names() -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: Objective.parse("nodes", maximize=False), "'nodes' is not a figure: use one of arrived, .*nodesInUse"),
-        (lambda: Objective.parse("cpu.best", maximize=False), "is not a figure"),
-        (lambda: Objective.parse(".mean", maximize=False), "is not a figure"),
-        (lambda: Objective.parse("resources", maximize=False), "is not a figure"),
+        (
+            lambda: FigureObjective.parse("nodes", maximize=False),
+            "'nodes' is not a figure: use one of arrived, .*nodesInUse",
+        ),
+        (lambda: FigureObjective.parse("cpu.best", maximize=False), "is not a figure"),
+        (lambda: FigureObjective.parse(".mean", maximize=False), "is not a figure"),
+        (lambda: FigureObjective.parse("resources", maximize=False), "is not a figure"),
         (lambda: Limit.parse("waitedP99S<60"), "is not a limit: use FIGURE<=NUMBER"),
         (lambda: Limit.parse("waitedP99S<=many"), "is not a limit"),
         (lambda: Limit.parse("waitedP99S<=inf"), "is not a limit"),
@@ -68,5 +71,5 @@ def test_a_limit_is_about_the_mean_of_runs() -> None:
 
 def test_a_lower_loss_is_better() -> None:
     runs = [make_figures(nodes_in_use=3.0), make_figures(nodes_in_use=5.0)]
-    assert Objective.parse("nodesInUse", maximize=False).compute_loss(runs) == 4
-    assert Objective.parse("nodesInUse", maximize=True).compute_loss(runs) == -4
+    assert FigureObjective.parse("nodesInUse", maximize=False).compute_loss(runs) == 4
+    assert FigureObjective.parse("nodesInUse", maximize=True).compute_loss(runs) == -4

@@ -14,7 +14,7 @@ from scipy import stats
 from scheduler.config import parse_config
 from scheduler.engine.plugins.registry import Registry
 from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
-from scheduler.offline.simulate.objectives import Limit, Objective
+from scheduler.offline.simulate.objectives import FigureObjective, Limit
 from scheduler.offline.simulate.score_settings import ScoreSettings
 from scheduler.offline.simulate.search import BATCH
 from scheduler.offline.simulate.tuning import Task, TuningQuestion, TuningResult, compute_margin, tune
@@ -47,7 +47,7 @@ def measure_with(nodes: Figure, waited: Figure = lambda *_: 0.0, never_placed: F
 
 def search(measure: Any, seed: int = 0, trials: int = 24, limit: str = "", time_limit_s: float = 600.0) -> TuningResult:
     limits = (Limit.parse(limit),) if limit else ()
-    objective = Objective.parse(NODES, maximize=False)
+    objective = FigureObjective.parse(NODES, maximize=False)
     return tune(SETTINGS, measure, TuningQuestion(objective, limits, trials, seed, 2, 8, time_limit_s))
 
 
