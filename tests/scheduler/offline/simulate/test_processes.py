@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
@@ -127,7 +128,8 @@ def test_the_processes_end_with_the_one_that_started_them(way: str) -> None:
         text=True,
         start_new_session=True,
     )
-    with program:
+    with program, ExitStack() as ends:
+        ends.callback(program.kill)  # a failure must not leave it, nor wait for it
         assert program.stdout is not None
         assert program.stderr is not None
         children = [int(program.stdout.readline()) for _ in range(3)]
