@@ -38,10 +38,11 @@ Json = dict[str, Any]
 _QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}
 _ADMITTED: Final = ("QuotaReserved", "Admitted")  # Kueue's events about a Workload that waits for nothing more
 _STOPPED: Final = ("Preempted", "Evicted", "Stopped")  # beginnings of reasons, such as EvictedDueToPodsReadyTimeout
+_KUEUE_PODS: Final = "app.kubernetes.io/name=kueue"
 _ACTIVATE: Final = '\'{"spec":{"active":true}}\''
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _BACKOFF_LIMIT: Final = 6  # the API server's default
-_LATE: Final = timedelta(seconds=90)  # kube-controller-manager makes a Job within seconds of its time
+_LATE: Final = timedelta(seconds=90)  # controllers make an object, such as the Job of a CronJob, within seconds
 _FRESH: Final = timedelta(seconds=10)
 _ENDS: Final = {
     "BackoffLimitExceeded": "backoff-limit",
@@ -163,13 +164,17 @@ def _find_suspended(workload: Workload, words: str) -> Parts:
             text += f": {clean(refusal.get('message'))}" if refusal else ""
             source = ", ".join([f"spec.suspend, label {label}", *said]) + (f" of {queue}" if said else "")
             stopped = _find_deactivated(workload) if queue == "Kueue" else ""
-            remedies = []
+            remedies, look = [], ""
             if stopped:
                 text = f"suspended{ago}, and Kueue does not admit it: its Workload {stopped} is not active"
                 command = workload.kubectl(f"patch workload.kueue.x-k8s.io {stopped}", "--type=merge", "-p", _ACTIVATE)
                 what = f"activate Workload {stopped} again (spec.active), once its pods can become ready in time"
                 remedies = [make_remedy(what, command)]
-            cause = make_cause("queued", text + why, source, at=since, remedies=remedies)
+            elif queue == "Kueue" and _is_unknown_to_kueue(workload, since):
+                text += ", but Kueue has made no Workload for it: its controller seems not to run"
+                remedies = [make_remedy("start Kueue's controller, or see why it does not run")]
+                look = f"kubectl get pods -A -l {_KUEUE_PODS}"
+            cause = make_cause("queued", text + why, source, at=since, remedies=remedies, inspect=look)
             queue = "user" if stopped else queue
             return "workload-suspended", f"{workload.label} makes no pods: {text}{why} ({words})", [cause], queue
     parent = find_parent(workload)
@@ -210,6 +215,14 @@ def _find_deactivated(workload: Workload) -> str:
         return next(names, "")
     last = next(iter(sorted(_list_kueue_events(workload), key=read_event_time, reverse=True)), {})
     return str(last["involvedObject"]["name"]) if "Deactivated" in str(last.get("reason")) else ""
+
+
+def _is_unknown_to_kueue(workload: Workload, since: object) -> bool:
+    """Return whether there is no trace of a Workload for a Job that was suspended long enough for Kueue to make it."""
+    began, listed = parse_time(since), workload.objects.list_objects("Workload", workload.namespace)
+    if began is None or workload.now - began < _LATE or not listed.is_complete:
+        return False
+    return not _list_kueue_workloads(workload) and not _list_kueue_events(workload)
 
 
 def _list_kueue_events(workload: Workload) -> list[Json]:

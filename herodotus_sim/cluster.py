@@ -34,6 +34,7 @@ from herodotus_sim.subresources import assign_node
 from herodotus_sim.wire import Object
 
 _CONTEXT = "herodotus-sim"
+_LOADED_FIRST = {"Namespace": 0, "PriorityClass": 1}
 
 
 class SimulatedCluster:
@@ -124,11 +125,13 @@ class SimulatedCluster:
         return target
 
     def load(self, objects: Iterable[Object]) -> None:
-        """Create objects, namespaces first. A namespace that an object is in and that does not exist is created too.
+        """Create objects, first those that admission looks up.
+
+        A namespace that an object is in and that does not exist is created too.
 
         Raises KeyError for an unsupported kind, StatusError for an object that exists or is not valid.
         """
-        for obj in sorted(objects, key=lambda o: o.get("kind") != "Namespace"):
+        for obj in sorted(objects, key=lambda o: _LOADED_FIRST.get(o.get("kind", ""), len(_LOADED_FIRST))):
             kind = resource_for_type(obj.get("apiVersion", ""), obj.get("kind", ""))
             namespace = (obj.get("metadata") or {}).get("namespace", "default") if kind.namespaced else ""
             if namespace and self.store.find(NAMESPACE, "", namespace) is None:
