@@ -48,7 +48,7 @@ SHOWN_TEXTS: Final = {
     "UpgradedDecisions": {"change", "node", "bestBefore", "bestAfter", "rules"},
     "UpgradedRule": {"name", "plugin", "effect"},
     "UpgradeReview": {"fromVersion", "toVersion"},
-    "ClusterReviewStatus": {"continue"},
+    "ClusterReviewStatus": {"continue", "drainCommands"},
     "NodeTemplate": {
         *("zone", "instanceType", "source", "labels", "taints", "allocatable", "daemonRequests", "volumeLimits"),
     },
