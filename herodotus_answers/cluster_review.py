@@ -79,7 +79,11 @@ class BlockedPod(TypedDict):
     name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
     node: Annotated[str, "Node of the pod.", Discloses.NODES]
     cause: Annotated[str, "Budget, LocalStorage, NoController, DaemonSet or NodeNotDrained.", Discloses.NOTHING]
-    message: Annotated[str, "Message of kubectl or of the API server.", Discloses.THIS_POD]
+    message: Annotated[
+        str,
+        "Message of kubectl or of the API server, and how to make a budget countable that cannot be computed.",
+        Discloses.THIS_POD,
+    ]
     owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
     budget: Annotated[str, "Name of the PodDisruptionBudget; empty for other causes.", Discloses.THIS_POD]
     unready: Annotated[list[str], "The first pods as NAMESPACE/NAME of the budget that are not ready.", Discloses.PODS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.engine.objects.types import Int32, Labels, LabelSelector, Object, Struct
+from scheduler.engine.objects.types import Condition, Int32, Int64, Labels, LabelSelector, Metadata, Object, Struct
 
 
 class MapSelectorSpec(Struct, frozen=True):
@@ -58,10 +58,19 @@ class BudgetStatus(Struct, frozen=True):
     desired_healthy: Int32 = 0
     expected_pods: Int32 = 0
     disrupted_pods: dict[str, str] | None = None
+    observed_generation: Int64 = 0
+    conditions: list[Condition] | None = None
+
+
+class BudgetMetadata(Metadata, frozen=True):
+    """The ObjectMeta of a PodDisruptionBudget, with the generation of its spec."""
+
+    generation: Int64 = 0
 
 
 class PodDisruptionBudget(Object, frozen=True):
     """A PodDisruptionBudget of policy/v1."""
 
+    metadata: BudgetMetadata = BudgetMetadata()
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()

@@ -5,7 +5,8 @@ pods are evicted (`eviction`).
 
 Sources: pkg/registry/core/pod/storage/eviction.go and pkg/controller/disruption/disruption.go v1.36. A budget without a
 status, as in a manifest, gets the amounts that the disruption controller would compute, where the pods that the budget
-selects count as the scale of their controllers.
+selects count as the scale of their controllers. A status that its controller could not compute, or has not computed for
+the present spec, allows no eviction: the amounts in it are not those of the pods.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ _Required = tuple[str, str] | None
 
 
 class EvictionRefusal(NamedTuple):
-    """The API server's refusal to evict a pod, with the name of the PodDisruptionBudget, or "" for several."""
+    """The API server's refusal to evict a pod, with the name of the PodDisruptionBudget, or "" for several.
+
+    `is_uncomputed` says that the budget has no valid amounts, so that no pod that becomes Ready changes the refusal.
+    """
 
     budget: str
     message: str
+    is_uncomputed: bool = False
 
 
 class _Amounts:
@@ -44,7 +49,10 @@ class _Amounts:
         self.name, self.spec = budget.metadata.name, budget.spec
         self.current, self.desired = status.current_healthy, status.desired_healthy
         self.expected, self.allowed = status.expected_pods, status.disruptions_allowed
-        self.stuck = not self.allowed and self.current > self.desired
+        self.uncomputed = _explain_uncomputed(budget, status)
+        if self.uncomputed:
+            self.allowed = 0
+        self.stuck = not self.allowed and (bool(self.uncomputed) or self.current > self.desired)
 
     def update(self) -> None:
         """Compute `allowed` from the present amounts, as the disruption controller does after each change.
@@ -57,9 +65,12 @@ class _Amounts:
     @property
     def refusal(self) -> EvictionRefusal:
         why = f"needs {self.desired} healthy pods and has {self.current} currently"
-        if self.current > self.desired:
+        if self.uncomputed:
+            why = self.uncomputed
+        elif self.current > self.desired:
             why = "does not allow evicting pods currently"
-        return EvictionRefusal(self.name, f"{VIOLATED} The disruption budget {self.name} {why}")
+        message = f"{VIOLATED} The disruption budget {self.name} {why}"
+        return EvictionRefusal(self.name, message, bool(self.uncomputed))
 
 
 def is_ready(pod: Pod) -> bool:
@@ -168,6 +179,30 @@ class Budgets:
         return [self._amounts[at] for at in budgets]
 
 
+def _explain_uncomputed(budget: PodDisruptionBudget, status: BudgetStatus) -> str:
+    """Return why the amounts of a status do not count, in the API server's words; "" if they do.
+
+    A failed computation, and amounts that refuse already, are named before a spec that is not observed, unlike in the
+    API server, because they say what to do: after a failure the disruption controller leaves `observedGeneration` as it
+    was. An amount that is not `minAvailable` as a number needs the scale of the pods' owners.
+    """
+    for condition in status.conditions or ():
+        if (condition.type, condition.status, condition.reason) == ("DisruptionAllowed", "False", "SyncFailed"):
+            why = f"does not allow evicting pods currently because it failed sync: {condition.message}"
+            field, amount = "minAvailable", budget.spec.min_available
+            if budget.spec.max_unavailable is not None:
+                field, amount = "maxUnavailable", budget.spec.max_unavailable
+            if field == "minAvailable" and not isinstance(amount, str):
+                return why
+            return (
+                f"{why}. To make it countable, give spec.minAvailable as a number of pods instead of {field} {amount},"
+                " or add a scale subresource to the kind that owns the pods"
+            )
+    if status.disruptions_allowed and status.observed_generation < budget.metadata.generation:
+        return "is still being processed by the server."
+    return ""
+
+
 def _is_counted(pod: Pod) -> bool:
     """Return whether an eviction of the pod depends on budgets: the pod is not pending and not being deleted."""
     return pod.status.phase != "Pending" and pod.metadata.deletion_timestamp is None
@@ -213,7 +248,11 @@ def _compute_status(budget: PodDisruptionBudget, groups: Iterable[tuple[_Labels,
     desired = _compute_desired(budget.spec, expected)
     allowed = max(0, current - desired) if expected else 0
     return BudgetStatus(
-        disruptions_allowed=allowed, current_healthy=current, desired_healthy=desired, expected_pods=expected
+        disruptions_allowed=allowed,
+        current_healthy=current,
+        desired_healthy=desired,
+        expected_pods=expected,
+        observed_generation=budget.metadata.generation,
     )
 
 

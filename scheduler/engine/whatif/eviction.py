@@ -122,7 +122,10 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
     for pod in evicted:
         refusal_now = simulation.budgets.evict(pod.pod)
         assert refusal_now is not None
-        result.block(pod, _block(simulation, pod, node, "Budget", refusal_now.message, refusal_now.budget))
+        blocked = _block(simulation, pod, node, "Budget", refusal_now.message, refusal_now.budget)
+        if refusal_now.budget and not refusal_now.is_uncomputed:
+            blocked["unready"] = simulation.list_unready(pod.namespace, refusal_now.budget)[:MAX_UNREADY]
+        result.block(pod, blocked)
 
 
 def is_left_alone(pod: Pod) -> bool:
@@ -154,7 +157,6 @@ def _evict(simulation: Simulation, pod: PodInfo, node: str, flags: Drain) -> boo
 
 
 def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message: str, budget: str = "") -> BlockedPod:
-    unready = simulation.list_unready(pod.namespace, budget) if budget else []
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -163,5 +165,5 @@ def _block(simulation: Simulation, pod: PodInfo, node: str, cause: str, message:
         "message": message,
         "owner": simulation.owner_of(pod.pod),
         "budget": budget,
-        "unready": unready[:MAX_UNREADY],
+        "unready": [],
     }

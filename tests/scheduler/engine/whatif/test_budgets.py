@@ -57,3 +57,55 @@ def test_budgets_of_other_labels_are_not_evaluated(monkeypatch: pytest.MonkeyPat
     budgets = Budgets([_make_budget(f"w{i}", {"matchLabels": {"app": f"w{i}"}}) for i in range(50)], pods)
     assert all(budgets.has_budget(pod.pod) for pod in pods)
     assert calls == 100  # 50 for the amounts, 50 for the pods
+
+
+UNCOUNTED = {
+    "type": "DisruptionAllowed",
+    "status": "False",
+    "reason": "SyncFailed",
+    "message": "rays.ray.io does not implement the scale subresource",
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "advice"),
+    [
+        ({"maxUnavailable": 1}, "give spec.minAvailable as a number of pods instead of maxUnavailable 1"),
+        ({"minAvailable": "50%"}, "give spec.minAvailable as a number of pods instead of minAvailable 50%"),
+        ({"minAvailable": 1}, ""),
+    ],
+)
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_a_budget_that_its_controller_cannot_compute_allows_nothing(spec: Json, advice: str, allowed: int) -> None:
+    budget = a_budget("web", "web", {"disruptionsAllowed": allowed, "conditions": [UNCOUNTED]}, **spec)
+    pods = [_make_pod("a", app="web"), _make_pod("b", app="web")]
+    budgets = Budgets([msgspec.convert(budget, PodDisruptionBudget)], pods)
+    refusal = budgets.evict(pods[0].pod)
+    assert refusal is not None
+    assert refusal.is_uncomputed
+    assert "failed sync: rays.ray.io does not implement the scale subresource" in refusal.message
+    assert advice in refusal.message
+    assert ("countable" in refusal.message) == bool(advice)
+    budgets.add_ready(pods[0].pod)
+    budgets.scale(pods[0].pod, 1)
+    assert budgets.find_refusal(pods[0].pod) is not None  # more pods do not make it countable
+
+
+@pytest.mark.parametrize(("observed", "is_allowed"), [(1, False), (2, True)])
+def test_a_budget_allows_nothing_before_its_present_spec_is_observed(observed: int, is_allowed: bool) -> None:
+    status = {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
+    budget = a_budget("web", "web", {**status, "observedGeneration": observed}, minAvailable=1)
+    budget["metadata"]["generation"] = 2
+    pod = _make_pod("a", app="web")
+    refusal = Budgets([msgspec.convert(budget, PodDisruptionBudget)], [pod]).find_refusal(pod.pod)
+    assert (refusal is None) == is_allowed
+    assert refusal is None or "still being processed by the server" in refusal.message
+
+
+def test_a_budget_without_a_status_is_computed_whatever_its_generation() -> None:
+    budget = a_budget("web", "web", minAvailable=1)
+    budget["metadata"]["generation"] = 1
+    pods = [_make_pod("a", app="web"), _make_pod("b", app="web")]
+    budgets = Budgets([msgspec.convert(budget, PodDisruptionBudget)], pods)
+    assert budgets.evict(pods[0].pod) is None
+    assert budgets.evict(pods[1].pod) is not None
