@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
-from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
+from herodotus_answers.node_groups import EventReport, PodNodeGroups
 
 Fate = Literal["exists", "deleted", "replaced"]
 
@@ -154,9 +154,7 @@ class LivePod(Live):
     ]
     nodeGroups: NotRequired[Annotated[PodNodeGroups, "Verdicts of node groups on the pod, evaluated now."]]
     autoscalerReports: NotRequired[
-        Annotated[
-            list[AutoscalerReport], "Autoscalers' events about a pod without a node, newest first; absent if none."
-        ]
+        Annotated[list[EventReport], "Autoscalers' events about a pod without a node, newest first; absent if none."]
     ]
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         UntriedPod,
         ZonePods,
     )
-    from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
+    from herodotus_answers.node_groups import EventReport, PodNodeGroups
 
 Json = dict[str, Any]
 
@@ -75,7 +75,7 @@ def build_live_pod(
     place: QueuePlace | None = None,
     queue: BatchQueue | None = None,
     node_groups: PodNodeGroups | None = None,
-    reports: Sequence[AutoscalerReport] = (),
+    reports: Sequence[EventReport] = (),
 ) -> LivePod | None:
     """Return what is known now about a pod, or None if nothing is.
 

@@ -132,8 +132,8 @@ class NodeGroupVerdict(TypedDict):
     unknown: Annotated[str, "What is not known; empty if the verdict is certain.", Discloses.NOTHING]
 
 
-class AutoscalerReport(TypedDict):
-    """An event of an autoscaler about a pod, in the autoscaler's own words."""
+class EventReport(TypedDict):
+    """An event about a pod or node, in the words of the program that wrote it."""
 
     component: Annotated[str, "Program that wrote the event.", Discloses.NOTHING]
     reason: Annotated[str, "Reason of the event.", Discloses.NOTHING]
@@ -142,19 +142,24 @@ class AutoscalerReport(TypedDict):
     count: Annotated[int, "Number of occurrences.", Discloses.NOTHING]
 
 
-def list_autoscaler_reports(events: Iterable[dict[str, Any]]) -> list[AutoscalerReport]:
+def list_autoscaler_reports(events: Iterable[dict[str, Any]]) -> list[EventReport]:
     """Return those of the Event objects about a pod that autoscalers wrote, given oldest first, the newest first."""
-    reports: list[AutoscalerReport] = []
-    for event in events:
-        component = str((event.get("source") or {}).get("component") or event.get("reportingComponent") or "")
-        reason, message = str(event.get("reason") or ""), str(event.get("message") or "")
-        if is_of_autoscaler(reason, component):
-            at, count = read_event_time(event), count_event(event)
-            reports.append({"component": component, "reason": reason, "message": message, "at": at, "count": count})
+    reports = [each for each in map(read_report, events) if is_of_autoscaler(each["reason"], each["component"])]
     return reports[::-1][:MAX_REPORTS]
 
 
-def find_node_claims(reports: Iterable[AutoscalerReport]) -> list[str]:
+def read_report(event: dict[str, Any]) -> EventReport:
+    """Return what an Event object says."""
+    return {
+        "component": str((event.get("source") or {}).get("component") or event.get("reportingComponent") or ""),
+        "reason": str(event.get("reason") or ""),
+        "message": str(event.get("message") or ""),
+        "at": read_event_time(event),
+        "count": count_event(event),
+    }
+
+
+def find_node_claims(reports: Iterable[EventReport]) -> list[str]:
     """Return the names of the NodeClaims that Karpenter's last report about a pod names; [] if there is none."""
     named = (_NODE_CLAIM.findall(report["message"]) for report in reports)
     return list(dict.fromkeys(next(filter(None, named), [])))
@@ -167,7 +172,7 @@ class PodVerdicts(TypedDict):
     name: Annotated[str, "Name of the pod.", Discloses.THIS_POD]
     owner: Annotated[str, "Owner of the pod as KIND/NAME; empty if it has none.", Discloses.THIS_POD]
     groups: Annotated[list[NodeGroupVerdict], "Verdict on each node group.", Discloses.PARTS]
-    reports: Annotated[list[AutoscalerReport], "Events of autoscalers, the newest first.", Discloses.THIS_POD]
+    reports: Annotated[list[EventReport], "Events of autoscalers, the newest first.", Discloses.THIS_POD]
 
 
 class NodeEstimate(TypedDict):

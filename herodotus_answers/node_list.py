@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypedDict
 from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.holders import read_request
 from herodotus_answers.live_objects import has_ended
+from herodotus_answers.node_groups import MAX_REPORTS, EventReport, read_report
 from herodotus_answers.node_rules import describe_taint, read_zone
 from herodotus_answers.pod_facts import clean, read_conditions
 from herodotus_answers.quantities import read_quantity
@@ -21,6 +22,26 @@ from herodotus_record.units import format_available, format_requested, natural_s
 Json = dict[str, Any]
 _ALWAYS: Final = ("cpu", "memory")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
+# Reasons of the events that every node has after a start, a cordon or a recovery, which its state shows.
+_ROUTINE: Final = frozenset(
+    {
+        "Starting",
+        "RegisteredNode",
+        "Synced",
+        "NodeReady",
+        "NodeSchedulable",
+        "NodeNotSchedulable",
+        "NodeAllocatableEnforced",
+        "NodeHasSufficientMemory",
+        "NodeHasNoDiskPressure",
+        "NodeHasSufficientPID",
+        "NodePasswordValidationComplete",
+        "CertificateExpirationOK",
+        "InvalidDiskCapacity",
+        "PossibleMemoryBackedVolumesOnDisk",
+        "CgroupV1",
+    }
+)
 
 
 class NodeAmount(TypedDict):
@@ -46,6 +67,12 @@ class NodeSummary(Document):
     maxPods: Annotated[int, "Number of pods that it may have."]
     amounts: Annotated[list[NodeAmount], "CPU, memory, and extended resources that it has."]
     share: NotRequired[Annotated[float, "Largest share of a resource that is requested, from 0."]]
+    events: NotRequired[
+        Annotated[
+            list[EventReport],
+            "Newest events about one node, one of each kind, without those of every start; absent if none.",
+        ]
+    ]
 
 
 class NodeSummaryList(Page):
@@ -70,6 +97,18 @@ def build_node_list(nodes: Iterable[Json], pods: Iterable[Json] | None) -> NodeS
         "metadata": {},
         "items": sorted(summaries, key=lambda node: natural_sort_key(node["metadata"]["name"])),
     }
+
+
+def list_node_events(events: Sequence[Json]) -> list[EventReport]:
+    """Return the newest events about a node, given oldest first, the last of each reporter and reason, newest first.
+
+    Events that every node has after a start, a cordon or a recovery are left out.
+    """
+    newest: dict[tuple[str, str], EventReport] = {}
+    for report in map(read_report, reversed(events)):
+        if report["reason"] not in _ROUTINE:
+            newest.setdefault((report["component"], report["reason"]), report)
+    return list(newest.values())[:MAX_REPORTS]
 
 
 def _summarize(node: Json, pods: Sequence[Json] | None) -> NodeSummary:

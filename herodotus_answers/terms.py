@@ -125,6 +125,7 @@ _HEADINGS: Final[Mapping[str, str]] = {
     "FIGURE": "What a simulation measured (docs/offline.md defines each figure).",
     "FIRST": "First pods of the row.",
     "FIT": "Feasible nodes of all nodes.",
+    "EVENTS": "The newest events about the node, one of each kind, without those of every start of a node.",
     "FIX": "A change after which the pod would fit; it was checked on the snapshot unless `not checked` follows.",
     "FLAVOR": "ResourceFlavor of Kueue whose quota is counted.",
     "FOR": "Pod whose decision the column has.",

@@ -137,8 +137,8 @@ def _once(
 
 
 def _read_present(name: str, connection: ConnectionSettings, environment: Environment) -> NodeSummary | None:
-    """Return the node as the API server has it now; None if it cannot be read."""
-    from herodotus_answers.node_list import build_node_list
+    """Return the node as the API server has it now, with what events say of it; None if it cannot be read."""
+    from herodotus_answers.node_list import build_node_list, list_node_events
     from herodotus_cli.transport import open_objects
 
     objects = open_objects(connection, environment.environ)
@@ -146,4 +146,8 @@ def _read_present(name: str, connection: ConnectionSettings, environment: Enviro
     if node is None:
         return None
     pods = objects.list_objects("Pod", fields=f"spec.nodeName={name}")
-    return build_node_list([node], pods.items if pods.is_complete and not pods.missing else None)["items"][0]
+    present = build_node_list([node], pods.items if pods.is_complete and not pods.missing else None)["items"][0]
+    # Without a UID, because the kubelet uses the node's name as UID.
+    if events := list_node_events(objects.list_events({"kind": "Node", "metadata": {"name": name}})):
+        present["events"] = events
+    return present

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
     from herodotus_answers.holders import HeldObject, Holders
     from herodotus_answers.live import BatchQueue, LivePod, LiveState, QueuePlace
-    from herodotus_answers.node_groups import AutoscalerReport, PodNodeGroups
+    from herodotus_answers.node_groups import EventReport, PodNodeGroups
     from herodotus_cli.render.screen_elements import Block, ViewOptions
     from herodotus_cli.transport.api_server_queries import NodePodsQuery
     from herodotus_cli.transport.kubectl import KubectlTransport
@@ -354,7 +354,7 @@ def _read_live(
         replaced_by = unrecorded.build_undecided(lookup.pod)
     is_undecided = replaced_by is not None or answer["kind"] == "UndecidedPod"
     state = place = None
-    reports: list[AutoscalerReport] = []
+    reports: list[EventReport] = []
     if lookup.pod and (is_undecided or (is_explanation and fate not in live_objects.FATES_WITHOUT_POD)):
         queue = _read_queue(lookup.pod, connection, environment)
         is_recorded = is_explanation and answer["attempt"]["source"] != "evaluated"
@@ -416,7 +416,7 @@ def _read_state(
     return None if answer and is_decision_enough(state, answer, now) else state
 
 
-def _read_reports(pod: Json, objects: ClusterObjects) -> list[AutoscalerReport]:
+def _read_reports(pod: Json, objects: ClusterObjects) -> list[EventReport]:
     """Return the autoscalers' events about a pod without a node, and about the NodeClaims that these events name.
 
     The result is [] if the pod has a node, or if events cannot be read.

@@ -16,6 +16,7 @@ from herodotus_cli.render.formatting import (
     join_limited,
     title_of_times,
 )
+from herodotus_cli.render.node_groups import summarize_reports
 from herodotus_cli.render.screen_elements import (
     Block,
     Cell,
@@ -49,7 +50,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
     sections: list[list[Block]] = [
         [
             SplitLine(answer["metadata"]["name"], _window(answer)),
-            *_present(answer),
+            *_present(answer, view),
             TextLine(answer["headline"], "strong"),
         ],
         _filters(answer, view),
@@ -66,8 +67,11 @@ def _is_whole(view: ViewOptions) -> bool:
     return view.piped or view.wide
 
 
-def _present(answer: Json) -> list[Block]:
-    """Return the node's present state and requests, and how to uncordon it if it is cordoned; [] if it was not read."""
+def _present(answer: Json, view: ViewOptions) -> list[Block]:
+    """Return the node's present state and requests, the last events about it, and how to uncordon it.
+
+    The result is [] if the node was not read.
+    """
     node = answer.get("present")
     if not node:
         return []
@@ -79,6 +83,9 @@ def _present(answer: Json) -> list[Block]:
     amounts = ", ".join(f"{each['resource']} {each['text']}" for each in node["amounts"])
     text = (f"Now {', '.join(states)}. " if states else "") + f"Requested: {pods}{amounts}."
     blocks: list[Block] = [TextLine(text, "bad" if not node["ready"] or node["cordoned"] else "strong")]
+    events = summarize_reports(node.get("events") or (), view, None if _is_whole(view) else _ROWS)
+    if events:
+        blocks.append(labelled_rows([("" if number else "EVENTS", text) for number, text in enumerate(events)]))
     if node["cordoned"]:
         fix = f"kubectl uncordon {name} (try it first: kubectl herodotus whatif uncordon {name})"
         blocks.append(labelled_rows([("FIX", fix)], bold=["FIX"]))

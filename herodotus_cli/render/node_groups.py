@@ -88,7 +88,7 @@ def build_summary(found: Json | None, reports: Sequence[Json], view: ViewOptions
     says when verdicts of a record were made. If nothing is known, the result is [].
     """
     if found is None or not found["pods"]:
-        return [labelled_rows([("AUTOSCALER", text) for text in _summarize_reports(reports, view)])] if reports else []
+        return [labelled_rows([("AUTOSCALER", text) for text in summarize_reports(reports, view)])] if reports else []
     by_name = {group["name"]: group for group in found["groups"]}
     verdicts = sorted(
         found["pods"][0]["groups"], key=lambda v: (_ORDER.index(v["verdict"]), natural_sort_key(v["group"]))
@@ -101,18 +101,18 @@ def build_summary(found: Json | None, reports: Sequence[Json], view: ViewOptions
     parts += [f"{more} more"] if more else []
     made = f"as of {format_ago(found['recordedAt'], view)}; now: " if "recordedAt" in found else ""
     rows = [("NODE GROUPS", f"{' · '.join(parts)} ({made}--node-groups)")] if found["groups"] else []
-    texts = _summarize_reports(found["pods"][0]["reports"] or reports, view)
+    texts = summarize_reports(found["pods"][0]["reports"] or reports, view)
     texts += _summarize_problems(found, view)
     rows += [("AUTOSCALER" if number == 0 else "", text) for number, text in enumerate(texts)]
     return [labelled_rows(rows)] if rows else []
 
 
-def _summarize_reports(reports: Sequence[Json], view: ViewOptions) -> list[str]:
-    """Return the newest event of each kind about the pod, in the autoscalers' words and with their age."""
+def summarize_reports(reports: Sequence[Json], view: ViewOptions, most: int | None = _SUMMARY_REPORTS) -> list[str]:
+    """Return the newest event of each kind, in the reporters' words and with their age: at most `most` (None: all)."""
     newest: dict[tuple[str, str], Json] = {}
     for report in reports:
         newest.setdefault((report["component"], report["reason"]), report)
-    shown = list(newest.values())[:_SUMMARY_REPORTS]
+    shown = list(newest.values())[:most]
     return [
         f"{report['component']}: {report['reason']} {format_ago(report['at'], view)}: {report['message']}"
         for report in shown

@@ -23,7 +23,7 @@ from herodotus_answers.cluster_review import (
     ReviewedPlacement,
 )
 from herodotus_answers.node_groups import (
-    AutoscalerReport,
+    EventReport,
     NodeEstimate,
     NodeGroup,
     NodeGroupCondition,
@@ -69,9 +69,7 @@ def _verdicts(namespace: str, name: str) -> PodVerdicts:
         rejections=[rejection],
         change=f"lower the cpu request of {name}",
     )
-    report = fill(
-        AutoscalerReport, component="karpenter", reason="Nominated", message="a secret report", at="t", count=1
-    )
+    report = fill(EventReport, component="karpenter", reason="Nominated", message="a secret report", at="t", count=1)
     return fill(PodVerdicts, namespace=namespace, name=name, owner=f"Job/{name}", groups=[verdict], reports=[report])
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from herodotus_answers.cluster_headlines import EVENT, PHASE
-from herodotus_answers.node_groups import AutoscalerReport, NodeGroupCondition, is_of_autoscaler
+from herodotus_answers.node_groups import EventReport, NodeGroupCondition, is_of_autoscaler
 from scheduler.engine.objects.autoscaling import (
     MACHINE_DEPLOYMENT_LABEL,
     MACHINE_SET_LABEL,
@@ -39,7 +39,7 @@ _SCALE_UP_FAILURES: Final = frozenset({"FailedToScaleUpGroup", "ScaleUpTimedOut"
 _CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
 
 
-def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[AutoscalerReport]:
+def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[EventReport]:
     """Return the autoscalers' events about a pod, and about NodeClaims for which it was nominated, the newest first."""
     of_pod = [
         event
@@ -50,7 +50,7 @@ def list_reports(objects: ClusterObjects, namespace: str, name: str) -> list[Aut
     ]
     claims = {event.node_claim for event in of_pod} - {""}
     of_claims = [event for event in objects.all(Event) if _is_failed_launch(event) and _name_of(event) in claims]
-    reports: list[AutoscalerReport] = [
+    reports: list[EventReport] = [
         {
             "component": event.component,
             "reason": event.reason,

@@ -17,6 +17,7 @@ from herodotus_answers.node import (
     build_node_history,
     mark_as_evaluated,
 )
+from herodotus_answers.node_list import build_node_list, list_node_events
 from herodotus_cli.render import node, plain_text, terminal
 from herodotus_cli.render.screen_elements import ViewOptions
 from tests.cli.scenes import NOW
@@ -80,6 +81,27 @@ def test_decisions_that_did_not_evaluate_or_compare_the_node_are_named_in_every_
         assert "NOT EVALUATED 4 times: excluded by a PreFilter plugin 3, reason not counted 1" in text
         assert "NOT COMPARED 2 times feasible where no node was chosen, or scores were not compared" in text
         assert "1 although a filter rejects it" in text
+
+
+def test_last_events_about_the_node_follow_its_present_state(node_records: Service) -> None:
+    words = "Pdb prevents pod evictions"
+    event: Json = {"reportingComponent": "karpenter", "reason": "DisruptionBlocked", "message": words}
+    events: list[Json] = [
+        event | {"lastTimestamp": "2026-03-01T11:00:00Z", "message": "an older message"},
+        event | {"lastTimestamp": "2026-03-01T11:58:00Z", "count": 86},
+        *({"reason": reason, "lastTimestamp": "2026-03-01T11:59:00Z"} for reason in ("Starting", "NodeReady")),
+        *({"source": {"component": "kubelet"}, "reason": f"Other{i}", "message": "m"} for i in range(7)),
+    ]
+    shown = list_node_events(events)
+    assert [each["reason"] for each in shown] == ["Other6", "Other5", "Other4", "Other3", "Other2"]
+    present = build_node_list([{"metadata": {"name": "worker-1"}}], [])["items"][0]
+    document = answer(node_records, "worker-1") | {"present": {**present, "events": list_node_events(events[:4])}}
+    for view in ("80", "piped"):
+        text = " ".join(drawn(document, VIEWS[view]).split())
+        assert re.search(r"EVENTS karpenter: DisruptionBlocked .*: Pdb prevents pod evictions", text)
+        assert not re.search("older|Starting|NodeReady", text)
+    document["present"]["events"] = shown
+    assert [drawn(document, VIEWS[view]).count(": Other") for view in ("80", "piped")] == [3, 5]
 
 
 def test_short_form_has_the_headline(node_records: Service) -> None:

@@ -56,7 +56,7 @@ SHOWN_TEXTS: Final = {
     "NodeGroup": {"name", "source", "limits", "used", "atLimit", "taints", "startupTaints", "disruptionBudgets"},
     "NodeGroupRejection": {"plugin", "zones"},
     "NodeGroupVerdict": {"group", "zones", "atLimit", "unknown"},
-    "AutoscalerReport": {"component", "reason", "at"},
+    "EventReport": {"component", "reason", "at"},
     "NodeEstimate": {"group", "zones", "limitedBy"},
     "ScaleDownBlocker": {"cause", "autoscaler"},
     "NodeScaleDown": {"node", "group"},

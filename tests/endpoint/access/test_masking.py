@@ -17,7 +17,7 @@ from herodotus_answers import node
 from herodotus_answers.merging import merge_records
 from herodotus_answers.node import NodeDecision, NodeHistoryCounts
 from herodotus_answers.node_groups import (
-    AutoscalerReport,
+    EventReport,
     NodeGroup,
     NodeGroupRejection,
     NodeGroupReview,
@@ -218,7 +218,7 @@ def test_recorded_verdicts_of_node_groups_are_masked_like_those_of_a_review() ->
     verdict = fill(
         NodeGroupVerdict, group="small", verdict="DoesNotFit", rejections=[rejection], change="lower the request"
     )
-    report = fill(AutoscalerReport, component="ca", reason="NotTriggerScaleUp", message="secret/pod", at="", count=1)
+    report = fill(EventReport, component="ca", reason="NotTriggerScaleUp", message="secret/pod", at="", count=1)
     pod = fill(PodVerdicts, namespace="shop", name="waits", groups=[verdict], reports=[report])
     group = fill(NodeGroup, name="small", source="label", nodes=1, size=1, shape="Known")
     recorded = fill(

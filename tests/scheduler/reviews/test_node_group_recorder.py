@@ -11,7 +11,7 @@ from herodotus_answers.cluster_questions import ClusterQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_answers.node_groups import (
     MAX_RECORDED,
-    AutoscalerReport,
+    EventReport,
     NodeGroup,
     NodeGroupReview,
     NodeGroupVerdict,
@@ -54,7 +54,7 @@ class Examiner:
         verdicts = [fill(NodeGroupVerdict, group=name, verdict="DoesNotFit", unknown=self.unknown) for name in names]
         for verdict in verdicts[-1:]:
             verdict["verdict"] = "Fits"
-        report = fill(AutoscalerReport, component="ca", reason="NotTriggerScaleUp", message="m", at="", count=1)
+        report = fill(EventReport, component="ca", reason="NotTriggerScaleUp", message="m", at="", count=1)
         namespace, _, name = pod.partition("/")
         judged = fill(PodVerdicts, namespace=namespace, name=name, groups=verdicts, reports=[report])
         groups = [fill(NodeGroup, name=name, source="label", nodes=1, size=1, shape="Known") for name in names]
