@@ -201,10 +201,13 @@ def _find_replicated(situation: Situation) -> Parts:
     if held is not None:
         return held
     if created > wanted or (counts["updated"] is not None and counts["updated"] < wanted and not _is_held(workload)):
-        headline = f"{situation.progress}; {counts['updated']} of them of the newest template"
-        if counts["updated"] is None:
-            headline = f"{situation.progress}, and {_join(created - wanted, 'pod')} more exist"
         refusal = find_refusal(workload, wanted - (counts["updated"] or 0)) if workload.kind == "Deployment" else None
+        if refusal is None and situation.problems.causes:
+            return _find_unready(situation, None)
+        headline = f"{situation.progress}{_describe_newest(situation)}"
+        if counts["updated"] is None:
+            more = created - wanted
+            headline = f"{situation.progress}, and {_join(more, 'pod')} more {'exists' if more == 1 else 'exist'}"
         if refusal is None:
             waits = _explain_min_ready(workload)
             if waits is None:
@@ -404,6 +407,8 @@ def _explain_order(situation: Situation) -> LiveCause | None:
 def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
     workload, counts = situation.workload, situation.counts
     code = "workload-pending" if counts["pending"] else "workload-not-ready"
+    if not counts["pending"] and counts["ready"] >= (counts["wanted"] or 0):
+        code = "workload-rolling-out"  # pods of the earlier template are ready in the place of those that are not
     causes = [*situation.problems.causes]
     held = _explain_kept_pods(situation)
     if held is not None:  # it comes first if a new pod surely finds the resources that an old one leaves
@@ -417,10 +422,7 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
         if any("rollout undo" in (remedy["command"] or "") for cause in causes for remedy in cause["remedies"]):
             stuck["remedies"] = []  # the same remedy, at its place among those of the pods
         causes.append(stuck)
-    newest = ""
-    old = len(workload.active) - (counts["updated"] or 0)
-    if counts["updated"] is not None and old and workload.kind == "Deployment":
-        newest = f"; {_describe_newest(workload)}, {old} of an earlier one"
+    newest = _describe_newest(situation) if workload.kind == "Deployment" else ""
     waits = f", {counts['pending']} without a node" if counts["pending"] else ""
     update = None if broken else _explain_waiting_update(situation)
     if update is not None:
@@ -435,12 +437,16 @@ def _find_unready(situation: Situation, stuck: LiveCause | None) -> Parts:
     return code, f"{words}{why}", causes, "user"
 
 
-def _describe_newest(workload: Workload) -> str:
-    """Return how many pods a Deployment has of its newest template, and whether they are ready."""
-    pods = workload.list_active_of(workload.current) if workload.current else []
-    ready = sum(map(is_ready, pods))
-    state = " (ready)" if ready == len(pods) else f" ({ready} ready)" if ready else " (not ready)"
-    return f"{len(pods)} of the newest template{state if pods else ''}"
+def _describe_newest(situation: Situation) -> str:
+    """Return the clause that says how many pods have the newest template, or "" if none has an earlier one."""
+    workload, updated = situation.workload, situation.counts["updated"]
+    if updated is None or not (old := len(workload.active) - updated):
+        return ""
+    if workload.kind != "Deployment":
+        return f"; {updated} of them of the newest template"
+    ready = sum(map(is_ready, workload.list_active_of(workload.current))) if workload.current else 0
+    state = " (ready)" if ready == updated else f" ({ready} ready)" if ready else " (not ready)"
+    return f"; {updated} of the newest template{state if updated else ''}, {old} of an earlier one"
 
 
 def _changes_strategy(cause: LiveCause) -> bool:

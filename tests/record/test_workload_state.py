@@ -820,3 +820,19 @@ def test_job_without_parallelism_makes_no_pods() -> None:
         state["causes"][0]["remedies"][0]["command"]
         == """kubectl patch job web -n shop -p '{"spec":{"parallelism":1}}'"""
     )
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
+def test_a_new_pod_that_is_not_ready_is_named_while_enough_earlier_ones_are_ready(kind: str) -> None:
+    made = a_workload(kind, {"replicas": 1}, status={"desiredNumberScheduled": 1})
+    owners, sets = [(kind, "web")] * 2, []
+    if kind == "Deployment":
+        owners = [("ReplicaSet", "web-old"), ("ReplicaSet", "web-new")]
+        earlier = a_workload(kind, {"replicas": 1}, {"hostNetwork": True})
+        sets = [a_replica_set(earlier, "web-old"), a_replica_set(made, "web-new", "2")]
+    old, new = (a_pod(owner, f"web-{n}", node="n1", ready=n == "a") for owner, n in zip(owners, "ab", strict=True))
+    state = find(kind, made, *sets, old, new, a_node("n1"))
+    assert (state["code"], state["actor"]) == ("workload-rolling-out", "user")
+    assert "1 of 1 pods is ready" in state["headline"]
+    assert "web-b: container main ends again and again" in state["headline"]
+    assert ("1 of the newest template (not ready), 1 of an earlier one" in state["headline"]) is bool(sets)
