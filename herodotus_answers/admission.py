@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from herodotus_answers.quantities import format_requested_amount, read_quantity
+from herodotus_answers.quota_scopes import list_selectors
 
 Json = Mapping[str, Any]
 
@@ -81,7 +82,6 @@ def _check_range(limit_range: Json, containers: Sequence[Json]) -> list[str]:
 
 def _is_in_scope(quota: Json, spec: Json, containers: Sequence[Json]) -> bool:
     """Return whether a quota counts the pods; False if that is not known."""
-    quota_spec = quota.get("spec") or {}
     has_amounts = any(container[kind] for container in containers for kind in ("requests", "limits"))
     in_scope = {
         "Terminating": spec.get("activeDeadlineSeconds") is not None,
@@ -89,10 +89,8 @@ def _is_in_scope(quota: Json, spec: Json, containers: Sequence[Json]) -> bool:
         "BestEffort": not has_amounts,
         "NotBestEffort": has_amounts,
     }
-    selectors = [{"scopeName": scope, "operator": "Exists"} for scope in quota_spec.get("scopes") or ()]
-    selectors += (quota_spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     priority_class = spec.get("priorityClassName") or ""
-    for selector in selectors:
+    for selector in list_selectors(quota):
         if selector.get("scopeName") == "PriorityClass":
             values = selector.get("values") or ()
             matches = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.live_objects import read_owner
 from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch, read_conditions
 from herodotus_answers.quantities import format_available_amount, format_requested_amount, parse_quantity
+from herodotus_answers.quota_scopes import describe_scope, has_scope, list_selectors, list_ways_out
 from herodotus_answers.template_changes import Refusal, change_template
 from herodotus_record.units import is_in_bytes
 
@@ -28,6 +29,7 @@ Json = dict[str, Any]
 _EXCEEDED: Final = re.compile(r"exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)")
 _FAILED: Final = re.compile(r"failed quota: ([^\s:]+): must specify (.*)")
 _INSUFFICIENT: Final = re.compile(r"insufficient quota to (?:match these scopes|consume): (.*)")
+_SELECTOR: Final = re.compile(r"\{(\w+) (\w+) \[([^\]]*)\]\}")
 _UNKNOWN: Final = re.compile(r"status unknown for quota: (\S+), resources: (\S+)")
 _BOUND: Final = re.compile(
     r"(maximum|minimum) (\S+) usage per (\w+) is ([\d.]+[A-Za-z]*)"
@@ -77,8 +79,17 @@ def explain_quota(refusal: Refusal, workload: Workload) -> LiveCause | None:
     if match := _INSUFFICIENT.search(message):
         text = f"no ResourceQuota of namespace {workload.namespace} covers the pods, and one has to: {match[1]}"
         remedy = make_remedy(f"create a ResourceQuota in {workload.namespace} that covers them (an administrator)")
-        return make_cause("quota-exceeded", text, refusal.source, at=refusal.at, remedies=[remedy])
+        ways_out = list_ways_out(_parse_selectors(match[1]), "no quota then has to cover them", workload)
+        return make_cause("quota-exceeded", text, refusal.source, at=refusal.at, remedies=[remedy, *ways_out])
     return None
+
+
+def _parse_selectors(listed: str) -> list[Json]:
+    """Return the selectors in a list such as `[{PriorityClass In [high low]}]`, as Go prints them."""
+    return [
+        {"scopeName": scope, "operator": operator, "values": values.split()}
+        for scope, operator, values in _SELECTOR.findall(listed)
+    ]
 
 
 def _parse_amounts(listed: str) -> dict[str, str]:
@@ -106,14 +117,15 @@ def _explain_exceeded(name: str, amounts: list[dict[str, str]], refusal: Refusal
         rows.append((key, ask, in_use, hard))
         shown = [format_limit(key, each) for each in (ask, in_use, hard)]
         facts.append(f"{key}: {_of_each(workload, key)} asks {shown[0]}, used {shown[1]} of {shown[2]}")
-    scope = _describe_scope(quota)
+    scope = describe_scope(quota)
     text = f"ResourceQuota {name}{scope} has too little left. {'; '.join(facts)}"
     if has_room:
         text = f"ResourceQuota {name}{scope} had too little left at the last attempt, and has room now: the controller"
         text += f" tries again. {'; '.join(facts)}"
         return _make(refusal, "quota-exceeded", text, name, [], workload)
     text += "".join(f"; {each}" for each in _list_defaults([*requested], workload))
-    relaxing = _relax(name, rows, quota, refusal, workload)
+    ways_out = list_ways_out(list_selectors(quota), f"ResourceQuota {name} then does not count them", workload)
+    relaxing = [*_leave_best_effort(name, quota, workload), *_relax(name, rows, quota, refusal, workload), *ways_out]
     ended = _list_ended([*requested], workload)
     if ended:
         text += f"; {_tell_ended(ended, workload)}"
@@ -197,14 +209,17 @@ def _of_each(workload: Workload, key: str) -> str:
     return "each pod" if workload.kind != "CronJob" else "each Job or pod"
 
 
-def _describe_scope(quota: Json | None) -> str:
-    """Return which pods a quota counts, in parentheses, if it does not count all."""
-    spec = (quota or {}).get("spec") or {}
-    scopes = [str(each) for each in spec.get("scopes") or ()]
-    for each in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
-        values = ", ".join(each.get("values") or ())
-        scopes.append(" ".join(filter(None, (each.get("scopeName"), each.get("operator"), values))))
-    return f" (of pods with {' and '.join(scopes)})" if scopes else ""
+def _leave_best_effort(name: str, quota: Json | None, workload: Workload) -> list[Remedy]:
+    """Return the remedy that states requests, if the quota counts only pods without them."""
+    if not has_scope(quota, "BestEffort"):
+        return []
+    wanted = ["requests.cpu", "requests.memory"]
+    for other in workload.objects.list_objects("ResourceQuota", workload.namespace).items:
+        if has_scope(other, "NotBestEffort"):  # it counts the pods then
+            wanted += [key for key in other["spec"].get("hard") or () if _strip(key) in _EXAMPLES and "." in key]
+    containers = [str(each["name"]) for each in workload.pod_spec.get("containers") or ()]
+    note = f"ResourceQuota {name} then does not count the pods"
+    return [_state_amounts(dict.fromkeys(wanted, containers), workload, note)]
 
 
 def _relax(
@@ -255,8 +270,11 @@ def _explain_needs(name: str, needs: str, refusal: Refusal, workload: Workload) 
     return _make(refusal, "quota-needs-amounts", text, name, [*remedies, make_remedy(what)], workload)
 
 
-def _state_amounts(wanted: dict[str, list[str]], workload: Workload) -> Remedy:
-    """Return the remedy that states amounts of containers in the template, with examples of amounts."""
+def _state_amounts(wanted: dict[str, list[str]], workload: Workload, note: str = "") -> Remedy:
+    """Return the remedy that states amounts of containers in the template, with examples of amounts.
+
+    `note` says what else it does.
+    """
     by_container: dict[str, Json] = {}
     unknown = []
     for resource, names in wanted.items():
@@ -268,14 +286,16 @@ def _state_amounts(wanted: dict[str, list[str]], workload: Workload) -> Remedy:
         for name in names:
             by_container.setdefault(name, {}).setdefault(field, {})[_strip(resource)] = example
     if unknown or not by_container:
-        return make_remedy(f"state {', '.join(wanted)} in the containers' resources")
+        return make_remedy(f"state {', '.join(wanted)} in the containers' resources{f'; {note}' if note else ''}")
     init = {each.get("name") for each in workload.pod_spec.get("initContainers") or ()}
     spec: Json = {}
     for name, resources in by_container.items():
         group = "initContainers" if name in init else "containers"
         spec.setdefault(group, []).append({"name": name, "resources": resources})
     examples = ", ".join(dict.fromkeys(f"{_strip(each)} {_EXAMPLES[_strip(each)]}" for each in wanted))
-    return change_template(workload, f"state {', '.join(wanted)} of the containers (for example {examples})", spec)
+    return change_template(
+        workload, f"state {', '.join(wanted)} of the containers (for example {examples})", spec, note
+    )
 
 
 def _make(

@@ -229,6 +229,63 @@ def test_exceeded_quota_has_amounts_and_what_would_be_enough() -> None:
     assert fewer["command"] == "kubectl scale replicaset web -n shop --replicas=1"
 
 
+def refuse_by_scope(kind: str, pod_spec: Json, *objects: Json, **spec: Any) -> list[Json]:
+    """Return the remedies where a quota of a scope counts the pods of a workload and allows none."""
+    message = f"{FORBIDDEN}exceeded quota: team, requested: pods=1, used: pods=0, limited: pods=0"
+    hard = {"pods": "0"}
+    quota = an_object("ResourceQuota", "team", {"hard": hard, **spec}, status={"hard": hard, "used": hard})
+    wanted = {"parallelism": 3, "completions": 3} if kind == "Job" else None
+    remedies: list[Json] = refused(kind, message, quota, *objects, workload=a_workload(kind, wanted, pod_spec))[
+        "remedies"
+    ]
+    return remedies
+
+
+def test_a_quota_of_pods_without_requests_is_left_by_requests() -> None:
+    scope = {"matchExpressions": [{"scopeName": "BestEffort", "operator": "Exists"}]}
+    hard = {"limits.cpu": "9", "requests.memory": "9Gi", "pods": "9", "requests.nvidia.com/gpu": "1"}
+    other = an_object("ResourceQuota", "rest", {"hard": hard, "scopes": ["NotBestEffort"]})
+    first, raised = refuse_by_scope("ReplicaSet", {}, other, scopeSelector=scope)
+    assert "ResourceQuota team then does not count the pods" in first["text"]
+    resources = '{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"cpu":"100m"}}'
+    assert f'"resources":{resources}' in first["command"], "what a quota of the pods with requests demands"
+    assert "pods to 3" in raised["text"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pod_spec", "scope", "operator", "text"),
+    [
+        ("ReplicaSet", {}, "NotBestEffort", "Exists", ""),
+        ("ReplicaSet", {}, "PriorityClass", "In", "give the pods another priority class than high"),
+        ("ReplicaSet", {}, "PriorityClass", "NotIn", "give the pods priority class high"),
+        ("ReplicaSet", {}, "PriorityClass", "DoesNotExist", "give the pods a priority class"),
+        ("ReplicaSet", {"priorityClassName": "high"}, "PriorityClass", "Exists", "give the pods no priority class"),
+        ("ReplicaSet", {}, "PriorityClass", "Exists", ""),
+        (
+            "Job",
+            {"activeDeadlineSeconds": 60},
+            "Terminating",
+            "Exists",
+            "give the pods no activeDeadlineSeconds, now 60",
+        ),
+        ("Job", {}, "NotTerminating", "Exists", "give the pods activeDeadlineSeconds"),
+        ("ReplicaSet", {}, "NotTerminating", "Exists", ""),
+        ("ReplicaSet", {}, "CrossNamespacePodAffinity", "Exists", "give their terms no namespaces"),
+    ],
+)
+def test_a_quota_of_a_scope_is_left_by_pods_outside_of_it(
+    kind: str, pod_spec: Json, scope: str, operator: str, text: str
+) -> None:
+    values = ["high"] if operator in ("In", "NotIn") else None
+    selector = {"scopeName": scope, "operator": operator, "values": values}
+    raised, *more = refuse_by_scope(kind, pod_spec, scopeSelector={"matchExpressions": [selector]})
+    assert "raise ResourceQuota team" in raised["text"]
+    assert [text in each["text"] and "team then does not count them" in each["text"] for each in more] == [True] * bool(
+        text
+    )
+    assert refuse_by_scope(kind, pod_spec)[1:] == []
+
+
 def test_quota_that_has_room_again_needs_no_fix() -> None:
     message = f"{FORBIDDEN}exceeded quota: team, requested: pods=1, used: pods=5, limited: pods=5"
     quota = an_object("ResourceQuota", "team", status={"hard": {"pods": "5"}, "used": {"pods": "1"}})
