@@ -44,6 +44,7 @@ _CAPACITY_CHANGES: Final = ("add-node", "add-node-like", "add-node-of-kind")
 _WAITS: Final = "await-end"
 _MANUAL_CHANGES: Final = (_WAITS, "clear-taint", *_CAPACITY_CHANGES)  # no command of kubectl makes them
 _STRATEGY: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+_STRATEGY_FIELDS: Final = {"Deployment": "strategy", "DaemonSet": "updateStrategy"}  # of kinds whose rollout may surge
 _AFFINITIES: Final = {"remove-pod-affinity": "podAffinity", "remove-pod-anti-affinity": "podAntiAffinity"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -182,7 +183,7 @@ def format_change(suggestion: Suggestion, change: Reason) -> str:
             template = CHANGES["clear-taint"]
     params.setdefault("difference", f"{params.get('from')} becomes {params.get('to')}")  # of earlier records
     if not params.get("leaving"):  # an earlier record, or hidden from the reader
-        params["leaving"] = "of lower priority"
+        params["leaving"] = "a pod" if change.code == "set-rollout-strategy" else "of lower priority"
     if params.get("to") == "":
         params["to"] = '""'
     container = change.params.get("container")
@@ -217,7 +218,7 @@ def _describe(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion, ch
         "add-node-of-kind": (f"metadata.labels[{p.get('key')}]", p.get("from"), p.get("value")),
         "add-toleration": (f"{spec}.tolerations", None, _format_taint(p)),
         "set-priority-class": (f"{spec}.priorityClassName", p.get("from"), p.get("to")),
-        "set-rollout-strategy": ("spec.strategy.rollingUpdate.maxSurge", None, "0"),
+        "set-rollout-strategy": (f"spec.{_STRATEGY_FIELDS.get(owner.kind)}.rollingUpdate.maxSurge", None, "0"),
         "set-request": (f"{holder}.resources.requests[{p.get('resource')}]", p.get("from"), p.get("to")),
         "remove-host-port": (f"{holder}.ports.hostPort", p.get("from"), None),
         "set-node-selector": (f"{spec}.nodeSelector[{p.get('key')}]", p.get("from"), p.get("to")),
@@ -255,10 +256,10 @@ def build_command(pod: RecordedPod, suggestion: Suggestion) -> tuple[str | None,
         return None, []
     commands = [_node_command(suggestion.node, change) for change in suggestion.changes if change.code in _NODE_CHANGES]
     if "set-rollout-strategy" in codes:
-        if owner.kind != "Deployment":
+        if owner.kind not in _STRATEGY_FIELDS:
             return None, []
-        patch = _quote({"spec": {"strategy": _STRATEGY}})
-        commands.append(f"kubectl -n {pod.namespace} patch deployment {owner.name} -p {patch}")
+        patch = _quote({"spec": {_STRATEGY_FIELDS[owner.kind]: _STRATEGY}})
+        commands.append(f"kubectl -n {pod.namespace} patch {_TEMPLATES[owner.kind]} {owner.name} -p {patch}")
     if codes == {"add-toleration"} and owner.kind == "Pod":
         patch = _quote(_list_operations(suggestion, "/spec"))
         return f"kubectl -n {pod.namespace} patch pod {pod.name} --type=json -p {patch}", []
@@ -279,7 +280,7 @@ def _list_rights(pod: RecordedPod, owner: TemplateOwner, suggestion: Suggestion,
         rights.append(("patch", "nodes", ""))
     codes = {change.code for change in suggestion.changes}
     if "set-rollout-strategy" in codes:
-        rights.append(("patch", "deployments.apps", pod.namespace))
+        rights.append(("patch", f"{_TEMPLATES[owner.kind]}s.apps", pod.namespace))
     if codes == {"add-toleration"} and owner.kind == "Pod":
         rights.append(("patch", "pods", pod.namespace))
     elif not suggestion.patch and not _list_operations(suggestion, ""):

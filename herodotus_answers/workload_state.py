@@ -492,9 +492,8 @@ def _explain_kept_pods(situation: Situation) -> LiveCause | None:
         return None  # it may delete one
     if most > 0:
         return None
-    text = (
-        f"the rollout deletes none of the {_join(len(old), 'old pod')} before a new one is available: maxUnavailable is"
-    )
+    none = "does not delete the old pod" if len(old) == 1 else f"deletes none of the {len(old)} old pods"
+    text = f"the rollout {none} before a new one is available: maxUnavailable is"
     text += f" {rolling.get('maxUnavailable', '25%')} of {counts['wanted']} pods, which is 0"
     patch = '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1,"maxSurge":0}}}}'
     what = f"delete an old pod before each new one: maxUnavailable 1, maxSurge 0 (now {surge}); one pod fewer runs then"

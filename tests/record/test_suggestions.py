@@ -212,6 +212,28 @@ def test_a_fix_that_evicts_names_the_first_of_its_victims(leaving: str, named: s
     assert build(Suggestion("n", (change,), "{}"))["text"].endswith(f"then evicts pods from n {named}")
 
 
+@pytest.mark.parametrize(
+    ("owner", "labels", "resource", "field"),
+    [
+        (Owner("ReplicaSet", "web-5f7"), {"pod-template-hash": "5f7"}, "deployment", "strategy"),
+        (Owner("DaemonSet", "web"), {}, "daemonset", "updateStrategy"),
+    ],
+)
+@pytest.mark.parametrize(("leaving", "named"), [("shop/web-0", "shop/web-0"), ("", "a pod")])
+def test_a_rollout_that_deletes_first_changes_the_strategy_of_its_kind(
+    owner: Owner, labels: dict[str, str], resource: str, field: str, leaving: str, named: str
+) -> None:
+    change = Reason("set-rollout-strategy", {"leaving": leaving} if leaving else {})  # earlier records name no pod
+    found = build(Suggestion("n", (change,), ""), owner, labels)
+    assert f"as {named} of the earlier template holds its place until the new pod is available" in found["text"]
+    assert found["command"].startswith(f"kubectl -n shop patch {resource} web -p ")
+    limits = {"maxSurge": 0, "maxUnavailable": 1}
+    assert patches(found["command"]) == [{"spec": {field: {"type": "RollingUpdate", "rollingUpdate": limits}}}]
+    assert found["field"] == f"spec.{field}.rollingUpdate.maxSurge"
+    assert found["rights"] == [{"verb": "patch", "resource": f"{resource}s.apps", "namespace": "shop"}]
+    assert found["rollsOut"] == []
+
+
 def test_a_reader_who_may_not_see_the_pod_gets_no_command_with_its_spec() -> None:
     masked = mask_decision(decided(LOWER, Owner("StatefulSet", "web")), OneNamespace("other"))
     assert masked.suggestions[0].patch == HIDDEN

@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from herodotus_answers.suggestions import find_deployment
+from herodotus_answers.outdated_pods import REVISION_LABEL
+from herodotus_answers.suggestions import HASH_LABEL, find_deployment
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.trace import Trace
@@ -32,7 +33,7 @@ _CRITICAL_PRIORITY: Final = 2_000_001_000
 def list_places(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Place]:
     """Return the rejected nodes on which pods would leave after a change, the first `MAX_PLACES`."""
     rejected = trace.evaluated & (trace.codes != 0) & nodes.live
-    if not _can_raise_priority(pod) and not _find_deployment(pod):
+    if not _can_raise_priority(pod) and not _find_rollout(pod):
         rejected &= nodes.pod_rows.count_terminating(nodes.slots) > 0
     slots = np.flatnonzero(rejected)[:MAX_SCANNED].tolist()
     places = (Place(pod, nodes, slot) for slot in slots)
@@ -66,24 +67,22 @@ def has_preemption(draft: Draft) -> bool:
     return any(change.code == _PREEMPTS for change in draft.changes)
 
 
-def name_victims(draft: Draft, victims: Iterable[PodInfo]) -> Draft:
-    """Return a draft that lets the pod evict others, with the names of these pods."""
-    names = {"leaving": ", ".join(victim.full_name for victim in victims)}
-    changes = (Reason(c.code, {**c.params, **names}) if c.code == _PREEMPTS else c for c in draft.changes)
-    return replace(draft, changes=tuple(changes))
+def name_leaving(draft: Draft, pods: Iterable[PodInfo]) -> Draft:
+    """Return a draft of `draft_departures` with the names of the pods that leave."""
+    names = {"leaving": ", ".join(pod.full_name for pod in pods)}
+    return replace(draft, changes=tuple(Reason(each.code, {**each.params, **names}) for each in draft.changes))
 
 
 def _list_drafts(place: Place) -> Iterator[Draft]:
     pod, spec = place.pod, place.pod.pod.spec
-    if terminating := _list_terminating_pods(place):
-        names = ", ".join(other.full_name for other in terminating)
-        yield Draft(spec, {}).with_change("await-end", {"leaving": names}, spec)
+    if _list_terminating_pods(place):
+        yield Draft(spec, {}).with_change("await-end", {}, spec)
     if _can_raise_priority(pod) and _list_lower_pods(place):
         changed = msgspec.structs.replace(spec, priority=_CRITICAL_PRIORITY)
         params = {"from": str(pod.priority), "to": _CRITICAL_CLASS}
         patch = {"priorityClassName": _CRITICAL_CLASS}
         yield Draft(spec, {}).with_change(_PREEMPTS, params, changed, patch)
-    if _find_deployment(pod) and _list_earlier_pods(place):
+    if _list_earlier_pods(place):
         yield Draft(spec, {}).with_change("set-rollout-strategy", {}, spec)
 
 
@@ -101,18 +100,31 @@ def _list_lower_pods(place: Place) -> list[PodInfo]:
 
 
 def _list_earlier_pods(place: Place) -> list[PodInfo]:
-    """Return the node's pods of other revisions of the pod's Deployment."""
-    pod, deployment = place.pod, _find_deployment(place.pod)
+    """Return the node's pods of other revisions of the pod's Deployment or DaemonSet, which stay until it is ready."""
+    pod, rollout = place.pod, _find_rollout(place.pod)
+    if not rollout:
+        return []
     return [
         other
         for other in place.nodes.pods[place.slot].values()
         if other.namespace == pod.namespace
-        and _find_deployment(other) == deployment
-        and find_controller(other) != find_controller(pod)
+        and not other.terminating
+        and _find_rollout(other) == rollout
+        and _find_revision(other) != _find_revision(pod)
     ]
 
 
-def _find_deployment(pod: PodInfo) -> str:
-    """Return the name of the Deployment behind the pod's ReplicaSet, or "" if there is none."""
+def _find_rollout(pod: PodInfo) -> str:
+    """Return the Deployment or DaemonSet that rolls out the pod's template, as KIND/NAME, or "" if there is none.
+
+    Only these make a new pod beside the old one that it replaces.
+    """
     owner = find_controller(pod)
-    return find_deployment(owner.kind, owner.name, pod.labels) if owner else ""
+    if owner is None or owner.kind == "DaemonSet":
+        return f"DaemonSet/{owner.name}" if owner else ""
+    deployment = find_deployment(owner.kind, owner.name, pod.labels)
+    return f"Deployment/{deployment}" if deployment else ""
+
+
+def _find_revision(pod: PodInfo) -> str | None:
+    return pod.labels.get(HASH_LABEL if not is_daemon(pod) else REVISION_LABEL)

@@ -44,7 +44,7 @@ from scheduler.engine.suggestions.departures import (
     has_preemption,
     list_leaving_pods,
     list_places,
-    name_victims,
+    name_leaving,
 )
 from scheduler.engine.suggestions.helped import count_helped, find_template, list_unschedulable
 from scheduler.engine.suggestions.new_nodes import draft_new_nodes
@@ -251,14 +251,15 @@ def _still_fit(framework: Framework, pod: PodInfo, nodes: NodeColumns, remembere
 def _check(framework: Framework, place: Place, draft: Draft) -> Draft | None:
     """Return the draft if the pod with its changes fits on the node, or will when other pods have left it, else None.
 
-    A draft that lets the pod evict others is returned with their names.
+    A draft after which pods leave is returned with their names.
     """
     changed, leaving = change_spec(place.pod, draft.spec), list_leaving_pods(place, draft)
     if has_preemption(draft):
         victims = find_victims(framework, changed, place.nodes, place.slot)
-        return name_victims(draft, victims) if victims else None
+        return name_leaving(draft, victims) if victims else None
     if leaving:
-        return draft if fits_without(framework, changed, place.nodes, place.slot, leaving) else None
+        fits = fits_without(framework, changed, place.nodes, place.slot, leaving)
+        return name_leaving(draft, leaving) if fits else None
     return draft if find_rejections(framework, changed, place.nodes, place.slot) is None else None
 
 

@@ -504,6 +504,33 @@ def test_a_rollout_whose_old_pods_hold_the_place_of_new_ones_deletes_old_ones_fi
     assert (changes(one_more), one_more.is_checked) == ([("add-node-like", {"like": "a"})], False)
 
 
+@pytest.mark.parametrize(
+    ("owner", "revision", "priority", "is_ending", "codes"),
+    [
+        ("agent", "1", 0, False, {"set-rollout-strategy", "set-request", "set-priority-class"}),
+        ("agent", "1", 2_000_001_000, False, {"set-rollout-strategy", "set-request"}),
+        ("agent", "2", 2_000_001_000, False, {"set-request"}),
+        ("other", "1", 2_000_001_000, False, {"set-request"}),
+        ("agent", "1", 2_000_001_000, True, {"await-end", "set-request"}),
+    ],
+    ids=["surges", "critical", "same revision", "other owner", "ends already"],
+)
+def test_a_surging_daemon_sets_pod_takes_the_place_of_the_one_that_it_replaces(
+    owner: str, revision: str, priority: int, is_ending: bool, codes: set[str]
+) -> None:
+    def agent(name: str, owner: str, revision: str) -> PodBuilder:
+        pod = make_pod(name).owner("DaemonSet", owner).label("controller-revision-hash", revision).request(cpu="1500m")
+        return pod.required_terms(term(fields=[expression("metadata.name", "In", "a")])).priority(priority)
+
+    old, api = agent("old", owner, revision).node("a"), running("api", "a").request(cpu="2").priority(priority)
+    nodes = columns_of([host("a"), host("b")], [old.terminating() if is_ending else old, api])
+    found = find(agent("new", "agent", "2").info(), nodes)
+    assert {change.code for s in found for change in s.changes} == codes
+    assert all(s.is_checked and s.node == "a" for s in found)
+    leaving = [c.params["leaving"] for s in found for c in s.changes if c.code in ("set-rollout-strategy", "await-end")]
+    assert leaving == ["default/old"] * len(leaving)
+
+
 def test_a_rollout_order_is_suggested_only_if_one_old_pod_fewer_is_enough() -> None:
     old = [
         make_pod(f"old-{i}").owner("ReplicaSet", "web-1").label("pod-template-hash", "1").request(cpu="2").node("a")
