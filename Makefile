@@ -4,8 +4,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python -m
 # Processes of pytest; the tests of a file run in one of them.
 WORKERS ?= 2
-# Tests that start whole systems, or measure processor time: one after the other, with nothing beside them.
-SYSTEMS := tests/agents tests/bench tests/e2e
+# Tests that install, start whole systems, or measure processor time: one after the other, with nothing beside them.
+SYSTEMS := tests/agents tests/bench tests/deploy tests/e2e tests/packages
 STAMP := $(VENV)/.installed
 # INSTALLATION...: the requirements that these installations take from packages/lock.txt.
 LOCKED := packages/locked.sh
