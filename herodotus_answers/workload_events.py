@@ -36,15 +36,16 @@ def list_events(workload: Workload, *more: Json) -> list[tuple[Json, Json]]:
 def find_refusal(workload: Workload, missing: int) -> Refusal | None:
     """Return the last refusal to create pods, from events or else from conditions, or None if there is none.
 
-    A refusal does not count if the same object created something after it.
+    A refusal does not count if the same object, or a newer one in its place, created something after it.
     """
-    events = list_events(workload)
+    events, makers = list_events(workload), workload.makers
     for event, about in reversed(events):
         if event.get("reason") not in FAILED:
             continue
         time = read_event_time(event)
-        later = [each for each, of in events if of is about and each.get("reason") == _CREATED]
-        if any(read_event_time(each) > time for each in later):
+        heirs = [about, *makers[: makers.index(about) if about in makers else 0]]
+        created = [each for each, of in events if of in heirs and each.get("reason") == _CREATED]
+        if any(read_event_time(each) > time for each in created):
             continue
         times, ago = count_event(event), format_ago(time, workload.now)
         often = f", {times} times" if times > 1 else ""

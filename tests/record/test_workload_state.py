@@ -362,6 +362,19 @@ def test_refusal_before_the_last_creation_does_not_count() -> None:
     ]
 
 
+@pytest.mark.parametrize(("created_by", "counts"), [("web-new", False), ("web-old", True)])
+def test_refusal_of_an_earlier_replica_set_does_not_count_once_the_newest_creates(
+    created_by: str, counts: bool
+) -> None:
+    deployment = a_workload("Deployment")
+    sets = [a_replica_set(deployment, "web-old", "1"), a_replica_set(deployment, "web-new", "2")]
+    refusing = "web-new" if counts else "web-old"
+    old = an_event(("ReplicaSet", refusing), "FailedCreate", f"{FORBIDDEN}exceeded quota", minutes=9)
+    new = an_event(("ReplicaSet", created_by), "SuccessfulCreate", "Created pod: web-a", minutes=3)
+    state = find("Deployment", deployment, *sets, old, new)
+    assert ("exceeded quota" in state["headline"]) is counts
+
+
 def test_without_events_the_template_is_checked_against_the_cluster() -> None:
     workload = a_workload("StatefulSet", pod_spec={"serviceAccountName": "db", "priorityClassName": "gold"})
     state = find("StatefulSet", workload, unserved=["priorityclasses"], forbidden=["events"])
