@@ -207,11 +207,19 @@ class QuestionScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         yield Static(f" {self._label}", id="question", classes="title", markup=False)
         yield Static("", id="completions", markup=False)
-        yield Input(self._value, suggester=SuggestFromList(self._words, case_sensitive=False), compact=True)
+        suggester = SuggestFromList(self._words, case_sensitive=False)
+        yield Input(self._value, suggester=suggester, select_on_focus=False, compact=True)
 
     def on_mount(self) -> None:
         self._list_completions()
-        self.call_later(self.query_one(Input).focus)  # after the keys that wait for this screen
+        self.call_later(self._focus_input)  # after the keys that wait for this screen
+
+    def _focus_input(self) -> None:
+        """Let the line take the keys. What is proposed is selected, and what was typed meanwhile is not."""
+        field = self.query_one(Input)
+        field.focus()
+        if field.value == self._value:
+            field.select_all()
 
     def on_key(self, event: events.Key) -> None:
         field = self.query_one(Input)

@@ -239,6 +239,22 @@ def test_question_lists_what_completes_it() -> None:
     drive(script)
 
 
+def test_text_typed_before_the_line_has_the_focus_is_kept_and_a_proposed_one_replaced() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("slash")
+        app.screen.set_focus(None)
+        await pilot.press(*"wor")
+        app.screen.query_one(Input).focus()
+        await pilot.press(*"ker")
+        assert app.screen.query_one(Input).value == "worker"
+        await pilot.press("enter", "slash")
+        assert app.screen.query_one(Input).value == "worker"
+        await pilot.press("x")
+        assert app.screen.query_one(Input).value == "x"
+
+    drive(script)
+
+
 def test_why_not_proposes_no_node_that_the_pod_is_on() -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("enter", "w")
