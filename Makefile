@@ -92,7 +92,7 @@ unit: $(STAMP) ## the tests that are not slow and start no whole systems
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -n $(WORKERS) --dist loadfile -m "not slow" $(SYSTEMS:%=--ignore=%)
 
-systems: system $(STAMP) ## the tests of whole systems, on a real API server where found; a quarter of an hour
+systems: system $(STAMP) ## the tests of whole systems, on a real API server where found; 20 minutes
 	@$(RUN) compileall -q herodotus_* scheduler
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(RUN) pytest -m "not slow" $(SYSTEMS)
 
