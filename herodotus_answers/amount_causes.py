@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live_objects import read_owner
-from herodotus_answers.pod_facts import make_cause, make_remedy, quote_patch, read_conditions
+from herodotus_answers.pod_facts import is_true, make_cause, make_remedy, quote_patch
 from herodotus_answers.quantities import format_available_amount, format_requested_amount, parse_quantity
 from herodotus_answers.quota_scopes import describe_scope, has_scope, list_selectors, list_ways_out
 from herodotus_answers.template_changes import Refusal, change_template
+from herodotus_answers.workload_objects import has_ended_job
 from herodotus_record.units import is_in_bytes
 
 if TYPE_CHECKING:
@@ -169,12 +169,8 @@ def _list_ended(keys: list[str], workload: Workload) -> list[Json]:
     if _JOBS not in keys:
         return []
     jobs = [{**job, "kind": "Job"} for job in workload.objects.list_objects("Job", workload.namespace).items]
-    ended = [job for job in jobs if any(map(partial(_is_true, job), ("Complete", "Failed")))]
+    ended = [job for job in jobs if has_ended_job(job)]
     return sorted(ended, key=lambda job: (str((job.get("status") or {}).get("startTime")), job["metadata"]["name"]))
-
-
-def _is_true(obj: Json, condition: str) -> bool:
-    return (read_conditions(obj).get(condition) or {}).get("status") == "True"
 
 
 def _tell_ended(ended: list[Json], workload: Workload) -> str:
@@ -191,7 +187,7 @@ def _tell_ended(ended: list[Json], workload: Workload) -> str:
 def _remove_ended(ended: list[Json], missing: int, workload: Workload) -> list[Remedy]:
     """Return what removes Jobs that have ended: a shorter history of the CronJob, and their deletion."""
     remedies = []
-    done = [job for job in ended if read_owner(job) == workload.label and _is_true(job, "Complete")]
+    done = [job for job in ended if read_owner(job) == workload.label and is_true(job, "Complete")]
     if workload.kind == "CronJob" and workload.is_read and len(done) >= missing:
         keep = {"successfulJobsHistoryLimit": len(done) - missing}
         text = f"keep fewer Jobs that have ended: successfulJobsHistoryLimit {len(done) - missing} of {workload.label}"

@@ -18,6 +18,7 @@ from herodotus_answers.pod_facts import (
     format_ago,
     format_seconds,
     format_since,
+    is_true,
     make_cause,
     make_remedy,
     parse_time,
@@ -27,7 +28,7 @@ from herodotus_answers.pod_state import explain_silent_manager
 from herodotus_answers.refusal_causes import explain_refusal, find_missing_references
 from herodotus_answers.terminating_pods import explain_wait_for_end
 from herodotus_answers.workload_events import find_refusal, list_events
-from herodotus_answers.workload_objects import Workload, find_parent
+from herodotus_answers.workload_objects import Workload, find_parent, has_ended_job
 from herodotus_answers.workload_pods import explain_failed_pod
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ def find_active_job(situation: Situation) -> tuple[str, LiveState] | None:
     """Return a sentence on the newest Job of a CronJob that has not ended, and its state; None if all have ended."""
     from herodotus_answers.workload_state import find_state, inspect_job
 
-    active = [job for job in situation.workload.makers if not _has_ended(job)]
+    active = [job for job in situation.workload.makers if not has_ended_job(job)]
     if not active:
         return None
     name = str(active[0]["metadata"]["name"])
@@ -358,11 +359,6 @@ def _explain_replaced(workload: Workload) -> list[LiveCause]:
     return [make_cause("job-replaced", text, source, at=at, remedies=[make_remedy(what)])]
 
 
-def _has_ended(job: Json) -> bool:
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") in ("Complete", "Failed") and each.get("status") == "True" for each in conditions)
-
-
 def _find_scheduled(workload: Workload, last: str) -> Parts:
     """Return the state of a CronJob without an active Job."""
     spec, now = workload.spec, workload.now
@@ -372,8 +368,7 @@ def _find_scheduled(workload: Workload, last: str) -> Parts:
     causes = explain_skipped(workload)
     newest = workload.makers[0] if workload.makers else None
     if newest is not None:
-        conditions = (newest.get("status") or {}).get("conditions") or ()
-        failed = any(each.get("type") == "Failed" and each.get("status") == "True" for each in conditions)
+        failed = is_true(newest, "Failed")
         name = newest["metadata"]["name"]
         last += f": Job {name} {'failed' if failed else 'completed'}"
         if failed:

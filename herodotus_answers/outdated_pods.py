@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.pod_facts import find_owner, kubectl, make_cause, make_remedy, quote_patch, read_conditions
+from herodotus_answers.pod_facts import find_owner, is_true, kubectl, make_cause, make_remedy, quote_patch
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -41,7 +41,7 @@ def explain_outdated(pod: Json, owner: Json) -> LiveCause | None:
 
     A pod that is ready is no problem, and gets no cause.
     """
-    if _is_ready(pod) or pod["metadata"].get("deletionTimestamp") or not is_earlier(pod, owner):
+    if is_true(pod, "Ready") or pod["metadata"].get("deletionTimestamp") or not is_earlier(pod, owner):
         return None
     why = _find_reason(pod, owner)
     if not why:
@@ -66,7 +66,7 @@ def explain_waiting_update(pods: Iterable[Json], owner: Json, wanted: int) -> Li
         return None
     pods = list(pods)
     earlier = [pod for pod in pods if is_earlier(pod, owner)]
-    broken = [pod for pod in pods if not _is_ready(pod) or pod["metadata"].get("deletionTimestamp")]
+    broken = [pod for pod in pods if not is_true(pod, "Ready") or pod["metadata"].get("deletionTimestamp")]
     value = rolling.get("maxUnavailable", 1)
     allowed = _round_up(value, wanted)
     if len(broken) < allowed or not broken or not any(pod not in broken for pod in earlier):
@@ -95,10 +95,6 @@ def _round_up(value: object, wanted: int) -> int:
     """Return a number of pods that may be a percentage, rounded up as a DaemonSet's maxUnavailable is."""
     text = str(value)
     return -(-wanted * int(text[:-1]) // 100) if text.endswith("%") else int(text)
-
-
-def _is_ready(pod: Json) -> bool:
-    return (read_conditions(pod).get("Ready") or {}).get("status") == "True"
 
 
 def is_earlier(pod: Json, owner: Json) -> bool:

@@ -126,6 +126,11 @@ def read_conditions(obj: Json) -> dict[str, Json]:
     return {str(each.get("type")): each for each in (obj.get("status") or {}).get("conditions") or ()}
 
 
+def is_true(obj: Json, condition: str) -> bool:
+    """Return whether a condition of an object is true."""
+    return (read_conditions(obj).get(condition) or {}).get("status") == "True"
+
+
 def describe_pod(pod: Json) -> str:
     """Return Pod/NAME, the form of objects in causes."""
     return f"Pod/{pod['metadata']['name']}"

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.live_objects import is_active, read_owner
-from herodotus_answers.pod_facts import kubectl, read_conditions
+from herodotus_answers.pod_facts import is_true, kubectl, read_conditions
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -197,7 +197,12 @@ def find_newest_sibling(workload: Workload) -> str:
 
 def is_ready(pod: Json) -> bool:
     """Return whether a pod is ready."""
-    return (read_conditions(pod).get("Ready") or {}).get("status") == "True"
+    return is_true(pod, "Ready")
+
+
+def has_ended_job(job: Json) -> bool:
+    """Return whether a Job has completed or failed."""
+    return is_true(job, "Complete") or is_true(job, "Failed")
 
 
 def _is_owned(obj: Json, owners: Iterable[tuple[str, str]]) -> bool:

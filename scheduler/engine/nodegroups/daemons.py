@@ -17,7 +17,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import types
 from scheduler.engine.objects.autoscaling import DaemonSet
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.objects.selectors import InvalidSelectorError, node_matches_any_term
 from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
 from scheduler.engine.objects.types import (
@@ -30,7 +30,7 @@ from scheduler.engine.objects.types import (
     PodSpec,
     Toleration,
 )
-from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller
+from scheduler.engine.whatif.owners import DAEMON_SET, NODE
 
 _ALWAYS_TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),

@@ -21,10 +21,10 @@ from herodotus_answers.node_groups import NodeScaleDown, ScaleDown, ScaleDownBlo
 from scheduler.engine.nodegroups.discovery import FoundGroups
 from scheduler.engine.nodegroups.shapes import FoundGroup
 from scheduler.engine.objects.autoscaling import DO_NOT_DISRUPT, SCALE_DOWN_DISABLED
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.objects.types import Node, Pod, PodAnnotations, Volume
 from scheduler.engine.whatif.eviction import is_left_alone
-from scheduler.engine.whatif.owners import build_replacement, find_controller
+from scheduler.engine.whatif.owners import build_replacement
 from scheduler.engine.whatif.simulation import Simulation, format_no_profile
 
 CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"

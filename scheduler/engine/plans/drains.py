@@ -26,14 +26,14 @@ import numpy as np
 from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.plans.movable import is_decided_by_node_alone
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import OTHER, Tracked
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.eviction import build_command, find_refusal, is_left_alone
-from scheduler.engine.whatif.owners import build_replacement, find_controller
+from scheduler.engine.whatif.owners import build_replacement
 
 RUNS: Final = 20
 MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random

@@ -35,7 +35,7 @@ from herodotus_answers.plans import (
 from herodotus_answers.suggestions import SuggestedChange, build_suggestion
 from herodotus_record.model import Reason, Suggestion
 from herodotus_record.templates import parse_pod_template
-from scheduler.engine.objects.pod import PodGroupKey, PodInfo
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo, find_controller
 from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.plans.counting_proof import fit_in_any_order
 from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
@@ -60,7 +60,7 @@ from scheduler.engine.plans.verification import (
 from scheduler.engine.plans.world import World
 from scheduler.engine.records.build import pod_info
 from scheduler.engine.whatif.controllers import ensure
-from scheduler.engine.whatif.owners import DEPLOYMENT, REPLICA_SET, find_controller, find_workload
+from scheduler.engine.whatif.owners import DEPLOYMENT, REPLICA_SET, find_workload
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import WhatIfState
 

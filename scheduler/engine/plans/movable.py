@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from scheduler.engine.objects import requests
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.whatif.owners import DAEMON_SET, NODE, REPLICA_SET, STATEFUL_SET, find_controller
+from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.whatif.owners import DAEMON_SET, NODE, REPLICA_SET, STATEFUL_SET
 
 REPLICATION_CONTROLLER: Final = "ReplicationController"
 # The controllers that make a deleted pod anew, and count no failure. That of a Job counts one, and may give up.

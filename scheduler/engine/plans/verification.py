@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from scheduler.engine.framework.state import CycleState
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.plans.movable import helped_only_by_room, waits_for_end
 from scheduler.engine.plans.world import World
-from scheduler.engine.whatif.owners import build_replacement, find_controller
+from scheduler.engine.whatif.owners import build_replacement
 
 TARGET, DISPLACED, OTHER = "target", "displaced", "other"
 CORDON, UNCORDON, MOVE, SCALE_DOWN, CREATE = "Cordon", "Uncordon", "Move", "ScaleDown", "Create"

@@ -25,7 +25,7 @@ from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.objects.storage import (
     NO_PROVISIONER,
     CSINode,
@@ -38,7 +38,7 @@ from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.plans.time_limit import TimeLimit
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
-from scheduler.engine.whatif.owners import DAEMON_SET, build_replacement, find_controller
+from scheduler.engine.whatif.owners import DAEMON_SET, build_replacement
 from scheduler.engine.whatif.simulation import WhatIfState
 
 Mask = NDArray[np.bool_]

@@ -24,7 +24,7 @@ from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_agains
 from herodotus_record.units import format_exact_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.objects.selectors import field_matches, format_requirement, requirement_matches
 from scheduler.engine.objects.taints import HARD_EFFECTS, UNSCHEDULABLE, is_tolerated
 from scheduler.engine.objects.types import (
@@ -33,7 +33,6 @@ from scheduler.engine.objects.types import (
     Node,
     NodeSelector,
     NodeSelectorTerm,
-    OwnerReference,
     Pod,
     PodAffinity,
     PodSpec,
@@ -293,11 +292,6 @@ def _may_select_unreserved(place: Place) -> bool:
     )
 
 
-def find_controller(pod: PodInfo) -> OwnerReference | None:
-    """Return the reference to the pod's controller, or None if it has none."""
-    return next((owner for owner in pod.pod.metadata.owner_references or () if owner.controller), None)
-
-
 def _is_reserved(node: Node, pod: PodInfo) -> bool:
     """Return whether a taint reserves the node for other pods, such as those of the control plane."""
     hard = [taint for taint in node.spec.taints or () if taint.effect in HARD_EFFECTS]
@@ -515,7 +509,7 @@ def _find_other_key(key: str, value: str, labels: Mapping[str, str]) -> str | No
 
 def is_daemon(pod: PodInfo) -> bool:
     """Return whether the pod belongs to a DaemonSet, whose controller restricts it to one node."""
-    controller = find_controller(pod)
+    controller = find_controller(pod.pod)
     return controller is not None and controller.kind == "DaemonSet"
 
 

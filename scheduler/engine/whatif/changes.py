@@ -40,7 +40,7 @@ from scheduler.engine.manifests.cluster import decode_pod_group
 from scheduler.engine.nodegroups.answers import answer_node_groups, answer_scale_down
 from scheduler.engine.nodegroups.discovery import NodeGroupError
 from scheduler.engine.objects import requests, types
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.storage import CSINode
 from scheduler.engine.objects.taints import is_tolerated
@@ -54,7 +54,7 @@ from scheduler.engine.whatif.consolidation import consolidate
 from scheduler.engine.whatif.controllers import ensure
 from scheduler.engine.whatif.eviction import DrainResult, build_command, drain
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
-from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement, find_controller
+from scheduler.engine.whatif.owners import DAEMON_SET, STATEFUL_SET, build_replacement
 from scheduler.engine.whatif.pods import PriorityClass, build_pods
 from scheduler.engine.whatif.simulation import Report, Simulation, WhatIfState
 from scheduler.engine.whatif.upgrade import UpgradeError, compare_versions

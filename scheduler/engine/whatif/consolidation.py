@@ -15,9 +15,9 @@ import msgspec
 from herodotus_answers.cluster_questions import ConsolidationQuestion, Drain
 from herodotus_answers.cluster_review import Consolidation, KeepingPod
 from scheduler.engine.objects import requests
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.whatif.eviction import find_refusal, is_left_alone
-from scheduler.engine.whatif.owners import build_replacement, find_controller
+from scheduler.engine.whatif.owners import build_replacement
 from scheduler.engine.whatif.simulation import Simulation, format_no_profile
 
 

@@ -16,9 +16,9 @@ from typing import Final
 from herodotus_answers.cluster_headlines import DRAINED, NOT_DRAINED
 from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.cluster_review import MAX_UNREADY, BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
-from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.objects.pod import PodInfo, find_controller
 from scheduler.engine.objects.types import Pod
-from scheduler.engine.whatif.owners import DAEMON_SET, NODE, find_controller
+from scheduler.engine.whatif.owners import DAEMON_SET, NODE
 from scheduler.engine.whatif.simulation import Simulation
 
 _DAEMON_SET: Final = "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"

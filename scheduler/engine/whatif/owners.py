@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.types import OwnerReference, Pod, PodStatus
+from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.types import Pod, PodStatus
 from scheduler.engine.objects.workloads import ReplicaSet
 
 _HASH_LABEL: Final = "pod-template-hash"  # of a Deployment's pods; their ReplicaSet's name ends with its value
@@ -24,11 +24,6 @@ class Workload(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
-
-
-def find_controller(pod: Pod) -> OwnerReference | None:
-    """Return the owner reference of the pod's controller, or None; for a mirror pod it refers to the Node."""
-    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
 
 
 def find_workload(pod: Pod, objects: ClusterObjects) -> Workload | None:

@@ -30,13 +30,13 @@ from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.nominated import Nominator
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo, find_controller
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.rules import DEFAULT_RULES, Rules
 from scheduler.engine.whatif.budgets import Budgets, is_ready
 from scheduler.engine.whatif.claims import SimulatedClaims
-from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_controller, find_workload
+from scheduler.engine.whatif.owners import DAEMON_SET, NODE, build_replacement, find_workload
 from scheduler.engine.whatif.pod_groups import UNSCHEDULABLE, find_quorum, sort_members, split_by_group
 
 Report = Callable[[int, int], None]  # receives the number of pods that were decided, and of those known so far

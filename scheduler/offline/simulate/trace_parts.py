@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from scheduler.config import Configuration, Registry
+from scheduler.engine.objects.pod import find_controller
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
@@ -61,8 +62,8 @@ def draw_sample(events: Sequence[Event], seed: int) -> list[Event]:
 
 def _name_unit(event: PodArrived) -> tuple[str, str, str]:
     metadata = event.pod.metadata
-    owner = next((f"{each.kind}/{each.name}" for each in metadata.owner_references or () if each.controller), "")
-    return metadata.namespace, owner, "" if owner else metadata.uid
+    owner = find_controller(event.pod)
+    return metadata.namespace, f"{owner.kind}/{owner.name}" if owner else "", "" if owner else metadata.uid
 
 
 def _copy(event: PodArrived, number: int) -> PodArrived:

@@ -25,6 +25,7 @@ from scheduler.engine.objects.types import (
     PodAffinity,
     PodAffinityTerm,
 )
+from scheduler.engine.whatif.nodes import HOSTNAME
 from scheduler.offline.traces.document import (
     Event,
     NodeAdded,
@@ -233,7 +234,5 @@ def _exclude_others(collection: int) -> Affinity:
     """Return the anti-affinity of instances of which a machine may have only one."""
     selector = LabelSelector(match_labels={COLLECTION: str(collection)})
     return Affinity(
-        pod_anti_affinity=PodAffinity(
-            required=[PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=selector)]
-        )
+        pod_anti_affinity=PodAffinity(required=[PodAffinityTerm(topology_key=HOSTNAME, label_selector=selector)])
     )

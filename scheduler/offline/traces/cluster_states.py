@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from herodotus_record.units import format_timestamp
 from scheduler.engine.manifests.cluster import ManifestError, decode_object
-from scheduler.engine.objects.pod import FINISHED_PHASES
+from scheduler.engine.objects.pod import FINISHED_PHASES, find_controller
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Pod
+from scheduler.engine.whatif.owners import NODE
 from scheduler.offline.evaluate.files import parse_items, read_documents
 from scheduler.offline.traces.document import (
     Event,
@@ -31,13 +32,11 @@ from scheduler.offline.traces.document import (
     TraceError,
     sort_events,
 )
-from scheduler.offline.traces.redaction import redact_node
+from scheduler.offline.traces.redaction import redact_node, was_evicted
 
 Json = Mapping[str, Any]
 
 _MICROSECONDS: Final = 1_000_000
-_STATIC: Final = "Node"  # the owner of a static pod, which no scheduler bound
-_DISRUPTED: Final = "DisruptionTarget"
 _MISSING: Final = (
     "Pods that had ended before the first state, or that came and went between two states, are unknown.",
     "What is gone in a state ended at its moment, and so did a pod that has finished without a time.",
@@ -62,7 +61,6 @@ class _SeenPod(NamedTuple):
     created_us: int
     bound_us: int | None
     ended_us: int | None
-    was_evicted: bool
 
 
 def import_cluster_states(*paths: Path) -> TraceContent:
@@ -143,10 +141,9 @@ def _see_pod(path: Path, pod: Pod, content: Json, taken_us: int) -> tuple[str, _
             bound_us = _parse_time(where, condition, "lastTransitionTime") or None
     if pod.status.phase in FINISHED_PHASES:
         ended_us = max(_list_ends(where, content), default=0) or taken_us
-    was_evicted = any(each.type == _DISRUPTED and each.status == "True" for each in pod.status.conditions or ())
     uid = pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
     named = replace(pod, metadata=replace(pod.metadata, uid=uid))
-    return uid, _SeenPod(named, created_us, bound_us if pod.spec.node_name else None, ended_us, was_evicted)
+    return uid, _SeenPod(named, created_us, bound_us if pod.spec.node_name else None, ended_us)
 
 
 def _list_ends(where: str, content: Json) -> Iterator[int]:
@@ -186,15 +183,13 @@ def _list_pods(states: Iterable[_State], start_us: int) -> Iterator[PodArrived]:
     for seen, ended_us in present.values():
         if seen.pod.spec.scheduling_gates and not seen.pod.spec.node_name:
             continue
-        is_static = any(
-            owner.controller and owner.kind == _STATIC for owner in seen.pod.metadata.owner_references or ()
-        )
+        owner = find_controller(seen.pod)
         yield PodArrived(
             since_start(seen.created_us) or 0.0,
             seen.pod,
             since_start(seen.bound_us),
             seen.pod.spec.node_name,
             since_start(ended_us),
-            was_on_node=is_static,
-            was_evicted=seen.was_evicted,
+            was_on_node=owner is not None and owner.kind == NODE,  # a static pod, which no scheduler bound,
+            was_evicted=was_evicted(seen.pod),
         )

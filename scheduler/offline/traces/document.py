@@ -24,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from herodotus_record.typed_decoding import json_decoder
+from scheduler.engine.objects.pod import find_controller
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.offline.snapshots.taking import plain
 from scheduler.offline.traces.redaction import Pseudonyms, redact_node, redact_pod
@@ -100,7 +101,8 @@ class PodArrived(msgspec.Struct, frozen=True):
     @property
     def owner_kind(self) -> str:
         """The kind of the pod's controller, or ""."""
-        return next((owner.kind for owner in self.pod.metadata.owner_references or () if owner.controller), "")
+        owner = find_controller(self.pod)
+        return owner.kind if owner else ""
 
 
 Event = NodeAdded | NodeRemoved | PodArrived

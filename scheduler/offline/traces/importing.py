@@ -14,23 +14,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.engine.objects import quantity
-from scheduler.engine.objects.types import (
-    Affinity,
-    Node,
-    NodeAffinity,
-    NodeMetadata,
-    NodeSelector,
-    NodeSelectorTerm,
-    NodeStatus,
-    OwnerReference,
-    Pod,
-    Requirement,
-)
+from scheduler.engine.objects.types import OwnerReference
 from scheduler.offline.traces.document import NodeAdded, PodArrived, TraceError
 from scheduler.offline.traces.rows import (
     MAX_PODS,
     Requests,
     Row,
+    build_node,
+    build_node_affinity,
     build_pod,
     parse_number,
     parse_seconds,
@@ -57,22 +48,21 @@ def import_openb(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
     The pods of a list without times, which some of the sampled ones are, arrive at once and do not end.
     """
     for where, row in read_rows(nodes):
-        name = require_text(where, row, "sn")
-        labels = {"kubernetes.io/hostname": name} | ({MODEL_LABEL: row["model"]} if row.get("model") else {})
+        name, labels = require_text(where, row, "sn"), {MODEL_LABEL: row["model"]} if row.get("model") else {}
         gpu_milli = MILLI_PER_GPU * parse_number(where, row, "gpu")
         allocatable = _amounts(where, row, gpu_milli) | {"pods": MAX_PODS}
-        yield NodeAdded(
-            0.0, Node(metadata=NodeMetadata(name=name, labels=labels), status=NodeStatus(allocatable=allocatable))
-        )
+        yield NodeAdded(0.0, build_node(name, allocatable, labels))
     for where, row in read_rows(pods):
         bound, ended = row.get("scheduled_time"), row.get("deletion_time")
         gpus = parse_number(where, row, "num_gpu")
         gpu_milli = gpus * parse_number(where, row, "gpu_milli") if gpus else 0
         pod = build_pod(require_text(where, row, "name"), _amounts(where, row, gpu_milli))
-        models = row.get("gpu_spec")
+        if models := row.get("gpu_spec"):
+            affinity = build_node_affinity(MODEL_LABEL, "In", models.split("|"))
+            pod = replace(pod, spec=replace(pod.spec, affinity=affinity))
         yield PodArrived(
             float(parse_number(where, row, "creation_time")) if "creation_time" in row else 0.0,
-            _require_models(pod, models.split("|")) if models else pod,
+            pod,
             bound_at_s=float(parse_number(where, row, "scheduled_time")) if bound else None,
             ended_at_s=float(parse_number(where, row, "deletion_time")) if ended else None,
         )
@@ -86,9 +76,8 @@ def import_csv(nodes: Path, pods: Path) -> Iterator[NodeAdded | PodArrived]:
     """
     for where, row in read_rows(nodes):
         name = require_text(where, row, "name")
-        metadata = NodeMetadata(name=name, labels={"kubernetes.io/hostname": name})
         allocatable: Requests = {"pods": MAX_PODS} | _quantities(where, row, _NODE_COLUMNS)
-        yield NodeAdded(0.0, Node(metadata=metadata, status=NodeStatus(allocatable=allocatable)))
+        yield NodeAdded(0.0, build_node(name, allocatable))
     for where, row in read_rows(pods):
         pod = build_pod(
             require_text(where, row, "name"), _quantities(where, row, _POD_COLUMNS), row.get("namespace") or "default"
@@ -118,13 +107,6 @@ def _quantities(where: str, row: Row, known: frozenset[str]) -> Requests:
             raise TraceError(f"{where}: {name}: expected an amount such as 500m or 2Gi, found {text!r}") from None
         amounts[name] = text
     return amounts
-
-
-def _require_models(pod: Pod, models: list[str]) -> Pod:
-    """Return the pod with a required node affinity for GPUs of these models."""
-    term = NodeSelectorTerm(match_expressions=[Requirement(key=MODEL_LABEL, operator="In", values=models)])
-    affinity = Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=[term])))
-    return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
 def _amounts(where: str, row: Row, gpu_milli: int) -> Requests:

@@ -44,7 +44,7 @@ from scheduler.offline.traces.document import (
     TraceHeader,
     TraceWriter,
 )
-from scheduler.offline.traces.redaction import Pseudonyms, redact_node, redact_pod
+from scheduler.offline.traces.redaction import Pseudonyms, redact_node, redact_pod, was_evicted
 
 MISSING: Final = (
     "Volumes, claims, budgets and services are not recorded.",
@@ -53,7 +53,6 @@ MISSING: Final = (
 MAX_WAITING: Final = 20_000  # messages in the queue, or before the nodes: some seconds of a busy cluster
 FLUSH_S: Final = 5.0  # what a crash loses
 CLOSE_S: Final = 10.0
-_DISRUPTED: Final = "DisruptionTarget"  # the condition of a pod that is evicted
 
 Message = ListResult[Any] | WatchEvent[Any]
 
@@ -261,9 +260,7 @@ class TraceRecorder:
     def _end_pod(self, at_s: float, uid: str, pod: Pod | None) -> None:
         """Record the end of a pod. `pod` is its last state, or None if the watch did not see it."""
         if self._pods.pop(uid, None) is not None:
-            conditions = pod.status.conditions or () if pod is not None else ()
-            was_evicted = any(each.type == _DISRUPTED and each.status == "True" for each in conditions)
-            self._writer.add(PodEnded(at_s, uid, was_evicted))
+            self._writer.add(PodEnded(at_s, uid, pod is not None and was_evicted(pod)))
 
     def _begin_part(self) -> None:
         """Begin a file with the nodes and pods that there are."""

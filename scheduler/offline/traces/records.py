@@ -28,18 +28,8 @@ from herodotus_record.model import API_VERSION, Code, Decision, Evaluation, Node
 from herodotus_record.typed_decoding import json_decoder
 from herodotus_record.units import pluralize
 from scheduler.engine.objects.requests import CPU, PODS
-from scheduler.engine.objects.types import (
-    Affinity,
-    Node,
-    NodeAffinity,
-    NodeMetadata,
-    NodeSelector,
-    NodeSelectorTerm,
-    NodeStatus,
-    OwnerReference,
-    Pod,
-    Requirement,
-)
+from scheduler.engine.objects.types import OwnerReference, Pod
+from scheduler.engine.whatif.nodes import HOSTNAME
 from scheduler.offline.traces.document import (
     Event,
     NodeAdded,
@@ -49,10 +39,9 @@ from scheduler.offline.traces.document import (
     TraceError,
     sort_events,
 )
-from scheduler.offline.traces.rows import Requests, build_pod
+from scheduler.offline.traces.rows import Requests, build_node, build_node_affinity, build_pod
 
 OTHER_PODS: Final = "other-pods"  # the namespace of those without a record
-_HOSTNAME: Final = "kubernetes.io/hostname"
 _NOT_EVICTED: Final = 2_000_001_000  # the priority of system-node-critical
 _MICROSECONDS: Final = 1_000_000
 # Filters whose verdict does not depend on what else runs. They come first, so that a record has them for each node.
@@ -289,9 +278,7 @@ class _History:
             if allocatable is None:
                 events.append(NodeRemoved(since_start(at_us), name))
             else:
-                status = NodeStatus(allocatable=_format_amounts(allocatable))
-                metadata = NodeMetadata(name=name, labels={_HOSTNAME: name})
-                events.append(NodeAdded(since_start(at_us), Node(metadata=metadata, status=status)))
+                events.append(NodeAdded(since_start(at_us), build_node(name, _format_amounts(allocatable))))
         for number, other in enumerate(self._others):
             at_s, requests = since_start(other.since_us), _format_amounts(other.amounts, without=PODS)
             pod = build_pod(f"{other.node}-{number}", requests, OTHER_PODS)
@@ -367,11 +354,7 @@ def _build_pod(recorded: _RecordedPod) -> Pod:
         labels=dict(pod.labels) or None,
         owner_references=[OwnerReference(kind=owner.kind, name=owner.name, controller=True)] if owner else None,
     )
-    affinity = None
-    if recorded.excluded:
-        others = Requirement(key=_HOSTNAME, operator="NotIn", values=[*recorded.excluded])
-        term = NodeSelectorTerm(match_expressions=[others])
-        affinity = Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=[term])))
+    affinity = build_node_affinity(HOSTNAME, "NotIn", recorded.excluded) if recorded.excluded else None
     profile = recorded.decision.scheduler.profile
     return replace(built, spec=replace(built.spec, priority=pod.priority, scheduler_name=profile, affinity=affinity))
 

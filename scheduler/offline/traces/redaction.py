@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from scheduler.engine.objects.types import Node, NodeMetadata, OwnerReference, Pod, PodMetadata, PodStatus
 
 _KEY_BYTES: Final = 32
+_DISRUPTED: Final = "DisruptionTarget"
 _DIGITS: Final = 12  # of a pseudonym: two of a million names are equal with a probability of 0.2 %
 _LABELS: Final = frozenset({"labels", "matchLabels", "nodeSelector"})
 _AMOUNTS: Final = frozenset({"allocatable", "capacity", "limits", "overhead", "requests"})
@@ -71,6 +72,11 @@ def redact_pod(pod: Pod) -> Pod:
         spec=replace(pod.spec, node_name="", volumes=None, scheduling_gates=None),
         status=PodStatus(phase="Pending"),
     )
+
+
+def was_evicted(pod: Pod) -> bool:
+    """Return whether the pod has the condition of one that is evicted, preempted or disrupted otherwise."""
+    return any(each.type == _DISRUPTED and each.status == "True" for each in pod.status.conditions or ())
 
 
 class Pseudonyms:

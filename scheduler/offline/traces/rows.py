@@ -11,21 +11,28 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from scheduler.engine.objects.requests import PODS
 from scheduler.engine.objects.types import (
+    Affinity,
     Container,
     Node,
+    NodeAffinity,
     NodeMetadata,
+    NodeSelector,
+    NodeSelectorTerm,
     NodeStatus,
     Pod,
     PodMetadata,
     PodSpec,
     PodStatus,
+    Requirement,
     ResourceRequirements,
 )
+from scheduler.engine.whatif.nodes import HOSTNAME
 from scheduler.offline.traces.document import TraceError
 
 Row = dict[str, str]
@@ -127,10 +134,21 @@ def build_shares(cpu: float, memory: float, others: Mapping[str, float] | None =
     return {name: f"{part}m" if name == "cpu" else str(part) for name, part in parts.items() if part}
 
 
+def build_node(name: str, allocatable: Requests, labels: Mapping[str, str] | None = None) -> Node:
+    """Return a node with these amounts and labels, and the label with its name."""
+    metadata = NodeMetadata(name=name, labels={HOSTNAME: name, **(labels or {})})
+    return Node(metadata=metadata, status=NodeStatus(allocatable=allocatable))
+
+
 def build_machine(name: str, allocatable: Requests, labels: Mapping[str, str] | None = None) -> Node:
     """Return a node with these amounts, on which any number of pods fits."""
-    metadata = NodeMetadata(name=name, labels={"kubernetes.io/hostname": name, **(labels or {})})
-    return Node(metadata=metadata, status=NodeStatus(allocatable={"pods": UNLIMITED_PODS, **allocatable}))
+    return build_node(name, {PODS: UNLIMITED_PODS, **allocatable}, labels)
+
+
+def build_node_affinity(key: str, operator: str, values: Sequence[str]) -> Affinity:
+    """Return the affinity that requires a label of nodes."""
+    term = NodeSelectorTerm(match_expressions=[Requirement(key=key, operator=operator, values=[*values])])
+    return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=[term])))
 
 
 def build_pod(name: str, requests: Requests, namespace: str = "default", uid: str = "", **metadata: Any) -> Pod:
