@@ -265,10 +265,16 @@ def read_scheduler(pod: Json) -> str:
     return str(pod["spec"].get("schedulerName") or "default-scheduler")
 
 
+def find_controller(obj: Json) -> Json | None:
+    """Return the owner reference of an object's controller, or None if it has none."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
 def read_owner(pod: Json) -> str | None:
     """Return the controller of a Pod object as KIND/NAME, or None if it has none."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((f"{owner['kind']}/{owner['name']}" for owner in owners if owner.get("controller")), None)
+    owner = find_controller(pod)
+    return None if owner is None else f"{owner['kind']}/{owner['name']}"
 
 
 def was_created_with_node(pod: Json) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.container_ends import find_exits
 from herodotus_answers.kubelet_advice import advise
-from herodotus_answers.live_objects import has_ended
+from herodotus_answers.live_objects import find_controller, has_ended
 from herodotus_answers.node_rules import (
     describe_taint,
     tolerates,
@@ -376,8 +376,7 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
 
 def describe_successor(pod: Json, objects: ClusterObjects) -> str:
     """Return a sentence on the pods that the owner has made since, or on who has to make one."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    owner = next((each for each in owners if each.get("controller")), None)
+    owner = find_controller(pod)
     if owner is None:
         return "No controller owns the pod, so nothing replaces it."
     listed = objects.list_objects("Pod", pod["metadata"]["namespace"])

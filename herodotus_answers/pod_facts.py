@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
-from herodotus_answers.live_objects import is_static
+from herodotus_answers.live_objects import find_controller, is_static
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
@@ -259,11 +259,11 @@ def find_owner(pod: Json, objects: ClusterObjects) -> Owner | None:
 
     A static pod has none: its node, which its reference names, is no object that could be changed.
     """
-    owner = None if is_static(pod) else _find_controller(pod)
-    if owner is None or owner.kind != "ReplicaSet":
-        return owner
-    replica_set = objects.get("ReplicaSet", owner.name, pod["metadata"]["namespace"]).object
-    return (_find_controller(replica_set) if replica_set else None) or owner
+    owner = None if is_static(pod) else find_controller(pod)
+    if owner is not None and owner["kind"] == "ReplicaSet":
+        replica_set = objects.get("ReplicaSet", owner["name"], pod["metadata"]["namespace"]).object
+        owner = (find_controller(replica_set) if replica_set else None) or owner
+    return None if owner is None else Owner(owner["kind"], owner["name"])
 
 
 def patch_template(pod: Json, owner: Owner, spec: Json) -> str:
@@ -287,8 +287,3 @@ def find_missing_objects(kind: str, names: Iterable[str], namespace: str, object
     for name in dict.fromkeys(names):
         if objects.get(kind, name, namespace).is_absent:
             yield name
-
-
-def _find_controller(obj: Json) -> Owner | None:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return next((Owner(each["kind"], each["name"]) for each in owners if each.get("controller")), None)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from herodotus_answers.cluster_objects import count_event, read_event_time
+from herodotus_answers.live_objects import find_controller
 from herodotus_answers.pod_facts import clean, list_containers, make_state, parse_time, read_conditions
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ def _list_owners(pod: Json, objects: ClusterObjects) -> Iterator[_Entry]:
     """Yield the creation of each owner, and the owners' events about this pod or about pods that they cannot make."""
     obj, namespace, name = pod, pod["metadata"]["namespace"], pod["metadata"]["name"]
     for _ in range(_MAX_OWNERS):
-        owners = obj["metadata"].get("ownerReferences") or ()
-        owner = next((each for each in owners if each.get("controller")), None)
+        owner = find_controller(obj)
         if owner is None:
             return
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.holders import HeldObject, find_holders, list_host_ports, make_resource
-from herodotus_answers.live_objects import has_ended, is_node_name_managed
+from herodotus_answers.live_objects import find_controller, has_ended, is_node_name_managed
 from herodotus_answers.node_rules import (
     describe_taint,
     describe_terms,
@@ -67,11 +67,12 @@ def describe_naming(pod: Json, objects: ClusterObjects) -> str:
     A pod that a kubelet rejected has lost the condition PodScheduled, so that its absence says nothing.
     """
     node = pod["spec"]["nodeName"]
-    owners = pod["metadata"].get("ownerReferences") or ()
-    owner = next((each for each in owners if each.get("controller") and each["kind"] in WITH_TEMPLATE), None)
-    maker = objects.get(owner["kind"], owner["name"], pod["metadata"]["namespace"]).object if owner else None
+    owner = find_controller(pod)
+    maker = None
+    if owner is not None and owner["kind"] in WITH_TEMPLATE:
+        maker = objects.get(owner["kind"], owner["name"], pod["metadata"]["namespace"]).object
     template = (((maker or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
-    if owner and template.get("nodeName") == node:
+    if owner is not None and template.get("nodeName") == node:
         return f"the template of {owner['kind']}/{owner['name']} has nodeName {node}, so no scheduler chooses a node"
     if is_node_name_managed(pod):
         return f"the pod was created with nodeName {node}, so no scheduler chose it"

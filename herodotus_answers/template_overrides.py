@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from herodotus_answers.live_objects import find_controller
 from herodotus_answers.pod_facts import quote_patch
 from herodotus_answers.quantities import parse_quantity
 
@@ -73,10 +74,11 @@ def _is_of_template(change: Json) -> bool:
 
 def _find_maker(pod: Json, objects: ClusterObjects) -> Json | None:
     """Return the object from whose template the pod was made, or None if there is none or it cannot be read."""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    owner = next((each for each in owners if each.get("controller") and each["kind"] in _MAKERS), None)
-    found = objects.get(owner["kind"], owner["name"], pod["metadata"]["namespace"]).object if owner else None
-    return None if found is None or owner is None else {**found, "kind": owner["kind"]}
+    owner = find_controller(pod)
+    if owner is None or owner["kind"] not in _MAKERS:
+        return None
+    found = objects.get(owner["kind"], owner["name"], pod["metadata"]["namespace"]).object
+    return None if found is None else {**found, "kind": owner["kind"]}
 
 
 def _correct(suggestion: Json, pod: Json, maker: Json, objects: ClusterObjects) -> Json:

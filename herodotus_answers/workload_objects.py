@@ -6,11 +6,11 @@ Owns: who owns what, which pods count, and which ReplicaSet has a Deployment's t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live_objects import is_active, read_owner
+from herodotus_answers.live_objects import find_controller, is_active, read_owner
 from herodotus_answers.pod_facts import is_true, kubectl, read_conditions
 
 if TYPE_CHECKING:
@@ -205,13 +205,10 @@ def has_ended_job(job: Json) -> bool:
     return is_true(job, "Complete") or is_true(job, "Failed")
 
 
-def _is_owned(obj: Json, owners: Iterable[tuple[str, str]]) -> bool:
+def _is_owned(obj: Json, owners: Collection[tuple[str, str]]) -> bool:
     """Return whether one of `owners`, as (kind, name), controls the object."""
-    known = list(owners)
-    return any(
-        each.get("controller") and (each.get("kind"), each.get("name")) in known
-        for each in obj["metadata"].get("ownerReferences") or ()
-    )
+    owner = find_controller(obj)
+    return owner is not None and (owner["kind"], owner["name"]) in owners
 
 
 def _order_makers(maker: Json) -> tuple[int, str, str]:

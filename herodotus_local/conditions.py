@@ -39,7 +39,7 @@ def _read(pod: Pod) -> PendingPod:
     meta = pod.metadata
     condition = next((each for each in pod.status.conditions or () if each.type == _SCHEDULED), None)
     created_us = parse_microseconds(meta.creation_timestamp)
-    owner = next((owner for owner in meta.owner_references or () if owner.controller), None)
+    owner = meta.controller
     return PendingPod(
         namespace=meta.namespace,
         pod=meta.name,

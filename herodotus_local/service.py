@@ -418,7 +418,7 @@ def _is_undone(explanation: Json) -> bool:
 
 def _name_workload(pod: Pod) -> str:
     """Return KIND/NAME of the workload of a pod: the Deployment of its ReplicaSet, its controller, or the pod."""
-    owner = next((each for each in pod.metadata.owner_references or () if each.controller), None)
+    owner = pod.metadata.controller
     if owner is None:
         return f"Pod/{pod.metadata.name}"
     return name_workload(f"{owner.kind}/{owner.name}", pod.metadata.name, pod.metadata.labels or {})
@@ -516,9 +516,11 @@ class _Question:
         """Return whether the pod belongs to the workload in question."""
         if self.workload is None or pod.metadata.namespace != self.namespace:
             return False
-        owners = [f"{each.kind}/{each.name}" for each in pod.metadata.owner_references or () if each.controller]
+        owner = pod.metadata.controller
         suffix = (pod.metadata.labels or {}).get(_TEMPLATE_HASH)
-        return belongs_to_workload(owners[0] if owners else "", pod.metadata.name, suffix, *self.workload)
+        return belongs_to_workload(
+            f"{owner.kind}/{owner.name}" if owner else "", pod.metadata.name, suffix, *self.workload
+        )
 
     def _is_member(self, pod: Pod) -> bool:
         """Return whether the pod belongs to the pod group in question and has a node or waits for one."""

@@ -188,7 +188,7 @@ def _workloads(pod: PodInfo) -> Iterator[str]:
 
     A Deployment names its ReplicaSets after itself, with the hash of the template, which their pods have as a label.
     """
-    owner = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+    owner = pod.pod.metadata.controller
     if owner is None:
         return
     yield f"{pod.namespace}/{owner.kind}/{owner.name}"

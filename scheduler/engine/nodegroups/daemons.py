@@ -17,7 +17,7 @@ from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import types
 from scheduler.engine.objects.autoscaling import DaemonSet
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.selectors import InvalidSelectorError, node_matches_any_term
 from scheduler.engine.objects.taints import HARD_EFFECTS, is_tolerated
 from scheduler.engine.objects.types import (
@@ -75,7 +75,7 @@ class DaemonPods:
         daemons = [pod for pod in self._pods if _runs_on(pod, node)]
         slot = self._nodes.index.get(like)
         there = self._nodes.pods[slot].values() if slot is not None else ()
-        static = [pod.pod for pod in there if (owner := find_controller(pod.pod)) and owner.kind == NODE]
+        static = [pod.pod for pod in there if (owner := pod.pod.metadata.controller) and owner.kind == NODE]
         return [_place(pod, name) for pod in (*daemons, *static)]
 
 
@@ -100,10 +100,10 @@ def _find_running(nodes: NodeColumns) -> Iterator[Pod]:
     seen = set[tuple[str, str]]()
     for pods in nodes.pods:
         for pod in pods.values():
-            for owner in pod.pod.metadata.owner_references or ():
-                if owner.kind == DAEMON_SET and owner.controller and (pod.namespace, owner.name) not in seen:
-                    seen.add((pod.namespace, owner.name))
-                    yield msgspec.structs.replace(pod.pod, spec=_unpin(pod.pod.spec))
+            owner = pod.pod.metadata.controller
+            if owner is not None and owner.kind == DAEMON_SET and (pod.namespace, owner.name) not in seen:
+                seen.add((pod.namespace, owner.name))
+                yield msgspec.structs.replace(pod.pod, spec=_unpin(pod.pod.spec))
 
 
 def _unpin(spec: PodSpec) -> PodSpec:

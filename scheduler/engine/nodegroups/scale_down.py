@@ -21,7 +21,7 @@ from herodotus_answers.node_groups import NodeScaleDown, ScaleDown, ScaleDownBlo
 from scheduler.engine.nodegroups.discovery import FoundGroups
 from scheduler.engine.nodegroups.shapes import FoundGroup
 from scheduler.engine.objects.autoscaling import DO_NOT_DISRUPT, SCALE_DOWN_DISABLED
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Node, Pod, PodAnnotations, Volume
 from scheduler.engine.whatif.eviction import is_left_alone
 from scheduler.engine.whatif.owners import build_replacement
@@ -100,7 +100,7 @@ def _list_rules(pod: Pod, has_budget: bool) -> Iterator[ScaleDownBlocker]:
         return
     if annotations.safe_to_evict == _FALSE:
         yield block("NotSafeToEvict", "annotated cluster-autoscaler.kubernetes.io/safe-to-evict: false")
-    controller = find_controller(pod)
+    controller = pod.metadata.controller
     if controller is None:
         yield block("NoController", "has no controller that replaces it")
     elif controller.kind not in _CONTROLLERS:
@@ -156,7 +156,7 @@ def _check_placements(simulation: Simulation, node: str, pods: Sequence[PodInfo]
             simulation.claims.release(pod)
             removed.append(pod)
         for pod in sorted(pods, key=lambda pod: -pod.priority):
-            if pod.terminating or find_controller(pod.pod) is None:
+            if pod.terminating or pod.pod.metadata.controller is None:
                 continue
             successor = build_replacement(pod.pod, simulation.next_number())
             result = simulation.place(successor)

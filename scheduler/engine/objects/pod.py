@@ -17,7 +17,7 @@ from scheduler.engine.objects.disks import Disk, find_disks
 from scheduler.engine.objects.lazy import lazy
 from scheduler.engine.objects.pod_affinity import PodTerms
 from scheduler.engine.objects.requests import CountedRequests, Resize, SpecRequests
-from scheduler.engine.objects.types import Container, OwnerReference, Pod, Volume
+from scheduler.engine.objects.types import Container, Pod, Volume
 
 
 class HostPort(NamedTuple):
@@ -278,11 +278,6 @@ class PodCounting(NamedTuple):
         if self.sidecar_scoring and not self.resize_as_whole:
             return pod.counted
         return tuple(self.requests(pod).items()), self.scoring_requests(pod)
-
-
-def find_controller(pod: Pod) -> OwnerReference | None:
-    """Return the owner reference of the pod's controller, or None; for a mirror pod it refers to the Node."""
-    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
 
 
 def _list_host_ports(containers: Iterable[Container]) -> Iterator[HostPort]:

@@ -357,7 +357,8 @@ class ResourceClaim(Object, frozen=True):
 
     def is_controlled_by(self, uid: str) -> bool:
         """Return whether the owner with this UID is the claim's controller."""
-        return any(owner.controller and owner.uid == uid for owner in self.metadata.owner_references or ())
+        controller = self.metadata.controller
+        return controller is not None and controller.uid == uid
 
     def is_reserved_for(self, uid: str) -> bool:
         """Return whether status.reservedFor has a consumer with this UID: a pod, or a pod group."""

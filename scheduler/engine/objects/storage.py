@@ -290,6 +290,5 @@ def is_claim_of_pod(pod: PodInfo, old: PersistentVolumeClaim | None, new: Persis
 
 def is_owned_by_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """Return whether the pod is the claim's controlling owner, as it is for the claim of an ephemeral volume."""
-    owners = claim.metadata.owner_references or ()
-    controller = next((owner for owner in owners if owner.controller), None)
+    controller = claim.metadata.controller
     return controller is not None and controller.uid == pod.metadata.uid

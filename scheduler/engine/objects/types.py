@@ -43,6 +43,11 @@ class Metadata(Struct, frozen=True):
     deletion_timestamp: str | None = None
     owner_references: list[OwnerReference] | None = None
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that makes the object and its successors, or None; a mirror pod's refers to the Node."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
 
 class Requirement(Struct, frozen=True):
     """A label or node selector requirement: `key operator values`."""

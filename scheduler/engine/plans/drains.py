@@ -26,7 +26,7 @@ import numpy as np
 from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.movable import is_decided_by_node_alone
 from scheduler.engine.plans.time_limit import TimeOverError
 from scheduler.engine.plans.verification import OTHER, Tracked
@@ -196,7 +196,7 @@ class DrainPlanner:
         displaced: list[PodInfo] = []
         for pod in evicted:
             self._world.remove(pod, node)
-            if not pod.terminating and find_controller(pod.pod) is not None:
+            if not pod.terminating and pod.pod.metadata.controller is not None:
                 self._numbers += 1
                 displaced.append(self._world.generate_claims(build_replacement(pod.pod, self._numbers)))
         queue = [*displaced, *waiting]
@@ -420,7 +420,7 @@ def _movable(world: World, name: str, resource: str) -> int:
     return sum(
         1 if resource == requests.PODS else pod.requests.get(resource, 0)
         for pod in world.nodes.pods[slot].values()
-        if not is_left_alone(pod.pod) and find_controller(pod.pod) is not None and not pod.terminating
+        if not is_left_alone(pod.pod) and pod.pod.metadata.controller is not None and not pod.terminating
     )
 
 

@@ -35,7 +35,7 @@ from herodotus_answers.plans import (
 from herodotus_answers.suggestions import SuggestedChange, build_suggestion
 from herodotus_record.model import Reason, Suggestion
 from herodotus_record.templates import parse_pod_template
-from scheduler.engine.objects.pod import PodGroupKey, PodInfo, find_controller
+from scheduler.engine.objects.pod import PodGroupKey, PodInfo
 from scheduler.engine.objects.pod_groups import find_pod_group
 from scheduler.engine.plans.counting_proof import fit_in_any_order
 from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
@@ -304,7 +304,7 @@ class Planner:
         It is so if a ReplicaSet owns it and all pods of the workload are of that ReplicaSet and Ready: then the
         annotation pod-deletion-cost decides.
         """
-        owner = find_controller(pod.pod)
+        owner = pod.pod.metadata.controller
         if owner is None or owner.kind != REPLICA_SET:
             return False
         workload = find_workload(pod.pod, self.world.objects)
@@ -312,7 +312,9 @@ class Planner:
             return False
         pods = self._list_workload(pod)
         return all(
-            find_hindrance(each) == MAY_MOVE and (of := find_controller(each.pod)) is not None and of.name == owner.name
+            find_hindrance(each) == MAY_MOVE
+            and (of := each.pod.metadata.controller) is not None
+            and of.name == owner.name
             for each in pods
         )
 

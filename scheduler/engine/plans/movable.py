@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from scheduler.engine.objects import requests
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE, REPLICA_SET, STATEFUL_SET
 
 REPLICATION_CONTROLLER: Final = "ReplicationController"
@@ -29,7 +29,7 @@ def find_hindrance(info: PodInfo) -> str:
     A pod that is not Ready is left alone, because its replacement may never become Ready either.
     """
     pod = info.pod
-    owner = find_controller(pod)
+    owner = pod.metadata.controller
     if owner is None:
         return NO_CONTROLLER
     if owner.kind in (DAEMON_SET, NODE, JOB):
@@ -51,7 +51,7 @@ def find_hindrance(info: PodInfo) -> str:
 
 def waits_for_end(pod: PodInfo) -> bool:
     """Return whether the pod's controller makes the new pod only when the old one is gone."""
-    owner = find_controller(pod.pod)
+    owner = pod.pod.metadata.controller
     return owner is not None and owner.kind == STATEFUL_SET
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from scheduler.engine.framework.state import CycleState
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.plans.movable import helped_only_by_room, waits_for_end
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.owners import build_replacement
@@ -60,7 +60,7 @@ class Tracked:
     key: tuple[object, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        owner = find_controller(self.pod.pod)
+        owner = self.pod.pod.metadata.controller
         labels = frozenset(self.pod.labels.items())
         of = (owner.kind, owner.name) if owner else (self.pod.name,)
         self.key = (self.role, self.pod.namespace, self.pod.spec_digest, self.pod.priority, labels, *of)

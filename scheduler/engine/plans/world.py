@@ -25,7 +25,7 @@ from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.framework.trace import Trace
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.storage import (
     NO_PROVISIONER,
     CSINode,
@@ -143,7 +143,7 @@ class World:
         daemons = [
             pod
             for pod in self.nodes.pods[self.nodes.index[like]].values()
-            if (owner := find_controller(pod.pod)) is not None and owner.kind == DAEMON_SET and not pod.terminating
+            if (owner := pod.pod.metadata.controller) is not None and owner.kind == DAEMON_SET and not pod.terminating
         ]
         self.set_node(copy_node(self.node(like), name))
         limits = self.objects.get(CSINode, like)

@@ -282,7 +282,7 @@ def _to_int64_column(values: list[int]) -> Column:
 def pod_info(pod: objects.PodInfo, omitted: OmittedLabels = NOTHING_OMITTED) -> RecordedPod:
     """Return the recorded part of a pod: fields that scheduling reads, without the labels in `omitted`."""
     labels = omitted.kept(pod.labels)
-    controller = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+    controller = pod.pod.metadata.controller
     return RecordedPod(
         namespace=pod.namespace,
         name=pod.name,

@@ -24,7 +24,7 @@ from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_agains
 from herodotus_record.units import format_exact_quantity
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.objects import quantity, requests
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.selectors import field_matches, format_requirement, requirement_matches
 from scheduler.engine.objects.taints import HARD_EFFECTS, UNSCHEDULABLE, is_tolerated
 from scheduler.engine.objects.types import (
@@ -509,7 +509,7 @@ def _find_other_key(key: str, value: str, labels: Mapping[str, str]) -> str | No
 
 def is_daemon(pod: PodInfo) -> bool:
     """Return whether the pod belongs to a DaemonSet, whose controller restricts it to one node."""
-    controller = find_controller(pod.pod)
+    controller = pod.pod.metadata.controller
     return controller is not None and controller.kind == "DaemonSet"
 
 

@@ -20,7 +20,7 @@ from herodotus_answers.suggestions import HASH_LABEL, find_deployment
 from herodotus_record.model import Reason
 from scheduler.engine.columns import NodeColumns
 from scheduler.engine.framework.trace import Trace
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.suggestions.changes import Draft, Place, is_daemon
 
 MAX_SCANNED: Final = 500  # rejected nodes whose pods are read
@@ -119,7 +119,7 @@ def _find_rollout(pod: PodInfo) -> str:
 
     Only these make a new pod beside the old one that it replaces.
     """
-    owner = find_controller(pod.pod)
+    owner = pod.pod.metadata.controller
     if owner is None or owner.kind == "DaemonSet":
         return f"DaemonSet/{owner.name}" if owner else ""
     deployment = find_deployment(owner.kind, owner.name, pod.labels)

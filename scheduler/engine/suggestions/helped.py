@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from scheduler.engine.framework.runtime import Framework
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.suggestions.changes import Draft, Place, tolerate_removed_taints
 from scheduler.engine.suggestions.check import change_spec, find_rejections
 
@@ -68,5 +68,5 @@ def _is_costly(framework: Framework, place: Place, pod: PodInfo) -> bool:
 
 def _find_owner(pod: PodInfo) -> Hashable:
     """Return what identifies the pod's controller; None if it has none."""
-    owner = find_controller(pod.pod)
+    owner = pod.pod.metadata.controller
     return None if owner is None else (pod.namespace, owner.kind, owner.name, owner.uid)

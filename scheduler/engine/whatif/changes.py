@@ -40,7 +40,7 @@ from scheduler.engine.manifests.cluster import decode_pod_group
 from scheduler.engine.nodegroups.answers import answer_node_groups, answer_scale_down
 from scheduler.engine.nodegroups.discovery import NodeGroupError
 from scheduler.engine.objects import requests, types
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.storage import CSINode
 from scheduler.engine.objects.taints import is_tolerated
@@ -236,7 +236,7 @@ class _Review:
         daemons = [
             pod.pod
             for pod in (*self._simulation.pods_on(change.like), *pinned)
-            if (owner := find_controller(pod.pod)) is not None and owner.kind == DAEMON_SET
+            if (owner := pod.pod.metadata.controller) is not None and owner.kind == DAEMON_SET
         ]
         number = 0
         for _ in range(change.count):

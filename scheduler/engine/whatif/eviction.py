@@ -16,7 +16,7 @@ from typing import Final
 from herodotus_answers.cluster_headlines import DRAINED, NOT_DRAINED
 from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.cluster_review import MAX_UNREADY, BlockedPod, BudgetCheck, CheckedBudget, RemovedPod
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod
 from scheduler.engine.whatif.owners import DAEMON_SET, NODE
 from scheduler.engine.whatif.simulation import Simulation
@@ -101,7 +101,7 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
         if refusal is not None:
             refused.append((pod, refusal))
         elif is_left_alone(pod.pod):
-            owner = find_controller(pod.pod)
+            owner = pod.pod.metadata.controller
             result.ignore(pod, simulation.remove(pod.pod, node, owner.kind if owner else ""))
         else:
             evicted.append(pod)
@@ -130,13 +130,13 @@ def drain(simulation: Simulation, node: str, flags: Drain, result: DrainResult) 
 
 def is_left_alone(pod: Pod) -> bool:
     """Return whether a drain leaves the pod on its node, because its controller is a DaemonSet or the node itself."""
-    owner = find_controller(pod)
+    owner = pod.metadata.controller
     return owner is not None and owner.kind in (DAEMON_SET, NODE)
 
 
 def find_refusal(pod: Pod, flags: Drain) -> tuple[str, str] | None:
     """Return why kubectl refuses to drain a node with this pod, as (cause, kubectl's message), or None."""
-    owner = find_controller(pod)
+    owner = pod.metadata.controller
     if owner is not None and owner.kind == NODE:
         return None
     if owner is not None and owner.kind == DAEMON_SET:

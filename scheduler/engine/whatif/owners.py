@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.types import Pod, PodStatus
 from scheduler.engine.objects.workloads import ReplicaSet
 
@@ -31,16 +31,16 @@ def find_workload(pod: Pod, objects: ClusterObjects) -> Workload | None:
 
     If the ReplicaSet is unknown, the name of its Deployment is derived from the pod's template hash.
     """
-    owner = find_controller(pod)
+    owner = pod.metadata.controller
     if owner is None:
         return None
     if owner.kind != REPLICA_SET:
         return Workload(owner.kind, owner.name)
     replica_set = objects.get(ReplicaSet, owner.name, pod.metadata.namespace)
-    above = [o for o in (replica_set.metadata.owner_references or ()) if o.controller] if replica_set else []
+    above = replica_set.metadata.controller if replica_set else None
     template = (pod.metadata.labels or {}).get(_HASH_LABEL)
-    if above:
-        return Workload(above[0].kind, above[0].name)
+    if above is not None:
+        return Workload(above.kind, above.name)
     if replica_set is None and template and owner.name.endswith(f"-{template}"):
         return Workload(DEPLOYMENT, owner.name.removesuffix(f"-{template}"))
     return Workload(REPLICA_SET, owner.name)
@@ -52,7 +52,7 @@ def build_replacement(pod: Pod, number: int) -> PodInfo:
     A StatefulSet's pod keeps its name; others get one with `number`, as the real one is random. The spec is the pod's,
     but without a node, and the status is empty.
     """
-    owner = find_controller(pod)
+    owner = pod.metadata.controller
     name = pod.metadata.name
     if owner is not None and owner.kind != STATEFUL_SET:
         name = f"{owner.name}-new-{number}"

@@ -30,7 +30,7 @@ from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
 from scheduler.engine.framework.nominated import Nominator
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.objects.cluster import ClusterObjects
-from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo, find_controller
+from scheduler.engine.objects.pod import FINISHED_PHASES, PodGroupKey, PodInfo
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.rules import DEFAULT_RULES, Rules
@@ -191,7 +191,7 @@ class Simulation:
         already being deleted.
         """
         moved = self._take(pod, node, cause)
-        owner = find_controller(pod.pod)
+        owner = pod.pod.metadata.controller
         if pod.terminating:
             self._end(moved, "Terminating")
         elif owner is None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.engine.columns import NodeColumns
-from scheduler.engine.objects.pod import PodInfo, find_controller
+from scheduler.engine.objects.pod import PodInfo
 from scheduler.engine.objects.requests import PODS
 
 Requests = frozenset[tuple[str, int]]
@@ -163,7 +163,7 @@ def _list_amounts(pod: PodInfo, names: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _stays_with_node(pod: PodInfo) -> bool:
-    owner = find_controller(pod.pod)
+    owner = pod.pod.metadata.controller
     return owner is not None and owner.kind in NODE_CONTROLLERS
 
 
@@ -180,7 +180,7 @@ def measure_skew(nodes: NodeColumns, label: str) -> float | None:
     for slot in np.flatnonzero(nodes.live).tolist():
         domain = values[slot]
         for pod in nodes.pods[slot].values() if domain is not None else ():
-            if owner := find_controller(pod.pod):
+            if owner := pod.pod.metadata.controller:
                 counts[pod.pod.metadata.namespace, owner.kind, owner.name][str(domain)] += 1
     spread = [[each[str(domain)] for domain in domains] for each in counts.values() if each.total() > 1]
     if len(domains) < 2 or not spread:

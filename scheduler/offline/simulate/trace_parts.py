@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from scheduler.config import Configuration, Registry
-from scheduler.engine.objects.pod import find_controller
 from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
@@ -62,7 +61,7 @@ def draw_sample(events: Sequence[Event], seed: int) -> list[Event]:
 
 def _name_unit(event: PodArrived) -> tuple[str, str, str]:
     metadata = event.pod.metadata
-    owner = find_controller(event.pod)
+    owner = event.pod.metadata.controller
     return metadata.namespace, f"{owner.kind}/{owner.name}" if owner else "", "" if owner else metadata.uid
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from herodotus_record.units import format_timestamp
 from scheduler.engine.manifests.cluster import ManifestError, decode_object
-from scheduler.engine.objects.pod import FINISHED_PHASES, find_controller
+from scheduler.engine.objects.pod import FINISHED_PHASES
 from scheduler.engine.objects.times import parse_microseconds
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.engine.whatif.owners import NODE
@@ -183,7 +183,7 @@ def _list_pods(states: Iterable[_State], start_us: int) -> Iterator[PodArrived]:
     for seen, ended_us in present.values():
         if seen.pod.spec.scheduling_gates and not seen.pod.spec.node_name:
             continue
-        owner = find_controller(seen.pod)
+        owner = seen.pod.metadata.controller
         yield PodArrived(
             since_start(seen.created_us) or 0.0,
             seen.pod,

@@ -24,7 +24,6 @@ import msgspec
 from msgspec.structs import replace
 
 from herodotus_record.typed_decoding import json_decoder
-from scheduler.engine.objects.pod import find_controller
 from scheduler.engine.objects.types import Node, Pod
 from scheduler.offline.snapshots.taking import plain
 from scheduler.offline.traces.redaction import Pseudonyms, redact_node, redact_pod
@@ -101,7 +100,7 @@ class PodArrived(msgspec.Struct, frozen=True):
     @property
     def owner_kind(self) -> str:
         """The kind of the pod's controller, or ""."""
-        owner = find_controller(self.pod)
+        owner = self.pod.metadata.controller
         return owner.kind if owner else ""
 
 

@@ -124,7 +124,7 @@ def _check_owner(pod: PodInfo, claim: ResourceClaim, *, of_groups: bool) -> None
     key = pod.pod_group
     if not of_groups or key is None:
         raise UnusableDeviceClaimError("device-claim-not-owned", **names)
-    owner = next((each for each in claim.metadata.owner_references or () if each.controller), None)
+    owner = claim.metadata.controller
     is_group = owner is not None and (owner.kind, owner.name) == ("PodGroup", key.name)
     if owner is None or not is_group or not owner.api_version.startswith(f"{GROUP_API}/"):
         raise UnusableDeviceClaimError("device-claim-not-owned-by-group", group=key.name, **names)

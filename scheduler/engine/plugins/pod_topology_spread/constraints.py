@@ -116,7 +116,7 @@ def deduce_selector(pod: PodInfo, objects: ClusterObjects) -> LabelSelector | No
         if selector is not None and label_selector_matches(LabelSelector(match_labels=selector), pod.labels):
             labels |= selector
     requirements: list[Requirement] = []
-    owner = next((o for o in pod.pod.metadata.owner_references or () if o.controller), None)
+    owner = pod.pod.metadata.controller
     if owner is not None:
         labels |= _replication_controller(owner, pod, objects)
         requirements = _requirements(_controller_selector(owner, pod, objects))
