@@ -21,11 +21,11 @@ _AFTER_S = 0.5
 _EVERY_S = 0.1
 _DECIDING = "deciding pods: {done:,} of {total:,}"
 _PLANNING = "searching for plans: {done} of at most {total} s"
-_ACTIVITIES = {  # by the key of the question
+_ACTIVITIES = {  # by the first of these keys that the question has
     "plan": _PLANNING,
     "deschedule": _PLANNING,
+    "trials": "searching for a configuration: {done} of at most {total} %",
     "traces": "simulating the trace: {done} of {total} %",
-    "tune": "searching for a configuration: {done} of at most {total} %",
 }
 
 

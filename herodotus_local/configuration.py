@@ -8,9 +8,8 @@ of Kubernetes that `scheduler.config.cluster_version` finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -19,9 +18,11 @@ import msgspec
 from herodotus_local.cluster_reader import Fetch
 from herodotus_local.errors import ReadError, UnusableInputError
 from herodotus_record.kubernetes_version import KubernetesVersion
-from scheduler.config import ConfigError, Configuration, ProfileConfig, Registry, load, parse_config
+from scheduler.config import ConfigError, Configuration, Registry, parse_config
 from scheduler.config.cluster_version import FoundVersion, VersionSource, choose_pod, find_version, list_flag_values
+from scheduler.config.document import read_text
 from scheduler.config.rules import override_rules, resolve_rules
+from scheduler.config.types import API_VERSION, KIND
 from scheduler.engine.plugins import IN_TREE
 from scheduler.engine.rules import Rules
 from scheduler.engine.rules.feature_gates import FeatureGateError, parse_feature_gates, select_declared
@@ -33,7 +34,8 @@ HEADER: Final = "evaluated now with kube-scheduler {version} rules; {origin}"  #
 _ASSUMED: Final = "default profile assumed"  # its configuration is not visible
 _MAX_ORIGIN: Final = 30  # characters
 DEFAULT_NAME: Final = "default-scheduler"  # of a profile that names no scheduler, as kube-scheduler has it
-_DEFAULT: Final = Configuration(profiles=(ProfileConfig(scheduler_name=DEFAULT_NAME),))
+_DEFAULT_TEXT: Final = f"apiVersion: {API_VERSION}\nkind: {KIND}\nprofiles: [{{schedulerName: {DEFAULT_NAME}}}]\n"
+_DEFAULT: Final = parse_config(_DEFAULT_TEXT)
 
 
 @dataclass(frozen=True)
@@ -140,12 +142,25 @@ def _find_pod_configuration(fetch: Fetch, pod: Json) -> FoundConfiguration:
     )
 
 
-def parse_configuration(text: str, version: str, registry: Registry) -> Configuration:
-    """Return the configuration in a text, with the rules of `version` unless it is "".
+def read_configuration_text(file: str) -> str:
+    """Return the text of a configuration, of the default profile if `file` is "". Raises UnusableInputError."""
+    try:
+        return read_text(Path(file)) if file else _DEFAULT_TEXT
+    except ConfigError as e:
+        raise UnusableInputError(str(e)) from e
 
-    Raises UnusableInputError if the text or the version is invalid.
+
+def parse_configuration(text: str, file: str = "", version: str = "", registry: Registry = IN_TREE) -> Configuration:
+    """Return the configuration in the text of `file`, with the rules of `version` unless it is "".
+
+    Raises UnusableInputError, which names the file, if the text or the version is invalid.
     """
-    return _override_version(partial(parse_config, text, default_name=DEFAULT_NAME, registry=registry), version)
+    asked = _parse_version(version)
+    try:
+        configuration = parse_config(text, default_name=DEFAULT_NAME, registry=registry)
+        return override_rules(configuration, version=FoundVersion(asked, VersionSource.FLAG) if asked else None)
+    except (ConfigError, FeatureGateError) as e:
+        raise UnusableInputError(f"{file}: {e}" if file else str(e)) from e
 
 
 def read_configuration(file: str, version: str = "", registry: Registry = IN_TREE) -> Configuration:
@@ -153,21 +168,7 @@ def read_configuration(file: str, version: str = "", registry: Registry = IN_TRE
 
     Raises UnusableInputError if the file or the version is invalid.
     """
-    default = lambda: _DEFAULT  # noqa: E731
-    read = partial(load, Path(file), default_name=DEFAULT_NAME, registry=registry) if file else default
-    return _override_version(read, version)
-
-
-def _override_version(read: Callable[[], Configuration], version: str) -> Configuration:
-    """Return the configuration that `read` returns, with the rules of `version` unless it is "".
-
-    Raises UnusableInputError if it or the version is invalid.
-    """
-    asked = _parse_version(version)
-    try:
-        return override_rules(read(), version=FoundVersion(asked, VersionSource.FLAG) if asked else None)
-    except (ConfigError, FeatureGateError) as e:
-        raise UnusableInputError(str(e)) from e
+    return parse_configuration(read_configuration_text(file), file, version, registry)
 
 
 def _read_mounted(fetch: Fetch, pod: Json, path: str) -> str | None:

@@ -27,7 +27,7 @@ KINDS = {
     "capacity": ("ClusterReview",),
     "consolidate": ("ClusterReview",),
     "nodegroups": ("ClusterReview",),
-    "simulate": ("Simulation", "PodComparison"),
+    "simulate": ("Simulation", "PodComparison", "SimulationTuning"),
     "preemptions": ("Preemptions",),
     "disagreements": ("Agreements",),
     "watch": ("Decision",),

@@ -1,12 +1,19 @@
 """`kubectl herodotus simulate`: what a trace would have led to with other configurations, and which is best for a goal.
 
-Owns: their options. Does not own: the simulation and the search (`herodotus_local`), the screens.
+Owns: their options, which have the names and defaults of the question's fields. Does not own: the simulation and the
+search (`herodotus_local`), the screens.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, TypeVar
+
 import click
 
+from herodotus_answers.simulation_questions import SimulationQuestion, TraceQuestion, TuningQuestion
 from herodotus_cli import option_values, options
 from herodotus_cli.environment import environment_of
 from herodotus_cli.parameter_types import WholeNumber
@@ -19,12 +26,11 @@ MAX_TIME_S = 7 * 24 * 3600
 
 _TRACES = click.argument("traces", metavar="TRACE…", nargs=-1, required=True, type=click.Path())
 _REMOVE_NODES = click.option(
-    "--remove-nodes", metavar="PATTERN", default="", help="Without nodes of these names, such as 'gpu-*'."
+    "--remove-nodes", "removed_nodes", metavar="PATTERN", help="Without nodes of these names, such as 'gpu-*'."
 )
 _PRICES = click.option(
     "--prices",
     metavar="FILE",
-    default="",
     help="Prices of nodes: CSV with the columns name or LABEL, and per_hour.",
 )
 _PROCESSES = click.option(
@@ -35,8 +41,25 @@ _PROCESSES = click.option(
 )
 
 
+Question = TypeVar("Question", bound=TraceQuestion)
+
+
+def _build_question(kind: type[Question], ctx: click.Context, **others: Any) -> Question:
+    """Return the question with the values of a command line whose names are those of its fields, and with others."""
+    names = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in ctx.params.items() if name in names and value} | others)
+
+
 def _find_goal(name: str) -> click.Command | None:
     return GOALS.get(name)
+
+
+def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, screen: Callable[..., Any]) -> None:
+    """Answer a question and print the answer with a screen of `render`."""
+    from herodotus_cli.transport.local import answer_trace_question
+
+    answer = answer_trace_question(question)
+    environment_of(ctx).print_answer(answer, option_values.output_options(ctx), lambda view: screen(answer, view))
 
 
 @click.command(
@@ -47,7 +70,7 @@ def _find_goal(name: str) -> click.Command | None:
 @_TRACES
 @click.option(
     "--config",
-    "files",
+    "configurations",
     multiple=True,
     type=click.Path(),
     metavar="FILE",
@@ -55,29 +78,18 @@ def _find_goal(name: str) -> click.Command | None:
 )
 @click.option(
     "--kubernetes-version",
-    "versions",
+    "kubernetes_versions",
     multiple=True,
     metavar="VERSION",
     help="Rules of this kube-scheduler, such as v1.34.2; repeat it to compare several [each configuration's].",
 )
 @_REMOVE_NODES
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    metavar="N",
-    help="First seed of the choice between equally good nodes [0].",
-)
+@click.option("--seed", type=int, metavar="N", help="First seed of the choice between equally good nodes [0].")
 @_PRICES
-@click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=1, metavar="N", help="Runs of each variant [1].")
+@click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), metavar="N", help="Runs of each variant [1].")
 @_PROCESSES
-@click.option(
-    "--pod",
-    metavar="NAMESPACE/NAME",
-    default="",
-    help="Why two variants decide differently about this pod.",
-)
-@click.option("--parquet", metavar="FILE", default="", help="Also write the figures to this new Parquet file.")
+@click.option("--pod", metavar="NAMESPACE/NAME", help="Why two variants decide differently about this pod.")
+@click.option("--parquet", metavar="FILE", help="Also write the figures to this new Parquet file.")
 @options.output_options
 @click.pass_context
 def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
@@ -98,32 +110,27 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     kubectl herodotus simulate a.trace --config a.yaml --config b.yaml --pod web-1
     """
     from herodotus_cli.render import simulation as screen
-    from herodotus_cli.transport.local import compare_simulated_pod, simulate_trace
 
-    given, environment = ctx.params, environment_of(ctx)
-    files = given["files"] or option_values.group_words(ctx, "scheduler_config")
-    versions = given["versions"] or option_values.group_words(ctx, "kubernetes_version")
-    seeds = range(given["seed"], given["seed"] + given["seeds"])
-    if given["pod"]:
-        if given["parquet"]:
-            raise click.UsageError("--parquet writes figures of runs: leave out --pod")
-        pod = given["pod"] if "/" in given["pod"] else f"default/{given['pod']}"
-        answer = compare_simulated_pod(traces, files, versions, given["seed"], given["remove_nodes"], pod)
-        title = f"simulate {', '.join(traces)}"
-        output = option_values.output_options(ctx)
-        environment.print_answer(answer, output, lambda view: screen.build_pod_screen(title, answer, view))
+    question = _build_question(
+        SimulationQuestion,
+        ctx,
+        configurations=ctx.params["configurations"] or option_values.group_words(ctx, "scheduler_config"),
+        kubernetes_versions=ctx.params["kubernetes_versions"] or option_values.group_words(ctx, "kubernetes_version"),
+    )
+    if not question.pod:
+        _answer(ctx, question, screen.build_screen)
         return
-    removed_nodes, prices, parquet = given["remove_nodes"], given["prices"], given["parquet"]
-    answer = simulate_trace(traces, files, versions, seeds, removed_nodes, prices, given["processes"], parquet)
-    environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))
+    if question.parquet:
+        raise click.UsageError("--parquet writes figures of runs: leave out --pod")
+    if "/" not in question.pod:
+        question = replace(question, pod=f"default/{question.pod}")
+    _answer(ctx, question, partial(screen.build_pod_screen, f"simulate {', '.join(traces)}"))
 
 
 @options.command(name="tune")
 @_TRACES
-@click.option(
-    "--minimize", metavar="FIGURE", default="", help="Figure to lower, such as nodesInUse or cpu.fragmentation."
-)
-@click.option("--maximize", metavar="FIGURE", default="", help="Figure to raise, such as removableNodes.")
+@click.option("--minimize", metavar="FIGURE", help="Figure to lower, such as nodesInUse or cpu.fragmentation.")
+@click.option("--maximize", metavar="FIGURE", help="Figure to raise, such as removableNodes.")
 @click.option(
     "--subject-to",
     "limits",
@@ -132,34 +139,45 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     help="Limit of a figure, such as 'waitedP99S<=60'; repeatable [no more pods never placed than now].",
 )
 @click.option(
-    "--config", "file", type=click.Path(), metavar="FILE", help="Present configuration [the default profile]."
+    "--config",
+    "configuration",
+    type=click.Path(),
+    metavar="FILE",
+    help="Present configuration [the default profile].",
 )
-@click.option(
-    "--kubernetes-version", "version", metavar="VERSION", help="Rules of this kube-scheduler, such as v1.34.2."
-)
+@click.option("--kubernetes-version", metavar="VERSION", help="Rules of this kube-scheduler, such as v1.34.2.")
 @_REMOVE_NODES
 @_PRICES
-@click.option("--trials", type=WholeNumber(2, MAX_TRIALS), default=64, metavar="N", help="Configurations to try [64].")
+@click.option(
+    "--trials",
+    type=WholeNumber(2, MAX_TRIALS),
+    metavar="N",
+    help=f"Configurations to try [{TuningQuestion.trials}].",
+)
 @click.option(
     "--time-limit",
+    "time_limit_s",
     type=WholeNumber(1, MAX_TIME_S),
-    default=600,
     metavar="S",
-    help="Seconds after which the search tries no more [600].",
+    help=f"Seconds after which the search tries no more [{TuningQuestion.time_limit_s}].",
 )
-@click.option("--seed", type=int, default=0, metavar="N", help="Seed of the search and first seed of its runs [0].")
-@click.option("--seeds", type=WholeNumber(1, MAX_SEEDS), default=2, metavar="N", help="Runs of each configuration [2].")
+@click.option("--seed", type=int, metavar="N", help="Seed of the search and first seed of its runs [0].")
+@click.option(
+    "--seeds",
+    type=WholeNumber(1, MAX_SEEDS),
+    metavar="N",
+    help=f"Runs of each configuration [{TuningQuestion.seeds}].",
+)
 @click.option(
     "--samples",
     type=WholeNumber(3, MAX_SAMPLES),
-    default=10,
     metavar="N",
-    help="Random samples of the unseen arrivals, for the interval of the gain [10].",
+    help=f"Random samples of the unseen arrivals, for the interval of the gain [{TuningQuestion.samples}].",
 )
 @_PROCESSES
 @options.output_options
 @click.pass_context
-def simulate_tune(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
+def simulate_tune(ctx: click.Context, /, **_given: object) -> None:
     """Search score weights and strategies for an objective, and measure the gain on arrivals that it did not see.
 
     The search replays the first half of the trace, by arrivals. What it finds is compared with the present
@@ -173,28 +191,20 @@ def simulate_tune(ctx: click.Context, /, traces: tuple[str, ...], **_given: obje
     kubectl herodotus simulate tune day.trace --minimize cpu.fragmentation -o jsonpath='{.tunedConfiguration}'
     """
     from herodotus_cli.render import tuning as screen
-    from herodotus_cli.transport.local import tune_trace
 
-    given, environment = ctx.params, environment_of(ctx)
-    if bool(given["minimize"]) == bool(given["maximize"]):
+    lowest, highest = ctx.params["minimize"], ctx.params["maximize"]
+    if bool(lowest) == bool(highest):
         raise click.UsageError("state one objective: --minimize FIGURE or --maximize FIGURE")
-    file = given["file"] or next(iter(option_values.group_words(ctx, "scheduler_config")), "")
-    version = given["version"] or next(iter(option_values.group_words(ctx, "kubernetes_version")), "")
-    objective = given["minimize"] or given["maximize"], bool(given["maximize"])
-    search = {name: given[name] for name in ("trials", "seed", "seeds", "samples")}
-    search["time_limit_s"] = given["time_limit"]
-    answer = tune_trace(
-        traces,
-        file,
-        version,
-        objective,
-        given["limits"],
-        given["remove_nodes"],
-        given["prices"],
-        search,
-        given["processes"],
+    group = {name: "".join(option_values.group_words(ctx, name)) for name in ("scheduler_config", "kubernetes_version")}
+    question = _build_question(
+        TuningQuestion,
+        ctx,
+        figure=lowest or highest,
+        maximize=bool(highest),
+        configuration=ctx.params["configuration"] or group["scheduler_config"],
+        kubernetes_version=ctx.params["kubernetes_version"] or group["kubernetes_version"],
     )
-    environment.print_answer(answer, option_values.output_options(ctx), lambda view: screen.build_screen(answer, view))
+    _answer(ctx, question, screen.build_screen)
 
 
 GOALS: dict[str, click.Command] = {"tune": simulate_tune}

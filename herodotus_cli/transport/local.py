@@ -25,6 +25,7 @@ from herodotus_client.responses import read_status
 from herodotus_record.installation import ForeignSchedulerError, describe_extra_installation, require_own_scheduler
 
 if TYPE_CHECKING:
+    from herodotus_answers.simulation_questions import SimulationQuestion, TuningQuestion
     from herodotus_cli.transport.kubectl_proxy import KubectlProxy
     from herodotus_local.pages import LocalPages
     from herodotus_local.service import LocalAnswer, LocalService
@@ -193,72 +194,23 @@ def review_files(paths: Sequence[str], connection: ConnectionSettings, document:
             return local.post(api_paths.cluster_reviews(), document).document
 
 
-def simulate_trace(
-    traces: Sequence[str],
-    files: Sequence[str],
-    versions: Sequence[str],
-    seeds: Sequence[int],
-    removed_nodes: str,
-    prices: str,
-    processes: int | None,
-    parquet: str,
-) -> Json:
-    """Replay a trace, of one or more files, with each configuration and version, and return the document.
+def answer_trace_question(question: SimulationQuestion | TuningQuestion) -> Json:
+    """Return the document that answers a question about a trace.
 
-    The figures are written to the new file `parquet`, unless that is "". Raises CliError if local mode is not
-    installed, or if a file or a version is invalid.
+    Raises CliError if local mode or an extra that the question needs is not installed, or if the question is invalid.
     """
-    with _evaluating_files({"traces": traces}) as progress:
-        from herodotus_local.simulation import simulate_trace as simulate
+    from herodotus_answers.simulation_questions import TuningQuestion
 
-        report = progress.report_decided
-        return {**simulate(traces, files, versions, seeds, removed_nodes, prices, processes, parquet, report)}
-
-
-def compare_simulated_pod(
-    traces: Sequence[str],
-    files: Sequence[str],
-    versions: Sequence[str],
-    seed: int,
-    removed_nodes: str,
-    pod: str,
-) -> Json:
-    """Return the document on why two configurations or versions decide differently about a pod of a trace.
-
-    `pod` is NAMESPACE/NAME. Raises CliError as `simulate_trace` does, and if there are not two variants.
-    """
-    with _evaluating_files({"traces": traces}) as progress:
-        from herodotus_local.simulation import compare_pod
-
-        return {**compare_pod(traces, files, versions, seed, removed_nodes, pod, progress.report_decided)}
-
-
-def tune_trace(
-    traces: Sequence[str],
-    file: str,
-    version: str,
-    objective: tuple[str, bool],
-    limits: Sequence[str],
-    removed_nodes: str,
-    prices: str,
-    search: Mapping[str, int],
-    processes: int | None,
-) -> Json:
-    """Search a configuration for an objective on a trace, and return the document.
-
-    Raises CliError if local mode or the extra `tune` is not installed, or if a file or the objective is invalid.
-    """
-    with _evaluating_files({"tune": traces}) as progress:
-        if find_spec("optuna") is None:
+    with _evaluating_files(vars(question)) as progress:
+        if isinstance(question, TuningQuestion) and find_spec("optuna") is None:
             raise CliError(f"error: simulate tune needs the extra tune: {describe_extra_installation('tune')}")
-        from herodotus_local.simulation import tune_trace as tune
+        from herodotus_local.simulation import answer_question
 
-        report = progress.report_decided
-        return {**tune(traces, file, version, objective, limits, removed_nodes, prices, search, processes, report)}
+        return {**answer_question(question, progress.report_decided)}
 
 
 @contextmanager
-def _evaluating_files(spec: Json) -> Iterator[ProgressLine]:
+def _evaluating_files(spec: Mapping[str, object]) -> Iterator[ProgressLine]:
     """Context manager for a question about files: yields its progress line, and turns failures into CliError."""
     if not is_installed():
         raise CliError("error: local mode is not installed", [describe_installation()])

@@ -21,13 +21,14 @@ from herodotus_answers.simulation import (
     Simulation,
     build_simulation,
 )
+from herodotus_answers.simulation_questions import SimulationQuestion, TraceQuestion
 from herodotus_record.typed_decoding import convert
 from scheduler.config import Configuration, Registry
 from scheduler.config.rules import resolve_rules
 from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
-from scheduler.offline.simulate.prices import Prices
-from scheduler.offline.simulate.processes import run_parallel
+from scheduler.offline.simulate.prices import Prices, read_prices
+from scheduler.offline.simulate.processes import Share, run_parallel
 from scheduler.offline.simulate.simulation import SimulationError, TraceSimulation
 from scheduler.offline.traces.document import Event, NodeAdded, PodArrived, TraceContent, read_trace
 
@@ -54,48 +55,41 @@ class RunResult(NamedTuple):
 
 
 def simulate_variants(
-    paths: Sequence[Path],
-    variants: Sequence[Variant],
-    registry: Registry,
-    seeds: Sequence[int],
-    removed_nodes: str,
-    prices: Prices | None,
-    processes: int,
-    report: Report,
+    question: SimulationQuestion, variants: Sequence[Variant], registry: Registry, report: Report
 ) -> Simulation:
-    """Replay a trace, which may be in several files, with each variant and seed, and return the figures.
+    """Replay the trace of a question with each variant and seed, and return the figures.
 
-    Nodes whose names match the pattern `removed_nodes` are left out; "" means none. At most so many `processes` run at
-    once; the figures do not depend on their number. `report` gets the percentage of the work that is done, and 100.
-    Raises TraceError, SimulationError, ConfigError and ProcessEndedError.
+    `report` gets the percentage of the work that is done, and 100. Raises TraceError, SimulationError, ConfigError and
+    ProcessEndedError.
     """
-    trace = read_events(paths, removed_nodes)
-    tasks = [(variant.config, seed) for variant in variants for seed in seeds]
+    trace, prices = read_events(question), read_prices(Path(question.prices)) if question.prices else None
+    seeds = range(question.seed, question.seed + question.seeds)
 
-    def run(task: int, share: Callable[[float], None]) -> RunResult:
-        config, seed = tasks[task]
-        return simulate(trace.events, config, registry, seed, prices, share)
+    def run(task: tuple[Variant, int], share: Share) -> RunResult:
+        variant, seed = task
+        return simulate(trace.events, variant.config, registry, seed, prices, share)
 
-    results = run_parallel(run, len(tasks), processes, lambda share: report(int(PERCENT * share), PERCENT))
+    tasks = [(variant, seed) for variant in variants for seed in seeds]
+    results = run_parallel(run, tasks, question.processes, lambda share: report(int(PERCENT * share), PERCENT))
     runs = [results[i * len(seeds) : (i + 1) * len(seeds)] for i in range(len(variants))]
     return build_simulation(
-        ", ".join(map(str, paths)),
+        ", ".join(question.traces),
         trace.missing,
-        removed_nodes,
+        question.removed_nodes,
         [_build_variant(variant, of, runs[0], seeds) for variant, of in zip(variants, runs, strict=True)],
         _list_differences([of[0] for of in runs]),
     )
 
 
-def read_events(paths: Sequence[Path], removed_nodes: str) -> TraceContent:
-    """Return a trace without the nodes whose names match a pattern.
+def read_events(question: TraceQuestion) -> TraceContent:
+    """Return the trace of a question without the nodes that it leaves out.
 
     Raises TraceError if it is damaged, and SimulationError if no pod arrives or no node is left.
     """
-    trace = read_trace(paths)
-    events = [each for each in trace.events if not _is_removed(each, removed_nodes)]
+    trace = read_trace([Path(each) for each in question.traces])
+    events = [each for each in trace.events if not _is_removed(each, question.removed_nodes)]
     if not all(any(isinstance(each, kind) for each in events) for kind in (PodArrived, NodeAdded)):
-        raise SimulationError(f"{', '.join(map(str, paths))}: no pod arrives, or there is no node")
+        raise SimulationError(f"{', '.join(question.traces)}: no pod arrives, or there is no node")
     return TraceContent(events, trace.missing)
 
 
@@ -120,7 +114,7 @@ def simulate(
     registry: Registry,
     seed: int,
     prices: Prices | None,
-    share: Callable[[float], None],
+    share: Share,
 ) -> RunResult:
     """Replay the events once. `share` gets how much is done, 0 to 1. Raises SimulationError and ConfigError."""
     metrics, end_s = RunMetrics.from_events(events, prices), max(each.at_s for each in events)

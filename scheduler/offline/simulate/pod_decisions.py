@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from herodotus_answers.comparison import PodComparison, build_pod_comparison
+from herodotus_answers.simulation_questions import SimulationQuestion
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import AttemptKey, Code, Decision, NodeTable, Outcome, Source, Times
 from scheduler.config import Registry
@@ -109,31 +109,26 @@ class PodDecisions:
 
 
 def compare_decisions(
-    paths: Sequence[Path],
-    variants: Sequence[Variant],
-    registry: Registry,
-    seed: int,
-    removed_nodes: str,
-    pod: str,
-    report: Report,
+    question: SimulationQuestion, variants: Sequence[Variant], registry: Registry, report: Report
 ) -> PodComparison:
-    """Replay a trace with two variants, and compare the first decisions about a pod that differ, or else the last ones.
+    """Replay a trace with two variants, and compare the first decisions about the question's pod that differ.
 
-    `pod` is NAMESPACE/NAME. The other arguments are those of `simulate_variants`. Raises TraceError, SimulationError
-    and ConfigError.
+    If none differ, compare the last ones. `report` gets the percentage of the work that is done. Raises TraceError,
+    SimulationError and ConfigError.
     """
+    pod = question.pod
     if len(variants) != VARIANTS:
         raise SimulationError(
             f"the decisions about a pod are compared between {VARIANTS} variants, and there are {len(variants)}:"
             " name two configurations or two versions"
         )
-    events = read_events(paths, removed_nodes).events
+    events = read_events(question).events
     if not any(isinstance(each, PodArrived) and each.name == pod for each in events):
-        raise SimulationError(f"pod {pod}: no pod of this name arrives in {', '.join(map(str, paths))}")
+        raise SimulationError(f"pod {pod}: no pod of this name arrives in {', '.join(question.traces)}")
     runs = []
     for number, variant in enumerate(variants):
         run = PodDecisions(pod, variant.name)
-        TraceSimulation(variant.config, registry, seed, run.observe).run(events, run, lambda _: None)
+        TraceSimulation(variant.config, registry, question.seed, run.observe).run(events, run, lambda _: None)
         report(PERCENT * (number + 1) // VARIANTS, PERCENT)
         runs.append(run.decisions)
     if not all(runs):

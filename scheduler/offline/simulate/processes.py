@@ -1,6 +1,6 @@
 """Runs independent tasks in parallel processes, because Python's threads share one processor.
 
-    figures = run_parallel(measure, count=10, processes=4, report=print)
+    figures = run_parallel(measure, range(10), processes=4, report=print)
 
 Owns: the processes, their progress and results, their end. Does not own: what a task computes.
 
@@ -19,13 +19,14 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, TypeVar, cast
 
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 Share = Callable[[float], None]
 
@@ -41,56 +42,66 @@ def count_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_parallel(run: Callable[[int, Share], Result], count: int, processes: int, report: Share) -> list[Result]:
-    """Return `run(i, share)` for each i below `count`, computed in at most so many processes at once.
+def run_parallel(
+    run: Callable[[Task, Share], Result],
+    tasks: Sequence[Task],
+    processes: int,
+    report: Share,
+    keep: Callable[[Task, Result], None] = lambda task, result: None,
+) -> list[Result]:
+    """Return `run(task, share)` for each task, computed in at most so many processes at once, 0 for all processors.
 
-    A task calls `share` with how much of it is done, 0 to 1, and `report` gets that of all tasks. With one process the
-    tasks run in this one. An error of a task ends the others and is raised. Raises ProcessEndedError.
+    A task calls `share` with how much of it is done, 0 to 1, and `report` gets that of all tasks. `keep` gets each
+    result, in this process, as soon as its task ends. With one process the tasks run in this one. An error of a task
+    ends the others and is raised. Raises ProcessEndedError.
     """
-    shares = [0.0] * count
-
-    def report_share(task: int, share: float) -> None:
-        shares[task] = share
-        report(sum(shares) / count)
-
-    if min(processes, count) <= 1:
-        results = []
-        for each in range(count):
-            results.append(run(each, partial(report_share, each)))
-            report_share(each, 1.0)
-        return results
+    shares = [0.0] * len(tasks)
     finished: dict[int, Result] = {}
+
+    def report_share(number: int, share: float) -> None:
+        shares[number] = share
+        report(sum(shares) / len(tasks))
+
+    def finish(number: int, result: Result) -> None:
+        keep(tasks[number], result)
+        finished[number] = result
+        report_share(number, 1.0)
+
+    processes = min(processes or count_processors(), len(tasks))
+    if processes <= 1:
+        for number, task in enumerate(tasks):
+            finish(number, run(task, partial(report_share, number)))
+        return [*finished.values()]
     running: dict[Connection, tuple[int, BaseProcess]] = {}
-    waiting = iter(range(count))
+    waiting = iter(range(len(tasks)))
     try:
-        while len(finished) < count:
-            for task in islice(waiting, processes - len(running)):
+        while len(finished) < len(tasks):
+            for number in islice(waiting, processes - len(running)):
                 with _sigint_blocked():  # until the child ignores it: the terminal sends Ctrl-C to every process
-                    receiver, process = _start(run, task)
-                    running[receiver] = task, process
+                    receiver, process = _start(run, tasks[number])
+                    running[receiver] = number, process
             for receiver in cast(list[Connection], wait([*running])):
-                task, process = running[receiver]
+                number, process = running[receiver]
                 kind, value = _receive(receiver, process)
                 if kind == "share":
-                    report_share(task, value)
+                    report_share(number, value)
                     continue
                 if kind == "error":
                     raise value
-                finished[task] = value
                 del running[receiver]
                 receiver.close()
                 process.join()
-                report_share(task, 1.0)
+                finish(number, value)
     finally:
         for _, process in running.values():
             process.kill()
         for receiver, (_, process) in running.items():
             process.join()
             receiver.close()
-    return [finished[task] for task in range(count)]
+    return [finished[number] for number in range(len(tasks))]
 
 
-def _start(run: Callable[[int, Share], Any], task: int) -> tuple[Connection, BaseProcess]:
+def _start(run: Callable[[Task, Share], Any], task: Task) -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_run_task, args=(run, task, sender, os.getpid()), daemon=True)
@@ -118,7 +129,7 @@ def _receive(receiver: Connection, process: BaseProcess) -> tuple[str, Any]:
     return message
 
 
-def _run_task(run: Callable[[int, Share], Any], task: int, sender: Connection, parent: int) -> None:
+def _run_task(run: Callable[[Task, Share], Any], task: Task, sender: Connection, parent: int) -> None:
     """Run a task in its process, and send its progress and its result or error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

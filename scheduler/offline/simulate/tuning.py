@@ -18,20 +18,21 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from herodotus_answers.simulation_questions import TuningQuestion
 from herodotus_answers.tuning import KIND, SimulationTuning, TuningGain, TuningPart, format_headline
 from herodotus_record.model import API_VERSION
 from scheduler.config import Configuration, Registry
-from scheduler.config.legacy import to_yaml
+from scheduler.config.document import parse_document
 from scheduler.config.rules import resolve_rules
 from scheduler.engine.formulas import beta
 from scheduler.engine.objects.pod import PodInfo
 from scheduler.offline.simulate.comparison import PERCENT, Report, read_events, simulate
 from scheduler.offline.simulate.metrics import SimulationFigures, list_resources
 from scheduler.offline.simulate.objectives import NEVER_PLACED, FigureObjective, Limit, compute_mean
-from scheduler.offline.simulate.prices import Prices
-from scheduler.offline.simulate.processes import run_parallel
+from scheduler.offline.simulate.prices import read_prices
+from scheduler.offline.simulate.processes import Share, run_parallel
 from scheduler.offline.simulate.score_settings import ScoreSettings
 from scheduler.offline.simulate.search import Trial, search_values
 from scheduler.offline.simulate.trace_parts import draw_sample, find_median_arrival, split_trace
@@ -56,22 +57,6 @@ class Task(NamedTuple):
 Measure = Callable[[Sequence[Task]], Sequence[SimulationFigures]]
 
 
-class TuningQuestion(NamedTuple):
-    """What a tuning is to achieve, and how long it may search.
-
-    `trials` configurations are tried at most, each with so many `seeds`, for `time_limit_s`. So many `samples` give the
-    interval.
-    """
-
-    objective: FigureObjective
-    limits: tuple[Limit, ...]
-    trials: int
-    seed: int
-    seeds: int
-    samples: int
-    time_limit_s: float
-
-
 class TuningResult(NamedTuple):
     """The values that were found, the figure by both configurations on both halves, and the gain on the other half.
 
@@ -94,70 +79,63 @@ class TuningResult(NamedTuple):
 
 
 def tune_trace(
-    paths: Sequence[Path],
-    document: dict[str, Any],
-    parse: Callable[[str], Configuration],
-    file: str,
-    registry: Registry,
-    removed_nodes: str,
-    prices: Prices | None,
-    question: TuningQuestion,
-    processes: int,
-    report: Report,
+    question: TuningQuestion, text: str, parse: Callable[[str], Configuration], registry: Registry, report: Report
 ) -> SimulationTuning:
     """Return the configuration that is best for an objective on a trace, with its gain on the unseen half.
 
-    `document` is the present configuration, `file` its name, and `parse` returns a configuration from YAML. `report`
-    gets the percentage of the work that is done at most, and 100. Raises TraceError, SimulationError, ConfigError,
+    `text` is the present configuration as YAML, and `parse` returns a configuration from YAML. `report` gets the
+    percentage of the work that is done at most, and 100. Raises TraceError, SimulationError, ConfigError,
     ObjectiveError and ProcessEndedError.
     """
-    trace = read_events(paths, removed_nodes)
-    events = trace.events
     parse = cache(parse)
-    pods = [PodInfo(event.pod) for event in events if isinstance(event, PodArrived)]
+    objective = FigureObjective.parse(question.figure, maximize=question.maximize)
+    limits = tuple(map(Limit.parse, question.limits))
+    present, trace = parse(text), read_events(question)
+    prices = read_prices(Path(question.prices)) if question.prices else None
+    pods = [PodInfo(event.pod) for event in trace.events if isinstance(event, PodArrived)]
     resources = list_resources({name for pod in pods for name in pod.requests})
-    present = parse(to_yaml(document))
-    settings = ScoreSettings(document, present, registry, resources)
-    median_s = find_median_arrival(events)
-    training, check = split_trace(events, median_s, present, registry, question.seed)
+    settings = ScoreSettings(parse_document(text), present, registry, resources)
+    middle_s = find_median_arrival(trace.events)
+    training, check = split_trace(trace.events, middle_s, present, registry, question.seed)
     planned = (question.trials + len(settings.settings)) * question.seeds + 2 * (question.samples + 1)
     finished: dict[Task, SimulationFigures] = {}
 
+    def run(task: Task, share: Share) -> SimulationFigures:
+        part = training if task.sample is None else draw_sample(check, task.sample) if task.sample else check
+        return simulate(part, parse(task.text), registry, task.seed, prices, share).figures
+
     def measure(tasks: Sequence[Task]) -> Sequence[SimulationFigures]:
         waiting = [task for task in dict.fromkeys(tasks) if task not in finished]
-        configs = [parse(task.text) for task in waiting]
-
-        def run(i: int, share: Callable[[float], None]) -> SimulationFigures:
-            sample, seed = waiting[i].sample, waiting[i].seed
-            part = training if sample is None else draw_sample(check, sample) if sample else check
-            return simulate(part, configs[i], registry, seed, prices, share).figures
+        done = len(finished)
 
         def report_share(share: float) -> None:
-            report(min(PERCENT, int(PERCENT * (len(finished) + share * len(waiting)) / planned)), PERCENT)
+            report(min(PERCENT, int(PERCENT * (done + share * len(waiting)) / planned)), PERCENT)
 
-        finished.update(zip(waiting, run_parallel(run, len(waiting), processes, report_share), strict=True))
+        for task in waiting:
+            parse(task.text)  # once for all its runs, in this process
+        run_parallel(run, waiting, question.processes, report_share, finished.__setitem__)
         return [finished[task] for task in tasks]
 
-    result = tune(settings, measure, question)
+    result = tune(settings, measure, question, objective, limits)
     report(PERCENT, PERCENT)
     parts = [
         None if figures is None else _describe_part(part, figures)
         for part, figures in ((training, result.trained), (check, result.checked))
     ]
     assert parts[0] is not None  # every result has it
-    figure, broken = question.objective.figure, [str(limit) for limit in result.broken]
+    broken = [str(limit) for limit in result.broken]
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {},
-        "headline": format_headline(figure, parts[1], result.gain, broken),
-        "trace": ", ".join(map(str, paths)),
+        "headline": format_headline(question.figure, parts[1], result.gain, broken),
+        "trace": ", ".join(question.traces),
         "missing": trace.missing,
-        "removedNodes": removed_nodes,
-        "configuration": file,
+        "removedNodes": question.removed_nodes,
+        "configuration": question.configuration,
         "kubernetesVersion": str(resolve_rules(present).version),
-        "figure": figure,
-        "direction": "maximize" if question.objective.maximize else "minimize",
+        "figure": question.figure,
+        "direction": "maximize" if question.maximize else "minimize",
         "limits": [str(limit) for limit in result.limits],
         "brokenLimits": broken,
         "seed": question.seed,
@@ -188,14 +166,21 @@ def _describe_part(events: Sequence[Event], figures: tuple[float, float]) -> Tun
     }
 
 
-def tune(settings: ScoreSettings, measure: Measure, question: TuningQuestion) -> TuningResult:
+def tune(
+    settings: ScoreSettings,
+    measure: Measure,
+    question: TuningQuestion,
+    objective: FigureObjective,
+    stated: tuple[Limit, ...],
+) -> TuningResult:
     """Return the best values of the settings for the half that the search sees, and their gain on the other half.
 
-    `measure` returns the figures of runs. A limit on pods that are never placed is added unless the question has one,
-    or is about them: no more than by the present configuration. Otherwise fewer nodes in use would be easy.
+    `measure` returns the figures of runs; `objective` and `stated` limits are those of the question. A limit on pods
+    that are never placed is added unless one is stated, or the objective is about them: no more than by the present
+    configuration. Otherwise fewer nodes in use would be easy.
     """
     ends_s = time.monotonic() + question.time_limit_s
-    objective, seeds = question.objective, range(question.seed, question.seed + question.seeds)
+    seeds = range(question.seed, question.seed + question.seeds)
 
     def measure_all(values: Sequence[Trial]) -> list[Sequence[SimulationFigures]]:
         texts = [settings.format_with(each) for each in values]
@@ -203,7 +188,7 @@ def tune(settings: ScoreSettings, measure: Measure, question: TuningQuestion) ->
         return [runs[i * len(seeds) : (i + 1) * len(seeds)] for i in range(len(texts))]
 
     (present,) = measure_all([settings.present])
-    limits = _complete_limits(question, present)
+    limits = _complete_limits(objective, stated, present)
 
     def compute_losses(values: Sequence[Trial]) -> list[float]:
         return [_compute_loss(objective, limits, runs) for runs in measure_all(values)]
@@ -232,14 +217,18 @@ def tune(settings: ScoreSettings, measure: Measure, question: TuningQuestion) ->
         "share": gains[0] / abs(checked[0]) if checked[0] else None,
         "samples": question.samples,
     }
-    broken = tuple(each for each in _complete_limits(question, before[:1]) if each.measure_violation(after[:1]))
+    broken = tuple(
+        each for each in _complete_limits(objective, stated, before[:1]) if each.measure_violation(after[:1])
+    )
     return TuningResult(found.values, found.tried, is_complete, trained, checked, gain, limits, broken)
 
 
-def _complete_limits(question: TuningQuestion, present: Sequence[SimulationFigures]) -> tuple[Limit, ...]:
-    if NEVER_PLACED in (question.objective.figure, *(limit.figure for limit in question.limits)):
-        return question.limits
-    return (*question.limits, Limit(NEVER_PLACED, "<=", compute_mean(present, NEVER_PLACED)))
+def _complete_limits(
+    objective: FigureObjective, stated: tuple[Limit, ...], present: Sequence[SimulationFigures]
+) -> tuple[Limit, ...]:
+    if NEVER_PLACED in (objective.figure, *(limit.figure for limit in stated)):
+        return stated
+    return (*stated, Limit(NEVER_PLACED, "<=", compute_mean(present, NEVER_PLACED)))
 
 
 def _compute_loss(objective: FigureObjective, limits: Sequence[Limit], runs: Sequence[SimulationFigures]) -> float:

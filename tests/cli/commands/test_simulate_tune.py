@@ -101,6 +101,21 @@ def test_the_present_configuration_is_the_file_and_stays_as_it_is(trace: Path) -
     assert (document["podMaxBackoffSeconds"], document["profiles"][0]["schedulerName"]) == (20, "batch")
 
 
+def test_the_present_configuration_is_read_once(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it can be a pipe: `--config <(…)`."""
+    file, read = trace.parent / "once.yaml", Path.read_bytes
+    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    opened: list[Path] = []
+
+    def count(path: Path) -> bytes:
+        opened.append(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", count)
+    assert tune(trace, "--maximize", "arrived", *FEW, "--config", str(file)).code == 0
+    assert opened.count(file) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -111,6 +126,7 @@ def test_the_present_configuration_is_the_file_and_stays_as_it_is(trace: Path) -
         (["--minimize", "tpu.mean"], 1, "no pod of the trace requests tpu: use cpu, memory"),
         (["--minimize", "nodesInUse", "--subject-to", "waitedP99S<60"], 1, "'waitedP99S<60' is not a limit"),
         (["--minimize", "nodesInUse", "--config", "/absent.yaml"], 1, "/absent.yaml: "),
+        (["--minimize", "nodesInUse", "--config", "{folder}/nodes.csv"], 1, "{folder}/nodes.csv: "),
         (["--minimize", "nodesInUse", "--remove-nodes", "*"], 1, "no pod arrives, or there is no node"),
         (["--minimize", "nodesInUse", "--trials", "1"], 2, "not a whole number from 2"),
     ],
@@ -118,9 +134,9 @@ def test_the_present_configuration_is_the_file_and_stays_as_it_is(trace: Path) -
 def test_what_cannot_be_tuned_is_an_error(
     trace: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
 ) -> None:
-    ran = tune(trace, *words, "--seeds", "1")
+    ran = tune(trace, *(word.format(folder=trace.parent) for word in words), "--seeds", "1")
     assert (ran.code, ran.out) == (code, "")
-    assert message in capsys.readouterr().err
+    assert message.format(folder=trace.parent) in capsys.readouterr().err
 
 
 def test_without_the_optimizer_the_command_that_adds_it_is_named(

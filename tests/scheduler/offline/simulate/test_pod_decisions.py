@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from herodotus_answers.comparison import PodComparison
+from herodotus_answers.simulation_questions import SimulationQuestion
 from scheduler.config import Configuration
 from scheduler.config.load import parse_config
 from scheduler.config.types import ProfileConfig
@@ -40,7 +41,8 @@ def arrives(at_s: float, pod: PodBuilder, runs_s: float | None = None) -> PodArr
 def compare(folder: Path, pod: str, *events: Event, variants: tuple[Variant, ...] = (STOCK, PACKED)) -> PodComparison:
     path = folder / "trace"
     write_trace(path, events)
-    return compare_decisions([path], variants, IN_TREE, 0, "", f"default/{pod}", lambda done, total: None)
+    question = SimulationQuestion(traces=(str(path),), pod=f"default/{pod}")
+    return compare_decisions(question, variants, IN_TREE, lambda done, total: None)
 
 
 def attempts(document: PodComparison) -> list[tuple[int, str | None]]:

@@ -30,8 +30,8 @@ def test_results_are_in_the_order_of_the_tasks_and_each_is_run_once(processes: i
         return task, os.getpid() == here
 
     here = os.getpid()
-    assert run_parallel(run, 4, processes, ignore) == [(task, processes == 1) for task in range(4)]
-    assert run_parallel(run, 0, processes, ignore) == []
+    assert run_parallel(run, range(4), processes, ignore) == [(task, processes == 1) for task in range(4)]
+    assert run_parallel(run, [], processes, ignore) == []
 
 
 def test_at_most_so_many_processes_run_at_once() -> None:
@@ -46,7 +46,7 @@ def test_at_most_so_many_processes_run_at_once() -> None:
             counter.value -= 1
         return int(present)
 
-    assert max(run_parallel(run, 6, 2, ignore)) <= 2
+    assert max(run_parallel(run, range(6), 2, ignore)) <= 2
 
 
 def test_progress_is_that_of_all_tasks() -> None:
@@ -61,7 +61,7 @@ def test_progress_is_that_of_all_tasks() -> None:
         if share == 0.5:
             released.set()
 
-    run_parallel(run, 2, 2, report)
+    run_parallel(run, range(2), 2, report)
     assert shares == sorted(shares)
     assert (shares[0], 0.5 in shares, shares[-1]) == (0.25, True, 1.0)
 
@@ -99,7 +99,7 @@ def test_an_error_of_a_task_ends_the_others_and_is_raised(
 
     began = time.monotonic()
     with pytest.raises(error, match=message):
-        run_parallel(run, 4, 3, ignore)
+        run_parallel(run, range(4), 3, ignore)
     assert time.monotonic() - began < FOREVER_S / 10
     assert multiprocessing.active_children() == []
 
@@ -114,7 +114,7 @@ def run(task, share):
         share(0.5)
         time.sleep(0.01)
 
-run_parallel(run, 3, 3, lambda share: None)
+run_parallel(run, range(3), 3, lambda share: None)
 """
 
 

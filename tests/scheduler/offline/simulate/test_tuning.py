@@ -11,13 +11,14 @@ import yaml
 from msgspec.structs import replace
 from scipy import stats
 
+from herodotus_answers.simulation_questions import TuningQuestion
 from scheduler.config import parse_config
 from scheduler.engine.plugins.registry import Registry
 from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
 from scheduler.offline.simulate.objectives import FigureObjective, Limit
 from scheduler.offline.simulate.score_settings import ScoreSettings
 from scheduler.offline.simulate.search import BATCH
-from scheduler.offline.simulate.tuning import Task, TuningQuestion, TuningResult, compute_margin, tune
+from scheduler.offline.simulate.tuning import Task, TuningResult, compute_margin, tune
 
 DOCUMENT: dict[str, Any] = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -46,9 +47,11 @@ def measure_with(nodes: Figure, waited: Figure = lambda *_: 0.0, never_placed: F
 
 
 def search(measure: Any, seed: int = 0, trials: int = 24, limit: str = "", time_limit_s: float = 600.0) -> TuningResult:
+    question = TuningQuestion(
+        traces=(), figure=NODES, trials=trials, seed=seed, seeds=2, samples=8, time_limit_s=time_limit_s
+    )
     limits = (Limit.parse(limit),) if limit else ()
-    objective = FigureObjective.parse(NODES, maximize=False)
-    return tune(SETTINGS, measure, TuningQuestion(objective, limits, trials, seed, 2, 8, time_limit_s))
+    return tune(SETTINGS, measure, question, FigureObjective(NODES, maximize=False), limits)
 
 
 def is_packed(task: Task) -> bool:
