@@ -32,13 +32,15 @@ class SimulationQuestion(TraceQuestion):
 
     Without `configurations` the default profile decides, without `kubernetes_versions` the version of each
     configuration. With `pod`, NAMESPACE/NAME, the question is why two variants decide differently about it. The figures
-    are also written to the new file `parquet`, unless that is "".
+    are also written to the new file `parquet`, unless that is "". Runs that the file `resume` has are not made again,
+    and each other one is added to it when it ends.
     """
 
     configurations: tuple[str, ...] = ()
     kubernetes_versions: tuple[str, ...] = ()
     pod: str = ""
     parquet: str = ""
+    resume: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

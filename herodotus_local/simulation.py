@@ -22,6 +22,7 @@ from herodotus_local.errors import UnusableInputError
 from scheduler.config import ConfigError, Configuration
 from scheduler.engine.plugins.registry import PluginLoadError, Registry
 from scheduler.offline.simulate.comparison import Report, Variant, simulate_variants
+from scheduler.offline.simulate.finished_runs import ResumeError
 from scheduler.offline.simulate.objectives import ObjectiveError
 from scheduler.offline.simulate.pod_decisions import compare_decisions
 from scheduler.offline.simulate.processes import ProcessEndedError
@@ -32,7 +33,7 @@ DEFAULTS: Final = "defaults"  # the variant without a file
 _ERRORS: Final = (
     *(ConfigError, PluginLoadError, TraceError),
     *(ObjectiveError, ProcessEndedError, SimulationError),
-    *(FileRefusedError, MissingExtraError),
+    *(FileRefusedError, MissingExtraError, ResumeError),
 )
 
 

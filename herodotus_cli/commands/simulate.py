@@ -90,6 +90,11 @@ def _answer(ctx: click.Context, question: SimulationQuestion | TuningQuestion, s
 @_PROCESSES
 @click.option("--pod", metavar="NAMESPACE/NAME", help="Why two variants decide differently about this pod.")
 @click.option("--parquet", metavar="FILE", help="Also write the figures to this new Parquet file.")
+@click.option(
+    "--resume",
+    metavar="FILE",
+    help="Keep each run in this file when it ends, and continue with the runs that it has.",
+)
 @options.output_options
 @click.pass_context
 def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -> None:
@@ -120,8 +125,8 @@ def simulate(ctx: click.Context, /, traces: tuple[str, ...], **_given: object) -
     if not question.pod:
         _answer(ctx, question, screen.build_screen)
         return
-    if question.parquet:
-        raise click.UsageError("--parquet writes figures of runs: leave out --pod")
+    if question.parquet or question.resume:
+        raise click.UsageError("--parquet and --resume write figures of runs: leave out --pod")
     if "/" not in question.pod:
         question = replace(question, pod=f"default/{question.pod}")
     _answer(ctx, question, partial(screen.build_pod_screen, f"simulate {', '.join(traces)}"))

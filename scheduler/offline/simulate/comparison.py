@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,8 @@ from herodotus_answers.simulation_questions import SimulationQuestion, TraceQues
 from herodotus_record.typed_decoding import convert
 from scheduler.config import Configuration, Registry
 from scheduler.config.rules import resolve_rules
-from scheduler.offline.simulate.metrics import RunMetrics, SimulationFigures
+from scheduler.offline.simulate.finished_runs import FinishedRuns, RunResult
+from scheduler.offline.simulate.metrics import RunMetrics
 from scheduler.offline.simulate.moments import NODE_CONTROLLERS
 from scheduler.offline.simulate.prices import Prices, read_prices
 from scheduler.offline.simulate.processes import Share, run_parallel
@@ -46,21 +47,13 @@ class Variant(NamedTuple):
     config: Configuration
 
 
-class RunResult(NamedTuple):
-    """The figures of one run, and by namespace/name the last node of each pod, and when the pod got it."""
-
-    figures: SimulationFigures
-    node_of: Mapping[str, str]
-    placed_s: Mapping[str, float]
-
-
 def simulate_variants(
     question: SimulationQuestion, variants: Sequence[Variant], registry: Registry, report: Report
 ) -> Simulation:
     """Replay the trace of a question with each variant and seed, and return the figures.
 
-    `report` gets the percentage of the work that is done, and 100. Raises TraceError, SimulationError, ConfigError and
-    ProcessEndedError.
+    Runs that the question's file has are not made again. `report` gets the percentage of the work that is done, and
+    100. Raises TraceError, SimulationError, ConfigError, ProcessEndedError and ResumeError.
     """
     trace, prices = read_events(question), read_prices(Path(question.prices)) if question.prices else None
     seeds = range(question.seed, question.seed + question.seeds)
@@ -70,8 +63,17 @@ def simulate_variants(
         return simulate(trace.events, variant.config, registry, seed, prices, share)
 
     tasks = [(variant, seed) for variant in variants for seed in seeds]
-    results = run_parallel(run, tasks, question.processes, lambda share: report(int(PERCENT * share), PERCENT))
-    runs = [results[i * len(seeds) : (i + 1) * len(seeds)] for i in range(len(variants))]
+    with FinishedRuns.open(question, {variant.name: variant.config for variant in variants}) as finished:
+        waiting = [(variant, seed) for variant, seed in tasks if (variant.name, seed) not in finished.results]
+
+        def report_share(share: float) -> None:
+            report(int(PERCENT * (1 - (1 - share) * len(waiting) / len(tasks))), PERCENT)
+
+        def keep(task: tuple[Variant, int], result: RunResult) -> None:
+            finished.keep(task[0].name, task[1], result)
+
+        run_parallel(run, waiting, question.processes, report_share, keep)
+    runs = [[finished.results[variant.name, seed] for seed in seeds] for variant in variants]
     return build_simulation(
         ", ".join(question.traces),
         trace.missing,

@@ -1,0 +1,179 @@
+"""Keeps the runs of a simulation in a file as they end, so that a simulation that was interrupted continues.
+
+    with FinishedRuns.open(question, configurations) as runs:
+        runs.keep("stock.yaml", 3, result)
+
+The file has lines of JSON: the first is the identity of the question, each other one a run. A killed process leaves at
+most one incomplete line, the last one, which is cut off.
+
+Owns: the file, and the refusal of runs of another question. Does not own: the runs (`comparison`).
+
+Invariant: the runs are those that the question would give again, unless a plugin outside the tree has changed. A file
+that has anything else is not changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from herodotus_answers.simulation_questions import SimulationQuestion
+from herodotus_record.typed_decoding import decode_json
+from herodotus_record.version import __version__
+from scheduler.config import Configuration
+from scheduler.offline.simulate.metrics import SimulationFigures
+
+_DIGEST_BYTES: Final = 16
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+class ResumeError(ValueError):
+    """A file of runs that a simulation cannot continue. The message names the file and says why."""
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """The figures of one run, and by namespace/name the last node of each pod, and when the pod got it."""
+
+    figures: SimulationFigures
+    node_of: dict[str, str]
+    placed_s: dict[str, float]
+
+
+class QuestionIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the runs of a question depend on besides variant and seed. Contents of files are digests.
+
+    `variants` has the digest of each variant's configuration. Which seeds there are makes no other question.
+    """
+
+    herodotus: str
+    traces: list[str]
+    removed_nodes: str
+    prices: str
+    variants: dict[str, str]
+
+    @classmethod
+    def from_question(cls, question: SimulationQuestion, variants: Mapping[str, Configuration]) -> QuestionIdentity:
+        """Return the identity of a question whose variants have these configurations. Raises ResumeError."""
+        return cls(
+            __version__,
+            sorted(map(_digest_file, question.traces)),
+            question.removed_nodes,
+            _digest_file(question.prices) if question.prices else "",
+            {name: _digest(_encode(configuration)) for name, configuration in variants.items()},
+        )
+
+    def find_difference(self, other: QuestionIdentity) -> str:
+        """Return in words how the question of runs, `self`, differs from another one; "" if it does not."""
+        if self.herodotus != other.herodotus:
+            return f"Herodotus {self.herodotus} made them, and this is {other.herodotus}"
+        if self.traces != other.traces:
+            return "the trace is another one"
+        if self.removed_nodes != other.removed_nodes:
+            return f"--remove-nodes is {other.removed_nodes!r}, and was {self.removed_nodes!r}"
+        if self.prices != other.prices:
+            return "the prices are others"
+        if self.variants.keys() != other.variants.keys():
+            return f"the variants are {', '.join(other.variants)}, and were {', '.join(self.variants)}"
+        changed = [name for name, digest in self.variants.items() if digest != other.variants[name]]
+        return f"the configuration of {', '.join(changed)} has changed" if changed else ""
+
+
+class _FinishedRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of the file."""
+
+    variant: str
+    seed: int
+    result: RunResult
+
+
+class FinishedRuns:
+    """The runs of a question that have ended, by variant and seed. Without a file they are in memory alone."""
+
+    def __init__(self, file: FileIO | None = None) -> None:
+        """Start without runs. A file must be open for appending."""
+        self._file, self.results = file, dict[tuple[str, int], RunResult]()
+
+    @classmethod
+    @contextmanager
+    def open(cls, question: SimulationQuestion, variants: Mapping[str, Configuration]) -> Iterator[FinishedRuns]:
+        """Context manager that yields the runs in the question's file, which get those that end in the block.
+
+        The file is created if there is none. Raises ResumeError if it has anything but runs of the question.
+        """
+        if not question.resume:
+            yield cls()
+            return
+        identity = QuestionIdentity.from_question(question, variants)
+        with _naming(question.resume):
+            file = FileIO(question.resume, "a", opener=_open_private)
+        with file:
+            runs = cls(file)
+            runs._read(Path(question.resume), identity)
+            yield runs
+
+    def _read(self, path: Path, identity: QuestionIdentity) -> None:
+        """Read the runs in the file, cut off an incomplete line, and begin the file if it is empty."""
+        assert self._file is not None
+        with _naming(path):
+            *lines, incomplete = path.read_bytes().split(b"\n")
+        if not lines and _encode(identity).startswith(incomplete):  # empty, or killed while it began
+            self._file.truncate(0)
+            self._write(identity)
+            return
+        try:
+            difference = decode_json((lines or [b""])[0], QuestionIdentity).find_difference(identity)
+        except msgspec.DecodeError:
+            raise ResumeError(f"{path}: not a file of runs, which --resume begins: name a new one") from None
+        if difference:
+            raise ResumeError(f"{path}: its runs are of another question: {difference}")
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                run = decode_json(line, _FinishedRun)
+            except msgspec.DecodeError as e:
+                raise ResumeError(f"{path}: line {number}: {e}") from e
+            self.results[run.variant, run.seed] = run.result
+        self._file.truncate(path.stat().st_size - len(incomplete))
+
+    def keep(self, variant: str, seed: int, result: RunResult) -> None:
+        """Add a run, and write it to the file at once."""
+        self.results[variant, seed] = result
+        self._write(_FinishedRun(variant, seed, result))
+
+    def _write(self, line: QuestionIdentity | _FinishedRun) -> None:
+        if self._file is None:
+            return
+        rest = memoryview(_encode(line) + b"\n")
+        with _naming(self._file.name):
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
+
+
+@contextmanager
+def _naming(file: object) -> Iterator[None]:
+    """Context manager that turns an OSError into a ResumeError with the name of a file."""
+    try:
+        yield
+    except OSError as e:
+        raise ResumeError(f"{file}: {e.strerror or e}") from e
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner can read, because it has names of pods and nodes."""
+    return os.open(path, flags, 0o600)
+
+
+def _digest_file(path: str) -> str:
+    with _naming(path):
+        return _digest(Path(path).read_bytes())
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
