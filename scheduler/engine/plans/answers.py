@@ -65,7 +65,11 @@ def answer_plan(
     deferred = _find_deferred(state, question)
     if deferred is not None:
         return _plan_resize(state, question, World(state, limit), *deferred), []
-    return Planner(state, question, find_targets(state, question, classes, scheduler), World(state, limit)).answer()
+    targets, world = find_targets(state, question, classes, scheduler), World(state, limit)
+    with world.tried():
+        if not targets.exist:
+            targets = targets._replace(pods=[world.generate_claims(pod) for pod in targets.pods])
+        return Planner(state, question, targets, world).answer()
 
 
 def _check(question: PlanQuestion) -> None:

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.state import CycleState
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
@@ -64,7 +65,7 @@ MAX_SPARE: Final = 6  # changes beyond those of a set, from which sets for a goa
 MAX_EXPLORED_NODES: Final = 60  # in larger clusters many nodes are equally good, and plans have too many runs
 MAX_NODES: Final = 64  # from which a search that is not exhaustive starts
 EXHAUSTIVE, RELAXATION, NOT_PROVEN = "Exhaustive", "Relaxation", "NotProven"
-FREES_TOO_LITTLE: Final = "it frees too little on every node"
+FREES_TOO_LITTLE: Final = "it frees too little on every suitable node"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +76,16 @@ class Change:
     node: str
     pod: PodInfo | None = None
 
+    @property
+    def has_claims(self) -> bool:
+        """Whether the change's pod has resource claims."""
+        return self.pod is not None and bool(self.pod.pod.spec.resource_claims)
+
     @cached_property
     def key(self) -> object:
         """What alike changes share: pods of one node and controller that nothing else tells apart."""
         pod = self.pod
-        if pod is None or pod.has_storage or pod.pod.spec.resource_claims:
+        if pod is None or pod.has_storage or self.has_claims:
             return self.kind, self.node, pod.uid if pod else ""
         return self.kind, self.node, Tracked(pod, DISPLACED).key, pod.pod.status.phase
 
@@ -146,16 +152,22 @@ class PlanSearch:
         self._world, self._targets, self._verification = world, targets, verification
         self._budgets, self._exist = budgets, exist
         self._needed = min_targets or len(targets)
+        claims = Counter(name for target in targets for name in _list_shared_claims(target))
+        self._share_claims = any(count > 1 for count in claims.values())
         self._alike = len({target.spec_digest for target in targets}) == 1
         self._room_only = bool(targets) and all(map(helped_only_by_room, targets))
         self._resources = self._list_resources()
         self._missing_now: NDArray[np.int64] | None = None  # computed once: the copy is as before between tries
-        self._room_now: bool | None = None
+        self._changes: Sequence[Change] = ()
         self.tried, self._size = 0, 0
 
     def run(self, changes: Sequence[Change], max_changes: int) -> SearchResult:
-        """Return the plans with the fewest of these changes, at most `max_changes`, or what was found in the time."""
+        """Return the plans with the fewest of these changes, at most `max_changes`, or what was found in the time.
+
+        A search is run once.
+        """
         result = SearchResult()
+        self._changes = changes
         try:
             self._search_sizes(changes, max_changes, result)
         except TimeOverError as e:
@@ -177,13 +189,13 @@ class PlanSearch:
                 continue
             small = counts[size] <= MAX_SETS
             exhaustive = exhaustive and small
-            sets = list_sets(changes, size) if small else self._list_sets(changes, size)
-            for chosen in sets:
-                self._world.limit.check()
-                self.tried += 1
-                self._try(chosen, result, narrow=not small)
-                if len(result.plans) >= MAX_PLANS:
-                    break
+            with closing(list_sets(changes, size) if small else self._list_sets(changes, size)) as sets:
+                for chosen in sets:
+                    self._world.limit.check()
+                    self.tried += 1
+                    self._try(chosen, result, narrow=not small)
+                    if len(result.plans) >= MAX_PLANS:
+                        break
             if result.plans:
                 self._bound(result, sum(counts[:size]), size, least, why, exhaustive=exhaustive)
                 return
@@ -223,8 +235,9 @@ class PlanSearch:
         """Return how many changes there must be at least, and why fewer do not do."""
         if self._goal is not None:
             return self._goal.count_least_moves()
-        certain = self._room_only and len(self._targets) == 1
-        return (self._bound_by_room(changes) if certain else 0), FREES_TOO_LITTLE
+        if not self._room_only or len(self._targets) > 1:
+            return 0, ""
+        return self._bound_by_room(changes), FREES_TOO_LITTLE
 
     # --- one set ----------------------------------------------------------------------------------------------------
 
@@ -271,9 +284,19 @@ class PlanSearch:
             self._world.remove(change.pod, change.node)
 
     def fits(self) -> bool:
-        """Return whether enough targets find a node one after the other, and the goal is reached."""
+        """Return whether enough targets find a node one after the other, and the goal is reached.
+
+        The first feasible node of each will do, unless targets share a claim: then the first one's node decides.
+        """
         if self._goal is not None and not self._goal.is_reached():
             return False
+        if not self._share_claims:
+            return self._fit_in_order(None)
+        mask, _ = self._world.find_feasible(self._targets[0])
+        return any(map(self._fit_in_order, np.flatnonzero(mask).tolist()))
+
+    def _fit_in_order(self, first_slot: int | None) -> bool:
+        """Return whether enough targets find a node one after the other, the first one in this slot if one is given."""
         placed = 0
         with self._world.tried():
             for number, target in enumerate(self._targets):
@@ -281,7 +304,8 @@ class PlanSearch:
                 slots = np.flatnonzero(mask)
                 if len(slots):
                     placed += 1
-                    self._world.place(target, self._world.nodes.names[int(slots[0])], state)
+                    slot = int(slots[0]) if number or first_slot is None else first_slot
+                    self._world.place(target, self._world.nodes.names[slot], state)
                 if placed >= self._needed or placed + len(self._targets) - number - 1 < self._needed:
                     break
         return placed >= self._needed
@@ -295,7 +319,8 @@ class PlanSearch:
 
         def extend(left: tuple[Change, ...], moves: list[Move], budgets: Budgets) -> Iterator[list[Move] | None]:
             placed = Counter((move.change.key, move.to) for move in moves)
-            signature = (frozenset(Counter(change.key for change in left).items()), frozenset(placed.items()))
+            claiming = tuple(move for move in moves if move.change.has_claims)  # their order decides on the devices
+            signature = (frozenset(Counter(change.key for change in left).items()), frozenset(placed.items()), claiming)
             if signature in seen:
                 return
             seen.add(signature)
@@ -322,9 +347,10 @@ class PlanSearch:
                     yield from extend(rest, [*moves, Move(change, "")], after)
                 else:
                     after.add_ready(change.pod.pod)
-                    for node, state in self._list_destinations(change, narrow=narrow):
+                    successor = self._create_successor(change)
+                    for node, state in self._list_destinations(change, successor, narrow=narrow):
                         inner = self._world.mark()
-                        self._world.place(self._successor(change), node, state)
+                        self._world.place(successor, node, state)
                         yield from extend(rest, [*moves, Move(change, node)], after)
                         self._world.undo(inner)
                 self._world.undo(mark)
@@ -347,13 +373,13 @@ class PlanSearch:
                         return False
         return True
 
-    def _successor(self, change: Change) -> PodInfo:
+    def _create_successor(self, change: Change) -> PodInfo:
+        """Return the pod that replaces the change's pod, whose claims of templates now exist."""
         assert change.pod is not None
-        return self._verification.replacement_of(change.pod)
+        return self._world.generate_claims(self._verification.replacement_of(change.pod))
 
-    def _list_destinations(self, change: Change, *, narrow: bool) -> list[tuple[str, CycleState]]:
+    def _list_destinations(self, change: Change, successor: PodInfo, *, narrow: bool) -> list[tuple[str, CycleState]]:
         """Return the nodes where the successor of a pod that is gone fits, except its own; the likeliest first."""
-        successor = self._world.generate_claims(self._successor(change))
         mask, state = self._world.find_feasible(successor)
         names = [self._world.nodes.names[slot] for slot in np.flatnonzero(mask).tolist()]
         names = [name for name in names if name != change.node]
@@ -474,16 +500,24 @@ class PlanSearch:
             column = lowered.setdefault(slot, missing[:, slot].copy())
             if change.pod is not None:
                 column -= [read_amount(change.pod, name) for name in self._resources]
-        if any((column <= 0).all() for column in lowered.values()):
+        if any((column <= 0).all() and self._admitting[slot] for slot, column in lowered.items()):
             return True
-        return self._some_node_has_room()
+        return bool(self._nodes_with_room.any())
 
-    def _some_node_has_room(self) -> bool:
-        """Return whether a node has enough for a target as it is, and rejects it for another reason."""
-        if self._room_now is None:
-            live = self._world.nodes.live[: self._world.nodes.slots]
-            self._room_now = bool((np.all(self._missing_cached() <= 0, axis=0) & live).any())
-        return self._room_now
+    @cached_property
+    def _admitting(self) -> NDArray[np.bool_]:
+        """The nodes that no change leaves as unsuitable for a target as they are, such as those with another taint."""
+        with self._world.tried():
+            for change in self._changes:
+                if change.pod is None:
+                    self._leave(change)
+            return self._world.find_admitting(self._targets[0])
+
+    @cached_property
+    def _nodes_with_room(self) -> NDArray[np.bool_]:
+        """The nodes that have enough for a target as they are; they reject it for a reason that a change may lift."""
+        roomy: NDArray[np.bool_] = (self._missing_cached() <= 0).all(axis=0)
+        return roomy & self._admitting
 
     def _missing_cached(self) -> NDArray[np.int64]:
         if self._missing_now is None:
@@ -499,7 +533,10 @@ class PlanSearch:
                 on_node.setdefault(change.node, []).append(change.pod)
         missing, counts = self._missing_cached(), dict[str, int]()
         for name in {*on_node, *cordoned}:
-            column = missing[:, self._world.nodes.index[name]].tolist()
+            slot = self._world.nodes.index[name]
+            if not self._admitting[slot]:
+                continue
+            column = missing[:, slot].tolist()
             needs = (
                 count_leaving(on_node.get(name, ()), resource, lacking)
                 for resource, lacking in zip(self._resources, column, strict=True)
@@ -512,14 +549,14 @@ class PlanSearch:
         if not self._resources:
             return 1
         counts = self._count_leaving(changes)
-        untouched = (self._missing_cached() <= 0).all(axis=0) & self._world.nodes.live[: self._world.nodes.slots]
-        rejected_otherwise = any(self._world.nodes.names[slot] not in counts for slot in np.flatnonzero(untouched))
+        untouched = np.flatnonzero(self._nodes_with_room)
+        rejected_otherwise = any(self._world.nodes.names[slot] not in counts for slot in untouched)
         smallest = min(counts.values(), default=IMPOSSIBLE)
         return 1 if rejected_otherwise else max(1, smallest)
 
     # --- from the nodes ---------------------------------------------------------------------------------------------
 
-    def _list_sets(self, changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
+    def _list_sets(self, changes: Sequence[Change], size: int) -> Generator[tuple[Change, ...], None, None]:
         """Yield sets of changes that free a node for a target, and further ones where those pods must go."""
         if self._goal is not None:
             yield from self._list_sets_for_goal(self._goal, changes, size)
@@ -555,12 +592,13 @@ class PlanSearch:
             return
         names = {change.node for change in chosen}
         others = {name: each for name, each in by_node.items() if name not in names}
-        for more in self._free_nodes(self._successor(homeless), others, size - len(chosen)):
-            both = (*chosen, *more)
-            if len(both) == size:
-                yield both
-            else:
-                yield from self._extend(both, by_node, size)
+        with self._world.tried():
+            for more in self._free_nodes(self._create_successor(homeless), others, size - len(chosen)):
+                both = (*chosen, *more)
+                if len(both) == size:
+                    yield both
+                else:
+                    yield from self._extend(both, by_node, size)
 
     def _find_homeless(self, chosen: Sequence[Change]) -> Change | None:
         """Return the first displaced pod that fits nowhere else."""
@@ -571,11 +609,12 @@ class PlanSearch:
             for change in chosen:
                 if change.kind != MOVE:
                     continue
-                mask, state = self._world.find_feasible(self._successor(change))
+                successor = self._create_successor(change)
+                mask, state = self._world.find_feasible(successor)
                 slots = [slot for slot in np.flatnonzero(mask).tolist() if self._world.nodes.names[slot] not in names]
                 if not slots:
                     return change
-                self._world.place(self._successor(change), self._world.nodes.names[slots[0]], state)
+                self._world.place(successor, self._world.nodes.names[slots[0]], state)
         return None
 
     def _free_nodes(self, pod: PodInfo, by_node: dict[str, list[Change]], most: int) -> Iterator[tuple[Change, ...]]:
@@ -602,8 +641,21 @@ class PlanSearch:
                     if _repeats_pod(chosen) or not self._frees(pod, slot, pods):
                         continue
                     count += 1
-                    if fits_without(framework, pod, self._world.nodes, slot, pods):
+                    if self._fits_without(framework, pod, slot, chosen):
                         yield chosen
+
+    def _fits_without(self, framework: Framework, pod: PodInfo, slot: int, chosen: Sequence[Change]) -> bool:
+        """Return whether the pod passes all filters on a node after these changes of it.
+
+        A dry run of the filters does not free devices.
+        """
+        if any(change.has_claims for change in chosen) and pod.pod.spec.resource_claims:
+            with self._world.tried():
+                for change in chosen:
+                    self._leave(change)
+                return bool(self._world.find_feasible(pod)[0][slot])
+        leaving = [change.pod for change in chosen if change.pod is not None]
+        return fits_without(framework, pod, self._world.nodes, slot, leaving)
 
     def _frees(self, pod: PodInfo, slot: int, leaving: Sequence[PodInfo]) -> bool:
         nodes = self._world.nodes
@@ -628,10 +680,14 @@ class PlanSearch:
                 ranked.append((least, node))
         return sorted(ranked)
 
-    def _rank_change(self, change: Change, pod: PodInfo) -> tuple[int, int]:
-        """Return the sort key of a pod that may leave: the least important first, then the smallest that suffices."""
+    def _rank_change(self, change: Change, pod: PodInfo) -> tuple[int, bool, int]:
+        """Return the sort key of a pod that may leave.
+
+        The least important comes first, then one with claims if `pod` has some, then the smallest that suffices.
+        """
         assert change.pod is not None
-        return change.pod.priority, sum(change.pod.requests.get(name, 0) for name in pod.requests)
+        no_claims = bool(pod.pod.spec.resource_claims) and not change.has_claims
+        return change.pod.priority, no_claims, sum(change.pod.requests.get(name, 0) for name in pod.requests)
 
 
 def count_sets(changes: Sequence[Change], largest: int) -> list[int]:
@@ -642,14 +698,14 @@ def count_sets(changes: Sequence[Change], largest: int) -> list[int]:
     return counts
 
 
-def list_sets(changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ...]]:
+def list_sets(changes: Sequence[Change], size: int) -> Generator[tuple[Change, ...], None, None]:
     """Yield the sets of some size, one of those that differ only in which of several alike changes they have."""
     groups: dict[object, list[Change]] = {}
     for change in changes:
         alike = groups.setdefault(change.key, [])
         alike.insert(0 if change.kind == SCALE_DOWN else len(alike), change)  # not those that move in the same set
 
-    def choose(kinds: list[list[Change]], size: int) -> Iterator[tuple[Change, ...]]:
+    def choose(kinds: list[list[Change]], size: int) -> Generator[tuple[Change, ...], None, None]:
         if size == 0:
             yield ()
             return
@@ -659,6 +715,13 @@ def list_sets(changes: Sequence[Change], size: int) -> Iterator[tuple[Change, ..
                     yield (*alike[:count], *rest)
 
     return choose(list(groups.values()), size)
+
+
+def _list_shared_claims(pod: PodInfo) -> Iterator[tuple[str, str]]:
+    """Yield the namespace and name of each claim that the pod's spec names, which other pods may name too."""
+    for claim in pod.pod.spec.resource_claims or ():
+        if claim.resource_claim_name:
+            yield pod.namespace, claim.resource_claim_name
 
 
 def _repeats_pod(changes: Sequence[Change]) -> bool:

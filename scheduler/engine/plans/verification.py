@@ -2,8 +2,9 @@
 
 After each step the user waits until the pods that the step displaced are Ready. Meanwhile, and until the next step,
 kube-scheduler may try any waiting pod at any time: a target of the plan, a displaced pod, or one that was pending
-before. A pod that is deleted keeps its room for a while; its controller makes the new pod at once, or when the old one
-is gone. Each of these events may come in any order, and each pod may get any of its best nodes.
+before. A pod that is deleted keeps its room for a while, and its claims keep their devices until later; its controller
+makes the new pod at once, or when the old one is gone. Each of these events may come in any order, and each pod may get
+any of its best nodes.
 
 Owns: the exploration, and the first run that goes wrong. Does not own: the steps (`search`), one decision (`world`).
 
@@ -67,6 +68,13 @@ class Tracked:
 
 
 _Draw = tuple[Tracked, int, CycleState | None]  # a pod, the slot of its node, and the state of the cycle
+
+
+class _Leaving(NamedTuple):
+    """A step whose pod is being deleted, or is gone (`gone`, as it was on its node) while its claims are not free."""
+
+    step: PlannedStep
+    gone: PodInfo | None = None
 
 
 class Landing(NamedTuple):
@@ -178,10 +186,10 @@ class _Run:
         self.seen: set[object] = set()
         self.landed: defaultdict[str, set[str]] = defaultdict(set)
 
-    def explore(self, done: int, leaving: PlannedStep | None) -> Failure | None:
+    def explore(self, done: int, leaving: _Leaving | None) -> Failure | None:
         """Carry out all runs from the present state on; return the first failure.
 
-        `done` steps were begun. `leaving` is the last one while its pod is being deleted.
+        `done` steps were begun. `leaving` is the last one until its pod and what that had are gone.
         """
         signature = self._sign(done, leaving)
         if signature in self.seen:
@@ -191,11 +199,11 @@ class _Run:
             raise UnprovenError(f"more than {self._max_states} states can be reached")
         moved = False
         for pods in self._list_units():
-            placements, preempts = self._draw(pods)
+            placements, preempts, certain = self._draw(pods)
             if preempts:
                 return Failure(PREEMPTS, pods[0], done - 1, tuple(self._placed))
+            moved = moved or certain
             for placement in placements:
-                moved = True
                 failure = self._place(placement, done, leaving)
                 if failure is not None:
                     return failure
@@ -213,9 +221,12 @@ class _Run:
             return Failure(GOAL_MISSED, None, done - 1, tuple(self._placed))
         return None
 
-    def _sign(self, done: int, leaving: PlannedStep | None) -> object:
-        placed = Counter((landing.pod.key, landing.node) for landing in self._placed)
-        return done, leaving is not None, frozenset(placed.items()), len(self.waiting)
+    def _sign(self, done: int, leaving: _Leaving | None) -> object:
+        placed = Counter(
+            (landing.pod.key, landing.node, self._world.list_devices(landing.pod.pod)) for landing in self._placed
+        )
+        stage = None if leaving is None else leaving.gone is None
+        return done, stage, frozenset(placed.items()), len(self.waiting)
 
     def _list_units(self) -> list[list[Tracked]]:
         """Return what kube-scheduler may try next: one waiting pod of each kind, or the targets together."""
@@ -224,20 +235,26 @@ class _Run:
         group = [each for each in self.waiting if each.role == TARGET] if together else []
         return [*first.values(), *([group] if group else [])]
 
-    def _draw(self, pods: Sequence[Tracked]) -> tuple[list[list[_Draw]], bool]:
-        """Return the ways in which these pods may get nodes, and whether one of them preempts instead."""
+    def _draw(self, pods: Sequence[Tracked]) -> tuple[list[list[_Draw]], bool, bool]:
+        """Return the ways in which these pods may get nodes, whether one preempts instead, and whether they get nodes.
+
+        By the nodes of its first pods, a group may miss its quorum, and waits then.
+        """
         draws = self._world.find_draws(pods[0].pod)
         state = draws.result.state if draws.result is not None else None
         if len(pods) == 1:
             reached = self._of._min_targets <= 1 or pods[0].role != TARGET
-            return [[(pods[0], slot, state)] for slot in draws.slots if reached], draws.preempts
-        ways = list[list[_Draw]]()
+            placements = [[(pods[0], slot, state)] for slot in draws.slots if reached]
+            return placements, draws.preempts, bool(placements)
+        ways, certain = list[list[_Draw]](), True
         for way in self._draw_group(pods, [], set()):
-            if len(way) >= self._of._min_targets:
-                ways.append(way)
-                if len(ways) > MAX_STATES:
-                    raise UnprovenError(f"the pods may land in more than {MAX_STATES} ways")
-        return ways, False
+            if len(way) < self._of._min_targets:
+                certain = False
+                continue
+            ways.append(way)
+            if len(ways) > MAX_STATES:
+                raise UnprovenError(f"the pods may land in more than {MAX_STATES} ways")
+        return ways, False, certain
 
     def _draw_group(self, pods: Sequence[Tracked], way: list[_Draw], seen: set[object]) -> Iterator[list[_Draw]]:
         """Yield the ways in which the rest of a group may land after those of `way`, each state once."""
@@ -258,7 +275,7 @@ class _Run:
             yield from self._draw_group(pods[1:], [*way, (pods[0], slot, draws.result.state)], seen)
             self._world.undo(mark)
 
-    def _place(self, placement: Sequence[_Draw], done: int, leaving: PlannedStep | None) -> Failure | None:
+    def _place(self, placement: Sequence[_Draw], done: int, leaving: _Leaving | None) -> Failure | None:
         waiting, placed, mark = self.waiting, self._placed, self._world.mark()
         self._placed = [*placed]
         for pod, slot, state in placement:
@@ -286,7 +303,7 @@ class _Run:
             self.waiting = [*waiting, *(Tracked(pod, TARGET) for pod in self._of.targets)]
         else:
             assert step.pod is not None
-            leaving = step
+            leaving = _Leaving(step)
             self._world.terminate(step.pod, step.node)
             if step.kind == MOVE and not waits_for_end(step.pod):
                 self.waiting = [*waiting, self._replace(step, done)]
@@ -295,14 +312,19 @@ class _Run:
         self._world.undo(mark)
         return failure
 
-    def _end(self, leaving: PlannedStep, done: int) -> Failure | None:
-        """Let the pod that is being deleted end, and continue."""
-        assert leaving.pod is not None
-        waiting, mark = self.waiting, self._world.mark()
-        self._world.remove(leaving.pod, leaving.node)
-        if leaving.kind == MOVE and waits_for_end(leaving.pod):
-            self.waiting = [*waiting, self._replace(leaving, done - 1)]
-        failure = self.explore(done, None)
+    def _end(self, leaving: _Leaving, done: int) -> Failure | None:
+        """Let the pod that is being deleted end, or free the claims of one that is gone, and continue."""
+        step, gone = leaving
+        assert step.pod is not None
+        waiting, mark, following = self.waiting, self._world.mark(), None
+        if gone is None:
+            gone = self._world.take_off(step.pod, step.node)
+            if step.kind == MOVE and waits_for_end(step.pod):
+                self.waiting = [*waiting, self._replace(step, done - 1)]
+            following = _Leaving(step, gone) if gone.pod.spec.resource_claims else None
+        if following is None:
+            self._world.release_claims(gone)
+        failure = self.explore(done, following)
         self.waiting = waiting
         self._world.undo(mark)
         return failure

@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 from herodotus_record.model import DecisionPath
 from scheduler.engine.columns import NodeColumns, Snapshot
 from scheduler.engine.cycle import CycleResult, schedule_regardless_of_group
+from scheduler.engine.framework.equivalence_cache import PluginDependencies
+from scheduler.engine.framework.plugin import DependsOn
 from scheduler.engine.framework.plugin_results import PluginError
+from scheduler.engine.framework.pre_filtering import PreFilterOutcome
 from scheduler.engine.framework.runtime import Framework
 from scheduler.engine.framework.sampling import ADAPTIVE, num_feasible_nodes_to_find
 from scheduler.engine.framework.state import CycleState
@@ -36,6 +39,7 @@ from scheduler.engine.objects.storage import (
 )
 from scheduler.engine.objects.types import Condition, Node, Pod, PodStatus
 from scheduler.engine.plans.time_limit import TimeLimit
+from scheduler.engine.plugins.dynamic_resources.reporting import list_present_devices
 from scheduler.engine.whatif.claims import SimulatedClaims
 from scheduler.engine.whatif.nodes import copy_node, mark_schedulable
 from scheduler.engine.whatif.owners import DAEMON_SET, build_replacement
@@ -94,12 +98,27 @@ class World:
     # --- changing -------------------------------------------------------------------------------------------------
 
     def remove(self, pod: PodInfo, node: str) -> None:
-        """Remove a pod from its node, with what its end means for its claims."""
-        claims = self.claims.mark()
+        """Remove a pod from its node, and free its claims."""
+        self.release_claims(self.take_off(pod, node))
+
+    def take_off(self, pod: PodInfo, node: str) -> PodInfo:
+        """Remove a pod from its node, and return it as it was there. Its claims stay as they are."""
         there = self.nodes.pods[self.nodes.index[node]][pod.uid]
         self.nodes.remove_pod(pod.uid, node)
-        self.claims.release(there)
-        self._log += [lambda: self.nodes.add_pod(there, node), lambda: self.claims.undo(claims)]  # the last one first
+        self._log.append(lambda: self.nodes.add_pod(there, node))
+        return there
+
+    def release_claims(self, pod: PodInfo) -> None:
+        """Free the claims of a pod that is gone, as kube-controller-manager does."""
+        claims = self.claims.mark()
+        self.claims.release(pod)
+        self._log.append(lambda: self.claims.undo(claims))
+
+    def list_devices(self, pod: PodInfo) -> frozenset[tuple[str, str, str]]:
+        """Return the driver, pool and name of each device that the claims of a placed pod have now."""
+        if not pod.pod.spec.resource_claims:
+            return frozenset()
+        return frozenset((each.driver, each.pool, each.device) for each in list_present_devices(pod, self.objects))
 
     def terminate(self, pod: PodInfo, node: str) -> None:
         """Mark a pod as being deleted: its node still has its requests, and spread constraints no longer count it."""
@@ -206,27 +225,52 @@ class World:
 
         Extenders are not asked, and nothing is preempted.
         """
-        framework = self.framework(pod.pod)
-        state = CycleState(is_pod_group_cycle=pod.pod_group is not None, skips_post_filter=True)
-        nothing = np.zeros(self.nodes.slots, np.bool_)
-        if framework is None:
-            return nothing, state
-        trace = Trace.start(self.nodes)
-        self.limit.check()
-        self.decided += 1
-        try:
-            outcome = framework.run_pre_filter(state, pod, self.nodes, trace)
-            if outcome.rejection is not None:
-                return nothing, state
-            framework.run_filters(state, pod, self.nodes, outcome.skip, trace)
-        except PluginError:
-            return nothing, state
+        trace, outcome, state = self._filter(pod)
+        if trace is None:
+            return np.zeros(self.nodes.slots, np.bool_), state
         mask = trace.passed.copy()
         if outcome.names is not None:
             allowed = np.zeros(self.nodes.slots, np.bool_)
             allowed[[self.nodes.index[name] for name in outcome.names if name in self.nodes.index]] = True
             mask &= allowed
         return mask, state
+
+    def find_admitting(self, pod: PodInfo) -> Mask:
+        """Return the mask of the nodes, by slot, that pods which leave may make feasible for the pod.
+
+        On the others a filter rejects the pod that reads nothing but the Node object.
+        """
+        mask = self.nodes.live[: self.nodes.slots].copy()
+        framework, trace = self.framework(pod.pod), self._filter(pod)[0]
+        if framework is None or trace is None:
+            return mask
+        of_node = {
+            each.name
+            for each in framework.profile.filter
+            if PluginDependencies.from_plugin(each, "filter").depends_on is DependsOn.NODE
+        }
+        for run in trace.filters:
+            if run.plugin in of_node and run.verdicts.ids is not None:
+                mask &= run.verdicts.ids[: self.nodes.slots] == 0
+        return mask
+
+    def _filter(self, pod: PodInfo) -> tuple[Trace | None, PreFilterOutcome, CycleState]:
+        """Run all filters for the pod on all nodes. The trace is None if PreFilter rejects it or a plugin fails."""
+        framework = self.framework(pod.pod)
+        state = CycleState(is_pod_group_cycle=pod.pod_group is not None, skips_post_filter=True)
+        if framework is None:
+            return None, PreFilterOutcome(), state
+        trace = Trace.start(self.nodes)
+        self.limit.check()
+        self.decided += 1
+        try:
+            outcome = framework.run_pre_filter(state, pod, self.nodes, trace)
+            if outcome.rejection is not None:
+                return None, outcome, state
+            framework.run_filters(state, pod, self.nodes, outcome.skip, trace)
+        except PluginError:
+            return None, PreFilterOutcome(), state
+        return trace, outcome, state
 
     def find_draws(self, pod: PodInfo) -> Draws:
         """Return the nodes among which kube-scheduler may draw for the pod.

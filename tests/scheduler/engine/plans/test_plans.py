@@ -560,3 +560,21 @@ def test_a_fix_that_gives_up_hardware_comes_after_all_other_plans() -> None:
     gpu["status"]["allocatable"]["nvidia.com/gpu"] = "1"
     review = ask([gpu, a_node("n1"), a_pod("full", "n0", "", "2"), big(nodeSelector={"accelerator": "gpu"})])
     assert [each["kind"] for each in review["kinds"] if each["plans"]] == ["request", "nodes", "change"]
+
+
+def test_no_sets_are_tried_where_the_node_with_room_has_a_taint() -> None:
+    """No pod that leaves lifts the taint, and the other nodes have none of the resource."""
+    tainted = a_node("n9", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    tainted["status"]["allocatable"]["example.com/gpu"] = "1"
+    pods = [a_pod(f"w{i}", f"n{i % 2}", cpu="500m") for i in range(8)] + [a_pod("w9", "n9", cpu="500m")]
+    waiting = a_pod("big", "", "", "500m", **NEVER)
+    waiting["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+    review = ask([*TWO, tainted, *pods, waiting], kinds=["move", "scale-down"])
+    assert review["verdict"] == "NoPlan"
+    assert review["kinds"][0]["bound"] == {
+        "kind": "Relaxation",
+        "changes": None,
+        "tried": 0,
+        "reason": "it frees too little on every suitable node",
+    }
+    assert review["decided"] < 20
