@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.drains import HOST, NAMESPACE, PATIENCE_S, PODS, ZONE, DrainFigures, DrainTrial
+from tests.e2e.plan_devices import CARD, CARDS_OF_A_NODE, LINK, LINKS, ClaimedDevices
 from tests.processes import eventually
 from tests.scheduler.engine.plans.fragmented import search_at_random
 from tests.scheduler.engine.whatif.clusters import a_state
@@ -68,30 +69,46 @@ class PlanTrial(DrainTrial):
         super().__init__(cluster, seed, figures)
         self._kind = KINDS[seed % len(KINDS)]
         self._unmet: set[str] = set()  # budgets with too few healthy pods before the first step
+        self._devices = ClaimedDevices(cluster, self._rng, NAMESPACE)
+        self._quorum = 0  # of the pod group of the target pods, 0 if they belong to none
 
     def populate(self) -> None:
-        """Create a cluster whose nodes are all rather full, and one or two pods, of which one at least fits nowhere.
+        """Create a cluster whose nodes are all rather full, and one to three pods, of which one at least fits nowhere.
 
-        The pods request more CPU, or more GPUs, than any node has free, and some are bound to the zone of a volume.
+        The pods request more CPU, GPUs or cards than any node has free, or they form a group of which one more pod
+        fits than nodes have room. Some are bound to the zone of a volume.
         """
         rng, cluster = self._rng, self._cluster
         self._fill_nodes(rng.choice(NODE_COUNTS), 0.68, 0.85)
         if self._kind == "nodes":
             cluster.patch("/api/v1/nodes/node-00", {"spec": {"unschedulable": True}})
         cpus, gpus = self._measure_free()
-        if rng.random() < 0.3:
+        cards = self._devices.count_free_cards(_list_nodes_with_cards(len(cpus)))
+        chance, replicas = rng.random(), 1
+        if chance < 0.2:
             spec = _make_spec(rng, TARGET, 100, plain=True)
             _request(spec, GPU, str(min(GPUS_OF_A_NODE, max(gpus.values()) + 1)))
+        elif chance < 0.45:
+            spec = _make_spec(rng, TARGET, 100, plain=True)
+            shared = rng.random() < 0.3
+            self._devices.claim(TARGET, spec, CARD, min(CARDS_OF_A_NODE, max(cards.values()) + 1), shared=shared)
+            replicas = 2 if shared else 1
+        elif chance < 0.7:
+            replicas = rng.randint(2, 3)
+            largest = sorted(cpus.values(), reverse=True)
+            spec = _make_spec(rng, TARGET, min(3900, largest[replicas - 1] + rng.choice((50, 100))), plain=True)
+            self._quorum = rng.choice((replicas, replicas, 2))
+            self._devices.group(TARGET, spec, self._quorum)
         else:
             wanted = min(3900, max(cpus.values()) + rng.choice((50, 100, 300)))
             spec = _make_spec(rng, TARGET, wanted, plain=True)
         spec["priorityClassName"] = "patient"
-        chance, replicas = rng.random(), 1
+        chance = rng.random()
         if chance < 0.25:
             spec["nodeSelector"] = {"disk": "ssd"}
-        elif chance < 0.45:
+        elif chance < 0.4:
             self._mount(TARGET, spec)
-        elif chance < 0.65:
+        elif chance < 0.6 and not self._quorum:
             replicas = 2
         cluster.create(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", _make_deployment(TARGET, spec, replicas))
         self._wait_until_settled()
@@ -122,6 +139,7 @@ class PlanTrial(DrainTrial):
             body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"}
             cluster.create(CLASSES, body)
         cluster.create_all("/api/v1/nodes", _make_nodes(rng, nodes))
+        self._devices.publish(_list_nodes_with_cards(nodes))
         left = int(nodes * 4000 * rng.uniform(least, most))
         number = 0
         while left > 0:
@@ -141,6 +159,7 @@ class PlanTrial(DrainTrial):
             _request(spec, GPU, str(rng.randint(1, 2)))
         if rng.random() < 0.1:
             self._mount(name, spec)
+        self._claim_devices(name, spec, replicas)
         apps, whole = f"/apis/apps/v1/namespaces/{NAMESPACE}", _make_deployment(name, spec, replicas)
         if rng.random() < 0.15:
             whole["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
@@ -151,6 +170,18 @@ class PlanTrial(DrainTrial):
             amount: Json = rng.choice(({"maxUnavailable": 1}, {"maxUnavailable": 0}, {"minAvailable": "50%"}))
             body = {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}, **amount}}
             yield BUDGETS, body
+
+    def _claim_devices(self, name: str, spec: Json, replicas: int) -> None:
+        """Give some workloads claims of their pods or a shared claim, and make some a pod group."""
+        rng, chance = self._rng, self._rng.random()
+        if chance < 0.2:
+            self._devices.claim(name, spec, CARD, rng.randint(1, 2))
+        elif chance < 0.28:
+            self._devices.claim(name, spec, CARD, 1, shared=True)
+        elif chance < 0.33 and replicas <= LINKS // 2:
+            self._devices.claim(name, spec, LINK, 1)
+        elif chance < 0.4 and replicas > 1:
+            self._devices.group(name, spec, replicas)
 
     def _measure_free(self) -> tuple[dict[str, int], dict[str, int]]:
         """Return the free millicores of each node, and the free GPUs of each node that has some."""
@@ -173,7 +204,8 @@ class PlanTrial(DrainTrial):
         if not any(self._is_target(pod) and not pod["spec"].get("nodeName") for pod in self._cluster.items(PODS)):
             return
         self._unmet = self._list_unmet_budgets()
-        question = {"workload": f"Deployment/{TARGET}", "namespace": NAMESPACE, "maxChanges": MOST_CHANGES}
+        question: Json = {"namespace": NAMESPACE, "maxChanges": MOST_CHANGES}
+        question |= {"podGroup": TARGET} if self._quorum else {"workload": f"Deployment/{TARGET}"}
         question |= {"kinds": [self._kind], "timeLimitSeconds": 60}
         review = self.ask({"plan": question})["plan"]
         self.figures.seconds.append(review["seconds"])
@@ -281,20 +313,21 @@ class PlanTrial(DrainTrial):
             self._cluster.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
 
     def _check_end(self, plan: Json) -> None:
-        """Check that the target gets one of the promised nodes and that no node stays cordoned."""
+        """Check that the targets, or the quorum of their group, get promised nodes and that no node stays cordoned."""
 
         def find() -> dict[str, str]:
             pods = [pod for pod in self._cluster.items(PODS) if self._is_target(pod)]
             return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods}
 
         try:
-            eventually(lambda: all(find().values()), "the pods to be bound", BIND_S)
+            needed = self._quorum or len(plan["targets"])
+            eventually(lambda: sum(map(bool, find().values())) >= needed, "the pods to be bound", BIND_S)
         except AssertionError:
             self._fail(f"not every pod is bound, {find()}, after {plan['steps']}")
             return
         bound = find()
         for target in plan["targets"]:
-            if bound[target["name"]] not in target["landsOn"]:
+            if bound[target["name"]] not in ("", *target["landsOn"]):
                 self._fail(f"{target['name']} is on {bound[target['name']]}, not on {target['landsOn']}")
         cordoned = [
             node["metadata"]["name"]
@@ -402,6 +435,10 @@ class DrainOrderTrial(PlanTrial):
             if drain["rolling"]:
                 assert not run(f"kubectl uncordon {node}")
         return ""
+
+
+def _list_nodes_with_cards(count: int) -> list[str]:
+    return [f"node-{i:02}" for i in range(2, count, 3)]
 
 
 def _make_nodes(rng: random.Random, count: int) -> Iterator[Json]:

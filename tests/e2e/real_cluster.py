@@ -5,7 +5,7 @@ Pods are bound and nothing runs: a test that needs running pods plays the kubele
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import yaml
 
 from tests.e2e import control_plane
 from tests.e2e.cluster import Cluster
+from tests.e2e.real_scheduler import format_gates
 from tests.processes import Process, free_port
 
 NOT_FOUND = "NOT JUDGED BY A REAL kube-scheduler: it or kube-controller-manager is not beside kube-apiserver"
@@ -35,18 +36,21 @@ def run_api_server(binaries: Path, directory: Path, *flags: str) -> Iterator[Clu
 
 
 @contextmanager
-def run_real_cluster(directory: Path, controllers: Sequence[str]) -> Iterator[Cluster]:
+def run_real_cluster(
+    directory: Path, controllers: Sequence[str], *flags: str, gates: Mapping[str, bool] | None = None
+) -> Iterator[Cluster]:
     """Run etcd, kube-apiserver, kube-scheduler and these controllers, such as `deployment`; end them with the block.
 
-    Without controllers, a test may run them for a while (`run_controllers`). Skips the test if one of the programs is
-    missing.
+    `flags` are further flags of kube-apiserver, `gates` the feature gates of kube-apiserver and kube-scheduler. Without
+    controllers, a test may run them for a while (`run_controllers`). Skips the test if one of the programs is missing.
     """
     binaries = control_plane.assets()
     programs = ("kube-scheduler", "kube-controller-manager")
     if binaries is None or not all((binaries / program).exists() for program in programs):
         pytest.skip(NOT_FOUND)
-    with run_api_server(binaries, directory) as cluster:
-        scheduler = _start_scheduler(binaries, directory, cluster.kubeconfig)
+    gate_flags = [f"--feature-gates={format_gates(gates)}"] if gates else []
+    with run_api_server(binaries, directory, *gate_flags, *flags) as cluster:
+        scheduler = _start_scheduler(binaries, directory, cluster.kubeconfig, gate_flags)
         try:
             with run_controllers(directory, cluster, controllers) if controllers else nullcontext():
                 yield cluster
@@ -69,8 +73,8 @@ def run_controllers(directory: Path, cluster: Cluster, controllers: Sequence[str
         process.kill()
 
 
-def _start_scheduler(binaries: Path, directory: Path, kubeconfig: Path) -> Process:
-    """Start kube-scheduler."""
+def _start_scheduler(binaries: Path, directory: Path, kubeconfig: Path, flags: Sequence[str]) -> Process:
+    """Start kube-scheduler with further flags."""
     config = directory / "scheduler.yaml"
     config.write_text(
         yaml.safe_dump(
@@ -84,5 +88,5 @@ def _start_scheduler(binaries: Path, directory: Path, kubeconfig: Path) -> Proce
         )
     )
     port = ("--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--cert-dir={directory / 'certs-s'}")
-    command = [str(binaries / "kube-scheduler"), f"--config={config}", "-v=3", *port]
+    command = [str(binaries / "kube-scheduler"), f"--config={config}", "-v=3", *port, *flags]
     return Process("kube-scheduler", command, directory / "scheduler.log")

@@ -13,12 +13,13 @@ import pytest
 
 from tests.e2e.kubelets import Kubelets
 from tests.e2e.plans import DrainOrderFigures, DrainOrderTrial, PlanFigures, PlanTrial
+from tests.e2e.pod_group_parity import GATES, SERVED
 from tests.e2e.real_cluster import run_real_cluster
 
 SEEDS, FIRST = int(os.environ.get("PLAN_CLUSTERS", "4")), int(os.environ.get("PLAN_FIRST_CLUSTER", "1"))
 ORDERS, NAIVE = int(os.environ.get("DRAIN_ORDERS", "1")), os.environ.get("DRAIN_NAIVE") == "1"
 MOST_CLUSTERS = 4  # tried for each that has an order
-CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
+CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector", "resourceclaim")
 
 
 @pytest.mark.e2e
@@ -28,7 +29,7 @@ def test_plans_hold_on_a_real_control_plane(tmp_path: Path) -> None:
     for seed in range(FIRST, FIRST + SEEDS):
         directory = tmp_path / str(seed)
         directory.mkdir()
-        with run_real_cluster(directory, CONTROLLERS) as cluster:
+        with run_real_cluster(directory, CONTROLLERS, SERVED, gates=GATES) as cluster:
             kubelets = Kubelets(cluster)
             kubelets.start()
             try:
@@ -51,7 +52,7 @@ def test_orders_of_drains_hold_where_the_given_one_fails(tmp_path: Path) -> None
             break
         directory = tmp_path / str(seed)
         directory.mkdir()
-        with run_real_cluster(directory, CONTROLLERS) as cluster:
+        with run_real_cluster(directory, CONTROLLERS, SERVED, gates=GATES) as cluster:
             kubelets = Kubelets(cluster)
             kubelets.start()
             try:

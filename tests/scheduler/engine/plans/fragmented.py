@@ -8,19 +8,23 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from scheduler.engine.columns import Snapshot
-from scheduler.engine.cycle import schedule
+from scheduler.engine.cycle import schedule_regardless_of_group
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.objects.types import PodStatus
+from scheduler.engine.objects.pod_groups import PodGroup
 from scheduler.engine.objects.workloads import PodDisruptionBudget
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.simulation import WhatIfState
+from tests.scheduler.engine.plans.devices import (
+    DeviceWorkload,
+    make_devices,
+    place_with_claims,
+    take_off_with_claims,
+)
 from tests.scheduler.engine.whatif.clusters import a_budget, a_node, a_pod
 
 Json = dict[str, Any]
@@ -28,45 +32,81 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 def make_cluster(seed: int, max_nodes: int = 8, max_pods: int = 24) -> list[Json]:
-    """Return nodes, pods and budgets, with the pending pod `shop/big`, which may fit nowhere."""
+    """Return nodes, pods and budgets, with the pending pod `shop/big` or the pods of the group `shop/big`.
+
+    These may fit nowhere. Half of the clusters have devices and claims.
+    """
     rng = random.Random(seed)
     nodes = [a_node(f"n{i}", cpu=str(rng.choice((4, 4, 6)))) for i in range(rng.randint(3, max_nodes))]
     for node in nodes:
         node["metadata"]["labels"][ZONE] = f"zone-{rng.randrange(3)}"
     free = {node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"]) * 1000 for node in nodes}
     objects, uses = list[Json](nodes), dict[str, set[str]]()
-    workloads = [_make_workload(rng, number) for number in range(rng.randint(2, 6))]
+    with_devices = rng.random() < 0.5
+    made, devices = make_devices(rng, list(free)) if with_devices else ([], {})
+    objects += made
+    workloads = [_make_workload(rng, number, with_devices=with_devices) for number in range(rng.randint(2, 6))]
     objects += [budget for each in workloads for budget in each["budgets"]]
     number = 0
     for _ in range(max_pods * 2):
         each = rng.choice(workloads)
+        claims: DeviceWorkload | None = each["claims"]
         fitting = [
             name
             for name, amount in free.items()
-            if amount >= each["cpu"] and not (each["alone"] and name in uses.get(each["owner"], ()))
+            if amount >= each["cpu"]
+            and not (each["alone"] and name in uses.get(each["owner"], ()))
+            and not (claims is not None and claims.find_devices(name, devices) is None)
         ]
         if not fitting or number >= max_pods:
             continue
         chosen = rng.choice(fitting)
         free[chosen] -= each["cpu"]
         uses.setdefault(each["owner"], set()).add(chosen)
-        objects.append(a_pod(f"p{number}", chosen, each["owner"], f"{each['cpu']}m", **each["spec"]()))
+        pod = a_pod(f"p{number}", chosen, each["owner"], f"{each['cpu']}m", **each["spec"]())
+        if claims is not None:
+            taken = claims.find_devices(chosen, devices) or []
+            devices[chosen] = [name for name in devices[chosen] if name not in taken]
+            objects += claims.attach(pod, chosen, taken)
+        objects.append(pod)
         number += 1
         if sum(free.values()) < 4500 and rng.random() < 0.5:
             break
-    most = max(free.values())
-    wanted = min(4000, most + rng.choice((250, 500, 1000, 1500)))
-    priority = rng.choice((0, 0, 5))
-    target = a_pod("big", "", "ReplicaSet/big", f"{wanted}m", priority=priority, preemptionPolicy="Never")
+    objects += [obj for each in workloads if each["claims"] is not None for obj in each["claims"].list_objects()]
+    return [*objects, *_make_targets(rng, free, devices)]
+
+
+def _make_targets(rng: random.Random, free: dict[str, int], devices: dict[str, list[str]]) -> list[Json]:
+    """Return the pending pod or group with its claims; `free` are millicores, `devices` the free ones, of each node."""
+    spec: Json = {"priority": rng.choice((0, 0, 5)), "preemptionPolicy": "Never"}
     if rng.random() < 0.2:
-        target["spec"]["nodeSelector"] = {ZONE: f"zone-{rng.randrange(3)}"}
+        spec["nodeSelector"] = {ZONE: f"zone-{rng.randrange(3)}"}
     if rng.random() < 0.2:
         terms = [{"topologyKey": rng.choice((HOST, ZONE)), "labelSelector": {"matchLabels": {"app": "w0"}}}]
-        target["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    return [*objects, target]
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    size, largest = rng.choice((1, 1, 2, 3)), sorted(free.values(), reverse=True)
+    wanted = min(4000, largest[size - 1] + rng.choice((250, 500, 1000, 1500)))
+    claims = None
+    if devices and rng.random() < 0.6:
+        count = max(map(len, devices.values())) + rng.choice((0, 1))
+        if 0 < count <= 3:
+            claims, wanted = DeviceWorkload(rng, "big", count, shared=size > 1 and rng.random() < 0.5), 250
+    objects: list[Json] = []
+    if size > 1:
+        spec["schedulingGroup"] = {"podGroupName": "big"}
+        policy = {"gang": {"minCount": rng.randint(2, size)}}
+        metadata = {"name": "big", "namespace": "shop"}
+        group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata}
+        objects.append(group | {"spec": {"schedulingPolicy": policy}})
+    for number in range(size):
+        pod = a_pod(f"big-{number}" if size > 1 else "big", "", "ReplicaSet/big", f"{wanted}m", **spec)
+        if claims is not None:
+            objects += claims.attach(pod, "", [])
+        objects.append(pod)
+    return [*objects, *(claims.list_objects() if claims is not None else [])]
 
 
-def _make_workload(rng: random.Random, number: int) -> dict[str, Any]:
+def _make_workload(rng: random.Random, number: int, *, with_devices: bool) -> dict[str, Any]:
     name, cpu = f"w{number}", rng.choice((250, 500, 1000, 1500, 2000))
     kind = rng.choice(("ReplicaSet",) * 6 + ("StatefulSet", "Job", "DaemonSet"))
     alone, spread, priority = rng.random() < 0.2, rng.random() < 0.2, rng.choice((0, 0, 0, 3))
@@ -86,7 +126,17 @@ def _make_workload(rng: random.Random, number: int) -> dict[str, Any]:
     if rng.random() < 0.4:
         amounts: Json = rng.choice(({"maxUnavailable": 1}, {"maxUnavailable": 0}, {"minAvailable": 1}))
         budgets = [a_budget(name, name, **amounts)]
-    return {"owner": f"{kind}/{name}", "cpu": cpu, "alone": alone, "spec": make_spec, "budgets": budgets}
+    claims = None
+    if with_devices and kind != "DaemonSet" and rng.random() < 0.6:
+        claims = DeviceWorkload(rng, name, rng.randint(1, 2), shared=rng.random() < 0.25)
+    return {
+        "claims": claims,
+        "owner": f"{kind}/{name}",
+        "cpu": cpu,
+        "alone": alone,
+        "spec": make_spec,
+        "budgets": budgets,
+    }
 
 
 class ExhaustiveResult(NamedTuple):
@@ -97,14 +147,30 @@ class ExhaustiveResult(NamedTuple):
 
 
 def search_exhaustively(state: WhatIfState, most: int) -> ExhaustiveResult:
-    """Return the fewest moves after which the pending pod passes all filters on some node, at most `most`."""
-    target = next(PodInfo(pod) for pod in state.pending if pod.metadata.name == "big")
+    """Return the fewest moves, at most `most`, after which the pending pods, or the quorum of their group, fit."""
+    targets = [PodInfo(pod) for pod in state.pending if (pod.metadata.labels or {}).get("app") == "big"]
+    groups = [each.spec.scheduling_policy.gang for each in state.objects.all(PodGroup)]
+    needed = groups[0].min_count if groups and groups[0] is not None else len(targets)
     states = 0
     for moves in list_move_sequences(state, most, lambda _pod: True):
         states += 1
-        if _list_feasible(state, target):
+        if _find_placement(state, targets, needed):
             return ExhaustiveResult(moves, states)
     return ExhaustiveResult(None, states)
+
+
+def _find_placement(state: WhatIfState, targets: Sequence[PodInfo], needed: int) -> bool:
+    """Return whether `needed` of these alike pods pass all filters one after the other, on any nodes."""
+    if not needed:
+        return True
+    for name in _list_feasible(state, targets[0]):
+        undo = place_with_claims(state, targets[0], name)
+        try:
+            if _find_placement(state, targets[1:], needed - 1):
+                return True
+        finally:
+            undo()
+    return False
 
 
 def search_at_random(state: WhatIfState, targets: Sequence[PodInfo], most: int, seconds: float) -> int | None:
@@ -141,12 +207,11 @@ def _undo(steps: list[Any]) -> None:
 
 def _place_all(state: WhatIfState, targets: Sequence[PodInfo], others: Sequence[PodInfo] = ()) -> bool:
     """Return whether the targets find nodes in this order, after `others` took theirs; the state is as before."""
-    placed: list[tuple[str, str]] = []
+    placed: list[Callable[[], None]] = []
 
     def place(pod: PodInfo, nodes: Sequence[str]) -> None:
         if nodes:
-            state.nodes.add_pod(pod, nodes[0])
-            placed.append((pod.uid, nodes[0]))
+            placed.append(place_with_claims(state, pod, nodes[0]))
 
     wanted = {name for target in targets for name in _list_feasible(state, target)}
     for other in others:
@@ -155,20 +220,20 @@ def _place_all(state: WhatIfState, targets: Sequence[PodInfo], others: Sequence[
     for target in targets:
         place(target, _list_feasible(state, target))
     fitting = len(placed) - before == len(targets)
-    for uid, node in placed:
-        state.nodes.remove_pod(uid, node)
+    _undo(placed)
     return fitting
 
 
 def list_move_sequences(state: WhatIfState, most: int, may_move: Callable[[PodInfo], bool]) -> Iterator[int]:
     """Yield the number of moves of each sequence, the shortest first, while the state is as after it."""
-    seen: set[frozenset[tuple[str, str]]] = set()
+    seen: set[object] = set()
+    has_claims = any(pod.pod.spec.resource_claims for pods in state.nodes.pods for pod in pods.values())
     budgets = Budgets(state.objects.all(PodDisruptionBudget), [p for pods in state.nodes.pods for p in pods.values()])
     frontier: list[tuple[tuple[str, str], ...]] = [()]  # sequences of (uid, destination)
     for moves in range(most + 1):
         following = []
         for sequence in frontier:
-            reached = frozenset(sequence)
+            reached = sequence if has_claims else frozenset(sequence)  # the order decides which devices are left
             if reached in seen:
                 continue
             seen.add(reached)
@@ -193,10 +258,8 @@ def _carry_out(
         pod, origin = where[uid]
         assert left.evict(pod.pod) is None
         left.add_ready(pod.pod)
-        state.nodes.remove_pod(uid, origin)
-        state.nodes.add_pod(pod, node)
-        undo.append(partial(state.nodes.add_pod, pod, origin))
-        undo.append(partial(state.nodes.remove_pod, uid, node))
+        again, put_back = take_off_with_claims(state, pod, origin)
+        undo += [put_back, place_with_claims(state, again, node)]
     return undo, left
 
 
@@ -218,16 +281,14 @@ def _owner_kind(pod: PodInfo) -> str:
 def _list_moves_of(state: WhatIfState, pod: PodInfo) -> Iterator[tuple[str, str]]:
     """Yield the UID of a pod with each other node where its successor passes all filters."""
     origin = next(state.nodes.names[slot] for slot, pods in enumerate(state.nodes.pods) if pod.uid in pods)
-    state.nodes.remove_pod(pod.uid, origin)
-    spec = msgspec.structs.replace(pod.pod.spec, node_name="")
-    again = PodInfo(msgspec.structs.replace(pod.pod, spec=spec, status=PodStatus()))
+    again, put_back = take_off_with_claims(state, pod, origin)
     feasible = _list_feasible(state, again)
-    state.nodes.add_pod(pod, origin)
+    put_back()
     yield from ((pod.uid, name) for name in feasible if name != origin)
 
 
 def _list_feasible(state: WhatIfState, pod: PodInfo) -> list[str]:
     framework = state.framework(pod.pod.spec.scheduler_name)
     assert framework is not None
-    trace = schedule(framework, pod, Snapshot.from_columns(state.nodes), 0).trace
+    trace = schedule_regardless_of_group(framework, pod, Snapshot.from_columns(state.nodes), 0).trace
     return [state.nodes.names[slot] for slot in np.flatnonzero(trace.feasible)]

@@ -21,8 +21,10 @@ MOST = 2  # moves of the search that tries everything: three take a minute for o
 
 
 def plan(objects: list[Json], **question: object) -> PlanReview:
-    """Return the plans for the pending pod `shop/big`."""
-    asked = PlanQuestion(pods=["shop/big"], **question)  # type: ignore[arg-type]
+    """Return the plans for the pending pod or group `shop/big`."""
+    grouped = any(each["kind"] == "PodGroup" for each in objects)
+    target: Json = {"pod_group": "big", "namespace": "shop"} if grouped else {"pods": ["shop/big"]}
+    asked = PlanQuestion(**(target | question))
     status = answer_review(a_state(objects), ClusterQuestion(plan=asked), lambda _done, _total: None, 0)
     assert status["plan"] is not None
     return status["plan"]
