@@ -10,8 +10,8 @@ after it was seen, because pods and nodes are watched apart and one may be behin
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from herodotus_answers.plans import NOTHING_TO_DO, PREEMPTING, RESIZE, list_drain_steps
 from herodotus_cli.cluster_view import NODES, PODS, ClusterView
@@ -40,7 +40,15 @@ _TICK_S = 1.0  # how often waiting times are checked without a change
 _SIGNS = {DONE: "✓", FINISHED: "✓", PROGRESS: "·", NOTE: "!", DEVIATED: "✗"}
 
 
-def choose_plan(review: Json, chosen: str) -> Json | None:
+class ChosenPlan(NamedTuple):
+    """The plan to follow, its name KIND/NUMBER, and the names of plans shown before it that cannot be followed."""
+
+    plan: Json
+    name: str = ""
+    skipped: Sequence[str] = ()
+
+
+def choose_plan(review: Json, chosen: str) -> ChosenPlan | None:
     """Return the plan to follow: the first that can be followed, or that of `chosen`, as KIND or KIND/NUMBER.
 
     Returns None if no plan is needed. Raises CliError if there is no such plan or it has a step that cannot be
@@ -49,23 +57,25 @@ def choose_plan(review: Json, chosen: str) -> Json | None:
     if review["verdict"] in (NOTHING_TO_DO, PREEMPTING):
         return None
     if review["drain"] is not None and review["drain"]["nodes"]:
-        return {"steps": list_drain_steps(review["drain"]), "targets": []}
+        return ChosenPlan({"steps": list_drain_steps(review["drain"]), "targets": []})
     plans: dict[str, Json] = {
         f"{kind['kind']}/{number}": plan for kind in review["kinds"] for number, plan in enumerate(kind["plans"], 1)
     }
     if not plans:
         raise CliError("error: there is no plan to follow")
-    if not chosen:
-        followed = [plan for plan in plans.values() if not _list_unfollowed(plan)]
-        if not followed:
-            raise CliError(f"error: --watch cannot follow the step {_list_unfollowed(next(iter(plans.values())))[0]}")
-        return followed[0]
-    plan = plans.get(chosen if "/" in chosen else f"{chosen}/1")
-    if plan is None:
-        raise CliError(f'error: --follow: there is no plan "{chosen}"', [f"choose one of them: {', '.join(plans)}"])
-    if _list_unfollowed(plan):
-        raise CliError(f"error: --watch cannot follow the step {_list_unfollowed(plan)[0]} of the plan {chosen}")
-    return plan
+    if chosen:
+        name = chosen if "/" in chosen else f"{chosen}/1"
+        if name not in plans:
+            raise CliError(f'error: --follow: there is no plan "{chosen}"', [f"choose one of them: {', '.join(plans)}"])
+    else:
+        name = next((each for each, plan in plans.items() if not _list_unfollowed(plan)), next(iter(plans)))
+    if _list_unfollowed(plans[name]):
+        raise CliError(
+            f"error: --watch cannot follow the plan {name}: pods and nodes do not show when its step"
+            f" {_list_unfollowed(plans[name])[0]} is over",
+            ["run its commands and ask again, or allow other changes: --kinds move,scale-down,nodes"],
+        )
+    return ChosenPlan(plans[name], name, [] if chosen else [*plans][: [*plans].index(name)])
 
 
 def _list_unfollowed(plan: Json) -> list[str]:
@@ -78,12 +88,13 @@ class PlanWatcher:
     def __init__(self, connection: ConnectionSettings, output: OutputOptions, environment: Environment) -> None:
         self._connection, self._output, self._environment = connection, output, environment
 
-    def follow(self, review: Json, plan: Json, pods: Iterable[str]) -> bool:
+    def follow(self, review: Json, chosen: ChosenPlan, pods: Iterable[str]) -> bool:
         """Print what happens until the end, and return whether the plan was carried out.
 
         `pods` are those of the question as NAMESPACE/NAME; they count for a deferred resize. Raises CliError if the
         cluster cannot be watched.
         """
+        plan = chosen.plan
         proxy, view = open_proxy(self._connection, self._environment.environ), ClusterView()
         try:
             _read_all(proxy, view)
@@ -99,6 +110,9 @@ class PlanWatcher:
         self._steps = len(plan["steps"])
         watch = ObjectWatch(proxy, _RESOURCES)
         first = f"waits for the first step: {describe_step(plan['steps'][0])}"
+        if chosen.skipped:
+            note = f"follows the plan {chosen.name}: --watch cannot follow {', '.join(chosen.skipped)}"
+            self._print([ExecutionEvent(NOTE, None, note)])
         self._print([ExecutionEvent(PROGRESS, 1, first)])
         while True:
             self._print(execution.advance())

@@ -120,12 +120,16 @@ def test_the_first_plan_that_can_be_followed_is_chosen_or_the_named_one() -> Non
     request, move = a_plan({"kind": "SetRequest"}), a_plan(a_move())
     kinds = [fill(PlansOfKind, kind="request", plans=[request]), fill(PlansOfKind, kind="move", plans=[request, move])]
     review = {**fill(PlanReview, verdict="Planned", kinds=kinds)}
-    assert choose_plan(review, "") is move
-    assert choose_plan(review, "move/2") is move
+    assert choose_plan(review, "") == (move, "move/2", ["request/1", "move/1"])
+    assert choose_plan(review, "move/2") == (move, "move/2", [])
     assert choose_plan({**review, "verdict": "NothingToDo"}, "") is None
-    for chosen, message in (("request", "cannot follow the step SetRequest"), ("nodes", 'there is no plan "nodes"')):
+    for chosen, message in (("request", "cannot follow the plan request/1"), ("nodes", 'there is no plan "nodes"')):
         with pytest.raises(CliError, match=message):
             choose_plan(review, chosen)
+    with pytest.raises(
+        CliError, match="request/1: pods and nodes do not show when its step SetRequest is over"
+    ):
+        choose_plan({**review, "kinds": kinds[:1]}, "")
     with pytest.raises(CliError, match="there is no plan to follow"):
         choose_plan({**review, "kinds": []}, "")
 
@@ -203,9 +207,9 @@ def drains(*nodes: str, rolling: bool = False) -> Json:
     planned = [fill(PlannedDrain, node=node, command=f"kubectl drain {node}") for node in nodes]
     cordon = "" if rolling else f"kubectl cordon {' '.join(nodes)}"
     drain = fill(DrainPlan, nodes=planned, cordon=cordon, rolling=rolling)
-    plan = choose_plan({**fill(PlanReview, verdict="Planned", drain=drain)}, "")
-    assert plan is not None
-    return plan
+    chosen = choose_plan({**fill(PlanReview, verdict="Planned", drain=drain)}, "")
+    assert chosen is not None
+    return chosen.plan
 
 
 def cordoned(*nodes: str) -> list[Json]:

@@ -112,6 +112,13 @@ def test_each_step_is_ticked_until_the_pod_is_bound(watch: Callable[..., Watched
     ]
 
 
+def test_the_plan_that_is_followed_is_named_unless_it_is_the_first(watch: Callable[..., WatchedPlan]) -> None:
+    plan = watch("--kinds", "request,nodes")
+    plan.wait_for("waits for the first step")
+    assert plan.text.index("REQUEST") < plan.text.index("NODES"), "the lower request comes first"
+    assert "!         follows the plan nodes/1: --watch cannot follow request/1\n" in plan.text
+
+
 def test_a_pod_on_another_node_leaves_the_plan_at_once(watch: Callable[..., WatchedPlan]) -> None:
     plan = watch()
     plan.wait_for("PLACED")
