@@ -41,7 +41,7 @@ from scheduler.engine.plans.counting_proof import fit_in_any_order
 from scheduler.engine.plans.fixes import SuggestedFix, list_fixes
 from scheduler.engine.plans.goals import Goal
 from scheduler.engine.plans.lower_requests import LowerRequest, find_lower_requests
-from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance
+from scheduler.engine.plans.movable import IMPOSSIBLE, MAY_MOVE, find_hindrance, helped_only_by_room
 from scheduler.engine.plans.new_nodes import list_shapes
 from scheduler.engine.plans.search import NOT_PROVEN, Bound, Change, FoundPlan, PlanSearch, SearchResult
 from scheduler.engine.plans.time_limit import TimeOverError
@@ -396,8 +396,9 @@ class Planner:
 
     def _try_new_nodes(self, plans: list[Plan], failures: Counter[str]) -> None:
         """Add the plans of the smallest number of new nodes, and what went wrong with others."""
+        shapes = [shape for shape in list_shapes(self.world.nodes) if self._may_help(shape)]
         for count in range(1, self._question.max_changes + 1):
-            for shape in list_shapes(self.world.nodes):
+            for shape in shapes:
                 names = tuple(f"{shape}-new-{number}" for number in range(1, count + 1))
                 if any(name in self.world.nodes.index for name in names):
                     continue
@@ -414,6 +415,17 @@ class Planner:
                     failures[proof.failure.kind] += 1
             if plans:
                 return
+
+    def _may_help(self, shape: str) -> bool:
+        """Return whether copies of this node may make targets fit: a target fits there, or needs pods elsewhere."""
+        name = f"{shape}-new-1"
+        if name in self.world.nodes.index:
+            return True
+        kinds = {target.spec_digest: target for target in self._targets.pods}.values()
+        with self.world.tried():
+            self.world.add_node(shape, name)
+            slot = self.world.nodes.index[name]
+            return any(not helped_only_by_room(pod) or self.world.find_feasible(pod)[0][slot] for pod in kinds)
 
     def _lower_requests(self) -> PlansOfKind:
         """Return plans that lower one request of the pods so far that they fit."""

@@ -578,3 +578,12 @@ def test_no_sets_are_tried_where_the_node_with_room_has_a_taint() -> None:
         "reason": "it frees too little on every suitable node",
     }
     assert review["decided"] < 20
+
+
+def test_copies_of_nodes_that_the_pod_does_not_tolerate_are_not_tried() -> None:
+    tainted = [a_node(f"n{i}", taints=[{"key": "team", "value": str(i), "effect": "NoSchedule"}]) for i in range(5)]
+    objects = [*tainted, *(a_pod(f"w{i}", f"n{i}", cpu="4") for i in range(5)), big()]
+    review = ask(objects, kinds=["nodes"])
+    assert review["verdict"] == "NoPlan"
+    assert review["kinds"][0]["failures"] == {}
+    assert review["decided"] < 15
