@@ -71,6 +71,7 @@ class PlanTrial(DrainTrial):
         self._unmet: set[str] = set()  # budgets with too few healthy pods before the first step
         self._devices = ClaimedDevices(cluster, self._rng, NAMESPACE)
         self._quorum = 0  # of the pod group of the target pods, 0 if they belong to none
+        self._needed = 0  # target pods that are bound after the plan
 
     def populate(self) -> None:
         """Create a cluster whose nodes are all rather full, and one to three pods, of which one at least fits nowhere.
@@ -181,6 +182,7 @@ class PlanTrial(DrainTrial):
         elif chance < 0.33 and replicas <= LINKS // 2:
             self._devices.claim(name, spec, LINK, 1)
         elif chance < 0.4 and replicas > 1:
+            spec["priorityClassName"] = "patient"  # a gang that preempts without reaching its quorum evicts for ever
             self._devices.group(name, spec, replicas)
 
     def _measure_free(self) -> tuple[dict[str, int], dict[str, int]]:
@@ -201,8 +203,11 @@ class PlanTrial(DrainTrial):
 
     def carry_out(self) -> None:
         """Ask for plans, carry out one of this seed's kind, and check that the pods are bound."""
-        if not any(self._is_target(pod) and not pod["spec"].get("nodeName") for pod in self._cluster.items(PODS)):
+        targets = [pod for pod in self._cluster.items(PODS) if self._is_target(pod)]
+        bound = sum(bool(pod["spec"].get("nodeName")) for pod in targets)
+        if bound == len(targets):
             return
+        self._needed = self._quorum if bound < self._quorum else len(targets)
         self._unmet = self._list_unmet_budgets()
         question: Json = {"namespace": NAMESPACE, "maxChanges": MOST_CHANGES}
         question |= {"podGroup": TARGET} if self._quorum else {"workload": f"Deployment/{TARGET}"}
@@ -320,8 +325,7 @@ class PlanTrial(DrainTrial):
             return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods}
 
         try:
-            needed = self._quorum or len(plan["targets"])
-            eventually(lambda: sum(map(bool, find().values())) >= needed, "the pods to be bound", BIND_S)
+            eventually(lambda: sum(map(bool, find().values())) >= self._needed, "the pods to be bound", BIND_S)
         except AssertionError:
             self._fail(f"not every pod is bound, {find()}, after {plan['steps']}")
             return

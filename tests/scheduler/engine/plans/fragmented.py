@@ -85,10 +85,10 @@ def _make_targets(rng: random.Random, free: dict[str, int], devices: dict[str, l
         terms = [{"topologyKey": rng.choice((HOST, ZONE)), "labelSelector": {"matchLabels": {"app": "w0"}}}]
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     size, largest = rng.choice((1, 1, 2, 3)), sorted(free.values(), reverse=True)
-    wanted = min(4000, largest[size - 1] + rng.choice((250, 500, 1000, 1500)))
+    wanted = min(4000, largest[size - 1] + rng.choice((50, 250, 500, 1000)))
     claims = None
     if devices and rng.random() < 0.6:
-        count = max(map(len, devices.values())) + rng.choice((0, 1))
+        count = max(map(len, devices.values())) + 1
         if 0 < count <= 3:
             claims, wanted = DeviceWorkload(rng, "big", count, shared=size > 1 and rng.random() < 0.5), 250
     objects: list[Json] = []
