@@ -91,7 +91,7 @@ class SchedulingQueue:
         self._lengths = dict.fromkeys(PLACES, 0)
         self._active = PodHeap()
         self._backoff = PodHeap()
-        self._error_backoff = PodHeap()  # for pods whose attempt ended with an error, or whose evictions fail
+        self._error_backoff = PodHeap()  # for pods that no event has moved, or whose evictions fail
         self._unschedulable = UnschedulablePods(hints)
         self._in_flight = InFlight()
         self._next_flush = 0.0
@@ -207,8 +207,8 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """Remove and return the next pod to schedule, or None if no pod is ready.
 
-        If the active queue is empty, a pod is taken early from backoff, unless its attempt ended with an error or the
-        gate SchedulerPopFromBackoffQ is off. The pod is in flight until it goes back to the queue or until `done`.
+        If the active queue is empty, a pod that an event moved is taken early from backoff, unless the gate
+        SchedulerPopFromBackoffQ is off. The pod is in flight until it goes back to the queue or until `done`.
         """
         self.flush(now)
         first = self._active.first()
@@ -455,7 +455,8 @@ class SchedulingQueue:
         if queued.where == ACTIVE:
             self._active.push(key, queued)
         elif queued.where == BACKOFF:
-            may_leave_early = queued.rejectors and queued.denials <= MAX_DENIALS
+            # Without an event since its last attempt, the next one would end alike, and at once.
+            may_leave_early = queued.requeued_by is not None and queued.denials <= MAX_DENIALS
             heap = self._backoff if may_leave_early else self._error_backoff
             heap.push((queued.ready_at, key), queued)
         else:

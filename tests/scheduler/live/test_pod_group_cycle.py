@@ -242,3 +242,12 @@ class TestPreemption:
         world.settle()
         assert (world.writes.bound, world.requested) == ([], {"n": 2000})
         world.loop.binder.close()
+
+
+def test_a_group_that_does_not_fit_waits_for_its_backoff(world: GroupWorld) -> None:
+    """Its pods go to backoff without an event, so that taking them from there early would try them without a pause."""
+    world.groups(g=2)
+    world.start(make_node("n"), pods=[member("a"), member("b", "64")])
+    for _ in range(50):
+        world.loop.step(0.0)
+    assert [(d.pod.name, d.key.attempt) for d in world.decisions] == [("a", 1), ("b", 1)]
