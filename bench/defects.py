@@ -80,10 +80,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100, help="at most, for each (%(default)s)")
     parser.add_argument("--minutes", type=float, default=10.0, help="at most, for each (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--guided", action="store_true", help="continue runs from where they reached new states")
     arguments = parser.parse_args()
     exit_on_sigterm()
     patches = sorted(p for p in DEFECTS.glob("*.patch") if not arguments.names or p.stem in arguments.names)
     options = ["--seeds", str(arguments.seeds), "--minutes", str(arguments.minutes), "--jobs", str(arguments.jobs)]
+    options += ["--guided"] * arguments.guided
     results = []
     for patch in patches:
         results.append(search(patch, options))

@@ -74,6 +74,10 @@ class RecordingSystem(Protocol):
     def is_delivered(self) -> bool:
         """Return whether all records are delivered."""
 
+    @property
+    def clocks_differ_s(self) -> float:
+        """By how much the wall clocks of the schedulers may differ from that of the API server."""
+
     def attempts(self) -> Counter[str]:
         """Return the logged attempts per pod."""
 
@@ -283,6 +287,7 @@ def judge(system: RecordingSystem, journal: ObservedCluster, result: FaultRun) -
         attempts=system.attempts(),
         attempts_before_kills=system.attempts_before_kills(),
         crashes=system.crashes,
+        clocks_differ_s=system.clocks_differ_s,
     )
     result.pods = len({s.uid for s in history if s.kind == "Pod"})
     result.bindings = len(evidence.bindings)

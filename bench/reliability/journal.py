@@ -22,6 +22,7 @@ Json = dict[str, Any]
 
 FINISHED: Final = ("Succeeded", "Failed")
 CLAIM: Final = "ResourceClaim"
+GANG_SIZE: Final = "gang-size"  # the label of a pod of a group with how many of them must be placed at once
 DEVICE_KINDS: Final = (CLAIM, "ResourceSlice", "DeviceClass")
 WATCHED = {
     "Node": "/api/v1/nodes",
@@ -115,11 +116,23 @@ class ClusterModel:
         return sum(request_milli(self.pods[uid]) for uid in self.on_node.get(node, ()))
 
     def pending(self) -> Iterator[Json]:
-        """Yield the pods that a scheduler could bind: without a node, not finished, not being deleted, not gated."""
+        """Yield the pods that a scheduler could bind alone: of no group, and as in `unbound`."""
+        return (pod for pod in self.unbound() if not group_of(pod))
+
+    def unbound(self) -> Iterator[Json]:
+        """Yield the pods that wait for a node: without a node, not finished, not being deleted, not gated."""
         for pod in self.pods.values():
             terminating = pod["metadata"].get("deletionTimestamp")
             if not (node_of(pod) or is_finished(pod) or terminating or pod["spec"].get("schedulingGates")):
                 yield pod
+
+    def gangs(self) -> dict[str, list[Json]]:
+        """Return the pods of each group that needs several at once, without those that are finished or terminating."""
+        gangs: dict[str, list[Json]] = {}
+        for pod in self.pods.values():
+            if gang_size(pod) and not is_finished(pod) and not pod["metadata"].get("deletionTimestamp"):
+                gangs.setdefault(group_of(pod), []).append(pod)
+        return gangs
 
     def bound(self) -> Iterator[Json]:
         """Yield pods with a node, including finished ones."""
@@ -128,17 +141,20 @@ class ClusterModel:
 
 @dataclass
 class ClusterHistory:
-    """The model after the changes so far, all earlier states of each node, and the nodes that each pod was on."""
+    """The model after the changes so far, and what was before: states of nodes, nodes of pods, deleted pods."""
 
     state: ClusterModel = field(default_factory=ClusterModel)
     node_states: dict[str, list[ObservedChange]] = field(default_factory=dict)
     nodes_of_pods: dict[str, list[str]] = field(default_factory=dict)
+    deleted_pods: list[ObservedChange] = field(default_factory=list)
 
     def apply(self, seen: ObservedChange) -> bool:
         """Apply a change, and return whether it gave a pod a node that the pod was not on before."""
         self.state.apply(seen)
         if seen.kind == "Node":
             self.node_states.setdefault(seen.name, []).append(seen)
+        if seen.kind == "Pod" and seen.type == "DELETED":
+            self.deleted_pods.append(seen)
         if seen.kind != "Pod" or not node_of(seen.object) or seen.type == "DELETED":
             return False
         nodes = self.nodes_of_pods.setdefault(seen.uid, [])
@@ -159,6 +175,16 @@ def replay_history(history: Iterable[ObservedChange]) -> Iterator[tuple[Observed
 def node_of(pod: Json) -> str:
     """Return the pod's node, "" if it has none."""
     return pod["spec"].get("nodeName") or ""
+
+
+def group_of(pod: Json) -> str:
+    """Return the name of the pod's group, "" if it has none."""
+    return (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or ""
+
+
+def gang_size(pod: Json) -> int:
+    """Return how many pods its group must have at once, 0 if it has no group."""
+    return int((pod["metadata"].get("labels") or {}).get(GANG_SIZE) or 0) if group_of(pod) else 0
 
 
 def allocated_devices(claim: Json) -> list[tuple[str, str, str]]:

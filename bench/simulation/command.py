@@ -17,12 +17,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Final
 
 from bench.simulation.machine import START_S
 from bench.simulation.run import SeedResult, SeedRun, activate, deactivate
 from bench.simulation.scenario import ScenarioStep, Settings, build_scenario
+from bench.simulation.search import GuidedSeeds
 from bench.simulation.shrinking import shrink
 from bench.simulation.system import prepare
 
@@ -52,18 +54,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _search(arguments: argparse.Namespace, settings: Settings, directory: Path, template: Path) -> int:
     """Run seeds until their number or the time is reached, and print figures and failing seeds."""
-    began, results, failed = time.monotonic(), [], []
-    seeds = (str(seed) for seed in range(arguments.first, arguments.first + arguments.seeds))
-    ends = began + arguments.minutes * 60 if arguments.minutes else float("inf")
-    limited = (seed for seed in seeds if time.monotonic() < ends)
+    began, failed = time.monotonic(), list[SeedResult]()
+    results: list[SeedResult] = []
+    guided = GuidedSeeds(arguments.first, arguments.seconds)
+    plain = map(str, count(arguments.first))
+    seeds = islice(guided if arguments.guided else plain, arguments.seeds)
+    most_s = arguments.minutes * 60 if arguments.minutes else float("inf")
+    limited = takewhile(lambda seed: sum(result.cpu_s for result in results) < most_s, seeds)
     for result in run_seeds(limited, settings, directory, template, arguments.jobs):
         results.append(result)
+        guided.add(result)
         if result.violations:
             failed.append(result)
             print(_describe_failure(result, settings), flush=True)
             if arguments.until_failure:
                 break
     print(report(results, time.monotonic() - began), flush=True)
+    print(f"{len(guided.states)} states reached")
     if failed and arguments.shrink:
         print(_shrink(failed[0], settings, directory, template), flush=True)
     return 1 if failed else 0
@@ -130,8 +137,8 @@ def _fork(
         run = SeedRun(seed, settings, files, template)
         result = run.play(steps)
         for replica in run.system.replicas if log_lines else ():
-            for number, log in enumerate(replica.logs, 1):
-                print(f"--- {replica.name}-{number}\n{''.join(log[-log_lines:])}")
+            for process in replica.processes:
+                print(f"--- {process.name}\n{''.join(process.log[-log_lines:])}")
         sys.stdout.flush()
         (files / "result.json").write_text(json.dumps(asdict(result)))
         code = 0
@@ -206,12 +213,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.simulation", description="Simulate faults on virtual time.")
     parser.add_argument("--seeds", type=int, default=100, help="how many (%(default)s)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (%(default)s)")
-    parser.add_argument("--minutes", type=float, default=0.0, help="no new seed after so many minutes")
+    parser.add_argument("--minutes", type=float, default=0.0, help="of processor time, after which no new seed begins")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time (%(default)s)")
     parser.add_argument("--seconds", type=float, default=Settings.seconds, help="virtual, of load (%(default)s)")
     parser.add_argument("--per-s", type=float, default=Settings.per_s, help="operations per virtual second")
     parser.add_argument("--disturb-every-s", type=float, default=Settings.disturb_every_s, help="on average; 0: never")
     parser.add_argument("--replicas", type=int, default=Settings.replicas)
+    parser.add_argument("--guided", action="store_true", help="continue runs from where they reached new states")
     parser.add_argument("--until-failure", action="store_true", help="end after the first failing seed")
     parser.add_argument("--shrink", action="store_true", help="reduce the first failing seed to few steps")
     parser.add_argument("--replay", metavar="SEED", help="run one seed and print what happened")

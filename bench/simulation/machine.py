@@ -3,6 +3,9 @@
 Owns: virtual time, which thread runs, waiting, killing and freezing processes. Does not own: what threads do
 (`standard_library` gives them locks, queues and files, `network` connections).
 
+A process names the points that it reaches, such as a request that it sends. At such a point a `Trap` may kill or freeze
+it, and the coverage of a run is made of them.
+
 A thread is a greenlet. It runs until it waits, and time passes only while every thread waits, so computing takes no
 time. A thread of a process that is `preemptible` may also lose its turn where it takes a lock or writes to a file, for
 a moment or for some milliseconds.
@@ -70,18 +73,63 @@ class VirtualThread:
         self.greenlet = greenlet.greenlet(lambda: machine.run_thread(self, target), machine.hub)
 
 
+class Host:
+    """The machine that processes share: its disk and its wall clock."""
+
+    def __init__(self) -> None:
+        self.disk_is_full = False
+        self.disk_is_stalled = False
+        self.disk_waiters = Waiters()
+        self.clock_offset_s = 0.0  # by which its wall clock is ahead
+
+    def resume_disk(self) -> None:
+        """End a stall of the disk: the writes that wait go on."""
+        self.disk_is_stalled = False
+        self.disk_waiters.wake()
+
+
+class Trap:
+    """Calls `action` once, at the point that a process reaches for the `passes`-th time.
+
+    `is_wanted` returns whether a process and the name of its point count.
+    """
+
+    def __init__(
+        self, is_wanted: Callable[[VirtualProcess, str], bool], passes: int, action: Callable[[VirtualProcess], None]
+    ) -> None:
+        self._is_wanted, self._left, self._action = is_wanted, passes, action
+        self.is_sprung = False
+        self.sprung = Waiters()
+
+    def try_spring(self, process: VirtualProcess, point: str) -> bool:
+        """Count a point, call the action if it is the last one to wait for, and return whether that is so."""
+        if not self._is_wanted(process, point):
+            return False
+        self._left -= 1
+        if self._left:
+            return False
+        self.is_sprung = True
+        self._action(process)
+        self.sprung.wake()
+        return True
+
+
 class VirtualProcess:
     """A process: its threads, files and log. `exit_code` is None while it runs, and negative after a signal.
 
     `on_exit` is called once after the end. `held` has the threads that would run if the process were not frozen.
     """
 
-    def __init__(self, machine: VirtualMachine, name: str, *, preemptible: bool = False) -> None:
+    def __init__(
+        self, machine: VirtualMachine, name: str, *, host: Host | None = None, preemptible: bool = False
+    ) -> None:
         self.machine, self.name, self.preemptible = machine, name, preemptible
+        self.host = host or Host()
         self.number = machine.next_number()
         self.exit_code: int | None = None
         self.files: set[int] = set()
         self.log: list[str] = []
+        self.log_times: list[float] = []  # monotonic seconds of each piece of the log
         self.signal_handlers: dict[int, Callable[[int, object], object]] = {}
         self.standard_input_ended = False
         self.ended = Waiters()
@@ -89,7 +137,7 @@ class VirtualProcess:
         self.on_exit: list[Callable[[], object]] = []
         self.frozen = False
         self.held: list[VirtualThread] = []
-        self.disk_is_full = False
+        self.thawed_s = float("-inf")  # when it last continued
 
     def __repr__(self) -> str:
         return self.name
@@ -136,6 +184,7 @@ class VirtualProcess:
     def thaw(self) -> None:
         """Continue after `freeze`."""
         self.frozen = False
+        self.thawed_s = self.machine.now
         held, self.held = self.held, []
         for thread in held:
             self.machine.make_ready(thread, woken=thread.woken)
@@ -156,7 +205,8 @@ class VirtualMachine:
         self.hub = greenlet.getcurrent()
         self.current: VirtualThread | None = None
         self.failures: list[str] = []  # of threads, with their traceback
-        self.after_step: Callable[[], None] = lambda: None
+        self.on_point: Callable[[VirtualProcess, str], None] = lambda process, point: None
+        self.traps: list[Trap] = []
         self._draw = random.Random(f"steps of {seed}")
         self._ready: list[VirtualThread] = []
         self._timers: list[tuple[float, int, VirtualThread, int]] = []
@@ -200,7 +250,6 @@ class VirtualMachine:
             self.current = thread
             thread.greenlet.switch()
             self.current = None
-            self.after_step()
 
     def _advance(self, timers: list[tuple[float, int, VirtualThread, int]]) -> None:
         """Advance the clock to the next timer, and make the threads ready whose wait ends then."""
@@ -232,6 +281,22 @@ class VirtualMachine:
     def sleep(self, seconds: float) -> None:
         """Suspend the current thread for some seconds."""
         self.wait(None, seconds)
+
+    def reach(self, process: VirtualProcess, point: str) -> None:
+        """Note that a process reaches a point, and spring the traps there.
+
+        If the current thread's process is killed or frozen by that, the thread stops here.
+        """
+        self.on_point(process, point)
+        if self.traps:
+            self.traps = [trap for trap in self.traps if not trap.try_spring(process, point)]
+        thread = self.current
+        if thread is not None and (thread.process.frozen or not thread.process.running):
+            self.wait(None, 0.0)
+
+    def reseed(self, seed: str) -> None:
+        """Let another seed decide from now on."""
+        self._draw.seed(f"steps of {seed}")
 
     def maybe_yield(self) -> None:
         """Let other threads run before the current one goes on, if its process is preemptible and the seed says so."""

@@ -71,7 +71,14 @@ class Network:
         self._draw = random.Random(f"network of {seed}")
         self._servers: dict[str, tuple[VirtualProcess, Handler]] = {}
         self._cuts: dict[tuple[str, str], str] = {}
-        self.on_request: Callable[[str, httpx.Request], None] = lambda client, request: None
+        self.on_request: Callable[[VirtualProcess, httpx.Request], None] = lambda client, request: None
+        self.on_response: Callable[[VirtualProcess, httpx.Request, httpx.Response, float], None] = (
+            lambda client, request, response, sent_s: None
+        )
+
+    def reseed(self, seed: str) -> None:
+        """Let another seed decide from now on."""
+        self._draw.seed(f"network of {seed}")
 
     def serve(self, host: str, process: VirtualProcess, handler: Handler) -> None:
         """Let a process handle the requests to a host, instead of the process that did so before."""
@@ -110,8 +117,9 @@ class Network:
         host = request.url.host
         process, handler = self._servers[host]
         self.requests += 1
-        self.on_request(client.name, request)
-        exchange = Exchange(client)
+        self.on_request(client, request)
+        exchange, kind, sent_s = Exchange(client), describe_request(request), self.machine.now
+        self.machine.reach(client, f"send {kind}")
         if self.is_lost(client.name, host, "request") and self._draw.random() < 0.5:
             self.machine.sleep(timeout.get("connect") or 5.0)
             raise httpx.ConnectTimeout("an injected partition", request=request)
@@ -124,9 +132,14 @@ class Network:
             woken = self.machine.wait(exchange.changed, None if ends is None else ends - self.machine.now)
             if not woken and not exchange.is_answered():
                 exchange.given_up = True
+                self.machine.reach(client, f"no answer to {kind}")
                 raise httpx.ReadTimeout("no response in time", request=request)
         if exchange.error is not None:
+            self.machine.reach(client, f"no answer to {kind}")
             raise httpx.RemoteProtocolError(str(exchange.error), request=request)
+        if exchange.response is not None:
+            self.on_response(client, request, exchange.response, sent_s)
+            self.machine.reach(client, f"answer {exchange.response.status_code} to {kind}")
         return exchange
 
     def _carry(
@@ -154,17 +167,18 @@ class Network:
                 exchange.error = e
                 exchange.changed.wake()
                 return
+            self.machine.reach(exchange.client, f"handled {describe_request(request)}")
             self.delay()
             if self.is_lost(name, host, "response"):
                 return
             exchange.response = response
             exchange.changed.wake()
-            self._stream(exchange, host, response)
+            self._stream(exchange, host, request, response)
         finally:
             process.on_exit.remove(reset)
 
-    def _stream(self, exchange: Exchange, host: str, response: httpx.Response) -> None:
-        stream = response.extensions.get("chunks")
+    def _stream(self, exchange: Exchange, host: str, request: httpx.Request, response: httpx.Response) -> None:
+        stream, kind = response.extensions.get("chunks"), describe_request(request)
         if stream is None:
             return
         end: Exception | None = None
@@ -176,6 +190,7 @@ class Network:
                 if not self.is_lost(exchange.client.name, host, "response"):
                     exchange.chunks.append(chunk)
                     exchange.changed.wake()
+                    self.machine.reach(exchange.client, f"event of {kind}")
                 else:  # TCP sends it again until the connection is given up
                     end = ConnectionResetError("an injected partition")
                     break
@@ -185,6 +200,18 @@ class Network:
             stream.close()
         exchange.chunks.append(end)
         exchange.changed.wake()
+
+
+def describe_request(request: httpx.Request) -> str:
+    """Return the method and the resource of a request, without names: `POST pods/binding`."""
+    parts = request.url.path.strip("/").split("/")
+    method = "WATCH" if "watch" in request.url.params else request.method
+    if parts[0] not in ("api", "apis"):
+        return f"{method} {'/'.join(parts[:3])}"
+    parts = parts[2 if parts[0] == "api" else 3 :]
+    if parts[:1] == ["namespaces"] and len(parts) > 2:
+        parts = parts[2:]
+    return f"{method} {'/'.join([*parts[:1], *parts[2:3]])}"
 
 
 _network: Network | None = None

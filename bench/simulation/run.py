@@ -26,14 +26,16 @@ from bench.reliability.operations import OperationContext
 from bench.simulation import machine as machines
 from bench.simulation import network as networks
 from bench.simulation import standard_library
+from bench.simulation.coverage import StateCoverage
 from bench.simulation.machine import START_S, MachineError, VirtualMachine, VirtualProcess
-from bench.simulation.scenario import ScenarioStep, Settings, build_scenario, run_step
-from bench.simulation.standard_library import real_monotonic
+from bench.simulation.pause import find_differences, pause
+from bench.simulation.scenario import PAUSE, Descent, ScenarioStep, Settings, build_scenario, list_options, run_step
 from bench.simulation.system import DATABASE, SimulatedSystem
 
 LEADER_S: Final = 60.0  # within which the first leader must schedule
 BINDING_LAG_S: Final = 2 * LAG_S  # the decision may be as old as its binding's retries
-LONGEST_S: Final = 240.0  # of real time, after which a run counts as hanging
+LONGEST_S: Final = 90.0  # of processor time, after which a run counts as hanging
+MOST_ATTEMPTS: Final = 40  # of one pod within TEND_S; more are made without a pause
 
 
 @dataclass
@@ -52,6 +54,8 @@ class SeedResult:
     decisions: int = 0
     incarnations: int = 0
     explained: int = 0
+    states: dict[str, float] = field(default_factory=dict)
+    """When each state was first reached, in seconds since the first step."""
 
 
 class SeedRun:
@@ -62,8 +66,11 @@ class SeedRun:
     ) -> None:
         """Prepare a run with its files in `directory`, which begins at `start_s` of the wall clock."""
         self._seed, self._settings, self._directory = seed, settings, directory
-        self.machine = activate(seed, start_s)
-        self.system = SimulatedSystem(self.machine, seed, directory, template, settings.replicas)
+        first = Descent.parse(seed).parts[0][0]
+        self.machine = activate(first, start_s)
+        self.coverage = StateCoverage(self.machine)
+        options = list_options(seed)
+        self.system = SimulatedSystem(self.machine, first, directory, template, settings.replicas, options)
         networks.connect(self.system.network)
         self.system.api.on_binding = self._check_binding
         self._users = VirtualProcess(self.machine, "users")
@@ -74,24 +81,25 @@ class SeedRun:
 
     def play(self, steps: Sequence[ScenarioStep] | None = None) -> SeedResult:
         """Run the steps, by default those of the seed, and return the result."""
-        began, processor_began = real_monotonic(), time.process_time()
+        began = time.process_time()
         scenario = build_scenario(self._seed, self._settings) if steps is None else steps
         self._users.start("script", lambda: self._play(scenario))
         self._users.start("kubelets", self._tend)
-        ends = began + LONGEST_S
+        ends, leadership = began + LONGEST_S, self.system.leadership
 
         def is_over() -> bool:
-            if self._is_over or self._violations or self.machine.failures:
+            if self._is_over or self._violations or leadership.violations or self.machine.failures:
                 return True
-            return self.machine.steps % 4096 == 0 and real_monotonic() > ends
+            return self.machine.steps % 4096 == 0 and time.process_time() > ends
 
         try:
             self.machine.run(is_over)
+            self._violations += leadership.violations
             if not self._is_over and not self._violations and not self.machine.failures:
-                self._violations.append(f"no end after {LONGEST_S:.0f} s of real time")
+                self._violations.append(f"no_run_hangs: no end after {LONGEST_S:.0f} s of processor time")
         except MachineError as e:
             self._violations.append(f"the simulation stopped: {e}")
-        return self._summarize(time.process_time() - processor_began)
+        return self._summarize(time.process_time() - began)
 
     def _summarize(self, cpu_s: float) -> SeedResult:
         result, system = self._result, self.system
@@ -109,6 +117,7 @@ class SeedRun:
             result.decisions,
             result.incarnations,
             result.explained,
+            self.coverage.states,
         )
 
     def _play(self, scenario: Sequence[ScenarioStep]) -> None:
@@ -123,23 +132,41 @@ class SeedRun:
             if machine.now > ends:
                 self._violations.append(f"no leader within {LEADER_S:.0f} s")
                 return
-        began = machine.now
+        began = self.coverage.began_s = machine.now
+        seed = Descent.parse(self._seed).parts[0][0]
         for step in scenario:
             machine.sleep(max(0.0, began + step.at_s - machine.now))
+            if step.seed != seed:
+                seed = step.seed
+                machine.reseed(f"{seed} after {step.at_s}")
+                system.network.reseed(f"{seed} after {step.at_s}")
+            if step.name == PAUSE:
+                paused = machine.now
+                self._pause()
+                began += machine.now - paused
+                self.coverage.began_s = began
+                continue
             self._under_way += 1
             self._users.start(step.name, lambda step=step: self._run_step(step))  # type: ignore[misc]
-        while self._under_way:
-            machine.sleep(TEND_S)
-        system.network.mend()
+        self._pause()
         quieten(system, system.api, system.api, self._seed)
         judge(system, system.api, self._result)
+        self._violations += find_differences(system)
         self._hash_records()
         self._is_over = True
 
+    def _pause(self) -> None:
+        """Wait until no step is under way, and check that what can go on goes on."""
+        while self._under_way:
+            self.machine.sleep(TEND_S)
+        self._violations += pause(self.system)
+
     def _run_step(self, step: ScenarioStep) -> None:
+        self.coverage.begin(step.name)
         try:
-            run_step(step, self._seed, self.system)
+            run_step(step, self.system)
         finally:
+            self.coverage.end(step.name)
             self._under_way -= 1
 
     def _tend(self) -> None:
@@ -150,6 +177,9 @@ class SeedRun:
             self.machine.sleep(TEND_S)
             self.system.restart_ended()
             operations.reap(world)
+            for pod, attempts in self.system.attempts_since_last_call().items():
+                if attempts > MOST_ATTEMPTS:
+                    self._violations.append(f"no_pod_is_tried_without_a_pause: {pod}, {attempts} times in {TEND_S} s")
 
     def _check_binding(self, binding: ObservedChange) -> None:
         past = self.system.api.past

@@ -1,7 +1,7 @@
 """A scenario: what users, nodes and the environment do in a run, as a list of steps that a seed determines.
 
-Owns: when which operation and disturbance comes, and the disturbances that only a simulation has. Does not own: the
-operations and the other disturbances, which are those of the real-time runs (`bench.reliability`).
+Owns: when which operation and disturbance comes, and the operations that only a simulation has. Does not own: the
+operations and the other disturbances, which are those of the real-time runs (`bench.reliability`), failures.
 
 Each step has a random generator of its own, so that the other steps stay what they are if one is left out.
 """
@@ -10,18 +10,32 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 from bench.reliability.disturbances import DISTURBANCES, STALLS, Disturbance
 from bench.reliability.driver import shuffle_by_weight
-from bench.reliability.operations import OPERATIONS, OperationContext
-from bench.simulation.system import API_HOST, SERVICE_HOST, SimulatedSystem
+from bench.reliability.journal import GANG_SIZE
+from bench.reliability.operations import NAMESPACE, OPERATIONS, PODS, ClusterOperation, OperationContext, pod
+from bench.simulation.failures import (
+    FAILURES,
+    Scene,
+    ambush,
+    fail_for_a_while,
+    kill_everything,
+    terminate_twice,
+)
+from bench.simulation.system import SimulatedSystem
 
-Json = dict[str, Any]
+GROUPS: Final = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups"
 
-CUT_S: Final = (0.5, 15.0)  # shortest and longest partition
-FULL_S: Final = (0.5, 10.0)  # shortest and longest time without disk space
+PAUSE: Final = "pause"  # a step: everything works again, and what waited must move
+PAUSES: Final = (0, 3)  # fewest and most of them
+FIRST_PODS: Final = (0, 25)  # fewest and most operations that create pods at the start
+FACTORS: Final = (0.0, 0.3, 1.0, 1.0, 3.0)  # of the weight of an operation in one scenario
+INTERVALS: Final = (0.3, 1.0, 1.0, 3.0)  # of the mean interval between two disturbances
+DISTURBANCE_SHARE: Final = 0.4  # of the kinds of disturbances that one scenario has
 
 
 @dataclass(frozen=True)
@@ -39,109 +53,112 @@ class Settings:
 
 @dataclass(frozen=True)
 class ScenarioStep:
-    """An operation or a disturbance by its name. `number` seeds what it draws."""
+    """An operation, a disturbance or a pause by its name. `number` and `seed` determine what it draws."""
 
     at_s: float
     name: str
     number: int
+    seed: str
 
     def __str__(self) -> str:
-        return f"{self.at_s:8.3f} s  {self.name} ({self.number})"
+        return f"{self.at_s:8.3f} s  {self.name} ({self.number} of {self.seed})"
 
 
-@dataclass(frozen=True)
-class Scene:
-    """What a disturbance may use, as `bench.reliability.disturbances.DisturbanceContext`."""
-
-    api: Any
-    system: SimulatedSystem
-    draw: random.Random
-
-
-def cut_api_server(scene: Scene) -> None:
-    """Cut a replica off from the API server for a while, in one direction or both."""
-    _cut(scene, scene.draw.choice(scene.system.replicas).name, API_HOST)
-
-
-def cut_service(scene: Scene) -> None:
-    """Cut a replica and its shipper off from the decisions service for a while."""
-    _cut(scene, scene.draw.choice(scene.system.replicas).name, SERVICE_HOST)
+def create_group(world: OperationContext) -> None:
+    """Create a gang of pods that must be placed together. One in four gangs has a pod that no node has room for."""
+    name, size = world.fresh("gang"), world.draw.randint(2, 5)
+    world.api.create(GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": size}}}})
+    too_big = world.draw.random() < 0.25
+    for number in range(size):
+        member = pod(f"{name}-{number}", world.draw, schedulingGroup={"podGroupName": name})
+        if too_big and number == size - 1:
+            member["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "64"}}
+        member["metadata"]["labels"][GANG_SIZE] = str(size)
+        world.api.create(PODS, member)
 
 
-def _cut(scene: Scene, client: str, host: str) -> None:
-    network = scene.system.network
-    network.cut(client, host, scene.draw.choice(("request", "response", "both")))
-    scene.system.machine.sleep(scene.draw.uniform(*CUT_S))
-    network.mend(client, host)
-
-
-def fill_disk(scene: Scene) -> None:
-    """Let a replica's disk be full for a while."""
-    process = scene.draw.choice(scene.system.replicas).process
-    process.disk_is_full = True
-    scene.system.machine.sleep(scene.draw.uniform(*FULL_S))
-    process.disk_is_full = False
-
-
-def kill_everything(scene: Scene) -> None:
-    """Kill all replicas and the decisions service at one moment, as a power failure does."""
-    for replica in scene.system.replicas:
-        replica.kill()
-    scene.system.restart_endpoint()
-
-
-def terminate_twice(scene: Scene) -> None:
-    """Send SIGTERM to the leader, and SIGKILL before it has ended."""
-    leader = scene.system.leader()
-    if leader is not None:
-        leader.request_end()
-        scene.system.machine.sleep(scene.draw.uniform(0.0, 0.5))
-        leader.kill()
-
-
-def freeze_standby(scene: Scene) -> None:
-    """Stop a replica that waits for the Lease for a while, so that it comes back with an old view."""
-    for replica in scene.system.replicas:
-        if replica.process.running and not replica.leads:
-            replica.freeze(scene.draw.uniform(1.0, 15.0))
-            return
-
-
-# They extend the table of the real-time runs: a simulation can cut and fill what those cannot without privileges.
+# They extend the tables of the real-time runs: a simulation can cut and fill what those cannot without privileges.
 SIMULATED: Final[tuple[tuple[str, int, Callable[[Scene], None]], ...]] = (
-    ("cut off the API server", 2, cut_api_server),
-    ("cut off the decisions service", 2, cut_service),
+    ("ambush", 8, ambush),
     ("kill everything", 1, kill_everything),
     ("terminate, then kill the leader", 1, terminate_twice),
-    ("freeze the standby", 1, freeze_standby),
+    *((name, 1, partial(fail_for_a_while, failure=failure)) for name, failure in FAILURES),
 )
+ALL_OPERATIONS: Final = (*OPERATIONS, ClusterOperation("create a gang", 6, create_group))
 ALL_DISTURBANCES: Final = (
     *DISTURBANCES,
     *STALLS,
     *(Disturbance(name, weight, run, simulated=True) for name, weight, run in SIMULATED),  # type: ignore[arg-type]
 )
-_OPERATIONS: Final = {operation.name: operation.run for operation in OPERATIONS}
+_OPERATIONS: Final = {operation.name: operation.run for operation in ALL_OPERATIONS}
 _DISTURBANCES: Final = {each.name: each.run for each in ALL_DISTURBANCES}
+
+
+@dataclass(frozen=True)
+class Descent:
+    """A seed that continues others: `1+7@20.5+9@40` has the steps of 1 until 20.5 s, then those of 7, then those of 9.
+
+    What the scheduling of threads and the network draw changes at these times too, so that a run of it begins exactly
+    as a run of its first seed does.
+    """
+
+    parts: tuple[tuple[str, float], ...]  # a seed, and the time at which its steps begin
+
+    @classmethod
+    def parse(cls, seed: str) -> Descent:
+        """Return the parts of a seed, which has one unless it was made by `extend`."""
+        first, *others = seed.split("+")
+        later = (other.rpartition("@") for other in others)
+        return cls(((first, 0.0), *((name, float(at)) for name, _, at in later)))
+
+    def extend(self, seed: str, at_s: float) -> str:
+        """Return the seed that is as this one until `at_s`, and as another one from then on."""
+        parts = [part for part in self.parts[1:] if part[1] < at_s]
+        return "+".join([self.parts[0][0], *(f"{name}@{at:g}" for name, at in [*parts, (seed, round(at_s, 3))])])
 
 
 def build_scenario(seed: str, settings: Settings) -> list[ScenarioStep]:
     """Return the steps of a seed in order of their times."""
+    steps: list[ScenarioStep] = []
+    for part, begins_s in Descent.parse(seed).parts:
+        before = [step for step in steps if step.at_s < begins_s]
+        steps = before + [step for step in _build_part(part, settings) if step.at_s >= begins_s]
+    return [replace(step, number=number) for number, step in enumerate(steps)]
+
+
+def _build_part(seed: str, settings: Settings) -> list[ScenarioStep]:
+    """Return the steps of a seed without descent.
+
+    Each has other operations and disturbances, in other proportions. Otherwise all runs would resemble the average:
+    Groce et al., "Swarm Testing", 2012.
+    """
     draw = random.Random(f"scenario of {seed}")
     steps: list[tuple[float, str]] = []
+    weights = [operation.weight * draw.choice(FACTORS) for operation in ALL_OPERATIONS]
+    weights[0] += 1
+    steps += [(draw.uniform(0.0, 2.0), OPERATIONS[0].name) for _ in range(draw.randint(*FIRST_PODS))]
     at = 0.0
-    weights = [operation.weight for operation in OPERATIONS]
     while (at := at + draw.expovariate(settings.per_s)) < settings.seconds:
-        (operation,) = draw.choices(OPERATIONS, weights)
+        (operation,) = draw.choices(ALL_OPERATIONS, weights)
         steps.append((at, operation.name))
-    at, disturbances = 0.0, shuffle_by_weight(draw, list(ALL_DISTURBANCES))
-    while settings.disturb_every_s and (at := at + draw.uniform(0, 2 * settings.disturb_every_s)) < settings.seconds:
+    count = max(1, round(len(ALL_DISTURBANCES) * DISTURBANCE_SHARE))
+    at, disturbances = 0.0, shuffle_by_weight(draw, draw.sample(ALL_DISTURBANCES, count))
+    mean_s = settings.disturb_every_s * draw.choice(INTERVALS)
+    while mean_s and (at := at + draw.uniform(0, 2 * mean_s)) < settings.seconds:
         steps.append((at, next(disturbances).name))
-    return [ScenarioStep(at_s, name, number) for number, (at_s, name) in enumerate(sorted(steps))]
+    steps += [(draw.uniform(0.0, settings.seconds), PAUSE) for _ in range(draw.randint(*PAUSES))]
+    return [ScenarioStep(at_s, name, number, seed) for number, (at_s, name) in enumerate(sorted(steps))]
 
 
-def run_step(step: ScenarioStep, seed: str, system: SimulatedSystem) -> None:
+def list_options(seed: str) -> list[str]:
+    """Return the options of the schedulers in a scenario: half of them have the gates of pod groups."""
+    gated = random.Random(f"gates of {Descent.parse(seed).parts[0][0]}").random() < 0.5
+    return ["--feature-gates", "GenericWorkload=true,GangScheduling=true"] if gated else []
+
+
+def run_step(step: ScenarioStep, system: SimulatedSystem) -> None:
     """Run one step in the current thread, which may wait."""
-    draw = random.Random(f"step {step.number} of {seed}")
+    draw = random.Random(f"step {step.at_s:.6f} of {step.seed}")
     operation = _OPERATIONS.get(step.name)
     if operation is None:
         _DISTURBANCES[step.name](Scene(system.api, system, draw))  # type: ignore[arg-type]

@@ -49,6 +49,7 @@ _real: Final = {
 _os_open: Final = os.open
 _os_close: Final = os.close
 _os_write: Final = os.write
+_os_pwrite: Final = os.pwrite
 _os_read: Final = os.read
 _os_getpid: Final = os.getpid
 _os_exit: Final = os._exit
@@ -65,8 +66,8 @@ def install() -> None:
     sys.stderr = _StandardError(sys.stderr)
     replacements: Mapping[Any, dict[str, Any]] = {
         time: {
-            "time": _read_clock("time", lambda m: m.start_s + m.now),
-            "time_ns": _read_clock("time_ns", lambda m: int((m.start_s + m.now) * 1e9)),
+            "time": _read_clock("time", _wall_clock),
+            "time_ns": _read_clock("time_ns", lambda m: int(_wall_clock(m) * 1e9)),
             "monotonic": _read_clock("monotonic", lambda m: m.now),
             "perf_counter": _read_clock("perf_counter", lambda m: m.now),
             "thread_time": _read_clock("thread_time", lambda m: 0.0),
@@ -86,7 +87,8 @@ def install() -> None:
         os: {
             "open": _open,
             "close": _close,
-            "write": _write,
+            "write": write_file,
+            "pwrite": _pwrite,
             "read": _read,
             "getpid": _getpid,
             "nice": lambda increment: 0,
@@ -119,6 +121,12 @@ def _read_clock(name: str, value: Callable[[VirtualMachine], Any]) -> Callable[[
         return real() if machine is None else value(machine)
 
     return read
+
+
+def _wall_clock(machine: VirtualMachine) -> float:
+    """Return the wall clock of the host on which the current process runs."""
+    process = current_process()
+    return machine.start_s + machine.now + (0.0 if process is None else process.host.clock_offset_s)
 
 
 def _sleep(seconds: float) -> None:
@@ -440,21 +448,41 @@ def _close(file: int) -> None:
     _os_close(file)
 
 
-def _write(file: int, data: bytes) -> int:
-    """Write to a file. A process may lose its turn, or its life, before, amid and after its own write."""
+def write_file(file: int, data: bytes) -> int:
+    """Write to a file in two halves. A process may lose its turn, or its life, before, amid and after its own write.
+
+    A full disk refuses the write, or the second half of it.
+    """
     process = current_process()
     if process is None or file not in process.files:
         return _os_write(file, data)
-    machine = process.machine
-    if process.disk_is_full:
-        raise OSError(errno.ENOSPC, "No space left on device")
-    machine.maybe_yield()
-    half = len(data) // 2
-    written = _os_write(file, data[:half])
-    machine.maybe_yield()
-    written += _os_write(file, data[half:])
-    machine.maybe_yield()
+    written, half = 0, len(data) // 2
+    for part in (data[:half], data[half:]):
+        _reach_disk(process, "write")
+        if process.host.disk_is_full:
+            if written:
+                return written
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written += _os_write(file, part)
+    _reach_disk(process, "written")
     return written
+
+
+def _pwrite(file: int, data: bytes, offset: int) -> int:
+    """Overwrite a part of a file, for which a full disk has room."""
+    process = current_process()
+    if process is not None:
+        _reach_disk(process, "overwrite")
+    return _os_pwrite(file, data, offset)
+
+
+def _reach_disk(process: VirtualProcess, point: str) -> None:
+    """Reach a point of a write, and wait there while the disk is stalled."""
+    machine, host = process.machine, process.host
+    machine.reach(process, point)
+    machine.maybe_yield()
+    while host.disk_is_stalled:
+        machine.wait(host.disk_waiters)
 
 
 def _read(file: int, size: int) -> bytes:
@@ -477,6 +505,7 @@ class _StandardError:
         if process is None:
             return int(self._real.write(text))
         process.log.append(text)
+        process.log_times.append(process.machine.now)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -541,7 +570,7 @@ class VirtualPopen:
         parent = current_process()
         assert parent is not None, "a child without a parent"
         machine, main = parent.machine, _commands[command[2]]
-        self.process = VirtualProcess(machine, f"{parent.name}-child", preemptible=parent.preemptible)
+        self.process = VirtualProcess(machine, f"{parent.name}-child", host=parent.host, preemptible=parent.preemptible)
         self.process.start_main(lambda: main(command[3:]))
         self.stdin = _StandardInput(self.process)
         self.pid = self.process.number

@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +35,8 @@ from bench.reliability.system import (
     has_undelivered_frames,
 )
 from bench.simulation import standard_library
-from bench.simulation.machine import MachineError, VirtualMachine, VirtualProcess
+from bench.simulation.leadership import LeadershipMonitor
+from bench.simulation.machine import Host, MachineError, VirtualMachine, VirtualProcess
 from bench.simulation.network import Exchange, Network
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
@@ -58,6 +59,7 @@ STOP_S: Final = 120.0  # a graceful end has 60 s for bindings and 15 s for their
 RETRY_S: Final = 0.05  # of the users' requests
 RESTART_S: Final = (0.5, 3.0)  # until a kubelet has started a process again
 DATABASE: Final = "herodotus.sqlite"
+CLOCK_JUMP_S: Final = 600.0  # by which a wall clock may jump at most, forwards or backwards
 VERBOSITY: Final = 3  # the verbosity that logs every attempt
 
 
@@ -201,27 +203,29 @@ class ServiceProcess:
 class SimulatedReplica:
     """One scheduler replica: consecutive processes with one spool, and the logs of all."""
 
-    def __init__(self, machine: VirtualMachine, name: str, directory: Path) -> None:
+    def __init__(self, machine: VirtualMachine, name: str, directory: Path, options: Sequence[str]) -> None:
         self.name, self.spool = name, directory / name
         self._machine = machine
+        self.host = Host()
         self._arguments = [
             *("run", "--master", f"http://{API_HOST}", "--config", str(directory / "config.yaml")),
             *("--endpoint", f"http://{SERVICE_HOST}", "--secure-port", "0", "--v", str(VERBOSITY)),
             *("--spool", str(self.spool)),
+            *options,
         ]
-        self.logs: list[list[str]] = []
-        self.killed: list[list[str]] = []
+        self.processes: list[VirtualProcess] = []
+        self.killed: list[VirtualProcess] = []
         self.end_requested = False
         self._read, self._has_scheduled = 0, False  # lines of the log, and whether one says that it schedules
-        self.process = VirtualProcess(machine, name)
+        self.process = VirtualProcess(machine, name, host=self.host)
         self.process.end(0)
 
     def start(self) -> None:
         """Start a new process."""
         self.end_requested = False
-        number = len(self.logs) + 1
-        self.process = VirtualProcess(self._machine, f"{self.name}-{number}", preemptible=True)
-        self.logs.append(self.process.log)
+        number = len(self.processes) + 1
+        self.process = VirtualProcess(self._machine, f"{self.name}-{number}", host=self.host, preemptible=True)
+        self.processes.append(self.process)
         self._read, self._has_scheduled = 0, False
         self.process.start_main(lambda: run_scheduler(self._arguments))
 
@@ -242,8 +246,14 @@ class SimulatedReplica:
     def kill(self) -> None:
         """Send SIGKILL."""
         self.end_requested = True
-        self.killed.append(self.process.log)
+        self.killed.append(self.process)
         self.process.kill()
+
+    def kill_children(self) -> None:
+        """Send SIGKILL to the child processes: the shipper."""
+        for child in standard_library.children:
+            if child.name.startswith(f"{self.process.name}-"):
+                child.kill()
 
     def request_end(self) -> None:
         """Send SIGTERM, once."""
@@ -261,7 +271,7 @@ class SimulatedReplica:
         if process.exit_code is None:
             process.kill()
             raise MachineError(f"{process.name} did not end within {STOP_S:.0f} s of SIGTERM")
-        return 0 if process.log in self.killed else process.exit_code  # another disturbance may have killed it
+        return 0 if process in self.killed else process.exit_code  # another disturbance may have killed it
 
     def freeze(self, seconds: float) -> None:
         """Stop the process for some seconds, as SIGSTOP does."""
@@ -279,12 +289,22 @@ class SimulatedReplica:
 class SimulatedSystem:
     """All processes of a run."""
 
-    def __init__(self, machine: VirtualMachine, seed: str, directory: Path, template: Path, replicas: int) -> None:
-        """Create the processes. `template` has the empty database."""
+    def __init__(
+        self,
+        machine: VirtualMachine,
+        seed: str,
+        directory: Path,
+        template: Path,
+        replicas: int,
+        options: Sequence[str] = (),
+    ) -> None:
+        """Create the processes. `template` has the empty database, and `options` are further ones of the scheduler."""
         self.machine = machine
         self.digest = hashlib.sha256()
         self.network = Network(machine, seed)
-        self.network.on_request = self._hash_request
+        self.leadership = LeadershipMonitor(machine, API_HOST, ELECTION.renew_s)
+        self.network.on_request = self._note_request
+        self.network.on_response = self.leadership.note_response
         self.crashes: list[str] = []
         self.ended: list[LeaderEnd] = []
         for file in template.iterdir():
@@ -294,12 +314,14 @@ class SimulatedSystem:
         self._draw = random.Random(f"restarts of {seed}")
         self.api = ApiProcess(machine, self.network)
         self.service = ServiceProcess(machine, self.network, directory)
-        self.replicas = [SimulatedReplica(machine, f"replica-{n}", directory) for n in range(replicas)]
+        self.replicas = [SimulatedReplica(machine, f"replica-{n}", directory, options) for n in range(replicas)]
+        self._read_lines: dict[VirtualProcess, int] = {}  # lines of each log that were counted
         self._due: dict[str, float] = {}  # when an ended process starts again
 
-    def _hash_request(self, client: str, request: httpx.Request) -> None:
-        self.digest.update(f"{self.machine.now!r} {client} {request.method} {request.url}\n".encode())
+    def _note_request(self, client: VirtualProcess, request: httpx.Request) -> None:
+        self.digest.update(f"{self.machine.now!r} {client.name} {request.method} {request.url}\n".encode())
         self.digest.update(request.content)
+        self.leadership.note_request(client, request)
 
     def restart_ended(self) -> None:
         """Start each ended process again after a pause, as a kubelet does, and note an unexpected end."""
@@ -320,7 +342,7 @@ class SimulatedSystem:
                 self.service.start()
 
     def _note_end(self, replica: SimulatedReplica) -> None:
-        expected = replica.end_requested or replica.lost_lease or not replica.logs
+        expected = replica.end_requested or replica.lost_lease or not replica.processes
         if not expected:
             process = replica.process
             self.crashes.append(f"{process.name} ended with {process.exit_code}:\n{process.output()[-3000:]}")
@@ -336,9 +358,13 @@ class SimulatedSystem:
     def kill_shipper(self) -> None:
         """Kill the leader's shipper, which the scheduler starts again."""
         leader = self.leader()
-        for child in standard_library.children if leader else ():
-            if leader and child.name.startswith(leader.process.name):
-                child.kill()
+        if leader is not None:
+            leader.kill_children()
+
+    @property
+    def clocks_differ_s(self) -> float:
+        """By how much the wall clocks of two hosts may differ."""
+        return 2 * CLOCK_JUMP_S
 
     def is_delivered(self) -> bool:
         """Return whether the spools of all replicas are delivered."""
@@ -346,13 +372,22 @@ class SimulatedSystem:
 
     def attempts(self) -> Counter[str]:
         """Return the number of attempts per pod in the schedulers' logs."""
-        return Counter(pod for r in self.replicas for log in r.logs for _, pod in _find_attempts(log))
+        return Counter(pod for r in self.replicas for process in r.processes for _, pod in _find_attempts(process))
+
+    def attempts_since_last_call(self) -> Counter[str]:
+        """Return the number of attempts per pod that were logged since the last call of this method."""
+        counts: Counter[str] = Counter()
+        for process in (process for r in self.replicas for process in r.processes):
+            read = self._read_lines.get(process, 0)
+            self._read_lines[process] = len(process.log)
+            counts.update(match[2] for line in process.log[read:] if (match := ATTEMPT.search(line)))
+        return counts
 
     def attempts_before_kills(self) -> Counter[str]:
         """Return the number of attempts per pod in the last UNWRITTEN_S seconds of each killed scheduler's log."""
         counts: Counter[str] = Counter()
-        for log in (log for r in self.replicas for log in r.killed):
-            attempts = [(_parse_seconds(at), pod) for at, pod in _find_attempts(log)]
+        for process in (process for r in self.replicas for process in r.killed):
+            attempts = _find_attempts(process)
             counts.update(pod for at, pod in attempts if attempts[-1][0] - at <= UNWRITTEN_S)
         return counts
 
@@ -370,13 +405,10 @@ class SimulatedSystem:
             return read_pages(client, f"/namespaces/{namespace}/decisions", **params)
 
 
-def _find_attempts(log: list[str]) -> list[tuple[str, str]]:
-    return ATTEMPT.findall("".join(log))
-
-
-def _parse_seconds(at: str) -> float:
-    hours, minutes, seconds = at.split(":")
-    return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+def _find_attempts(process: VirtualProcess) -> list[tuple[float, str]]:
+    """Return the pods of the attempts in a log, with monotonic seconds: the wall clock may jump."""
+    lines = zip(process.log_times, process.log, strict=True)
+    return [(at, match[2]) for at, line in lines if (match := ATTEMPT.search(line))]
 
 
 def _configuration() -> Json:

@@ -11,7 +11,7 @@ import pytest
 
 from bench.reliability import invariants
 from bench.reliability.invariants import INVARIANTS, LAG_S, Evidence
-from bench.reliability.journal import ObservedChange
+from bench.reliability.journal import GANG_SIZE, ClusterHistory, ObservedChange
 
 Json = dict[str, Any]
 
@@ -65,6 +65,17 @@ GOOD = Evidence(
 BOTH: dict[str, Any] = {"decisions": [decision(), decision("b")], "attempts": Counter({"x/a": 1, "x/b": 1})}
 NOTHING: dict[str, Any] = {"decisions": [], "attempts": Counter()}
 TAINT: dict[str, Any] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+
+
+GANG: Json = {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def gang_pod(version: int, name: str, node: str = "", type: str = "MODIFIED", cpu: str = "600m") -> ObservedChange:
+    """Return the change of a pod of a gang of two."""
+    seen = pod(version, name, node, type, **GANG)
+    seen.object["metadata"]["labels"] = {GANG_SIZE: "2"}
+    seen.object["spec"]["containers"] = [{**CONTAINER, "resources": {"requests": {"cpu": cpu}}}]
+    return seen
 
 
 UNTRUE = "every_record_agrees_with_the_api_server"
@@ -167,6 +178,15 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
     ),
     "pending without a feasible node": (with_history(node(1, "0"), pod(2), **NOTHING), []),
     "pending with a scheduling gate": (with_history(node(1), pod(2, schedulingGates=[{"name": "g"}]), **NOTHING), []),
+    "bound without a stored decision, and its record is known to be lost": (
+        replace(GOOD, incarnations=[{"missing": 1, "explainedByGaps": 1}], **NOTHING),
+        [],
+    ),
+    "a part of a gang waits, and fits": (
+        with_history(node(1, "2"), gang_pod(2, "a", "n"), gang_pod(3, "b")),
+        ["no_gang_is_bound_in_part"],
+    ),
+    "a part of a gang waits without room": (with_history(node(1), gang_pod(2, "a", "n"), gang_pod(3, "b")), []),
     "sequences missing without a gap": (
         replace(GOOD, incarnations=[{"missing": 2, "explainedByGaps": 1}]),
         ["every_attempt_is_stored_once"],
@@ -188,6 +208,23 @@ CASES: dict[str, tuple[Evidence, list[str]]] = {
 @pytest.mark.parametrize(("evidence", "violated"), CASES.values(), ids=CASES)
 def test_invariants_report_their_violations(evidence: Evidence, violated: list[str]) -> None:
     assert violated_invariants(evidence) == violated
+
+
+@pytest.mark.parametrize(
+    ("history", "violations"),
+    [
+        ([gang_pod(1, "a"), gang_pod(2, "b"), gang_pod(3, "a", "n")], 0),
+        ([gang_pod(1, "a"), gang_pod(3, "a", "n")], 1),
+        ([gang_pod(1, "a"), gang_pod(2, "b", cpu="64"), gang_pod(3, "a", "n")], 1),
+        ([gang_pod(1, "a"), gang_pod(2, "b", type="DELETED"), gang_pod(3, "a", "n")], 0),
+    ],
+    ids=["in full", "alone", "the other one is too big", "the other one was deleted just before"],
+)
+def test_a_pod_of_a_gang_is_bound_only_with_the_others(history: list[ObservedChange], violations: int) -> None:
+    past = ClusterHistory()
+    for seen in history:
+        past.apply(seen)
+    assert len(list(invariants.gang_was_placed_in_full(history[-1], past, since=50.0))) == violations
 
 
 def test_every_invariant_is_checked() -> None:

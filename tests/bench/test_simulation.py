@@ -6,14 +6,21 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
+import httpx
 import pytest
 
 from bench.defects import DEFECTS, copy_with_defect
-from bench.simulation.machine import MachineError, VirtualMachine, VirtualProcess, Waiters
+from bench.simulation import standard_library
+from bench.simulation.leadership import LeadershipMonitor
+from bench.simulation.machine import Host, MachineError, Trap, VirtualMachine, VirtualProcess, Waiters, activate
+from bench.simulation.run import SeedResult
+from bench.simulation.scenario import Descent
+from bench.simulation.search import GuidedSeeds
 from bench.simulation.shrinking import shrink
 
 ROOT = Path(__file__).parents[2]
@@ -149,6 +156,118 @@ def test_a_wait_ends_by_a_wake_or_by_its_timeout() -> None:
     process.start("wakes", wake)
     run_until_idle(machine)
     assert seen == [(True, 1.0), (False, 6.0)]
+
+
+def test_a_trap_kills_a_process_at_the_step_that_it_waits_for() -> None:
+    machine, reached = VirtualMachine("1"), list[str]()
+    process = VirtualProcess(machine, "p")
+
+    def write() -> None:
+        for number in range(5):
+            machine.reach(process, "write")
+            reached.append(f"written {number}")
+
+    trap = Trap(lambda process, point: point == "write", 3, lambda process: process.kill())
+    machine.traps.append(trap)
+    process.start("main", write)
+    run_until_idle(machine)
+    assert reached == ["written 0", "written 1"]
+    assert trap.is_sprung
+    assert not machine.traps
+
+
+def test_a_write_waits_while_the_disk_is_stalled_and_fails_while_it_is_full() -> None:
+    machine, host, seen = VirtualMachine("1"), Host(), list[tuple[float, str]]()
+    process, other = VirtualProcess(machine, "p", host=host), VirtualProcess(machine, "other")
+    reader, writer = os.pipe()
+    process.files.add(writer)
+
+    def write() -> None:
+        for _ in range(2):
+            try:
+                written = standard_library.write_file(writer, b"abcd")
+                seen.append((machine.now, f"wrote {written}"))
+            except OSError as e:
+                seen.append((machine.now, str(e)))
+
+    def disturb() -> None:
+        machine.sleep(2.0)
+        host.disk_is_full = True
+        host.resume_disk()
+
+    host.disk_is_stalled = True
+    activate(machine)
+    try:
+        process.start("main", write)
+        other.start("main", disturb)
+        run_until_idle(machine)
+    finally:
+        activate(None)
+        process.end(0)
+        os.close(reader)
+    assert seen == [(2.0, "[Errno 28] No space left on device")] * 2
+
+
+# --- who may write ----------------------------------------------------------------------------------------------------
+
+
+def write_after(seconds: float, holder: str = "a", thawed_s: float = 0.0) -> list[str]:
+    """Return the violations of a process that renewed the Lease at 10 s, read it at 11 s, and wrote later."""
+    machine = VirtualMachine("1")
+    monitor = LeadershipMonitor(machine, "api", renew_deadline_s=4.0)
+    process = VirtualProcess(machine, "replica-0-1")
+    process.thawed_s = thawed_s
+
+    def lease(method: str, holder: str) -> httpx.Request:
+        body = {"spec": {"holderIdentity": holder}}
+        return httpx.Request(method, "http://api/apis/coordination.k8s.io/v1/namespaces/x/leases/l", json=body)
+
+    for at, method, shown in ((10.0, "PUT", "a"), (11.0, "GET", holder)):
+        machine.now = at
+        request = lease(method, shown)
+        monitor.note_request(process, request)
+        monitor.note_response(process, request, httpx.Response(200, content=lease(method, shown).content), at)
+    machine.now = 10.0 + seconds
+    monitor.note_request(process, httpx.Request("POST", "http://api/api/v1/namespaces/x/pods/p/binding", json={}))
+    return monitor.violations
+
+
+@pytest.mark.parametrize(
+    ("violations", "write"),
+    [
+        (0, partial(write_after, 3.0)),
+        (1, partial(write_after, 6.0)),
+        (1, partial(write_after, 3.0, holder="b")),
+        (0, partial(write_after, 6.0, thawed_s=15.5)),
+    ],
+    ids=["within the deadline", "after the deadline", "after it saw another holder", "just after it was frozen"],
+)
+def test_a_process_that_may_not_lead_must_not_write(violations: int, write: Callable[[], list[str]]) -> None:
+    assert len(write()) == violations
+
+
+# --- continued seeds --------------------------------------------------------------------------------------------------
+
+
+def test_a_continued_seed_begins_as_the_first_one_and_ends_as_the_other() -> None:
+    assert Descent.parse("1").extend("7", 20.5) == "1+7@20.5"
+    assert Descent.parse("1+7@20.5").extend("9", 40.0) == "1+7@20.5+9@40"
+    assert Descent.parse("1+7@20.5").extend("9", 10.0) == "1+9@10"
+    assert Descent.parse("1+7@20.5").parts == (("1", 0.0), ("7", 20.5))
+
+
+def test_a_search_continues_a_run_where_it_reached_a_new_state() -> None:
+    search = GuidedSeeds(1, longest_s=60.0)
+    seeds = iter(search)
+    assert next(seeds) == "1"
+    search.add(SeedResult("1", states={"a": 30.0, "after the end": 70.0}))
+    chosen = list(islice(seeds, 30))
+    new = [seed for seed in chosen if "+" not in seed]
+    continued = [Descent.parse(seed).parts for seed in chosen if "+" in seed]
+    assert 3 <= len(new) <= 25
+    assert all(parts[0] == ("1", 0.0) and 28.0 <= parts[1][1] <= 30.5 for parts in continued)
+    search.add(SeedResult("2", states={"a": 3.0}))
+    assert all(seed.startswith("1+") for seed in islice(seeds, 30) if "+" in seed)
 
 
 # --- shrinking --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,205 @@
+"""What can fail in a simulation beyond the disturbances of the real-time runs: a host, its network, a process.
+
+Owns: each failure, its end, and the ambush that lets one happen at a step of a process. Does not own: when a failure
+comes (`scenario`), the failures that a real-time run has too (`bench.reliability.disturbances`).
+
+A failure begins at once and returns the function that ends it, so that it can begin at any step of any process.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from bench.simulation.machine import Trap, VirtualProcess
+from bench.simulation.system import API_HOST, CLOCK_JUMP_S, SERVICE_HOST, SimulatedReplica, SimulatedSystem
+
+DURATION_S: Final = (0.3, 15.0)  # of a failure that ends
+AMBUSH_S: Final = 15.0  # after which an ambush is given up
+SECOND_S: Final = 3.0  # within which a second failure may follow the first one
+PASSES: Final = (1, 1, 1, 2, 3, 5, 10)
+
+# The steps at which an ambush waits, by the beginnings of the names of points (`VirtualMachine.reach`).
+STEPS: Final = (
+    "send POST pods/binding",
+    "handled POST pods/binding",
+    "answer",
+    "send PATCH",
+    "handled PATCH",
+    "handled DELETE",
+    "send PUT leases",
+    "handled PUT leases",
+    "answer 200 to GET leases",
+    "no answer",
+    "event of WATCH pods",
+    "event of WATCH nodes",
+    "event of",
+    "handled POST ingest",
+    "send POST ingest",
+    "write",
+    "written",
+    "overwrite",
+)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a disturbance may use, as `bench.reliability.disturbances.DisturbanceContext`."""
+
+    api: Any
+    system: SimulatedSystem
+    draw: random.Random
+
+
+End = Callable[[], None]
+Failure = Callable[[Scene, SimulatedReplica], End]
+
+
+def _nothing() -> None:
+    """End a failure that does not end."""
+
+
+def kill(scene: Scene, replica: SimulatedReplica) -> End:
+    """Send SIGKILL to a scheduler."""
+    replica.kill()
+    return _nothing
+
+
+def terminate(scene: Scene, replica: SimulatedReplica) -> End:
+    """Send SIGTERM to a scheduler."""
+    if replica.process.running:
+        replica.request_end()
+    return _nothing
+
+
+def kill_children(scene: Scene, replica: SimulatedReplica) -> End:
+    """Send SIGKILL to the shipper of a scheduler."""
+    replica.kill_children()
+    return _nothing
+
+
+def freeze(scene: Scene, replica: SimulatedReplica) -> End:
+    """Stop a scheduler, as SIGSTOP or a paused virtual machine does, so that it comes back with an old view."""
+    process = replica.process
+    process.freeze()
+    return process.thaw
+
+
+def stall_disk(scene: Scene, replica: SimulatedReplica) -> End:
+    """Let all writes to a host's disk wait."""
+    replica.host.disk_is_stalled = True
+    return replica.host.resume_disk
+
+
+def fill_disk(scene: Scene, replica: SimulatedReplica) -> End:
+    """Let a host's disk be full."""
+    host = replica.host
+    host.disk_is_full = True
+    return partial(setattr, host, "disk_is_full", False)
+
+
+def cut_api_server(scene: Scene, replica: SimulatedReplica) -> End:
+    """Cut a replica off from the API server, in one direction or both."""
+    return _cut(scene, replica, API_HOST)
+
+
+def cut_service(scene: Scene, replica: SimulatedReplica) -> End:
+    """Cut a replica and its shipper off from the decisions service, in one direction or both."""
+    return _cut(scene, replica, SERVICE_HOST)
+
+
+def _cut(scene: Scene, replica: SimulatedReplica, host: str) -> End:
+    network = scene.system.network
+    network.cut(replica.name, host, scene.draw.choice(("request", "response", "both")))
+    return partial(network.mend, replica.name, host)
+
+
+def stall_api_server(scene: Scene, replica: SimulatedReplica) -> End:
+    """Let the API server receive requests and handle them only later."""
+    process = scene.system.api.process
+    process.freeze()
+    return process.thaw
+
+
+def kill_service(scene: Scene, replica: SimulatedReplica) -> End:
+    """Send SIGKILL to the decisions service."""
+    scene.system.restart_endpoint()
+    return _nothing
+
+
+def set_clock(scene: Scene, replica: SimulatedReplica) -> End:
+    """Set a host's wall clock, forwards or backwards, and leave it so."""
+    replica.host.clock_offset_s = scene.draw.uniform(-CLOCK_JUMP_S, CLOCK_JUMP_S)
+    return _nothing
+
+
+FAILURES: Final[tuple[tuple[str, Failure], ...]] = (
+    ("kill a replica", kill),
+    ("terminate a replica", terminate),
+    ("kill a shipper", kill_children),
+    ("freeze a replica", freeze),
+    ("stall a disk", stall_disk),
+    ("fill a disk", fill_disk),
+    ("cut off the API server", cut_api_server),
+    ("cut off the decisions service", cut_service),
+    ("stall the API server", stall_api_server),
+    ("kill the decisions service", kill_service),
+    ("set a clock", set_clock),
+)
+
+
+def fail_for_a_while(scene: Scene, failure: Failure) -> None:
+    """Let something of a random replica fail, and end that after a while."""
+    end = failure(scene, scene.draw.choice(scene.system.replicas))
+    scene.system.machine.sleep(draw_duration(scene))
+    end()
+
+
+def ambush(scene: Scene) -> None:
+    """Let something fail exactly when a replica reaches a certain step, and sometimes a second thing soon after."""
+    draw, machine = scene.draw, scene.system.machine
+    replica = scene.system.leader() or draw.choice(scene.system.replicas)
+    step, first, second = draw.choice(STEPS), draw.choice(FAILURES)[1], draw.choice(FAILURES)[1]
+    ends: list[End] = []
+
+    def is_wanted(process: VirtualProcess, point: str) -> bool:
+        return process.name.startswith(replica.name) and point.startswith(step)
+
+    trap = Trap(is_wanted, draw.choice(PASSES), lambda process: ends.append(first(scene, replica)))
+    machine.traps.append(trap)
+    machine.wait(trap.sprung, AMBUSH_S)
+    if not trap.is_sprung:
+        machine.traps.remove(trap)
+        return
+    if draw.random() < 0.5:
+        machine.sleep(draw.uniform(0.0, SECOND_S))
+        ends.append(second(scene, replica))
+    machine.sleep(draw_duration(scene))
+    for end in ends:
+        end()
+
+
+def draw_duration(scene: Scene) -> float:
+    """Return a log-uniform duration in seconds: short failures are as frequent as long ones."""
+    shortest, longest = DURATION_S
+    return math.exp(scene.draw.uniform(math.log(shortest), math.log(longest)))
+
+
+def kill_everything(scene: Scene) -> None:
+    """Kill all replicas and the decisions service at one moment, as a power failure does."""
+    for replica in scene.system.replicas:
+        replica.kill()
+    scene.system.restart_endpoint()
+
+
+def terminate_twice(scene: Scene) -> None:
+    """Send SIGTERM to the leader, and SIGKILL before it has ended."""
+    leader = scene.system.leader()
+    if leader is not None:
+        leader.request_end()
+        scene.system.machine.sleep(scene.draw.uniform(0.0, 0.5))
+        leader.kill()
