@@ -29,6 +29,7 @@ Json = dict[str, Any]
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"  # set by the scheduler, for the provisioner
+_PROTECTION: Final = "kubernetes.io/pvc-protection"  # removed when no pod uses the claim
 _NAMED: Final = 4  # names in a sentence
 _CLASS: Final = ("StorageClass", "storageClassName")
 # Labels that nodes of old releases had, and the labels that took their place.
@@ -69,6 +70,12 @@ def find_unread_claims(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause
         yield make_cause(
             "claim-unread", text, f"spec.{field}", of=f"PersistentVolumeClaim/{claim.name}", remedies=[remedy]
         )
+
+
+def describe_finalizers(claim: Json) -> str:
+    """Return a clause on who keeps a claim that is being deleted, besides the pods that use it; "" if nobody does."""
+    names = [each for each in claim["metadata"].get("finalizers") or () if each != _PROTECTION]
+    return f" and kept by {', '.join(names)} (metadata.finalizers) until its controller has finished" if names else ""
 
 
 class _ClaimFinder:
@@ -115,11 +122,12 @@ class _ClaimFinder:
                 yield make_cause("claim-not-created", text, "Event FailedBinding", of=about, at=at, remedies=[remedy])
                 return
 
-    def _describe_terminating(self, name: str, about: str) -> LiveCause:
-        """Return the cause that a claim is being deleted, with the pods that keep it."""
+    def _describe_terminating(self, claim: Json, about: str) -> LiveCause:
+        """Return the cause that a claim is being deleted, with the pods and the finalizers that keep it."""
+        name = str(claim["metadata"]["name"])
         users = [each["metadata"]["name"] for each in list_users(self._pod, name, self._objects)]
         keeps = f", and {', '.join(users[:_NAMED])} still {'uses' if len(users) == 1 else 'use'} it" if users else ""
-        text = f"claim {name} is being deleted{keeps}: no new pod can use it"
+        text = f"claim {name} is being deleted{describe_finalizers(claim)}{keeps}: no new pod can use it"
         ends = f"end {', '.join(users[:_NAMED])}, " if users else ""
         remedy = make_remedy(
             f"{ends}let the claim go and make it anew: what its volume holds is lost, unless the volume's reclaim"
@@ -163,7 +171,7 @@ class _ClaimFinder:
             return
         spec, status = claim.get("spec") or {}, claim.get("status") or {}
         if claim["metadata"].get("deletionTimestamp"):
-            yield self._describe_terminating(name, about)
+            yield self._describe_terminating(claim, about)
         if status.get("phase") == "Lost":
             text = f"claim {name} is Lost: its volume {spec.get('volumeName')} does not exist"
             yield make_cause("claim-volume-lost", text, "status.phase", of=about, remedies=[_remake(name)])

@@ -40,6 +40,7 @@ Json = dict[str, Any]
 # Event reasons of the kubelet and of the attach/detach controller, and the code of the cause.
 _EVENTS: Final = {
     "FailedCreatePodSandBox": "sandbox-failed",
+    "FailedCreatePodContainer": "sandbox-failed",  # its control group
     "NetworkNotReady": "sandbox-failed",
     "FailedMount": "volume-failed",
     "FailedMapVolume": "volume-failed",

@@ -39,12 +39,15 @@ Json = dict[str, Any]
 _QUEUES: Final = {"kueue.x-k8s.io/queue-name": "Kueue", "scheduling.volcano.sh/queue-name": "Volcano"}
 _ADMITTED: Final = ("QuotaReserved", "Admitted")  # Kueue's events about a Workload that waits for nothing more
 _STOPPED: Final = ("Preempted", "Evicted", "Stopped")  # beginnings of reasons, such as EvictedDueToPodsReadyTimeout
+_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 _KUEUE_PODS: Final = "app.kubernetes.io/name=kueue"
 _ACTIVATE: Final = '\'{"spec":{"active":true}}\''
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _BACKOFF_LIMIT: Final = 6  # the API server's default
 _LATE: Final = timedelta(seconds=90)  # controllers make an object, such as the Job of a CronJob, within seconds
 _FRESH: Final = timedelta(seconds=10)
+# Conditions of a Job that has ended, and then those of one whose pods are being ended.
+_END_CONDITIONS: Final = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
 _ENDS: Final = {
     "BackoffLimitExceeded": "backoff-limit",
     "DeadlineExceeded": "job-deadline",
@@ -57,7 +60,7 @@ def count_wanted(workload: Workload) -> int | None:
     spec, status = workload.spec, workload.status
     if not workload.is_read:
         return None
-    if spec.get("suspend") or _find_end(workload):
+    if spec.get("suspend") or spec.get("managedBy") == _MULTIKUEUE or _find_end(workload):
         return 0
     parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
     succeeded = int(status.get("succeeded") or 0)
@@ -77,6 +80,8 @@ def find_job_state(situation: Situation) -> Parts:
     if workload.spec.get("parallelism") == 0:
         return _describe_no_parallelism(workload)
     manager = workload.spec.get("managedBy") or _OWN_CONTROLLER
+    if manager == _MULTIKUEUE:
+        return _describe_elsewhere(workload)
     if situation.is_short:
         short = _find_short(situation, manager)
         if short is not None:
@@ -108,7 +113,7 @@ def _tell(words: str, causes: list[LiveCause]) -> str:
 
 def _find_end(workload: Workload) -> str:
     """Return the condition that says that a Job has ended or is about to; "" if it has not."""
-    return next((each for each in ("Failed", "Complete", "FailureTarget") if workload.is_true(each)), "")
+    return next((each for each in _END_CONDITIONS if workload.is_true(each)), "")
 
 
 def _describe_done(workload: Workload) -> str:
@@ -126,9 +131,12 @@ def _describe_end(situation: Situation, end: str) -> Parts:
     at = condition.get("lastTransitionTime")
     ago = format_ago(at, workload.now)
     words = _describe_done(workload)
-    if end == "Complete":
-        return "workload-complete", f"Complete{ago}: {words}", [], None
     reason, message = str(condition.get("reason") or ""), clean(condition.get("message"))
+    if end in ("Complete", "SuccessCriteriaMet"):
+        said = "Complete" if end == "Complete" else "Succeeded, and its last pods are being ended"
+        if reason == "SuccessPolicy":
+            words += f". That is a success by its successPolicy ({message}), so that pods which still ran were ended"
+        return "workload-complete", f"{said}{ago}: {words}", [], None
     code = _ENDS.get(reason, "job-ended")
     limit = workload.spec.get("backoffLimit", _BACKOFF_LIMIT)
     text = f"{reason}: {message}" if message else reason
@@ -276,6 +284,29 @@ def _find_short(situation: Situation, manager: str) -> Parts | None:
     return "workload-not-created", headline, [*causes, *situation.problems.causes], "user"
 
 
+def _describe_elsewhere(workload: Workload) -> Parts:
+    """Return the state of a Job that MultiKueue runs in another cluster, as far as this one shows that."""
+    words, active = _describe_done(workload), int(workload.status.get("active") or 0)
+    clusters = [str((each.get("status") or {}).get("clusterName") or "") for each in _list_kueue_workloads(workload)]
+    said = [clean(each.get("message")) for each in _list_kueue_events(workload) if each.get("reason") == "MultiKueue"]
+    where = next(filter(None, clusters), "")
+    text = f"spec.managedBy is {_MULTIKUEUE}, and MultiKueue"
+    if where or said or active:
+        text += " runs a copy of it, with the pods, in another cluster"
+        text += f", {where}" if where else f" ({said[-1]})" if said else ""
+        text += (
+            f"; as reported from there, {active} of its pods {'is' if active == 1 else 'are'} active" if active else ""
+        )
+        actor = None
+    else:
+        text += " is to run a copy of it, with the pods, in another cluster; nothing here shows that it does"
+        actor = "MultiKueue"
+    selector = f"kueue.x-k8s.io/job-uid={workload.meta.get('uid')}"
+    look = workload.kubectl("get workloads.kueue.x-k8s.io", "-l", selector, "-o", "yaml")
+    cause = make_cause("other-controller", text, "spec.managedBy, status", inspect=look)
+    return "workload-elsewhere", f"Makes no pods in this cluster: {text} ({words})", [cause], actor
+
+
 # --- CronJobs -------------------------------------------------------------------------------------------------------
 
 
@@ -383,15 +414,17 @@ def _find_scheduled(workload: Workload, last: str) -> Parts:
             ("user" if causes else None),
         )
     following = schedule.find_next(now)
-    when = (
-        f"next in {format_seconds((following - now).total_seconds())}, at {following:%Y-%m-%d %H:%M} UTC"
-        if following
-        else ("its schedule has no next time")
-    )
+    when = "its schedule fits no day of the calendar, so that it never makes a Job"
+    if following:
+        when = f"next in {format_seconds((following - now).total_seconds())}, at {following:%Y-%m-%d %H:%M} UTC"
+    else:
+        what = f"correct the day and the month, the third and the fourth field of spec.schedule, in {workload.label}"
+        causes = [make_cause("schedule-invalid", when, "spec.schedule", remedies=[make_remedy(what)])]
     missed = _explain_missed(workload, schedule.find_last(now))
     causes = [*missed, *causes]
     words = f"No Job is active; {last}; {when} (schedule {text})"
-    return "workload-waits-for-schedule", _tell(words, causes), causes, "user" if causes else None
+    headline = _tell(words, causes if following else [])
+    return "workload-waits-for-schedule", headline, causes, "user" if causes else None
 
 
 def _explain_missed(workload: Workload, expected: datetime | None) -> list[LiveCause]:

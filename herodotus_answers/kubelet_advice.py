@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _ARCHITECTURE: Final = "kubernetes.io/arch"
+_WINDOWS_BUILD: Final = "node.kubernetes.io/windows-build"
 
 
 def advise(
@@ -25,14 +26,16 @@ def advise(
 ) -> list[Remedy]:
     """Return what a message of the kubelet asks for; [] if that is not known. `image` is not the container's own."""
     node = str(pod["spec"].get("nodeName"))
-    architecture = read_labels(objects.get("Node", node).object or {"metadata": {}}).get(_ARCHITECTURE)
+    labels = read_labels(objects.get("Node", node).object or {"metadata": {}})
+    build = f"Windows {labels[_WINDOWS_BUILD]}" if _WINDOWS_BUILD in labels else ""
+    platform = ", ".join(filter(None, (labels.get(_ARCHITECTURE), build)))
     limits = ((container.spec.get("resources") or {}).get("limits") or {}) if container else {}
     memory = limits.get("memory")
     text = find_remedy(
         topic,
         message,
         node=node,
-        platform=f"{node} ({architecture})" if architecture else node,
+        platform=f"{node} ({platform})" if platform else node,
         owner=name_source(pod, objects),
         container=container.label if container else "the container",
         image=image or (str(container.spec.get("image")) if container else "the image"),

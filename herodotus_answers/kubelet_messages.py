@@ -39,7 +39,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
     "image": (
         (
             r"no match for platform|no matching manifest|exec format error",
-            "use an image that is built for {platform}, or let the pod select nodes of an architecture that it has",
+            "use an image that is built for {platform}, or let the pod select nodes of a platform that it has",
         ),
         (
             r"pull QPS exceeded",
@@ -89,6 +89,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
     ),
     "sandbox": (
+        (
+            r"FQDN (\S+) is too long",
+            "drop setHostnameAsFQDN from {owner}, or shorten its subdomain, its name or the name of its namespace:"
+            " a host name has at most 64 characters",
+        ),
         (
             r'no runtime for "([^"]+)" is configured|runtime handler "?([\w.-]+)"?',
             "configure the handler {0} in the container runtime of {node}, or let RuntimeClass {runtime} select nodes"
@@ -150,6 +155,15 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"SecretProviderClass\S* \"?([\w.-]+)\"? not found|failed to get secretproviderclass \S*?([\w.-]+), error",
             "create the SecretProviderClass {0}, or correct its name in {owner}",
+        ),
+        (
+            r"timed out waiting for external-attacher of (\S+)",
+            "make the controller of {0} run, with its sidecar csi-attacher; if the driver attaches nothing, make its"
+            " CSIDriver anew with attachRequired: false",
+        ),
+        (
+            r"(?:At|De)tachVolume\.\w+ failed.*(?:connection refused|timed out|deadline ?exceeded|code = Unavailable)",
+            "make the controller of the volume's driver, which attaches volumes, and the storage behind it answer",
         ),
         (
             r'provider not found: provider "([^"]+)"',
@@ -226,7 +240,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"couldn't find key (\S+) in (ConfigMap|Secret) \S*?([^/\s]+)$",
             "add the key {0} to {1} {2}, or correct it in {owner}",
         ),
-        (r"exec format error", "use an image that is built for {platform}, in {owner}"),
+        (
+            r"exec format error|operating system does not match",
+            "use a build of {image} that is made for {platform}, in {owner}, or nodes of the platform that it is for",
+        ),
         (
             r"memory limit too low|OOM-killed|minimum memory limit",
             "raise the memory limit of {container}{limit} in {owner}: the runtime cannot even start it with that",
@@ -240,6 +257,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "correct workingDir of {container} in {owner}, or let its user enter {0} in the image",
         ),
         (
+            r"unsatisfied condition: ([\w.]+ ?[<>=]+ ?[\w.]+)",
+            "update the GPU driver of {node}, or use an image in {owner} that its driver can serve: {image}"
+            " demands {0}",
+        ),
+        (
             r"nvidia-container-cli|CDI device",
             "make the GPU driver and the container toolkit of {node} work: the runtime cannot give the device",
         ),
@@ -248,6 +270,12 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "load the profile that the message names on {node}, or name another in {owner}",
         ),
         (r"no space left on device", "free disk space on {node}"),
+        (
+            r"volume-subpaths/([^/\s]+)/.*no such file or directory",
+            "delete the pod, so that it is made anew: what subPath of {container} was bound to in volume {0} is no"
+            " longer there, as after a change of its ConfigMap or Secret; a mount of the whole volume has no such"
+            " problem",
+        ),
         (
             r'exec: "([^"]+)": (?:permission denied)',
             "make {0} executable in the image, or correct the command of {container} in {owner}",
@@ -287,7 +315,16 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "mend the program of {container}, which crashes in itself: see its log and a core dump, or use another"
             " version of the image",
         ),
-        (r"^exit code 12[67]\b", "correct the command of {container} in {owner}: the image lacks it, or cannot run it"),
+        (
+            r"iptables validation failed|ready for Istio|[Ff]ailed to validate networking configuration",
+            "delete the pod once the network plugin of the mesh is ready on {node}: it redirects the traffic of a pod"
+            " only when the pod's sandbox is made",
+        ),
+        (
+            r"^exit code 12[67]: (?:$|.*(?:not found|no such file|permission denied|cannot execute|not executable))",
+            "correct the command of {container} in {owner}, unless its log says otherwise: by the exit code, the image"
+            " lacks it or cannot run it",
+        ),
     ),
     # why the kubelet cannot end a pod
     "end-of-pod": (
@@ -352,6 +389,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " node instead",
         ),
         (r"shutting down", "start {node} again, or remove it"),
+        (r"no space left on device", "free disk space on {node}: its kubelet can write nothing"),
     ),
     "devices": (
         (
@@ -389,6 +427,15 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"ResourceExhausted|OutOfCapacity|(?:\bno|enough|insufficient|out of) (?:free )?(?:space|capacity|storage)",
             "free or add storage for StorageClass {storage_class}, or make the claim anew with less",
+        ),
+        (
+            r"snapshot (\S+) (?:is not ready|not bound)",
+            "wait until VolumeSnapshot {0} is ready to use, or see why it is not: its conditions and events, and the"
+            " controller of snapshots; the claim then gets its volume by itself",
+        ),
+        (
+            r"(?:source PVC|claim in dataSource)\b.* not bound",
+            "wait until the claim that this one clones has its volume, or see why it has none",
         ),
         (
             r"DataSource|snapshot",
@@ -480,9 +527,34 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
 }
 
 
+# What a node lacks for whatever its kubelet and its container runtime do there, before the patterns of these topics.
+_OF_NODES: Final = (
+    (
+        r"cgroup\S*:? .*(?:no space left on device|cannot allocate memory)",
+        "start {node} again, or replace it: its kernel has no room for another control group, whatever room its disk"
+        " has; on another node the pod would start",
+    ),
+    (
+        r"(?:inotify|fsnotify|fs watcher).*(?:no space left on device|too many open files)",
+        "raise fs.inotify.max_user_watches and max_user_instances on {node}: its kernel allows no more watches",
+    ),
+    (
+        r"(?:/var/log/|/var/lib/(?:containerd|docker|containers)/|/var/lib/kubelet/(?!pods/)"
+        r"|kubernetes\.io~(?:empty-dir|configmap|secret|projected|downward-api)/)\S*: read-only file system",
+        "cordon {node} and repair its disk, whose file system is read-only, or replace the node; if something makes the"
+        " pod anew, delete it, so that it gets another node",
+    ),
+    (
+        r'configmap "kube-root-ca\.crt" not found',
+        "see why kube-controller-manager does not publish kube-root-ca.crt, which it makes in every namespace",
+    ),
+)
+_ON_NODES: Final[tuple[Topic, ...]] = ("image", "sandbox", "volume", "start", "rejection")
+
+
 def find_remedy(topic: Topic, message: str, **facts: str) -> str:
     """Return what has to be done about a message; "" if that is not known."""
-    for pattern, text in _REMEDIES[topic]:
+    for pattern, text in (*(_OF_NODES if topic in _ON_NODES else ()), *_REMEDIES[topic]):
         if match := re.search(pattern, message, re.IGNORECASE):
             return text.format(*filter(None, match.groups()), **facts)
     return ""

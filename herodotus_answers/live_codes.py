@@ -43,6 +43,7 @@ CAUSES: Final[Mapping[str, str]] = {
     "claim-not-bound": "A claim of the pod has no volume.",
     "claim-missing": "A claim of the pod does not exist.",
     "secret-missing": "A Secret that the pod needs does not exist.",
+    "node-fault": "An agent on the pod's node reports that a part of the node is faulty.",
     "config-map-missing": "A ConfigMap that the pod needs does not exist.",
     "key-missing": "A Secret or ConfigMap lacks a key that the pod needs.",
     "gate-event": "The last warning event about a pod that waits for its scheduling gates.",

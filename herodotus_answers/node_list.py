@@ -13,7 +13,7 @@ from herodotus_answers.declare import Document, NotRequired, Page
 from herodotus_answers.holders import read_request
 from herodotus_answers.live_objects import has_ended
 from herodotus_answers.node_groups import MAX_REPORTS, EventReport, read_report
-from herodotus_answers.node_rules import describe_taint, read_zone
+from herodotus_answers.node_rules import describe_fault, describe_taint, list_faults, read_zone
 from herodotus_answers.pod_facts import clean, read_conditions
 from herodotus_answers.quantities import read_quantity
 from herodotus_record.model import API_VERSION
@@ -60,6 +60,9 @@ class NodeSummary(Document):
     zone: Annotated[str, "Zone of the node; empty if it has none."]
     ready: Annotated[bool, "Whether its condition Ready is true."]
     problem: NotRequired[Annotated[str, "What its kubelet says while it is not ready: PLEG, network, runtime."]]
+    faults: NotRequired[
+        Annotated[list[str], "Conditions with which agents on it report a faulty part, such as ReadonlyFilesystem."]
+    ]
     cordoned: Annotated[bool, "Whether spec.unschedulable is set."]
     taints: Annotated[list[str], "Its taints, except that of a cordon."]
     version: Annotated[str, "Version of its kubelet; empty if that is not known."]
@@ -133,6 +136,9 @@ def _summarize(node: Json, pods: Sequence[Json] | None) -> NodeSummary:
     problem = clean(condition.get("message") or condition.get("reason"))
     if problem and not ready:
         summary["problem"] = problem
+    faults = [describe_fault(each) for each in list_faults(node)]
+    if faults:
+        summary["faults"] = faults
     shares = [a["requested"] / a["allocatable"] for a in amounts if a["requested"] is not None and a["allocatable"]]
     if shares:
         summary["share"] = round(max(shares), 4)

@@ -5,12 +5,15 @@ For answers about objects that no engine has evaluated. Owns: these comparisons.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 Json = dict[str, Any]
 
 _ZONE: Final = "topology.kubernetes.io/zone"
+# Types of conditions with which a node-problem-detector or a provider's agent reports a fault that gives no taint.
+_FAULT: Final = re.compile(r"Problem|Deadlock|Read-?only|Corrupt|Frequent|Shutdown|Error|Fail|Fatal|Unhealthy", re.I)
 
 
 def read_labels(node: Json) -> dict[str, str]:
@@ -60,6 +63,29 @@ def describe_terms(terms: Iterable[Json]) -> str:
         words = (f"{each['key']} {each['operator']} {', '.join(each.get('values') or ())}".strip() for each in parts)
         described.append(" and ".join(words))
     return " or ".join(dict.fromkeys(described))
+
+
+def list_faults(node: Json) -> list[Json]:
+    """Return the conditions, besides the kubelet's own, with which an agent on a node reports that a part is faulty.
+
+    They are true if the type names a fault, and false if it names a part that is to be ready, such as StorageReady.
+    """
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return [each for each in conditions if each.get("status") == _find_faulty_status(str(each.get("type")))]
+
+
+def describe_fault(condition: Json) -> str:
+    """Return a condition of a faulty part, with what its agent says, such as `KernelDeadlock (task blocked)`."""
+    said = " ".join(str(condition.get("message") or condition.get("reason") or "").split()).rstrip(".")
+    state = "" if condition.get("status") == "True" else f"={condition.get('status')}"
+    return f"{condition['type']}{state}{f' ({said})' if said else ''}"
+
+
+def _find_faulty_status(condition: str) -> str:
+    """Return the status with which a condition reports a fault; "" if it reports none."""
+    if condition.endswith("Ready"):
+        return "" if condition == "Ready" else "False"
+    return "True" if _FAULT.search(condition) else ""
 
 
 def tolerates(tolerations: Iterable[Json], taint: Json) -> bool:

@@ -13,10 +13,7 @@ from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.container_ends import find_exits
 from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.live_objects import find_controller, has_ended
-from herodotus_answers.node_rules import (
-    describe_taint,
-    tolerates,
-)
+from herodotus_answers.node_rules import describe_fault, describe_taint, list_faults, tolerates
 from herodotus_answers.pod_facts import (
     Container,
     clean,
@@ -95,6 +92,12 @@ _OF_START: Final = (
 )
 # Events of a kubelet that cannot end a pod: its containers, its sandbox with the network, its volumes.
 _KILL_FAILURES: Final = ("FailedKillPod", "FailedUnMount", "FailedUnmapDevice", "ExceededGracePeriod")
+# By the reporter of an event of a disruption: what keeps it from ending pods like this one, for their template.
+_SPARED_BY: Final = {
+    "karpenter": 'annotate the pods with karpenter.sh/do-not-disrupt: "true"',
+    "cluster-autoscaler": 'annotate the pods with cluster-autoscaler.kubernetes.io/safe-to-evict: "false"',
+    "vpa-updater": "set updatePolicy.updateMode Initial in the VerticalPodAutoscaler that selects the pods",
+}
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
 _CORDON: Final = "node.kubernetes.io/unschedulable"
@@ -250,6 +253,16 @@ def find_node_problem(pod: Json, objects: ClusterObjects, now: datetime) -> Live
     return make_cause("node-not-ready", text, "Node status.conditions[Ready]", of=f"Node/{name}", at=since)
 
 
+def find_node_faults(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause]:
+    """Yield a cause for each fault that an agent on the pod's node reports, though its kubelet is ready."""
+    name = pod["spec"]["nodeName"]
+    for condition in list_faults(objects.get("Node", name).object or {}):
+        source, at = f"Node status.conditions[{condition['type']}]", condition.get("lastTransitionTime")
+        remedy = make_remedy(f"repair or replace {name}, and keep new pods off it until then", f"kubectl cordon {name}")
+        text = f"node {name} reports {describe_fault(condition)}"
+        yield make_cause("node-fault", text, source, of=f"Node/{name}", at=at, remedies=[remedy])
+
+
 def explain_closed_node(pod: Json, node: str, objects: ClusterObjects, now: datetime) -> LiveCause | None:
     """Return the cause that the node for which a pod is nominated takes no pods now; None if it may take it.
 
@@ -345,6 +358,9 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     disruption = find_disruption(pod, objects, now)
     exits = find_exits(pod, objects, now)
     if not reason:
+        for cause in disruption[:1]:  # what ended the pod ended its containers
+            cause["remedies"] = _advise_on_disruption(pod, objects)
+            exits = [each | {"remedies": []} for each in exits]
         return "pod-failed", [*disruption, *exits]
     state, code = _STATUS_REASONS.get(reason, ("pod-failed", "pod-status-reason"))
     if reason.startswith("OutOf") or reason in _REJECTIONS or (code == "pod-status-reason" and not exits):
@@ -372,6 +388,31 @@ def find_end(pod: Json, objects: ClusterObjects, now: datetime) -> tuple[str, li
     # the condition of the kubelet's own termination repeats the status
     others = [each for each in disruption if each["code"] != "terminated-by-kubelet"]
     return state, [cause, *others, *exits]
+
+
+def _advise_on_disruption(pod: Json, objects: ClusterObjects) -> list[Remedy]:
+    """Return what keeps pods like this one, which somebody ended, from the same end, or makes the end harmless."""
+    event = _find_last_event(_event_subject(pod), objects) or {}
+    component = str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or "")
+    owner, source = find_owner(pod, objects), name_source(pod, objects)
+    remedies = []
+    may_ignore = owner is not None and owner.kind == "Job" and pod["spec"].get("restartPolicy") == "Never"
+    if owner is not None and may_ignore and not _ignores_disruptions(owner.name, pod, objects):
+        text = "let disruptions not use up backoffLimit: podFailurePolicy with action Ignore on condition"
+        remedies.append(make_remedy(f"{text} DisruptionTarget, in {source}, which has to be made anew for that"))
+    if spared := _SPARED_BY.get(component):
+        remedies.append(make_remedy(f"{spared} in {source}, if they may not be moved"))
+    if owner is None:
+        remedies.append(make_remedy("create the pod anew: no controller replaces it, and this one never runs again"))
+    return remedies
+
+
+def _ignores_disruptions(job: str, pod: Json, objects: ClusterObjects) -> bool:
+    """Return whether a rule of the Job of a pod says that disrupted pods do not count as failed."""
+    spec = (objects.get("Job", job, pod["metadata"]["namespace"]).object or {}).get("spec") or {}
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    ignored = (each for rule in rules if rule.get("action") == "Ignore" for each in rule.get("onPodConditions") or ())
+    return any(condition.get("type") == "DisruptionTarget" for condition in ignored)
 
 
 def describe_successor(pod: Json, objects: ClusterObjects) -> str:

@@ -48,6 +48,8 @@ _HOLDERS: Final = {
     "device-claim-": "resource claims",
     "claim-template-missing": "resource claims",
 }
+# Causes of pods that do not start, behind which a faulty node may be.
+_OF_NODES: Final = ("sandbox-failed", "volume-failed", "devices-failed", "kubelet-event", "kubelet-waits", "image-pull")
 # By the domain of a scheduling gate: who removes it.
 _GATE_OWNERS: Final = {
     "kueue.x-k8s.io": "Kueue, when it admits the pod's Workload",
@@ -434,6 +436,7 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
     from herodotus_answers.pod_ending import (
         describe_eviction_from,
         find_disruption,
+        find_node_faults,
         find_node_problem,
         list_node_repairs,
     )
@@ -471,7 +474,11 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         by += f"; {notable[0]['text']}" if notable else ""
         causes = [*notable, *disruption, *created]
         return make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects.unread)
-    causes = [*find_start_causes(pod, objects, now), *resize, *disruption]
+    causes = find_start_causes(pod, objects, now)
+    if phase == "Pending" and causes and causes[0]["code"] in _OF_NODES:
+        is_advised = any(cause["remedies"] for cause in causes)
+        causes += [f | {"remedies": []} if is_advised else f for f in find_node_faults(pod, objects)]
+    causes += [*resize, *disruption]
     if is_static(pod):
         causes.append(_explain_static(pod))
     elif was_created_with_node(pod) and not any(cause["code"] == "created-with-node" for cause in causes):

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _MAX_KEYS: Final = 4  # of a Secret or ConfigMap in a sentence
+# ConfigMaps that a controller makes in every namespace and keeps up to date, and which controller.
+_PUBLISHED: Final = {
+    "kube-root-ca.crt": "kube-controller-manager",
+    "openshift-service-ca.crt": "OpenShift's service CA operator",
+    "istio-ca-root-cert": "istiod",
+}
 CREATING: Final = ("ContainerCreating", "PodInitializing", "")
 
 
@@ -54,7 +60,10 @@ def find_missing_references(pod: Json, events: list[Json], objects: ClusterObjec
     for kind, code, names in kinds:
         for name in find_missing_objects(kind, names, namespace, objects):
             remedy = make_remedy(
-                f"create the {kind} {name} in namespace {namespace}; the kubelet tries again by itself"
+                f"see why {_PUBLISHED[name]} does not publish {name} in namespace {namespace}, as it does in every"
+                " namespace; the kubelet then tries again by itself"
+                if kind == "ConfigMap" and name in _PUBLISHED
+                else f"create the {kind} {name} in namespace {namespace}; the kubelet tries again by itself"
             )
             field = names[name][0][0]
             yield make_cause(code, f"{kind} {name} does not exist", field, of=f"{kind}/{name}", remedies=[remedy])

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from herodotus_answers.amount_causes import explain_limit_range, explain_quota
+from herodotus_answers.claim_causes import describe_finalizers
 from herodotus_answers.kubelet_messages import find_remedy
-from herodotus_answers.pod_facts import clean, make_cause, make_remedy
+from herodotus_answers.pod_facts import clean, make_cause, make_remedy, quote_patch
 from herodotus_answers.template_changes import Refusal, change_template, is_template_mutable
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ _RUNTIME_CLASS: Final = re.compile(r'RuntimeClass "([^"]+)" not found|runtimecla
 _FAILED_WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": (?:failed to call webhook: )?(.*)')
 _CALLED: Final = re.compile(r'^(?:Post|Get) "([^"]+)": (.*)$')
 _DENYING_WEBHOOK: Final = re.compile(r'admission webhook "([^"]+)" denied the request(?:: | )?(.*)')
+_UNLISTED_SECRET: Final = re.compile(
+    r'secret\.?(?:Secret)?Name="([^"]+)" is not allowed because service account (\S+) does not reference', re.I
+)
+_CLAIM_DELETED: Final = re.compile(r"(?:pvc|PVC|persistentvolumeclaim) \"?([\w.-]+)\"? is being deleted")
+_REFUSES: Final = re.compile(r"forbidden|denied|not (?:allowed|permitted)|invalid|exceeded|unable to validate", re.I)
 _POLICY: Final = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)' denied request: (.*)")
 _POD_SECURITY: Final = re.compile(r'violates PodSecurity "([^":]+)(?::([^"]+))?": (.*)')
 _VIOLATIONS: Final = re.compile(r",\s+(?![^(]*\))")  # the commas between violations, not those in parentheses
@@ -105,6 +111,27 @@ def _explain_reference(refusal: Refusal, workload: Workload) -> LiveCause | None
     if match := _SERVICE_ACCOUNT.search(refusal.message):
         return _explain_missing("ServiceAccount", match[1], refusal, workload)
     return None
+
+
+def _explain_unlisted_secret(refusal: Refusal, workload: Workload) -> LiveCause | None:
+    """Return the cause that a ServiceAccount only lets pods use the Secrets that it lists."""
+    match = _UNLISTED_SECRET.search(refusal.message)
+    if match is None:
+        return None
+    secret, account = match.groups()
+    is_for_pulls = "imagePullSecret" in refusal.message
+    field, what = ("imagePullSecrets", "pull with") if is_for_pulls else ("secrets", "use")
+    text = f"pods of ServiceAccount {account} may only {what} the Secrets that it lists (annotation"
+    text += f" kubernetes.io/enforce-mountable-secrets), and {secret} is not among its {field}"
+    patch = quote_patch({field: [{"name": secret}]})
+    remedies = [
+        make_remedy(
+            f"let the pods of ServiceAccount {account} use Secret {secret}, too",
+            workload.kubectl(f"patch serviceaccount {account}", "-p", patch),
+        ),
+        make_remedy(f"do without Secret {secret} in the template of {_template_owner(workload)}"),
+    ]
+    return _make(refusal, "secret-not-listed", text, f"ServiceAccount/{account}", remedies)
 
 
 def _explain_missing(kind: str, name: str, refusal: Refusal, workload: Workload) -> LiveCause:
@@ -340,6 +367,24 @@ def _explain_namespace(refusal: Refusal, workload: Workload) -> LiveCause | None
     return _make(refusal, "namespace-terminating", text, f"Namespace/{namespace}", [make_remedy(what)], inspect)
 
 
+def _explain_claim_in_deletion(refusal: Refusal, workload: Workload) -> LiveCause | None:
+    """Return the cause that a StatefulSet makes no pod as long as the claim of its number is being deleted."""
+    match = _CLAIM_DELETED.search(refusal.message)
+    if match is None:
+        return None
+    name = match[1]
+    of, claim = f"PersistentVolumeClaim/{name}", workload.objects.get("PersistentVolumeClaim", name, workload.namespace)
+    if claim.is_absent:
+        text = f"claim {name} was being deleted at the last attempt; it is gone now, and the controller tries again"
+        return _make(refusal, "claim-terminating", text, of)
+    held = describe_finalizers(claim.object or {"metadata": {}})
+    text = f"claim {name} is being deleted{held}, and {workload.label} makes claim and pod anew when it is gone"
+    what = "let what holds the claim finish" if held else f"see what keeps claim {name}"
+    what += ": its pod and a new, empty claim then follow by themselves"
+    inspect = workload.kubectl(f"describe pvc {name}")
+    return _make(refusal, "claim-terminating", text, of, [make_remedy(what)], inspect)
+
+
 def _explain_taken(refusal: Refusal, workload: Workload) -> LiveCause | None:
     match = _TAKEN.search(refusal.message)
     if match is None:
@@ -357,7 +402,8 @@ def _explain_other(refusal: Refusal, workload: Workload) -> LiveCause:
     listed = ", ".join(f"{key}={value}" for key, value in selector.items()) or "none"
     advice = find_remedy("admission", refusal.original, owner=_template_owner(workload), selector=listed)
     remedies = [make_remedy(advice)] if advice else []
-    return _make(refusal, "creation-refused", f"the API server refuses it: {refusal.message}", None, remedies)
+    verb = "the API server refuses it" if _REFUSES.search(refusal.original) else "the attempt failed"
+    return _make(refusal, "creation-refused", f"{verb}: {refusal.message}", None, remedies)
 
 
 def _make(
@@ -377,7 +423,9 @@ _EXPLAIN: Final[tuple[Callable[[Refusal, Any], LiveCause | None], ...]] = (
     explain_quota,
     explain_limit_range,
     _explain_pod_security,
+    _explain_unlisted_secret,
     _explain_reference,
+    _explain_claim_in_deletion,
     _explain_namespace,
     _explain_taken,
     _explain_invalid,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _KIND: Final = "HorizontalPodAutoscaler"
+_SCALED_OBJECT: Final = "ScaledObject"
 # Annotations that controllers write, which name nobody who scales.
 _NOT_SCALERS: Final = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/", "autoscaling.alpha.kubernetes.io/")
 # By the condition whose falsehood stops an autoscaler: what it then cannot do.
@@ -75,6 +76,28 @@ def _find(workload: Workload) -> Json | None:
     return None
 
 
+class _Scaler(NamedTuple):
+    """The object whose controller makes a HorizontalPodAutoscaler and keeps it so, such as a ScaledObject of KEDA."""
+
+    kind: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    @property
+    def limits(self) -> tuple[str, str]:
+        """The fields of its least and its greatest number of pods."""
+        return ("minReplicaCount", "maxReplicaCount") if self.kind == _SCALED_OBJECT else ("minReplicas", "maxReplicas")
+
+
+def _find_scaler(hpa: Json) -> _Scaler | None:
+    """Return what makes an autoscaler, so that changes of the autoscaler itself are undone; None if nothing does."""
+    owners = hpa["metadata"].get("ownerReferences") or ()
+    return next((_Scaler(each["kind"], each["name"]) for each in owners if each.get("controller")), None)
+
+
 def explain_autoscaler(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> list[LiveCause]:
     """Return a cause if an autoscaler cannot scale a workload, or not further. Its events tell if it cannot be read."""
     if autoscaler is None:
@@ -108,12 +131,13 @@ def _explain_maximum(workload: Workload, autoscaler: WorkloadAutoscaler, limit: 
     shown = "; ".join(each.text for each in metrics if each.ratio > 1)
     text = f"{_KIND} {name} holds it at its maximum of {_join_pods(most)} (maxReplicas){format_since(at, workload.now)}"
     text += f", and its metrics ask for more{f': {shown}' if shown else ''}"
-    what, command = f"raise maxReplicas of {_KIND} {name}, now {most}, if there is room for more pods", None
+    scaler = _find_scaler(_find(workload) or {"metadata": {}})
+    field = f"{scaler.limits[1]} of {scaler.label}, which makes it," if scaler else f"maxReplicas of {_KIND} {name}"
+    what, command = f"raise {field}{'' if scaler else ','} now {most}, if there is room for more pods", None
     if number > most:
-        what = f"raise maxReplicas of {_KIND} {name} from {most} to {number}, which the metrics ask for now; the new"
-        what += " pods need room"
+        what = f"raise {field} from {most} to {number}, which the metrics ask for now; the new pods need room"
         patch = quote_patch({"spec": {"maxReplicas": number}})
-        command = workload.kubectl(f"patch horizontalpodautoscaler {name}", "-p", patch)
+        command = None if scaler else workload.kubectl(f"patch horizontalpodautoscaler {name}", "-p", patch)
     source, of = "status.conditions[ScalingLimited]", f"{_KIND}/{name}"
     remedies = [make_remedy(what, command)]
     return make_cause("autoscaler-limited", text, source, of=of, at=at, remedies=remedies)
@@ -175,6 +199,8 @@ def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> t
     scale = f"scale {workload.kind.lower()} {workload.name}"
     if autoscaler is not None:
         name, of = autoscaler["name"], f"{_KIND}/{autoscaler['name']}"
+        if scaler := _find_scaler(_find(workload) or {"metadata": {}}):
+            return [_explain_scaler(workload, scaler, name)], scaler.label
         if autoscaler["minReplicas"] == 0:
             text = f"{_KIND} {name} may ask for 0 replicas (minReplicas 0), and does so while its metrics ask for none"
             least = '{"spec":{"minReplicas":1}}'
@@ -190,13 +216,33 @@ def explain_zero(workload: Workload, autoscaler: WorkloadAutoscaler | None) -> t
     setter, hints = _find_setter(workload), _list_hints(workload)
     text += f", last set by {setter}" if setter else ""
     text += format_ago(at, workload.now) and f", scaled down{format_ago(at, workload.now)}"
-    text += f"; its annotations say {', '.join(hints)}" if hints else ""
+    text += f"; it is marked {', '.join(hints)}" if hints else ""
     command = workload.kubectl(scale, "--replicas=1")
     remedies: list[Remedy] = [make_remedy("ask for a pod", command)]
     if hints:
         who = f"whoever set {hints[0]} decides when it has pods; a change of spec.replicas may be undone"
         remedies = [make_remedy(who), make_remedy("ask for a pod until then", command)]
     return [make_cause("replicas-zero", text, "spec.replicas", at=at, remedies=remedies)], "user"
+
+
+def _explain_scaler(workload: Workload, scaler: _Scaler, hpa: str) -> LiveCause:
+    """Return the cause that what makes an autoscaler has also set the replicas to 0, where the autoscaler does nothing.
+
+    Its last event says why, or what fails.
+    """
+    about = {"kind": scaler.kind, "metadata": {"name": scaler.name, "namespace": workload.namespace}}
+    last: Json = next(iter(reversed(workload.objects.list_events(about))), {})
+    at = read_event_time(last) or None
+    text = f"{scaler.label}, which makes {_KIND} {hpa}, decides when it has pods"
+    remedies = [make_remedy(f"see why {scaler.label} asks for none: its conditions and events")]
+    if scaler.kind == _SCALED_OBJECT:
+        text = f"{scaler.label} of KEDA, which makes {_KIND} {hpa}, scales it up from 0 only once a trigger is active"
+        remedies = [make_remedy(f"see why no trigger of {scaler.label} is active: its conditions and events")]
+    text += f". It said{format_ago(at, workload.now)}: {clean(last.get('message'))}" if last else ""
+    least = f"keep at least one pod: {scaler.limits[0]} 1 in {scaler.label}; a change of spec.replicas may be undone"
+    remedies.append(make_remedy(least))
+    source, of = "spec.replicas, metadata.ownerReferences", f"{scaler.kind}/{scaler.name}"
+    return make_cause("autoscaler-zero", text, source, of=of, at=at, remedies=remedies)
 
 
 def _find_time(workload: Workload) -> str | None:
@@ -219,10 +265,10 @@ def _find_setter(workload: Workload) -> str:
 
 
 def _list_hints(workload: Workload) -> list[str]:
-    """Return the annotations that are about scaling, as KEY=VALUE."""
-    annotations = workload.meta.get("annotations") or {}
+    """Return the annotations and labels that are about scaling, as KEY=VALUE."""
+    marks = {**(workload.meta.get("labels") or {}), **(workload.meta.get("annotations") or {})}
     return [
         f"{key}={clean(value)[:60]}"
-        for key, value in sorted(annotations.items())
+        for key, value in sorted(marks.items())
         if not key.startswith(_NOT_SCALERS) and any(word in key.lower() for word in _WORDS)
     ]

@@ -380,7 +380,9 @@ class ClusterEvaluation:
         if self._is_partial:
             return f"may fit{limits}: {UNREAD_PODS}"
         if scheduler not in (*self._index, DEFAULT_NAME):  # decided as the first profile would
-            return f"may fit{limits}: kube-scheduler's filters let it pass, and {scheduler}'s own are not known"
+            said = _read_rejection(pod.pod)
+            own = f"; {scheduler} said: {said}" if said else f", and {scheduler}'s own are not known"
+            return f"may fit{limits}: kube-scheduler's filters let it pass{own}"
         if unknown:
             return f"may fit{limits}"
         claims = find_claims(pod, self._objects)
@@ -417,6 +419,13 @@ def is_waiting(pod: Pod) -> bool:
     """
     ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
     return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
+
+
+def _read_rejection(pod: Pod) -> str:
+    """Return what the pod's scheduler says of its last attempt, which found no node; "" if it says nothing."""
+    conditions = pod.status.conditions or ()
+    found = (each.message for each in conditions if each.type == "PodScheduled" and each.status == "False")
+    return next(found, "").rstrip(".")
 
 
 def _has_claims(pod: Pod) -> bool:

@@ -123,10 +123,11 @@ def build_nodes(answer: NodeSummaryList, view: ViewOptions) -> list[Block]:
             next((a["text"] for a in node["amounts"] if a["resource"] == name), "–") for name in ("cpu", "memory")
         )
         others = [f"{a['resource']} {a['text']}" for a in node["amounts"][2:]]
-        signs = ["not ready"] * (not node["ready"]) + ["cordoned"] * node["cordoned"] + node["taints"] + others
+        faults = [each.partition(" (")[0] for each in node.get("faults") or ()]
+        signs = ["not ready"] * (not node["ready"]) + faults + ["cordoned"] * node["cordoned"] + node["taints"] + others
         pods = "–" if node["pods"] is None else str(node["pods"])
         share = f"{node['share']:.0%}" if "share" in node else "–"
-        name = Cell(node["metadata"]["name"], "bad" if not node["ready"] or node["cordoned"] else "")
+        name = Cell(node["metadata"]["name"], "bad" if not node["ready"] or faults or node["cordoned"] else "")
         rows.append([name, node["zone"] or "–", pods, cpu, memory, share, ", ".join(signs) or "–"])
     header = ("NODE", "ZONE", "PODS", "CPU", "MEMORY", "FULL", "STATE")
     hints: list[Block] = [TextLine("more: kubectl herodotus node NODE (why it gets pods, or none)", "dim")]

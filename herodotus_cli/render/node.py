@@ -77,12 +77,13 @@ def _present(answer: Json, view: ViewOptions) -> list[Block]:
         return []
     name = answer["metadata"]["name"]
     unready = f"not ready ({node['problem']})" if node.get("problem") else "not ready"
-    states = [unready] * (not node["ready"]) + ["cordoned"] * node["cordoned"]
+    faults = [f"faulty: {each}" for each in node.get("faults") or ()]
+    states = [unready] * (not node["ready"]) + faults + ["cordoned"] * node["cordoned"]
     states += [f"tainted {taint}" for taint in node["taints"]]
     pods = "" if node["pods"] is None else f"{format_count(node['pods'], 'pod')} of {node['maxPods']}; "
     amounts = ", ".join(f"{each['resource']} {each['text']}" for each in node["amounts"])
     text = (f"Now {', '.join(states)}. " if states else "") + f"Requested: {pods}{amounts}."
-    blocks: list[Block] = [TextLine(text, "bad" if not node["ready"] or node["cordoned"] else "strong")]
+    blocks: list[Block] = [TextLine(text, "bad" if not node["ready"] or faults or node["cordoned"] else "strong")]
     events = summarize_reports(node.get("events") or (), view, None if _is_whole(view) else _ROWS)
     if events:
         blocks.append(labelled_rows([("" if number else "EVENTS", text) for number, text in enumerate(events)]))

@@ -53,7 +53,8 @@ def build_blocks(
         rows.append(("UNREAD", f"you may not read, or could not: {', '.join(state['unread'])}"))
     rows += decided
     blocks += [labelled_rows(rows)] if rows else []
-    remedies = [remedy for cause in causes for remedy in cause["remedies"]][:_MAX_REMEDIES]
+    proposals = {(each["text"], each["command"]): each for cause in causes for each in cause["remedies"]}
+    remedies = list(proposals.values())[:_MAX_REMEDIES]  # two causes may have the same one
     fixes = _merge_fixes(remedies, proposed or {}, view)
     return [*blocks, Blank(), *suggestions.build_fixes(fixes, is_short=is_short)] if fixes else blocks
 
