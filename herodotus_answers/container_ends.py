@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 _OUT_OF_MEMORY: Final = "OOMKilled"
 _NEVER_RAN: Final = ("StartError", "ContainerCannotRun")  # such a container has no log
-_UNKNOWN_END: Final = "ContainerStatusUnknown"  # the kubelet's words, and not the program's
+# Words of the kubelet and of containerd for an end of which they know nothing, such as at a restart of the node.
+_UNKNOWN_ENDS: Final = ("ContainerStatusUnknown", "Unknown")
 _SIGNALS: Final = 128  # exit codes above it mean a signal
 # Of Linux, where containers run, whatever the reader's own system has.
 _SIGNAL_NAMES: Final = {
@@ -189,7 +190,7 @@ def _explain_completion(
 def _list_remedies(pod: Json, container: Container, end: Json, objects: ClusterObjects) -> list[Remedy]:
     """Return what keeps a container from ending again as it did."""
     message = clean(end.get("message"))
-    if not end or end.get("reason") == _UNKNOWN_END:
+    if not end or end.get("reason") in _UNKNOWN_ENDS:
         return []
     if end.get("reason") == _OUT_OF_MEMORY:
         return [_advise_on_memory(pod, container, objects)]

@@ -59,12 +59,23 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"parse image|invalid reference format|InvalidImageName",
             "correct the image in {owner}: no image can have the name {image}",
         ),
+        (
+            r"proxyconnect",
+            "make the HTTP proxy answer that the container runtime of {node} is set to use, or let it reach the"
+            " registry without one (NO_PROXY)",
+        ),
+        (r"current time \S+ is before", "set the clock of {node}, which is before the registry's certificate"),
         (r"x509|certificate", "let the container runtime of {node} trust the registry's certificate, or renew it"),
         (
             r"HTTP response to HTTPS client",
             "serve the registry of {image} with TLS, or list it as insecure in the container runtime of {node}",
         ),
         (r"no space left on device", "free disk space on {node}: the image does not fit"),
+        (
+            r"failed to (?:extract|register|verify) layer|ApplyLayer|invalid tar header|failed size validation",
+            "pull {image} again, push it again, or use another build: {node} cannot unpack what it gets; if other nodes"
+            " can, see the container runtime and the disk of {node}",
+        ),
         (
             r"no such host|server misbehaving",
             "correct the registry's name in {image}, or the name resolution of {node}",
@@ -100,19 +111,12 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " that have it",
         ),
         (
-            r"failed to assign an IP|no IP addresses available|no (?:more|available) (?:IPs?|addresses)|IPAM",
+            r"failed to assign an IP|no (?:free )?IP addresses|no (?:more|available|free) (?:IPs?|addresses)"
+            r"|range is full|failed to request \d* ?IPv?[46] addresses|No IPs left",
             "free addresses for pods on {node}: fewer pods there, or a larger range for its network plugin",
         ),
         (
-            r"failed to reserve sandbox name|DeadlineExceeded|context deadline exceeded",
-            "see why the container runtime of {node} is slow: its log, the load of the node and of its disk",
-        ),
-        (
-            r"no space left on device",
-            "free disk space on {node}: the sandbox has no room",
-        ),
-        (
-            r"sandbox image|pause",
+            r"sandbox image|/pause:",
             "let {node} pull the sandbox image, which is set in its container runtime",
         ),
         (
@@ -125,7 +129,23 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make the network plugin {0} work on {node}: see its own pod there",
         ),
         (
-            r"NetworkPluginNotReady|network is not ready|cni",
+            r"write sysctl key (\S+?):? ",
+            "drop the sysctl {0} from {owner}, or load what has it into the kernel of {node}",
+        ),
+        (
+            r"cgroupsPath to be of format",
+            "set the same cgroup driver for the kubelet and the container runtime of {node}",
+        ),
+        (
+            r"failed to reserve sandbox name|deadline ?exceeded",
+            "see why the container runtime of {node} is slow: its log, the load of the node and of its disk",
+        ),
+        (
+            r"no space left on device",
+            "free disk space on {node}: the sandbox has no room",
+        ),
+        (
+            r"NetworkPluginNotReady|network is not ready|\bcni\b",
             "install or repair the network plugin on {node}: see its own pod there",
         ),
     ),
@@ -147,6 +167,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r'serviceaccounts "([^"]+)" not found',
             "create the ServiceAccount {0} again, or correct serviceAccountName in {owner}",
+        ),
+        (
+            r"failed to fetch token",
+            "see why the API server gives the kubelet of {node} no token for the pod's ServiceAccount",
         ),
         (
             r'object "[^"]+"/"([^"]+)" not registered|failed to sync (?:configmap|secret) cache',
@@ -188,6 +212,23 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"(configmap|secret) \"([^\"]+)\" not found", "create the {0} {1}, or correct its name in {owner}"),
         (
+            r"no volume plugin matched",
+            "move the data to a volume of a CSI driver: the kubelet of {node} has no plugin for this kind of volume",
+        ),
+        (
+            r'(?:exec: )?"?([\w./-]+)"?: executable file not found',
+            "install {0} on {node}, or in the node plugin of the volume's driver, whichever runs it",
+        ),
+        (
+            r"[Ss]tale (?:NFS )?file handle|[Tt]ransport endpoint is not connected",
+            "make the server or the driver of the volume run, and delete the pod, so that the volume is mounted anew:"
+            " what was mounted on {node} no longer exists",
+        ),
+        (
+            r"failed to resolve|could not be resolved|no such host|Name or service not known",
+            "correct the name of the volume's server, or the name resolution of {node}",
+        ),
+        (
             r"code = NotFound|(?:volume|disk) \S+ (?:was )?not found|(?:volume|disk) \S+ does not exist",
             "restore the volume that the message names, such as from a snapshot or backup; without one, delete the"
             " claim and make it anew: what its volume held is lost",
@@ -214,7 +255,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "see why the driver's earlier attempt at the volume has not ended: the log of its pod on {node}",
         ),
         (
-            r"still attached|already attached|in use by another|VolumeInUse|RESOURCE_IN_USE",
+            r"still attached|already attached|in use by another|VolumeInUse|RESOURCE_IN_USE|still being used"
+            r"|has watchers",
             "let the other node detach the volume: end the pod that uses it there, or see its VolumeAttachment",
         ),
         (r"no space left on device", "free disk space on {node}"),
@@ -271,6 +313,15 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"no space left on device", "free disk space on {node}"),
         (
+            r"no command specified",
+            "state the command of {container} in {owner}: the image has none of its own",
+        ),
+        (
+            r"/dev/kvm|\bKVM\b",
+            "run the pod on nodes with hardware virtualization, by the scheduling of its RuntimeClass: {node} lacks or"
+            " does not allow it",
+        ),
+        (
             r"volume-subpaths/([^/\s]+)/.*no such file or directory",
             "delete the pod, so that it is made anew: what subPath of {container} was bound to in volume {0} is no"
             " longer there, as after a change of its ConfigMap or Secret; a mount of the whole volume has no such"
@@ -307,6 +358,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "let the program of {container} run on, or run it as a Job: what ends, even with success, is started again",
         ),
         (
+            r"^exit code 137:? *$",
+            "see in the kernel log of {node} whether it killed a process of {container} for lack of memory, and whether"
+            " somebody else ended it: SIGKILL leaves a program no words",
+        ),
+        (
             r"^exit code 132\b",
             "use an image that is built for the processor of {node}: the program has an instruction that it lacks",
         ),
@@ -321,7 +377,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             " only when the pod's sandbox is made",
         ),
         (
-            r"^exit code 12[67]: (?:$|.*(?:not found|no such file|permission denied|cannot execute|not executable))",
+            r"^exit code 12[67]:? *(?:$|.*(?:not found|no such file|permission denied|cannot execute|not executable))",
             "correct the command of {container} in {owner}, unless its log says otherwise: by the exit code, the image"
             " lacks it or cannot run it",
         ),
@@ -417,6 +473,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "give the controller of {driver} valid credentials for the storage",
         ),
         (
+            r"RequestLimitExceeded|Throttl|rate ?limit|too many requests|\b429\b",
+            "wait: the provider limits requests, and {driver} tries again; if it lasts, find what else asks so often",
+        ),
+        (
             r"quota|limit ?exceeded|maximum number of",
             "raise the quota that the message names at the provider, or delete volumes that nothing needs",
         ),
@@ -492,6 +552,10 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"namespace tolerations whitelist",
             "drop from {owner} the tolerations that the annotations of the namespace do not allow",
+        ),
+        (
+            r"no API token found",
+            "see why kube-controller-manager makes no token for the pods' ServiceAccount",
         ),
         (r"priorityClass is not permitted", "run {owner} in kube-system, or without that priorityClassName"),
         (
