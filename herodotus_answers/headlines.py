@@ -86,10 +86,17 @@ def format_node_headline(decision: Decision, table: NodeTable, slot: int) -> str
     if not len(decision.totals):
         return f"{place}."
     points = decision.totals[best] - decision.totals[slot]
-    if not points:
-        return f"{place} with the best total: {table.names[best]} was drawn among {count_tied(decision)} equals."
-    shares = format_shares(compare_scores(decision, slot, best))
-    return f"{place}, {pluralize(points, 'point')} behind {table.names[best]} ({shares})."
+    if points:
+        shares = format_shares(compare_scores(decision, slot, best))
+        return f"{place}, {pluralize(points, 'point')} behind {table.names[best]} ({shares})."
+    chosen = best if decision.chosen is None else decision.chosen
+    if count_tied(decision):
+        return f"{place} with the best total: {table.names[chosen]} was drawn among {count_tied(decision)} equals."
+    if not decision.rank[chosen] or decision.totals[chosen] == decision.totals[slot]:
+        return f"{place} with the best total."
+    ahead = pluralize(decision.totals[slot] - decision.totals[chosen], "point")
+    shares = format_shares(compare_scores(decision, slot, chosen))
+    return f"{place}, {ahead} ahead of {table.names[chosen]}, which was chosen ({shares})."
 
 
 def format_summary(decision: Decision, table: NodeTable) -> str:
