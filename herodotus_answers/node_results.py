@@ -18,9 +18,9 @@ from herodotus_answers.declare import NotRequired
 from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
-from herodotus_record.node_labels import names_identity
+from herodotus_record.node_labels import is_hardware, names_identity
 from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
-from herodotus_record.units import format_available, format_requested, pluralize
+from herodotus_record.units import format_available, format_requested, natural_sort_key, pluralize
 
 _NOT_FOR_POD: Final = (TaintKind.LEAVES, TaintKind.RESERVED, TaintKind.FOR_DEVICES)
 _HOSTNAMES = re.compile(r"kubernetes\.io/hostname(?:=([^ ,]+)| in \(([^ )]+)\))")  # as `format_requirement` writes
@@ -83,7 +83,7 @@ def build_reason_detail(decision: Decision, table: NodeTable, slot: int, reason:
 
 def list_possible_node_changes(decision: Decision, table: NodeTable, slot: int) -> list[str]:
     """Return what would have to change for the slot's node to pass every filter: one sentence for each reason."""
-    return [_remedy(decision, table, slot, reason) for reason in list_obstacles(decision, slot)]
+    return list(dict.fromkeys(_remedy(decision, table, slot, reason) for reason in list_obstacles(decision, slot)))
 
 
 def is_evaluated(decision: Decision, slot: int) -> bool:
@@ -322,6 +322,16 @@ def _find_missing_nodes(decision: Decision, table: NodeTable, wants: str) -> lis
     return [] if {*names} & {*table.names} else names
 
 
+def _format_hardware(decision: Decision, table: NodeTable, resource: str) -> str:
+    """Return what a new node has to have for a pod that lacks this resource: also other hardware that it requests."""
+    wanted = {r: amount for r, amount in decision.pod.requests.items() if amount > 0 and is_hardware(r)}
+    if resource not in wanted or len(wanted) == 1:
+        return resource
+    names = " and ".join(sorted(wanted, key=natural_sort_key))
+    has_all = any(all(has.get(r, 0) >= amount for r, amount in wanted.items()) for has in table.allocatable)
+    return names if has_all else f"{names}: no node has {'both' if len(wanted) == 2 else 'all of them'}"
+
+
 def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Reason) -> str:
     """Return what to change if the slot's node has too little of the resource that a reason is about."""
     resource = find_resource(reason)
@@ -348,5 +358,6 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
     derived["priority"] = str(decision.pod.priority)
     derived["missing"] = format_requested(resource, requested - free)
     derived["resource"] = resource
+    derived["hardware"] = _format_hardware(decision, table, resource)
     derived["kept"] = format_requested(resource, int(reason.params.get("kept") or 0))
     return wording.describe_remedy(reason, table.names[slot], derived, variant)

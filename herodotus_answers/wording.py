@@ -71,7 +71,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "insufficient/crowded": "request at most {free} {resource} (free now; {node} has {allocatable} in all), or add a"
     " larger node",
     "insufficient/full": "add a node with {requested} {resource} free",
-    "insufficient/absent": "add a node that has {resource}",
+    "insufficient/absent": "add a node that has {hardware}",
     "spread": "raise maxSkew to {skew} for {key}, or move matching pods away from {node}",
     "spread-label": "label {node} with {key}",
     "pod-affinity": "run a pod that matches {wants} in the {key} of {node}",
@@ -89,7 +89,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "volume-affinity/gone": "bring back node {wants}, which does not exist, or delete the claim of volume {volume} and"
     " restore its data to a new one",
     "no-volume": "add a volume for claim {claim} that {node} can reach",
-    "device-claim-elsewhere": "end the other pods that use the allocated claim: without users it is allocated anew",
+    "device-claim-elsewhere": "give each pod a claim of its own (resourceClaimTemplateName), or end the other pods that"
+    " use the allocated claim: without users it is allocated anew",
     "no-volume/elsewhere": "let claim {claim} be provisioned on {selected}, or make it anew",
     "no-space": "make room for class {storage_class} where {node} can reach it",
     "claim-volume-missing": "restore volume {volume}, or make claim {claim} anew",

@@ -21,14 +21,30 @@ from scheduler.engine.suggestions.changes import BUILT_FOR, Draft, is_daemon, li
 
 MAX_SCANNED: Final = 500  # rejected nodes whose reasons are read
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_NAMING: Final = ("device-claim-elsewhere", "node-name")
+_SELECTING: Final = ("node-affinity", "enforced-node-affinity", "volume-affinity")
 _ANTI_AFFINITY: Final = ("pod-anti-affinity", "existing-anti-affinity")
 
 
 def draft_new_nodes(pod: PodInfo, nodes: NodeColumns, trace: Trace) -> list[Draft]:
-    """Return drafts for nodes that do not exist, and on which the pod might fit; [] for a DaemonSet's pod."""
-    if is_daemon(pod):
+    """Return drafts for nodes that do not exist, and on which the pod might fit; [] for a pod of a certain node."""
+    if is_daemon(pod) or _names_nodes(trace):
         return []
     return list(_draft_kinds(pod, nodes)) or list(_draft_sizes(pod, nodes)) or list(_draft_more(pod, nodes, trace))
+
+
+def _names_nodes(trace: Trace) -> bool:
+    """Return whether the pod, its volume or its devices name nodes, so that a new node is none of them."""
+    tables = (run.verdicts.table for run in trace.filters if not run.skipped)
+    given = (reason for table in tables for verdict in table for reason in verdict.reasons)
+    return bool(trace.restricted_by) or any(map(_is_about_name, given))
+
+
+def _is_about_name(reason: Reason) -> bool:
+    """Return whether a reason is that the node is another one than those which are named."""
+    wants = reason.params.get("wants", "")
+    names_host = reason.code in _SELECTING and (f"{_HOSTNAME}=" in wants or f"{_HOSTNAME} in " in wants)
+    return names_host or reason.code in _NAMING or (reason.code == "no-volume" and "selected" in reason.params)
 
 
 def _draft_kinds(pod: PodInfo, nodes: NodeColumns) -> Iterator[Draft]:
