@@ -18,6 +18,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypedDict
 
 from herodotus_answers.declare import Document, NotRequired
 from herodotus_answers.explain import PLACED_STATES, select_nearest_rejected
+from herodotus_answers.group_fixes import fit_to_group
 from herodotus_answers.headlines import format_headline
 from herodotus_answers.node_results import ReasonDetail, build_reason_detail, list_rejections
 from herodotus_answers.pending import find_dominant_reason
@@ -164,7 +165,10 @@ class BlockingReason(TypedDict):
     id: Annotated[str, "ID of its decision."]
     message: Annotated[str, "Message of its FailedScheduling event."]
     headline: Annotated[str | None, "Its decision in one sentence; null if it was not read."]
-    suggestions: Annotated[list[SuggestedChange], "Changes after which it would have fitted."]
+    suggestions: Annotated[
+        list[SuggestedChange],
+        "Changes after which it would have fitted; the text says if they are for fewer pods than the group lacks.",
+    ]
 
 
 class GroupNode(TypedDict):
@@ -264,7 +268,7 @@ def build_pod_group_placement(records: GroupRecords) -> PodGroupPlacement:
         "missing": missing,
         "cycle": _cycle(records),
         "shortage": _shortage(records, blocked, missing, counts),
-        "reasons": [_reason(group, records.blocking) for group in blocked[:MAX_REASONS]],
+        "reasons": [_reason(group, records.blocking, missing) for group in blocked[:MAX_REASONS]],
         "reasonsOmitted": max(0, len(blocked) - MAX_REASONS),
         "nodes": _nodes(records, blocked),
         "pods": [_member(m) for m in members],
@@ -373,7 +377,8 @@ def _detail_rejection(record: MemberRecord, slot: int) -> list[ReasonDetail]:
     return [build_reason_detail(record.decision, record.table, slot, reason) for reason in reasons]
 
 
-def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> BlockingReason:
+def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord], missing: int) -> BlockingReason:
+    """Return the reason of a group of members; `missing` is the number of members that still need a node."""
     first = group[0]
     record = read.get(first.decision_id)
     return {
@@ -384,7 +389,9 @@ def _reason(group: Sequence[GroupMember], read: Mapping[str, MemberRecord]) -> B
         "id": first.decision_id,
         "message": first.message,
         "headline": format_headline(record.decision, record.table) if record else None,
-        "suggestions": build_suggestions(record.decision) if record else [],
+        "suggestions": fit_to_group(build_suggestions(record.decision), record.decision, record.table, missing)
+        if record
+        else [],
     }
 
 
