@@ -35,7 +35,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 FATES_WITHOUT_POD: Final = ("deleted", "replaced")  # of a pod that no longer exists
 _MIRROR: Final = "kubernetes.io/config.mirror"  # on the API server's copy of a static pod
 _CONDITIONS_TO_EXPLAIN: Final = frozenset({"PodResizePending", "PodResizeInProgress", "DisruptionTarget"})
-_MAY_FIT: Final = "may fit"  # how the message of an incomplete evaluation begins that found a node
+MAY_FIT: Final = "may fit"  # how the message of an incomplete evaluation begins that found a node
 LIST_AGE_S: Final = 10.0  # the pod list and the decisions are read at most this far apart
 
 
@@ -149,9 +149,9 @@ def withdraw_placement(answer: Json) -> Json:
     if answer.get("kind") != "PodExplanation" or answer["attempt"]["source"] != "evaluated":
         return answer
     state = (answer.get("live") or {}).get("state") or {}
-    if not message.startswith(_MAY_FIT) or state.get("code") != "pod-waits-for-node" or not state["causes"]:
+    if not message.startswith(MAY_FIT) or state.get("code") != "pod-waits-for-node" or not state["causes"]:
         return answer
-    limits, nodes = message.partition(";")[0].removeprefix(_MAY_FIT), answer["nodes"]
+    limits, nodes = message.partition(";")[0].removeprefix(MAY_FIT), answer["nodes"]
     count = f"{nodes['feasible']} of {nodes['total']} {'node' if nodes['total'] == 1 else 'nodes'}"
     headline = (
         f"No node can be named{limits}: what could be read lets the pod pass on {count}, and its scheduler found none."

@@ -403,15 +403,23 @@ def list_node_resources(table: NodeTable, at_us: int) -> dict[str, NodeResources
     return {name: read_node_resources(table, slot, at_us) for slot, name in enumerate(table.names) if name}
 
 
+def build_unconsidered_node(node: str, over: HistoryWindow) -> NodeHistory:
+    """Return the NodeHistory document of a node that no decision in the window `over` considered."""
+    facts = NodeHistoryCounts(Counter(), Counter(), {}, {})
+    return build_node_history(node, over, facts, ClusterTotals(0, 0), (), searched=0)
+
+
 def mark_as_evaluated(answer: MutableMapping[str, Any]) -> None:
     """Change a NodeHistory, in place, to one that counts evaluations of the present cluster in place of attempts."""
     considered, feasible = answer["considered"], answer["feasible"]
     answer["source"] = "evaluated"
-    if considered:
-        answer["headline"] = (
-            f"Evaluated for {pluralize(considered, 'pod')}: feasible for {feasible}"
-            f" ({format_percent(feasible / considered)}), runs {answer['chosen']}."
-        )
+    if not considered:
+        answer["headline"] = "No pod is on it, and none waits for a node."
+        return
+    answer["headline"] = (
+        f"Evaluated for {pluralize(considered, 'pod')}: feasible for {feasible}"
+        f" ({format_percent(feasible / considered)}), runs {answer['chosen']}."
+    )
 
 
 def _headline(c: Counter[CounterName], share: ClusterTotals) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypedDict
 
@@ -172,6 +172,22 @@ def apply_live(document: PendingPods) -> PendingPods:
         ],
         "pods": [*left, *untried],
     }
+
+
+def replace_messages(document: PendingPods, messages: Mapping[str, str]) -> PendingPods:
+    """Return a PendingPods document in which pods have these messages, by UID, and the reasons that they give."""
+    if not messages:
+        return document
+    pods: list[ListedPendingPod] = []
+    for pod in document["pods"]:
+        message = messages.get(pod["uid"])
+        if message is None:
+            pods.append(pod)
+        else:
+            reason = _parse(find_dominant_reason(message))
+            stated = {"message": message, "reason": reason.text, "code": reason.code, "params": dict(reason.params)}
+            pods.append(pod | stated)  # type: ignore[typeddict-item]
+    return document | {"pods": pods, "groups": _groups(pods)}
 
 
 def _groups(pods: Sequence[ListedPendingPod]) -> list[PendingGroup]:

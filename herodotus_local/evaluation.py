@@ -20,7 +20,9 @@ import msgspec
 
 from herodotus_answers.cluster_questions import ClusterQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus
+from herodotus_answers.live_objects import MAY_FIT
 from herodotus_local.cluster_reader import ALLOCATES, ClusterListing
+from herodotus_local.conditions import read_rejection
 from herodotus_local.configuration import DEFAULT_NAME
 from herodotus_record.codec import fill_derived
 from herodotus_record.model import (
@@ -378,13 +380,13 @@ class ClusterEvaluation:
         unknown = self._find_unknown(pod.pod)
         limits = f" (whether {unknown} is unknown)" if unknown else ""
         if self._is_partial:
-            return f"may fit{limits}: {UNREAD_PODS}"
+            return f"{MAY_FIT}{limits}: {UNREAD_PODS}"
         if scheduler not in (*self._index, DEFAULT_NAME):  # decided as the first profile would
-            said = _read_rejection(pod.pod)
+            said = read_rejection(pod.pod)
             own = f"; {scheduler} said: {said}" if said else f", and {scheduler}'s own are not known"
-            return f"may fit{limits}: kube-scheduler's filters let it pass{own}"
+            return f"{MAY_FIT}{limits}: kube-scheduler's filters let it pass{own}"
         if unknown:
-            return f"may fit{limits}"
+            return f"{MAY_FIT}{limits}"
         claims = find_claims(pod, self._objects)
         awaited = [each.metadata.name for each in (claims.delayed if claims else ()) if each.annotations.selected_node]
         return f"fits, and waits for the volume of claim {', '.join(awaited)}" if awaited else "fits now"
@@ -419,13 +421,6 @@ def is_waiting(pod: Pod) -> bool:
     """
     ended = pod.status.phase in FINISHED_PHASES or pod.metadata.deletion_timestamp
     return not (pod.spec.node_name or pod.spec.scheduling_gates or ended)
-
-
-def _read_rejection(pod: Pod) -> str:
-    """Return what the pod's scheduler says of its last attempt, which found no node; "" if it says nothing."""
-    conditions = pod.status.conditions or ()
-    found = (each.message for each in conditions if each.type == "PodScheduled" and each.status == "False")
-    return next(found, "").rstrip(".")
 
 
 def _has_claims(pod: Pod) -> bool:

@@ -24,7 +24,13 @@ import msgspec
 
 from herodotus_answers.cluster_questions import ClusterQuestionDocument
 from herodotus_answers.cluster_review import build_cluster_review
-from herodotus_answers.node import HistoryWindow, build_listed_node_history, mark_as_evaluated
+from herodotus_answers.node import (
+    HistoryWindow,
+    build_listed_node_history,
+    build_unconsidered_node,
+    mark_as_evaluated,
+)
+from herodotus_answers.pending import replace_messages
 from herodotus_answers.pod_group import FEW_MEMBERS
 from herodotus_answers.workload import (
     Placement,
@@ -42,7 +48,7 @@ from herodotus_endpoint.store.reader import MAX_SIMILAR
 from herodotus_endpoint.store.reviews import ReviewAnswer, ReviewingScheduler, ReviewQuestion
 from herodotus_endpoint.store.sqlite import TemporarySqlite
 from herodotus_local.cluster_reader import DEVICES, ClusterListing
-from herodotus_local.conditions import build_from_conditions
+from herodotus_local.conditions import build_from_conditions, prefer_condition
 from herodotus_local.errors import (
     HistoryNeededError,
     NodesForbiddenError,
@@ -173,13 +179,25 @@ class LocalService(AbstractContextManager["LocalService"]):
         if question.is_of_workloads:
             return self._qualify(self._list_workloads(question.namespace))
         answer = LocalAnswer(200, self._list_nodes()) if question.is_of_nodes else self._respond("GET", path)
+        if question.node and answer.code == 404:  # it exists, and no pod was decided that could use it
+            now_us = time.time_ns() // 1000
+            over = HistoryWindow(now_us, now_us, 1_000_000)
+            answer = LocalAnswer(200, dict(build_unconsidered_node(question.node, over)))
         if answer.document.get("kind") == "PendingPods":
             answer.document["source"] = "evaluated"
             answer.document.pop("noRecords", None)  # no pod is pending, and nothing records
+            answer = LocalAnswer(200, dict(replace_messages(answer.document, self._list_contradicted())))
         elif answer.document.get("kind") == "NodeHistory":
             mark_as_evaluated(answer.document)
         self._add_untried_members(answer.document)
         return self._qualify(answer)
+
+    def _list_contradicted(self) -> dict[str, str]:
+        """Return, by UID, what schedulers state of decided pods that an incomplete evaluation lets fit."""
+        pods = [] if self._evaluation is None else self._evaluation.pods.values()
+        given = {pod.metadata.uid: self._messages.get(pod.metadata.uid, "") for pod in pods}
+        stated = {pod.metadata.uid: prefer_condition(pod, given[pod.metadata.uid]) for pod in pods}
+        return {uid: message for uid, message in stated.items() if message != given[uid]}
 
     def _add_untried_members(self, document: Json) -> None:
         """Add to an answer about a pod group its members that are not tried: those with gates or in deletion.
@@ -278,7 +296,7 @@ class LocalService(AbstractContextManager["LocalService"]):
                 workload.name,
                 pod.spec.node_name or None,
                 parse_microseconds(pod.metadata.creation_timestamp),
-                self._messages.get(pod.metadata.uid, ""),
+                prefer_condition(pod, self._messages.get(pod.metadata.uid, "")),
             )
             for pod in pods
         ]

@@ -127,13 +127,26 @@ def _once(
         answer = environment.fetch(
             connection, api_paths.node_history(arguments.name, since_s=arguments.since_s), output, "node"
         )
+        present = _read_present(arguments.name, connection, environment)
     except ServerError as e:
-        raise e.with_hints(not_found.node_hints(e)) from None
-    if present := _read_present(arguments.name, connection, environment):
+        present = _read_present(arguments.name, connection, environment) if e.reason == "NotFound" else None
+        if present is None:
+            raise e.with_hints(not_found.node_hints(e)) from None
+        answer = _build_unconsidered(arguments, environment)
+    if present:
         answer["present"] = present
     from herodotus_cli.render import node as node_screen
 
     environment.print_answer(answer, output, lambda view: node_screen.build_screen(answer, view))
+
+
+def _build_unconsidered(arguments: NodeArguments, environment: Environment) -> Json:
+    """Return the answer about a node that exists and that no recorded decision considered."""
+    from herodotus_answers.node import HistoryWindow, build_unconsidered_node
+
+    now_us = int(environment.now().timestamp() * 1e6)
+    over = HistoryWindow(now_us - int(arguments.since_s * 1e6), now_us, 3_600_000_000)
+    return {**build_unconsidered_node(arguments.name, over)}
 
 
 def _read_present(name: str, connection: ConnectionSettings, environment: Environment) -> NodeSummary | None:

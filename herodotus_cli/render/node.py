@@ -53,12 +53,18 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
             *_present(answer, view),
             TextLine(answer["headline"], "strong"),
         ],
-        _filters(answer, view),
-        _scores(answer) if whole else [],
-        [labelled_rows(_results(answer, view))],
-        _top_workloads(answer, view),
-        [*_recent(answer, view), *([] if whole else [TextLine("more: -o wide (scores, all filters and rows)", "dim")])],
     ]
+    if answer["considered"]:
+        sections += [
+            _filters(answer, view),
+            _scores(answer) if whole else [],
+            [labelled_rows(_results(answer, view))],
+            _top_workloads(answer, view),
+            [
+                *_recent(answer, view),
+                *([] if whole else [TextLine("more: -o wide (scores, all filters and rows)", "dim")]),
+            ],
+        ]
     return join_sections(sections)
 
 
@@ -82,7 +88,7 @@ def _present(answer: Json, view: ViewOptions) -> list[Block]:
     states += [f"tainted {taint}" for taint in node["taints"]]
     pods = "" if node["pods"] is None else f"{format_count(node['pods'], 'pod')} of {node['maxPods']}; "
     amounts = ", ".join(f"{each['resource']} {each['text']}" for each in node["amounts"])
-    text = (f"Now {', '.join(states)}. " if states else "") + f"Requested: {pods}{amounts}."
+    text = f"Now {', '.join(states) or 'ready'}. Requested: {pods}{amounts}."
     blocks: list[Block] = [TextLine(text, "bad" if not node["ready"] or faults or node["cordoned"] else "strong")]
     events = summarize_reports(node.get("events") or (), view, None if _is_whole(view) else _ROWS)
     if events:
