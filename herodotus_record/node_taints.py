@@ -48,7 +48,8 @@ class NodeTaint:
 
 
 _CLEARS, _LEAVES, _RESERVED = TaintKind.CLEARS, TaintKind.LEAVES, TaintKind.RESERVED
-_AGENT: Final = "wait until the agent that sets this taint is ready on {node}, or repair it"
+_READY: Final = "wait until {agent} is ready on {{node}}, or repair it; if it is ready, restart its pod there"
+_AGENT: Final = _READY.format(agent="the agent that removes this taint")
 _REMOVED: Final = "wait for another node: {node} is being removed"
 
 # The first declaration that matches a key counts.
@@ -87,14 +88,9 @@ NODE_TAINTS: Final[tuple[NodeTaint, ...]] = (
         "uncordon {node}; if it is not cordoned, see why kube-controller-manager has not removed the taint",
     ),
     NodeTaint("node.kubernetes.io/*", _CLEARS, "repair {node}"),
-    NodeTaint("node.cilium.io/agent-not-ready", _CLEARS, "wait until Cilium's agent is ready on {node}, or repair it"),
-    NodeTaint("node.cilium.io/*", _CLEARS, "wait until Cilium's agent is ready on {node}, or repair it"),
-    NodeTaint("cni.istio.io/not-ready", _CLEARS, "wait until Istio's CNI agent is ready on {node}, or repair it"),
-    NodeTaint(
-        "*.csi.*/agent-not-ready",
-        _CLEARS,
-        "wait until the CSI driver that sets this taint is ready on {node}, or repair it",
-    ),
+    NodeTaint("node.cilium.io/*", _CLEARS, _READY.format(agent="Cilium's agent")),
+    NodeTaint("cni.istio.io/not-ready", _CLEARS, _READY.format(agent="Istio's CNI agent")),
+    NodeTaint("*.csi.*/agent-not-ready", _CLEARS, _READY.format(agent="the CSI driver that removes this taint")),
     NodeTaint("readiness.k8s.io/*", _CLEARS, "wait until {node} meets its readiness rule, or repair what it waits for"),
     NodeTaint("*/agent-not-ready", _CLEARS, _AGENT),
     NodeTaint("*/not-ready", _CLEARS, _AGENT),
