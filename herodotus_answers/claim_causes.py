@@ -9,6 +9,7 @@ such object. Events are read only of a claim in trouble.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,10 @@ _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"  # set by the scheduler, for the provisioner
 _PROTECTION: Final = "kubernetes.io/pvc-protection"  # removed when no pod uses the claim
+_NODE_NOT_FOUND: Final = re.compile(r'node "([^"]+)" not found')
+_LACKS_SPACE: Final = re.compile(
+    r"ResourceExhausted|OutOfCapacity|(?:insufficient|enough|no) (?:free )?(?:space|capacity)", re.I
+)
 _NAMED: Final = 4  # names in a sentence
 _CLASS: Final = ("StorageClass", "storageClassName")
 # Labels that nodes of old releases had, and the labels that took their place.
@@ -253,19 +258,8 @@ class _ClaimFinder:
             yield self._describe_lost_node(claim, wanted, node)
             return
         failure = self._find_provisioning_failure({**claim, "kind": "PersistentVolumeClaim"})
-        if failure is not None:
-            driver = str(storage_class.get("provisioner") or f"the provisioner of class {class_name}")
-            advice = find_remedy("provision", failure[0], driver=driver, storage_class=str(class_name))
-            text = f"claim {name} ({wanted}, class {class_name}){describe_slip('storage', wanted)} gets no volume:"
-            text += f" {failure[0]}"
-            yield make_cause(
-                "provisioning-failed",
-                text,
-                "Event ProvisioningFailed",
-                of=about,
-                at=failure[1],
-                remedies=[make_remedy(advice)],
-            )
+        if failure is not None and (node or not self._is_about_lost_node(failure[0])):
+            yield self._describe_failure(claim, wanted, failure, node, storage_class)
             return
         if not storage_class:
             return
@@ -285,6 +279,29 @@ class _ClaimFinder:
                 at=claim["metadata"].get("creationTimestamp"),
                 remedies=[make_remedy(f"see whether {provisioner} runs")],
             )
+
+    def _is_about_lost_node(self, message: str) -> bool:
+        """Return whether a provisioner failed for a node that does not exist, and that was selected earlier."""
+        match = _NODE_NOT_FOUND.search(message)
+        return match is not None and self._objects.get("Node", match[1]).is_absent
+
+    def _describe_failure(
+        self, claim: Json, wanted: str, failure: tuple[str, str | None], node: str, storage_class: Json
+    ) -> LiveCause:
+        """Return the cause that a provisioner failed, with its words. `node` is the one that was selected, or ""."""
+        name, class_name = str(claim["metadata"]["name"]), str(claim["spec"]["storageClassName"])
+        driver = str(storage_class.get("provisioner") or f"the provisioner of class {class_name}")
+        remedies = [make_remedy(find_remedy("provision", failure[0], driver=driver, storage_class=class_name))]
+        text = f"claim {name} ({wanted}, class {class_name}){describe_slip('storage', wanted)} gets no volume"
+        if node:
+            text += f" on node {node}, which a scheduler selected"
+        if node and _LACKS_SPACE.search(failure[0]) and len(self._objects.list_objects("Node").items) > 1:
+            what = f"remove the annotation {_SELECTED_NODE} from claim {name}: the scheduler then selects a node anew"
+            what += f" (cordon {node} until then, which may be selected again)"
+            remedies.append(make_remedy(what, kubectl(claim, f"annotate pvc {name}", f"{_SELECTED_NODE}-")))
+        of = f"PersistentVolumeClaim/{name}"
+        text, source = f"{text}: {failure[0]}", "Event ProvisioningFailed"
+        return make_cause("provisioning-failed", text, source, of=of, at=failure[1], remedies=remedies)
 
     def _describe_lost_node(self, claim: Json, wanted: str, node: str) -> LiveCause:
         """Return the cause that the node for which a scheduler chose to have a claim's volume made does not exist."""

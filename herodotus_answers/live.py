@@ -282,3 +282,8 @@ class LiveWorkload(Live):
     pods: NotRequired[Annotated[list[PodsInState], "Its pods that are not ready, by state and reason."]]
     nodesWithoutPod: NotRequired[Annotated[list[NodesWithoutPod], "Nodes without a pod; of DaemonSets alone."]]
     autoscaler: NotRequired[Annotated[WorkloadAutoscaler, "Its HorizontalPodAutoscaler; absent if there is none."]]
+    idleConstraints: NotRequired[
+        Annotated[
+            list[str], "Sentences on its topology spread constraints that do not count its own pods; absent if none."
+        ]
+    ]

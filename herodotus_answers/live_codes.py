@@ -40,6 +40,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "created-with-node": "The pod was created with spec.nodeName, so that no scheduler decided it.",
     "node-not-found": "The pod's node does not exist.",
     "node-not-ready": "The pod's node is not ready, or its kubelet does not respond.",
+    "affinity-pods-wait": "The pods that a required pod affinity selects have no node themselves.",
+    "resource-added": "No node offers a resource that the pod requests and the template of its owner does not.",
     "claim-not-bound": "A claim of the pod has no volume.",
     "claim-missing": "A claim of the pod does not exist.",
     "secret-missing": "A Secret that the pod needs does not exist.",

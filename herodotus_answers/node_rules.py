@@ -49,6 +49,14 @@ def matches_any_term(terms: Iterable[Json], node: Json) -> bool:
     return any(_matches(term, node) for term in terms)
 
 
+def matches_selector(selector: Json | None, labels: Mapping[str, str]) -> bool:
+    """Return whether labels match a label selector. One that is absent matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
+    return equal and all(_meets(each, labels) for each in selector.get("matchExpressions") or ())
+
+
 def list_lacking_labels(pod_spec: Json, node: Json) -> list[str]:
     """Return the labels of a pod's nodeSelector that a node lacks, as KEY=VALUE."""
     labels = read_labels(node)

@@ -64,6 +64,19 @@ def correct_suggestions(answer: Json, pod: Json, objects: ClusterObjects) -> Jso
     return answer | {"suggestions": list({each["text"]: each for each in corrected}.values())}
 
 
+def describe_added_request(pod: Json, resource: str, objects: ClusterObjects) -> str:
+    """Return a clause on who added a request to a pod whose template does not state it; "" if the template may."""
+    maker = _find_maker(pod, objects)
+    for container in (pod["spec"].get("containers") or ()) if maker is not None else ():
+        field = f".containers[name={container['name']}].resources.requests[{resource}]"
+        for what, was in _find_difference(field, pod, maker):
+            author = _find_author(field, pod, maker, objects)
+            if author is not None:
+                of = f"{maker['kind']}/{maker['metadata']['name']}"
+                return f"the template of {of} {was}: {author.name} set {what} at admission"
+    return ""
+
+
 def _list_changes(suggestion: Json) -> Iterable[Json]:
     return [suggestion, *suggestion["also"]]
 

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from herodotus_answers.affinity_causes import find_affinity_causes
 from herodotus_answers.claim_causes import find_claim_causes
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.device_plugins import find_missing_plugin
 from herodotus_answers.live_objects import HOSTNAME, is_active, list_pinned
 from herodotus_answers.pod_facts import describe_similar, make_cause, make_remedy, name_source, read_conditions
 from herodotus_answers.quantities import read_quantity
+from herodotus_answers.template_overrides import describe_added_request
 from herodotus_answers.unit_slips import find_unit_slip
 from herodotus_record.units import natural_sort_key
 
@@ -40,6 +42,7 @@ def find_waiting_causes(pod: Json, objects: ClusterObjects) -> list[LiveCause]:
     return [
         *finder.find_group(),
         *find_claim_causes(pod, objects),
+        *find_affinity_causes(pod, objects),
         *finder.find_devices(),
         *finder.find_resources(),
         *finder.find_unit_slips(),
@@ -225,6 +228,15 @@ class _Finder:
                 )
             elif missing := find_missing_plugin(self._spec, resource, nodes.items, self._objects):
                 yield missing
+            elif added := describe_added_request(self._pod, resource, self._objects):
+                what = f"find what adds {resource}, and leave the pods out there; or add a node that has {resource}"
+                yield make_cause(
+                    "resource-added",
+                    f"no node offers {resource}, and {added}",
+                    "spec.containers.resources",
+                    remedies=[make_remedy(what)],
+                    inspect="kubectl get mutatingwebhookconfigurations",
+                )
 
     def find_unit_slips(self) -> Iterator[LiveCause]:
         """Yield a cause for each request that no node can hold and whose unit is surely a slip."""

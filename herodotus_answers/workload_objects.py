@@ -86,7 +86,7 @@ class Workload:
         kind = MAKERS.get(self.kind)
         if kind is None:
             return [self.object]
-        labels = _format_selector(self.spec.get("selector")) if self.kind == "Deployment" else ""
+        labels = format_selector(self.spec.get("selector")) if self.kind == "Deployment" else ""
         listed = self.objects.list_objects(kind, self.namespace, labels=labels).items
         owned = [{**each, "kind": kind} for each in listed if _is_owned(each, [(self.kind, self.name)])]
         return sorted(owned, key=_order_makers, reverse=True)
@@ -99,7 +99,7 @@ class Workload:
         labels that the pods of an earlier object with this name do not have.
         """
         owners = [(str(each["kind"]), str(each["metadata"]["name"])) for each in self.makers]
-        selector = "" if self.kind == "CronJob" else _format_selector(self.spec.get("selector"))
+        selector = "" if self.kind == "CronJob" else format_selector(self.spec.get("selector"))
         for labels in dict.fromkeys((selector, "" if self.kind == "Job" else selector)):
             listed = self.objects.list_objects("Pod", self.namespace, labels=labels)
             pods = [{**pod, "kind": "Pod"} for pod in listed.items if _is_owned(pod, owners)]
@@ -225,7 +225,7 @@ def _strip_hash(template: Json) -> Json:
     return {**template, "metadata": {**kept, "labels": labels}}
 
 
-def _format_selector(selector: Json | None) -> str:
+def format_selector(selector: Json | None) -> str:
     """Return a label selector as the text of a query; "" selects everything."""
     if not selector:
         return ""

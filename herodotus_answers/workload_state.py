@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.daemon_nodes import find_nodes_without_pod, read_meant_node
+from herodotus_answers.node_rules import matches_selector
 from herodotus_answers.outdated_pods import REVISION_LABEL, explain_outdated, explain_waiting_update
 from herodotus_answers.pod_facts import (
     ask_for_events,
@@ -34,7 +35,7 @@ from herodotus_answers.refusal_causes import explain_refusal, find_missing_refer
 from herodotus_answers.terminating_pods import explain_wait_for_end, list_terminating
 from herodotus_answers.workload_autoscaler import explain_autoscaler, explain_zero, find_autoscaler
 from herodotus_answers.workload_events import build_timeline, find_refusal
-from herodotus_answers.workload_objects import Workload, find_newest_sibling, find_parent, is_ready
+from herodotus_answers.workload_objects import Workload, find_newest_sibling, find_parent, format_selector, is_ready
 from herodotus_answers.workload_pods import Problems, explain_failed_pod, find_problems
 
 if TYPE_CHECKING:
@@ -116,7 +117,20 @@ def add_state(live: LiveWorkload, situation: Situation) -> LiveWorkload:
         live["nodesWithoutPod"] = situation.skipped
     if situation.autoscaler is not None:
         live["autoscaler"] = situation.autoscaler
+    if idle := list(_describe_idle_constraints(situation.workload)):
+        live["idleConstraints"] = idle
     return live
+
+
+def _describe_idle_constraints(workload: Workload) -> Iterator[str]:
+    """Yield a sentence for each topology spread constraint of the template that does not count the workload's pods."""
+    labels = (workload.template.get("metadata") or {}).get("labels") or {}
+    for constraint in workload.pod_spec.get("topologySpreadConstraints") or ():
+        key, selector = constraint["topologyKey"], constraint.get("labelSelector")
+        if selector is None:
+            yield f"the constraint on {key} has no labelSelector: it counts no pods, so it does not spread these"
+        elif not matches_selector(selector, labels):
+            yield f"the constraint on {key} selects {format_selector(selector)}: it does not count these pods"
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
