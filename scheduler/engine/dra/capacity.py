@@ -27,15 +27,26 @@ def fits(requested: CapacityRequirements | None, device: Device, used: Mapping[s
     claims and earlier requests consume, in 10^-9 units. With `fractions`, policies may have fractions of units;
     otherwise amounts are rounded up to whole units.
     """
+    return not describe_shortfall(requested, device, used, fractions=fractions)
+
+
+def describe_shortfall(
+    requested: CapacityRequirements | None, device: Device, used: Mapping[str, int], *, fractions: bool
+) -> str:
+    """Return in words why a request does not fit, "" if it does. The arguments are those of `fits`."""
     wanted = (requested.requests if requested is not None else None) or {}
     capacities = device.capacity or {}
-    if not wanted.keys() <= capacities.keys():
-        return False
+    lacking = sorted(wanted.keys() - capacities.keys())
+    if lacking:
+        return f"has no capacity {lacking[0]}"
     for name, capacity in capacities.items():
-        amount = quantity.parse(_consume(wanted.get(name), capacity, fractions))
-        if _violates_policy(amount, capacity, fractions) or used.get(name, 0) + amount > quantity.parse(capacity.value):
-            return False
-    return True
+        asked = _consume(wanted.get(name), capacity, fractions)
+        amount, left = quantity.parse(asked), quantity.parse(capacity.value) - used.get(name, 0)
+        if _violates_policy(amount, capacity, fractions):
+            return f"its policy does not allow {asked} {name}"
+        if amount > left:
+            return f"{format_binary(left // _ONE)} of {capacity.value} {name} left, {asked} wanted"
+    return ""
 
 
 def consume(requested: CapacityRequirements | None, device: Device, *, fractions: bool) -> dict[str, Text]:

@@ -44,6 +44,13 @@ class Shortage:
     held: int = 0
 
 
+class _Stopper(NamedTuple):
+    """What stops a device, in words, and whether other claims could free it."""
+
+    text: str
+    is_held: bool = False
+
+
 class _NodePools(NamedTuple):
     """A node and the pools whose devices it can reach."""
 
@@ -86,7 +93,7 @@ def _examine(
     """
     groups: dict[str, list[str]] = {}
     holders: dict[str, None] = {}
-    devices = usable = 0
+    devices = usable = held = 0
     request.device_class = allocator.classes.get(request.spec.device_class_name)
     for pool in reached.pools:
         if pool.is_incomplete or pool.is_invalid:
@@ -99,8 +106,9 @@ def _examine(
                 usable += 1
                 reachable.add(device.id)
                 continue
-            groups.setdefault(stopper, []).append(device.device.name)
-            if stopper == IN_USE:
+            groups.setdefault(stopper.text, []).append(device.device.name)
+            if stopper.is_held:
+                held += 1
                 allocated = allocator.allocated
                 holders.update(
                     dict.fromkeys((*allocated.whole.get(device.id, ()), *allocated.shared.get(device.id, ())))
@@ -116,47 +124,48 @@ def _examine(
         usable,
         stoppers,
         tuple(sorted(holders)[:MAX_HOLDERS]),
-        len(groups.get(IN_USE, ())),
+        held,
     )
 
 
 def _find_stopper(
     allocator: Allocator, node: Node, pool: Pool, request: AllocatableRequest, device: SlicedDevice
-) -> str | None:
-    """Return as text the first reason why the device cannot serve the request, or None if there is none."""
+) -> _Stopper | None:
+    """Return the first reason why the device cannot serve the request, or None if there is none."""
     if device.slice.spec.per_device_node_selection and not is_device_for(device.device, node):
-        return "for other nodes"
+        return _Stopper("for other nodes")
     features = allocator.features
     if device.device.binding_conditions and not features.binding_conditions:
-        return "has binding conditions, whose feature gate is off"
+        return _Stopper("has binding conditions, whose feature gate is off")
     unselected = _find_selector(allocator, request, device)
     if unselected is not None:
-        return unselected
+        return _Stopper(unselected)
     if not request.admin_access and allocator.is_in_use(device.id):
-        return IN_USE
+        return _Stopper(IN_USE, is_held=True)
     if device.consumes and not features.partitionable_devices:
-        return "consumes counters, whose feature gate is off"
+        return _Stopper("consumes counters, whose feature gate is off")
     taint = find_taint(device, request.spec.tolerations, features)
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
-        return f"taint {taint.key}{value}:{taint.effect}"
-    consumed = allocator.allocated.consumed.get(device.id, {})
-    if features.consumable_capacity and not capacity.fits(
-        request.spec.capacity, device.device, consumed, fractions=features.fractional_capacity
-    ):
-        return "too little capacity left"
+        return _Stopper(f"taint {taint.key}{value}:{taint.effect}")
+    if features.consumable_capacity:
+        consumed, fractions = allocator.allocated.consumed.get(device.id, {}), features.fractional_capacity
+        why = capacity.describe_shortfall(request.spec.capacity, device.device, consumed, fractions=fractions)
+        if why:
+            alone = capacity.describe_shortfall(request.spec.capacity, device.device, {}, fractions=fractions)
+            return _Stopper(why, is_held=not alone)
     available = allocator.available_counters(pool)
     for counter_set, amounts in device.consumes:
         for name, amount in amounts.items():
             if available.get(counter_set, {}).get(name, 0) < amount:
-                return f"counter {counter_set}/{name} exhausted"
+                return _Stopper(f"counter {counter_set}/{name} exhausted")
     for constraint in request.claim.spec.devices.constraints or ():
         attribute = constraint.match_attribute or constraint.distinct_attribute or ""
         names = constraint.requests or ()
         if (not names or request.base_name in names or request.full_name in names) and (
             find_attribute(device, attribute) is None
         ):
-            return f"lacks attribute {attribute}"
+            return _Stopper(f"lacks attribute {attribute}")
     return None
 
 

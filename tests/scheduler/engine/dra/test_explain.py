@@ -53,7 +53,7 @@ def of(name: str, value: Any) -> Json:
         pytest.param(
             exactly("r", capacity={"requests": {"memory": "80Gi"}}),
             [device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "40Gi"}})],
-            "too little capacity left: a",
+            "40Gi of 40Gi memory left, 80Gi wanted: a",
             id="capacity",
         ),
         pytest.param(
