@@ -620,5 +620,5 @@ def find_remedy(topic: Topic, message: str, **facts: str) -> str:
     """Return what has to be done about a message; "" if that is not known."""
     for pattern, text in (*(_OF_NODES if topic in _ON_NODES else ()), *_REMEDIES[topic]):
         if match := re.search(pattern, message, re.IGNORECASE):
-            return text.format(*filter(None, match.groups()), **facts)
+            return str(text.format(*filter(None, match.groups()), **facts))
     return ""

@@ -185,8 +185,9 @@ def replace_messages(document: PendingPods, messages: Mapping[str, str]) -> Pend
             pods.append(pod)
         else:
             reason = _parse(find_dominant_reason(message))
-            stated = {"message": message, "reason": reason.text, "code": reason.code, "params": dict(reason.params)}
-            pods.append(pod | stated)  # type: ignore[typeddict-item]
+            stated: ListedPendingPod = {**pod, "message": message, "reason": reason.text}
+            stated |= {"code": reason.code, "params": dict(reason.params)}
+            pods.append(stated)
     return document | {"pods": pods, "groups": _groups(pods)}
 
 

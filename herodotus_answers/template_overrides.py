@@ -67,7 +67,9 @@ def correct_suggestions(answer: Json, pod: Json, objects: ClusterObjects) -> Jso
 def describe_added_request(pod: Json, resource: str, objects: ClusterObjects) -> str:
     """Return a clause on who added a request to a pod whose template does not state it; "" if the template may."""
     maker = _find_maker(pod, objects)
-    for container in (pod["spec"].get("containers") or ()) if maker is not None else ():
+    if maker is None:
+        return ""
+    for container in pod["spec"].get("containers") or ():
         field = f".containers[name={container['name']}].resources.requests[{resource}]"
         for what, was in _find_difference(field, pod, maker):
             author = _find_author(field, pod, maker, objects)

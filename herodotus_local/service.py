@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, cast
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import msgspec
@@ -30,7 +30,7 @@ from herodotus_answers.node import (
     build_unconsidered_node,
     mark_as_evaluated,
 )
-from herodotus_answers.pending import replace_messages
+from herodotus_answers.pending import PendingPods, replace_messages
 from herodotus_answers.pod_group import FEW_MEMBERS
 from herodotus_answers.workload import (
     Placement,
@@ -186,7 +186,8 @@ class LocalService(AbstractContextManager["LocalService"]):
         if answer.document.get("kind") == "PendingPods":
             answer.document["source"] = "evaluated"
             answer.document.pop("noRecords", None)  # no pod is pending, and nothing records
-            answer = LocalAnswer(200, dict(replace_messages(answer.document, self._list_contradicted())))
+            document = cast(PendingPods, answer.document)
+            answer = LocalAnswer(200, dict(replace_messages(document, self._list_contradicted())))
         elif answer.document.get("kind") == "NodeHistory":
             mark_as_evaluated(answer.document)
         self._add_untried_members(answer.document)

@@ -126,9 +126,7 @@ def test_the_first_plan_that_can_be_followed_is_chosen_or_the_named_one() -> Non
     for chosen, message in (("request", "cannot follow the plan request/1"), ("nodes", 'there is no plan "nodes"')):
         with pytest.raises(CliError, match=message):
             choose_plan(review, chosen)
-    with pytest.raises(
-        CliError, match="request/1: pods and nodes do not show when its step SetRequest is over"
-    ):
+    with pytest.raises(CliError, match="request/1: pods and nodes do not show when its step SetRequest is over"):
         choose_plan({**review, "kinds": kinds[:1]}, "")
     with pytest.raises(CliError, match="there is no plan to follow"):
         choose_plan({**review, "kinds": []}, "")

@@ -71,7 +71,7 @@ class DeviceWorkload:
         return [{"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}]
 
     def _make_claim(self, name: str, node: str, devices: list[str], users: list[Json], **metadata: Any) -> Json:
-        claim = {"apiVersion": API, "kind": "ResourceClaim", "spec": self.request_devices()}
+        claim: Json = {"apiVersion": API, "kind": "ResourceClaim", "spec": self.request_devices()}
         claim["metadata"] = {"name": name, "namespace": "shop", "uid": f"uid-{name}", **metadata}
         if node:
             results = [{"request": ALL, "driver": DRIVER, "pool": node, "device": each} for each in devices]
