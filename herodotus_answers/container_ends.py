@@ -18,6 +18,7 @@ from herodotus_answers.pod_facts import (
     find_owner,
     format_ago,
     kubectl,
+    list_claims,
     list_containers,
     make_cause,
     make_remedy,
@@ -50,6 +51,7 @@ _SIGNAL_NAMES: Final = {
 _KILLED: Final = (137, 143)  # exit codes after SIGKILL and SIGTERM, as after a failed probe
 _NEAR_EVENT: Final = timedelta(minutes=10)  # an event that ends a container precedes the end by its grace period
 _RECENT: Final = timedelta(hours=1)
+_FULL: Final = "no space left on device"
 _MAX_WORDS: Final = 120  # characters of a container's own last words in a remedy
 
 
@@ -196,11 +198,33 @@ def _list_remedies(pod: Json, container: Container, end: Json, objects: ClusterO
         return [_advise_on_memory(pod, container, objects)]
     if message and end.get("reason") in _NEVER_RAN:
         return advise("start", message, pod, objects, container)
+    if _FULL in message.lower() and (full := _advise_on_full_volume(pod, container, objects)):
+        return full
     if known := advise("end", f"exit code {end.get('exitCode')}: {message}", pod, objects, container):
         return known
     words = message if len(message) <= _MAX_WORDS else f"{message[:_MAX_WORDS]}…"
     what = f"what {container.label} says at its end: {words}" if words else f"what the log of {container.label} names"
     return [make_remedy(f"mend {what}")]
+
+
+def _advise_on_full_volume(pod: Json, container: Container, objects: ClusterObjects) -> list[Remedy]:
+    """Return how the claims that a container mounts get more room; [] if it mounts none."""
+    mounted = {each.get("name") for each in container.spec.get("volumeMounts") or ()}
+    claims = [each for each in list_claims(pod) if each.volume in mounted]
+    remedies = []
+    for each in claims:
+        claim = objects.get("PersistentVolumeClaim", each.name, pod["metadata"]["namespace"]).object or {"metadata": {}}
+        size = ((claim.get("status") or {}).get("capacity") or {}).get("storage")
+        name = (claim.get("spec") or {}).get("storageClassName")
+        storage_class = objects.get("StorageClass", name).object if name else None
+        what = f"claim {each.name}{f', now {size},' if size else ''} of volume {each.volume}"
+        whether = "if that is what is full" if len(claims) > 1 else "unless it writes elsewhere, such as to its image"
+        if storage_class is not None and not storage_class.get("allowVolumeExpansion"):
+            text = f"remove data from {what}, or move it to a larger claim: class {name} allows no expansion; {whether}"
+        else:
+            text = f"enlarge {what} (spec.resources.requests.storage), or remove data from it, {whether}"
+        remedies.append(make_remedy(text))
+    return remedies
 
 
 def _advise_on_memory(pod: Json, container: Container, objects: ClusterObjects) -> Remedy:

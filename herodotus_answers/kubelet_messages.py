@@ -181,6 +181,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "create the SecretProviderClass {0}, or correct its name in {owner}",
         ),
         (
+            r'volume mode "?Ephemeral"? not supported by driver (\S+)',
+            "give {owner} a generic ephemeral volume (ephemeral.volumeClaimTemplate) or a claim in place of the inline"
+            " volume: driver {0} makes only volumes of claims",
+        ),
+        (
             r"timed out waiting for external-attacher of (\S+)",
             "make the controller of {0} run, with its sidecar csi-attacher; if the driver attaches nothing, make its"
             " CSIDriver anew with attachRequired: false",
@@ -430,6 +435,14 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"(?:unregistered device|unhealthy devices|unavailable for) ([\w./-]*\w)",
             "make the device plugin of {0} run on {node}, and its devices healthy",
+        ),
+        (
+            r"memory ?manager.*NUMA|NUMA nodes? with enough memory",
+            "request memory that one NUMA node of {node} has free, or relax its kubelet's memoryManagerPolicy",
+        ),
+        (
+            r"cpu ?manager.*not enough",
+            "request fewer whole cores than {node} has free for exclusive use, or relax its kubelet's cpuManagerPolicy",
         ),
         (
             r"Resources cannot be allocated with Topology locality",

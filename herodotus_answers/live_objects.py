@@ -139,6 +139,11 @@ def drop_advice(answer: Json) -> Json:
     return answer | {"attempt": answer["attempt"] | {"retry": None}, "possibleChanges": [], "suggestions": []}
 
 
+def is_incomplete_fit(answer: Json) -> bool:
+    """Return whether a PodExplanation is an evaluation that found a node, and of which a part is not known."""
+    return answer["attempt"]["source"] == "evaluated" and str(answer.get("message") or "").startswith(MAY_FIT)
+
+
 def withdraw_placement(answer: Json) -> Json:
     """Return a PodExplanation without the node of an incomplete evaluation that the pod's scheduler contradicts.
 
@@ -146,10 +151,10 @@ def withdraw_placement(answer: Json) -> Json:
     suitable, that counts. Any other document is returned unchanged.
     """
     message = str(answer.get("message") or "")
-    if answer.get("kind") != "PodExplanation" or answer["attempt"]["source"] != "evaluated":
+    if answer.get("kind") != "PodExplanation" or not is_incomplete_fit(answer):
         return answer
     state = (answer.get("live") or {}).get("state") or {}
-    if not message.startswith(MAY_FIT) or state.get("code") != "pod-waits-for-node" or not state["causes"]:
+    if state.get("code") != "pod-waits-for-node" or not state["causes"]:
         return answer
     limits, nodes = message.partition(";")[0].removeprefix(MAY_FIT), answer["nodes"]
     count = f"{nodes['feasible']} of {nodes['total']} {'node' if nodes['total'] == 1 else 'nodes'}"

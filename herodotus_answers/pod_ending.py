@@ -5,6 +5,7 @@ Owns: these states and causes. Does not own: pods that wait or start (`pod_state
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -98,6 +99,7 @@ _SPARED_BY: Final = {
     "cluster-autoscaler": 'annotate the pods with cluster-autoscaler.kubernetes.io/safe-to-evict: "false"',
     "vpa-updater": "set updatePolicy.updateMode Initial in the VerticalPodAutoscaler that selects the pods",
 }
+_OF_DEVICES: Final = re.compile(r"(?:unregistered|healthy) devices?|devices unavailable|device plugin")
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 _BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
 _CORDON: Final = "node.kubernetes.io/unschedulable"
@@ -454,7 +456,7 @@ def _list_end_remedies(pod: Json, reason: str, message: str, objects: ClusterObj
     if reason == "DeadlineExceeded":
         text = f"raise activeDeadlineSeconds in {name_source(pod, objects)}, or let the pod do less"
         remedies.append(make_remedy(text))
-    if reason == "UnexpectedAdmissionError" and node:
+    if reason == "UnexpectedAdmissionError" and node and _OF_DEVICES.search(message):
         text = f"keep new pods off {node} until its devices work again, and uncordon it then"
         remedies.append(make_remedy(text, f"kubectl cordon {node}"))
     is_short = reason == "Evicted" and "was using" not in message

@@ -40,6 +40,7 @@ Json = dict[str, Any]
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 _DEFAULT_LEASE: Final = ("kube-system", "kube-scheduler")
 _MANAGER: Final = "kube-controller-manager"
+_FAILED: Final = "FailedScheduling"
 _FRESH: Final = timedelta(seconds=10)  # a scheduler that runs has tried an older pod
 _NEAR: Final = 0.75  # similarity of two scheduler names, one of which may be misspelled
 # By the first words of a cause's code: what kube-scheduler waits for before it tries the pod (PreEnqueue).
@@ -195,7 +196,8 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         at = condition.get("lastTransitionTime")
     else:
         at = read_event_time(tried)
-        ago, said, source = format_ago(at, now), tried.get("message"), "Event FailedScheduling"
+        ago, source = format_ago(at, now), "Event FailedScheduling"
+        said = tried.get("message") if tried["reason"] == _FAILED else ""  # events of other reasons follow
     if message := clean(said):
         causes.append(make_cause("no-node-found", f"{read_scheduler(pod)}{ago}: {message}", source, at=at))
     named = {cause["object"] for cause in causes}
@@ -211,18 +213,22 @@ def _find_waiting(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
 
 
 def _find_attempt_event(pod: Json, objects: ClusterObjects) -> Json:
-    """Return the last event of a scheduler's attempt at the pod, or {}."""
-    events = objects.list_events({**pod, "kind": "Pod"})
-    return next((event for event in reversed(events) if event.get("reason") == "FailedScheduling"), {})
+    """Return the last event of an attempt at the pod, or {}: FailedScheduling, or a warning of its scheduler."""
+    events = list(reversed(objects.list_events({**pod, "kind": "Pod"})))
+    failed = (event for event in events if event.get("reason") == _FAILED)
+    return next(failed, None) or next((event for event in events if _is_warning_of(read_scheduler(pod), event)), {})
+
+
+def _is_warning_of(scheduler: str, event: Json) -> bool:
+    component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
+    return event.get("type") == "Warning" and component == scheduler
 
 
 def _list_extender_causes(pod: Json, objects: ClusterObjects, now: datetime) -> Iterator[LiveCause]:
-    """Yield what a scheduler's extender says in events such as FilteringFailed: the newest of each reason."""
+    """Yield what a scheduler or its extender says in events of its own, such as FilteringFailed: the newest of each."""
     scheduler, newest = read_scheduler(pod), dict[str, Json]()
     for event in objects.list_events({**pod, "kind": "Pod"}):
-        component = event.get("reportingComponent") or (event.get("source") or {}).get("component")
-        is_known = event.get("reason") in ("FailedScheduling", "Preempted")
-        if event.get("type") == "Warning" and component == scheduler and not is_known:
+        if _is_warning_of(scheduler, event) and event.get("reason") not in (_FAILED, "Preempted"):
             newest[str(event["reason"])] = event
     for reason, event in newest.items():
         at = read_event_time(event)

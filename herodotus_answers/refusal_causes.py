@@ -51,6 +51,7 @@ _VIOLATIONS: Final = re.compile(r",\s+(?![^(]*\))")  # the commas between violat
 _CONTAINERS: Final = re.compile(r"containers? ((?:\"[^\"]+\"(?:, )?)+)")
 _OPENSHIFT: Final = "unable to validate against any security context constraint"
 _INVALID: Final = re.compile(r'^(?:Pod|Job\S*|ReplicaSet\S*) "[^"]*" is invalid: (.*)$')
+_ELEMENT: Final = re.compile(r"\bspec\.(initContainers|containers|volumes)\[(\d+)\]")
 _TERMINATING: Final = "because it is being terminated"
 _TAKEN: Final = re.compile(r'(?:pods|jobs\.batch) "([^"]+)" already exists')
 # What pod security demands of containers, by the beginning of a violation, as fields of a securityContext.
@@ -347,14 +348,28 @@ def _explain_invalid(refusal: Refusal, workload: Workload) -> LiveCause | None:
     match = _INVALID.match(refusal.message)
     if match is None:
         return None
-    errors = match[1].strip("[]")
+    errors = re.sub(r"^\[(.*)\]$", r"\1", match[1])
     where = _template_owner(workload)
+    if added := _find_added(errors, workload):
+        text = f"the pod is invalid: {errors}. The template of {where} has no {added}, so that an admission webhook"
+        text += " or plugin added it"
+        what = f"see which mutating webhooks change the pods of {workload.namespace}, and correct what they add"
+        look = "kubectl get mutatingwebhookconfigurations"
+        return _make(refusal, "webhook-made-invalid", text, None, [make_remedy(what)], look)
     text = f"the pod that the template of {where} describes is invalid: {errors}"
     field = errors.partition(":")[0]
     what = f"correct {field} in the template of {where}"
     if not is_template_mutable(workload):
         what += f", which cannot be changed: delete {workload.label} and create it again"
     return _make(refusal, "template-invalid", text, where, [make_remedy(what)])
+
+
+def _find_added(errors: str, workload: Workload) -> str:
+    """Return the first container or volume in errors that the template lacks; "" if it has all, or is unread."""
+    for field, index in _ELEMENT.findall(errors) if workload.pod_spec else ():
+        if int(index) >= len(workload.pod_spec.get(field) or ()):
+            return f"{field}[{index}]"
+    return ""
 
 
 def _explain_namespace(refusal: Refusal, workload: Workload) -> LiveCause | None:

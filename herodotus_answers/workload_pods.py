@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from herodotus_answers.live_objects import has_ended, is_active, list_pinned
+from herodotus_answers.live_objects import has_ended, is_active, is_incomplete_fit, list_pinned
 from herodotus_answers.outdated_pods import has_newest, is_earlier
 from herodotus_answers.pod_facts import list_containers, make_cause, make_remedy, read_conditions
 from herodotus_answers.pod_state import find_state
@@ -93,6 +93,8 @@ def _explain_group(pods: Sequence[Json], workload: Workload, explain: Explain) -
     headline, reason = state["headline"], causes[0]["code"] if causes else None
     is_waiting = state["code"] in _WAITING
     explanation = explain(name) if is_waiting and not causes else None
+    if explanation is not None and state["causes"] and is_incomplete_fit(explanation):
+        explanation = None  # what its scheduler says counts for more
     if explanation is not None and explanation["metadata"].get("uid") in (None, pod["metadata"].get("uid")):
         headline, reason = str(explanation["headline"]), _find_reason(explanation)
         if node := explanation["outcome"]["node"]:

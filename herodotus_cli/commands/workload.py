@@ -189,7 +189,11 @@ def _fetch(
 
 def _not_found(present: Workload, error: CliError) -> ServerError:
     """Return the error about a workload that does not exist. `error` is that of the decisions service or local mode."""
+    from herodotus_answers.deletions import describe_last_event
+
     hints = _name_hints(present.kind, present.name, present.namespace, present.objects)
+    if last := describe_last_event(present.kind, present.name, present.namespace, present.objects, present.now):
+        hints = [last, *hints]
     if not hints and isinstance(error, ServerError):
         hints = not_found.similar_name_hints(error)
     missing = ServerError("NotFound", f'{present.kind} "{present.name}" not found in namespace "{present.namespace}"')
