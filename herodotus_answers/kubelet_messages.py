@@ -605,7 +605,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
 
 
 # What a node lacks for whatever its kubelet and its container runtime do there, before the patterns of these topics.
-_OF_NODES: Final = (
+_OF_NODES: Final[tuple[tuple[str, str], ...]] = (
     (
         r"cgroup\S*:? .*(?:no space left on device|cannot allocate memory)",
         "start {node} again, or replace it: its kernel has no room for another control group, whatever room its disk"
@@ -631,7 +631,8 @@ _ON_NODES: Final[tuple[Topic, ...]] = ("image", "sandbox", "volume", "start", "r
 
 def find_remedy(topic: Topic, message: str, **facts: str) -> str:
     """Return what has to be done about a message; "" if that is not known."""
-    for pattern, text in (*(_OF_NODES if topic in _ON_NODES else ()), *_REMEDIES[topic]):
+    remedies = (*_OF_NODES, *_REMEDIES[topic]) if topic in _ON_NODES else _REMEDIES[topic]
+    for pattern, text in remedies:
         if match := re.search(pattern, message, re.IGNORECASE):
             return str(text.format(*filter(None, match.groups()), **facts))
     return ""

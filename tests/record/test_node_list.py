@@ -43,6 +43,19 @@ def test_sums_the_requests_of_pods_that_have_not_ended() -> None:
     }
 
 
+def test_faults_that_agents_report_are_listed() -> None:
+    conditions = [
+        {"type": "Ready", "status": "True"},
+        {"type": "MemoryPressure", "status": "True"},  # gives a taint
+        {"type": "ReadonlyFilesystem", "status": "True", "message": "Remounting filesystem read-only."},
+        {"type": "KernelDeadlock", "status": "False"},
+        {"type": "StorageReady", "status": "False", "reason": "IODelays"},
+        {"type": "NetworkingReady", "status": "True"},
+    ]
+    (node,) = build_node_list([NODE | {"status": {"conditions": conditions}}], None)["items"]
+    assert node["faults"] == ["ReadonlyFilesystem (Remounting filesystem read-only)", "StorageReady=False (IODelays)"]
+
+
 def test_requests_are_unknown_without_pods() -> None:
     (node,) = build_node_list([NODE], None)["items"]
     assert (node["pods"], "share" in node, node["amounts"][0]["text"]) == (None, False, "4")

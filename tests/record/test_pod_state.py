@@ -846,6 +846,70 @@ def test_events_say_who_deleted_a_pod_that_is_gone(event: Json, words: str) -> N
     assert all(words in sentence for sentence in sentences)
 
 
+def test_pod_that_is_gone_with_its_job_has_the_last_event_of_both() -> None:
+    job = {"kind": "Job", "name": "mig"}
+    made = an_event("SuccessfulCreate", "Created pod: web-0", about=job, lastTimestamp=at(9))
+    events = [made, an_event("Completed", "Job completed", about=job)]
+    events.append(an_event("Scheduled", "Successfully assigned shop/web-0 to n1", "default-scheduler"))
+    first, second = list_deletions("web-0", "shop", a_cluster(*events), NOW)
+    assert first.startswith("pod web-0 existed on n1:")
+    assert "Job/mig existed: its last event is 60s ago: Job completed" in second
+    present = {"kind": "Job", "metadata": {"name": "mig", "namespace": "shop"}}
+    assert len(list_deletions("web-0", "shop", a_cluster(*events, present), NOW)) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "component", "words"),
+    [
+        ([], "karpenter", ["podFailurePolicy", "karpenter.sh/do-not-disrupt"]),
+        (["DisruptionTarget"], "cluster-autoscaler", ["safe-to-evict"]),
+        (["DisruptionTarget"], "descheduler", []),
+    ],
+)
+def test_pod_that_somebody_ended_is_not_to_be_mended(policy: list[str], component: str, words: list[str]) -> None:
+    ended = {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": at(1)}}
+    by = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": at(1)}
+    owner = {"ownerReferences": [{"kind": "Job", "name": "mig", "controller": True}]}
+    status = {"status_conditions": [SCHEDULED, by], "status_containerStatuses": waits("", lastState={}, state=ended)}
+    rules = [{"action": "Ignore", "onPodConditions": [{"type": each}]} for each in policy]
+    job = {"kind": "Job", "metadata": {"name": "mig"}, "spec": {"podFailurePolicy": {"rules": rules}}}
+    pod = a_pod(phase="Failed", metadata=owner, restartPolicy="Never", **status)
+    remedies = [
+        remedy["text"]
+        for cause in find(pod, job, an_event("Evicted", "Evicted pod: Underutilized", component))["causes"]
+        for remedy in cause["remedies"]
+    ]
+    assert [word in text for word, text in zip(words, remedies, strict=True)] == [True] * len(words)
+
+
+@pytest.mark.parametrize(
+    ("expands", "words"), [(True, "enlarge claim data-0, now 1Gi"), (False, "allows no expansion")]
+)
+def test_program_that_finds_no_space_left_has_its_claim_named(expands: bool, words: str) -> None:
+    end = {"exitCode": 1, "reason": "Error", "message": "write: No space left on device", "finishedAt": at(1)}
+    mounts = [{"name": "main", "image": "a:1", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]
+    statuses = waits("CrashLoopBackOff", lastState={"terminated": end})
+    pod = a_pod(phase="Running", containers=mounts, volumes=volumes, status_containerStatuses=statuses)
+    spec = {"storageClassName": "gold", "volumeName": "v"}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-0", "namespace": "shop"}, "spec": spec}
+    claim["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+    gold = {"kind": "StorageClass", "metadata": {"name": "gold"}, "allowVolumeExpansion": expands}
+    (cause,) = find(pod, claim, gold)["causes"]
+    assert [words in remedy["text"] for remedy in cause["remedies"]] == [True]
+
+
+def test_fault_of_a_node_stands_behind_a_pod_that_does_not_start() -> None:
+    node = a_node()
+    fault = {"type": "ReadonlyFilesystem", "status": "True", "message": "remounted"}
+    node["status"]["conditions"].append(fault)
+    event = an_event("FailedCreatePodSandBox", "words that nobody knows")
+    pod = a_pod(status_containerStatuses=waits("ContainerCreating"))
+    assert [cause["code"] for cause in find(pod, node, event)["causes"]] == ["sandbox-failed", "node-fault"]
+    crashing = a_pod(phase="Running", status_containerStatuses=waits("CrashLoopBackOff"))
+    assert "node-fault" not in [cause["code"] for cause in find(crashing, node)["causes"]]
+
+
 @pytest.mark.parametrize(("age", "is_cause"), [(3, True), (45, False)])
 def test_container_that_a_resize_restarted_is_told(age: int, is_cause: bool) -> None:
     policy = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]

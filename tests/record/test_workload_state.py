@@ -16,6 +16,7 @@ from herodotus_answers.cron_schedule import parse_schedule
 from herodotus_answers.live import LiveState, LiveWorkload
 from herodotus_answers.live_codes import CAUSES as POD_CAUSES
 from herodotus_answers.quantities import parse_quantity
+from herodotus_answers.workload_autoscaler import explain_autoscaler, find_autoscaler
 from herodotus_answers.workload_codes import CAUSES, STATES
 from herodotus_answers.workload_objects import Workload, find_kinds
 from herodotus_answers.workload_state import Situation, add_state
@@ -414,6 +415,48 @@ def test_workload_at_zero_names_who_scales_it(minimum: int | None, code: str, ac
     assert (state["code"], state["causes"][0]["code"], state["actor"]) == ("workload-scaled-to-zero", code, actor)
 
 
+def _a_scaled_autoscaler(**status: Any) -> Json:
+    """Return the HorizontalPodAutoscaler that KEDA makes for a ScaledObject."""
+    spec = {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "minReplicas": 1, "maxReplicas": 3}
+    return an_object(
+        "HorizontalPodAutoscaler", "keda-hpa-web", spec, ownerReferences=owned_by("ScaledObject", "web"), status=status
+    )
+
+
+def test_no_change_that_the_owner_of_an_autoscaler_undoes_is_advised() -> None:
+    event = an_event(("ScaledObject", "web"), "KEDAScaleTargetDeactivated", "Deactivated web from 1 to 0")
+    zero = find("Deployment", a_workload("Deployment", {"replicas": 0}), _a_scaled_autoscaler(), event)
+    assert (zero["actor"], zero["causes"][0]["code"]) == ("ScaledObject web", "autoscaler-zero")
+    assert "Deactivated web from 1 to 0" in zero["headline"]
+    limited = {"type": "ScalingLimited", "status": "True", "reason": "TooManyReplicas"}
+    metric = {"type": "External", "external": {"metric": {"name": "queue"}, "current": {"averageValue": "90"}}}
+    hpa = _a_scaled_autoscaler(conditions=[limited], currentMetrics=[metric])
+    target = {"metric": {"name": "queue"}, "target": {"averageValue": "30"}}
+    hpa["spec"]["metrics"] = [{"type": "External", "external": target}]
+    full = Workload("Deployment", "web", "shop", a_cluster(a_workload("Deployment"), hpa), NOW)
+    (cause,) = explain_autoscaler(full, find_autoscaler(full))
+    advice = [("maxReplicaCount of ScaledObject web" in each["text"], each["command"]) for each in cause["remedies"]]
+    assert advice == [(True, None)]
+    assert not any(each["command"] for cause in zero["causes"] for each in cause["remedies"])
+
+
+@pytest.mark.parametrize(
+    ("met", "words"),
+    [
+        (["SuccessCriteriaMet"], "Succeeded, and its last pods are being ended"),
+        (["SuccessCriteriaMet", "Complete"], "Complete"),
+    ],
+)
+def test_job_that_succeeds_by_its_policy_lacks_no_pods(met: list[str], words: str) -> None:
+    told = {"status": "True", "reason": "SuccessPolicy", "message": "Matched rules at index 0"}
+    conditions = [{"type": each, **told} for each in met]
+    job = a_workload("Job", {"completions": 4, "parallelism": 4}, status={"succeeded": 1, "conditions": conditions})
+    state = find("Job", job)
+    assert (state["code"], state["causes"]) == ("workload-complete", [])
+    assert state["headline"].startswith(words)
+    assert "successPolicy (Matched rules at index 0)" in state["headline"]
+
+
 def test_stateful_set_waits_for_an_earlier_pod_only_in_order() -> None:
     pod = a_pod(("StatefulSet", "web"), "web-0", node="n1")
     state = find("StatefulSet", a_workload("StatefulSet"), pod, a_node("n1"))
@@ -583,7 +626,8 @@ def test_waiting_pods_are_explained_by_the_decision_and_not_by_the_event() -> No
         ),
         ({}, {"conditions": ["DeadlineExceeded"]}, "workload-failed", "job-deadline"),
         ({}, {"failed": 2}, "workload-running", ""),  # it waits before it tries again
-        ({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, "workload-not-created", "other-controller"),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, {}, "workload-elsewhere", "other-controller"),
+        ({"managedBy": "jobs.example/own"}, {}, "workload-not-created", "other-controller"),
         ({}, {}, "workload-not-created", "creation-unexplained"),
     ],
 )
