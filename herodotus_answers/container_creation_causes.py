@@ -48,6 +48,8 @@ _EVENTS: Final = {
     "FailedPrepareDynamicResources": "devices-failed",
     "VolumePermissionChangeInProgress": "volume-ownership",
 }
+_BEFORE_IMAGES: Final = ("sandbox-failed", "volume-failed", "devices-failed", "volume-ownership")
+_AFTER_VOLUMES: Final = ("Pulling", "Pulled")
 _NO_FAILURES: Final = ("kubelet-event", "volume-ownership")  # after those that are
 _WORDS: Final = {
     "sandbox-failed": "the pod's sandbox cannot be set up: ",
@@ -90,7 +92,9 @@ def explain_creation(
     container.
     """
     latest: dict[str, Json] = {}
-    for event in sorted(events, key=lambda each: not _has_only_given_up(str(each.get("message")))):
+    began = max((read_event_time(each) for each in events if each.get("reason") in _AFTER_VOLUMES), default="")
+    events_left = [each for each in events if not _is_over(each, began)]
+    for event in sorted(events_left, key=lambda each: not _has_only_given_up(str(each.get("message")))):
         if event.get("type") == "Warning" and event.get("reason") not in _NOT_PROBLEMS:
             latest[_EVENTS.get(str(event.get("reason")), "kubelet-event")] = event
     if not latest:
@@ -133,6 +137,11 @@ def _explain_ownership(pod: Json, event: Json, objects: ClusterObjects, now: dat
         )
         advice += " skip a volume whose root has the owner"
     return make_event_cause("volume-ownership", text, event, now, remedies=[make_remedy(advice)], of=of)
+
+
+def _is_over(event: Json, began: str) -> bool:
+    """Return whether a failure of volumes or sandbox is over, as images were pulled since, which comes after those."""
+    return _EVENTS.get(str(event.get("reason"))) in _BEFORE_IMAGES and read_event_time(event) < began
 
 
 def _has_only_given_up(message: str) -> bool:

@@ -14,6 +14,7 @@ from herodotus_answers.kubelet_advice import advise
 from herodotus_answers.live_objects import list_restarting_resizes
 from herodotus_answers.pod_facts import (
     Container,
+    Owner,
     clean,
     find_owner,
     format_ago,
@@ -22,6 +23,7 @@ from herodotus_answers.pod_facts import (
     list_containers,
     make_cause,
     make_remedy,
+    name_event,
     name_source,
     parse_time,
 )
@@ -50,6 +52,7 @@ _SIGNAL_NAMES: Final = {
 }
 _KILLED: Final = (137, 143)  # exit codes after SIGKILL and SIGTERM, as after a failed probe
 _NEAR_EVENT: Final = timedelta(minutes=10)  # an event that ends a container precedes the end by its grace period
+_NEAR_OOM: Final = timedelta(minutes=2)
 _RECENT: Final = timedelta(hours=1)
 _FULL: Final = "no space left on device"
 _MAX_WORDS: Final = 120  # characters of a container's own last words in a remedy
@@ -137,6 +140,11 @@ def _make_end(
 
     `is_previous` means that the container was started again since, so that the log is that of an earlier one.
     """
+    if (killer := _find_system_oom(pod, end, objects)) is not None:
+        node = pod["spec"].get("nodeName")
+        text += f"; {node} ran out of memory then: {clean(killer.get('message'))} ({name_event(killer)})"
+        remedy = _request_memory(container, find_owner(pod, objects))
+        return make_cause("out-of-memory", text, source, at=end.get("finishedAt"), remedies=[remedy])
     which = ("--previous",) if is_previous else ()
     logs = kubectl(pod, f"logs {pod['metadata']['name']}", "-c", container.name, *which)
     return make_cause(
@@ -147,6 +155,18 @@ def _make_end(
         remedies=_list_remedies(pod, container, end, objects),
         inspect="" if end.get("reason") in _NEVER_RAN else logs,
     )
+
+
+def _find_system_oom(pod: Json, end: Json, objects: ClusterObjects) -> Json | None:
+    """Return the event that the node's memory ran out when a container was killed without a word, or None."""
+    ended, node = parse_time(end.get("finishedAt")), pod["spec"].get("nodeName")
+    if end.get("exitCode") != _KILLED[0] or end.get("reason") == _OUT_OF_MEMORY or ended is None or not node:
+        return None
+    for event in reversed(objects.list_events({"kind": "Node", "metadata": {"name": node}})):
+        at = parse_time(read_event_time(event))
+        if event.get("reason") == "SystemOOM" and at is not None and abs(ended - at) < _NEAR_OOM:
+            return event
+    return None
 
 
 def _describe_end(pod: Json, container: Container, end: Json, now: datetime) -> str:
@@ -237,6 +257,12 @@ def _advise_on_memory(pod: Json, container: Container, objects: ClusterObjects) 
     if of_pod:
         now = f"now {of_pod}{describe_slip('memory', of_pod)}"
         return make_remedy(f"raise the memory limit of the pod, {now},{who} or make it use less memory")
+    return _request_memory(container, owner)
+
+
+def _request_memory(container: Container, owner: Owner | None) -> Remedy:
+    """Return the remedy for a container that a node killed for lack of its own memory."""
+    who = f" in {owner.label}" if owner else ""
     return make_remedy(
         f"request the memory that {container.label} needs{who}, and set a limit, so that it gets a node with room;"
         f" or make it use less memory"

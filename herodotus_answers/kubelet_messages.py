@@ -217,6 +217,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"(configmap|secret) \"([^\"]+)\" not found", "create the {0} {1}, or correct its name in {owner}"),
         (
+            r"requested NFS version|[Pp]rotocol not supported|(?:incorrect|invalid) mount option",
+            "correct the mountOptions of the volume, in its PersistentVolume and StorageClass: the server or the kernel"
+            " of {node} does not support them",
+        ),
+        (
             r"no volume plugin matched",
             "move the data to a volume of a CSI driver: the kubelet of {node} has no plugin for this kind of volume",
         ),
@@ -449,6 +454,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "request what fits into one NUMA node of {node}, or relax its kubelet's topologyManagerPolicy",
         ),
         (
+            r"kubernetes\.io/os\W+label doesn't match",
+            "let a scheduler choose the node, without nodeName in {owner}, or correct its selector kubernetes.io/os:"
+            " {node} has another operating system",
+        ),
+        (
             r"Predicate NodeAffinity failed|didn't match Pod's node affinity",
             "correct the node selector or affinity of {owner}, or the labels of {node}, if one of them is wrong",
         ),
@@ -484,6 +494,11 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         (
             r"NoCredentialProviders|InvalidClientTokenId|Expired ?Token|authenticat|credentials|\b401\b",
             "give the controller of {driver} valid credentials for the storage",
+        ),
+        (
+            r"no node was specified",
+            "make StorageClass {storage_class} anew with volumeBindingMode: WaitForFirstConsumer, and then the claim:"
+            " {driver} makes a volume on the node of the pod, which nothing knows before",
         ),
         (
             r"RequestLimitExceeded|Throttl|rate ?limit|too many requests|\b429\b",
@@ -577,7 +592,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (r"image policy webhook", "use an image in {owner} that the image policy allows"),
         (
-            r"etcdserver|timed? ?out|too many requests|connection refused|has been modified",
+            r"etcdserver|timed? ?out|too many requests|connection refused|has been modified|not yet ready to handle",
             "wait for the controller, which tries again; if it lasts, see kube-apiserver and etcd",
         ),
         (r"forbidden|not allowed|not permitted|denied", "change the template of {owner} as the message demands"),

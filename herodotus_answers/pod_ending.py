@@ -101,6 +101,9 @@ _SPARED_BY: Final = {
 }
 _OF_DEVICES: Final = re.compile(r"(?:unregistered|healthy) devices?|devices unavailable|device plugin")
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
+_FOREGROUND: Final = "foregroundDeletion"
+_SHUT_DOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
+_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 _BEFORE: Final = timedelta(minutes=5)  # who disrupts a pod may report it before the API server has the condition
 _CORDON: Final = "node.kubernetes.io/unschedulable"
 _UNREACHABLE: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
@@ -141,6 +144,8 @@ def find_termination_causes(pod: Json, objects: ClusterObjects, now: datetime) -
             kubectl(pod, f"delete pod {name}", "--force", "--grace-period=0"),
         )
         repair = [make_remedy(f"repair {node} or start its kubelet, which then ends the containers")]
+        if release := _release(node, objects):
+            repair = [make_remedy(f"start {node} again: its kubelet then ends the pod"), *release]
         status["remedies"] = [force] if status["code"] == "node-not-found" else [*repair, force]
         causes.append(status)
     failures = _find_kill_failures(pod, objects, now)
@@ -169,6 +174,11 @@ def _explain_finalizers(pod: Json, objects: ClusterObjects) -> Iterator[LiveCaus
     job = next((each for each in meta.get("ownerReferences") or () if each.get("kind") == "Job"), None)
     for position, finalizer in enumerate(meta.get("finalizers") or ()):
         text, source = f"finalizer {finalizer} keeps the pod until its controller removes it", "metadata.finalizers"
+        if finalizer == _FOREGROUND:
+            text = f"finalizer {finalizer} keeps the pod until the garbage collector has deleted what it owns"
+            what = "see which objects have the pod in ownerReferences with blockOwnerDeletion, and what keeps those"
+            yield make_cause("finalizer", text, source, remedies=[make_remedy(what)])
+            continue
         if finalizer == _JOB_TRACKING and job and not objects.is_absent("Job", job["name"], meta["namespace"]):
             text = f"finalizer {finalizer} keeps the pod until Job/{job['name']} has counted its end"
             remedy = make_remedy(f"see why kube-controller-manager does not count the pod for Job/{job['name']}")
@@ -252,7 +262,22 @@ def find_node_problem(pod: Json, objects: ClusterObjects, now: datetime) -> Live
     state = "unreachable" if ready.get("status") == "Unknown" else "not ready"
     text = f"node {name} is {state} (Ready={ready.get('status')}){format_since(since, now)}"
     text += f": {message}" if message else ""
+    if _is_shut_down(lookup.object):
+        text += f"; its cloud provider reports that it is shut down (taint {_SHUT_DOWN})"
     return make_cause("node-not-ready", text, "Node status.conditions[Ready]", of=f"Node/{name}", at=since)
+
+
+def _is_shut_down(node: Json) -> bool:
+    """Return whether the cloud provider of a node says that it does not run, so that nothing on it does."""
+    return any(taint.get("key") == _SHUT_DOWN for taint in (node.get("spec") or {}).get("taints") or ())
+
+
+def _release(node: str, objects: ClusterObjects) -> list[Remedy]:
+    """Return how the pods and volumes of a node that is shut down are released; [] if it may run."""
+    if not _is_shut_down(objects.get("Node", node).object or {}):
+        return []
+    text = f"release the pods and volumes of {node}, which is shut down, and remove the taint once it runs again"
+    return [make_remedy(text, f"kubectl taint nodes {node} {_OUT_OF_SERVICE}")]
 
 
 def find_node_faults(pod: Json, objects: ClusterObjects) -> Iterator[LiveCause]:
@@ -329,6 +354,7 @@ def list_node_repairs(pod: Json, objects: ClusterObjects, cause: LiveCause) -> l
         return [make_remedy(f"delete the pod{follows}", command)]
     return [
         make_remedy(f"start the kubelet of {node} again, or repair the node"),
+        *_release(node, objects),
         make_remedy(f"only if {node} is off for good: delete the pod by force{follows}", command),
     ]
 

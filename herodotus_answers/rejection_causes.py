@@ -32,6 +32,7 @@ Json = dict[str, Any]
 _MAX_NAMES: Final = 3  # in a sentence
 _PORTS: Final = "NodePorts"
 _OUT_OF: Final = "OutOf"
+_OF_LABELS: Final = ("NodeAffinity", "PodOSSelectorNodeLabelDoesNotMatch")
 
 
 def describe_rejection(pod: Json, reason: str, objects: ClusterObjects) -> tuple[str, list[str]]:
@@ -44,7 +45,7 @@ def describe_rejection(pod: Json, reason: str, objects: ClusterObjects) -> tuple
     if reason.startswith(_OUT_OF) and node is not None:
         held = make_resource(pod, node, reason.removeprefix(_OUT_OF))
         return _describe_held(pod, held, held.names[0], objects) if held.requested else ("", [])
-    if reason == "NodeAffinity" and node is not None:
+    if reason in _OF_LABELS and node is not None:
         return _compare_labels(pod, node), []
     if reason == "TaintToleration" and node is not None:
         return _compare_taints(pod, node), []
@@ -81,7 +82,7 @@ def describe_naming(pod: Json, objects: ClusterObjects) -> str:
 
 def advise_on_naming(pod: Json, reason: str, objects: ClusterObjects) -> list[Remedy]:
     """Return the remedy that lets a scheduler choose a node, for a pod whose node was named and does not take it."""
-    of_node = reason in ("NodeAffinity", "TaintToleration") or reason.startswith(_OUT_OF)
+    of_node = reason in (*_OF_LABELS, "TaintToleration") or reason.startswith(_OUT_OF)
     if not of_node or not describe_naming(pod, objects):
         return []
     owner = find_owner(pod, objects)

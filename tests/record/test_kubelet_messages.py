@@ -159,6 +159,16 @@ FACTS = {
         ("provision", "snapshot snap-1 is not Ready", "wait until VolumeSnapshot snap-1"),
         ("provision", "the claim in dataSource not bound or invalid", "claim that this one clones"),
         ("provision", "RequestLimitExceeded: Request limit exceeded", "limits requests"),
+        ("admission", "is forbidden: not yet ready to handle request", "wait for the controller"),
+        ("provision", "configuration error, no node was specified", "volumeBindingMode: WaitForFirstConsumer"),
+        (
+            "volume",
+            "mount.nfs: requested NFS version or transport protocol is not supported",
+            "correct the mountOptions",
+        ),
+        ("volume", 'volume mode "Ephemeral" not supported by driver ebs.example', "generic ephemeral volume"),
+        ("rejection", "[memorymanager] failed, no NUMA nodes with enough memory", "one NUMA node of n1"),
+        ("rejection", "the `kubernetes.io/os` label doesn't match node label", "another operating system"),
         ("admission", "is forbidden: no API token found for service account default", "no token"),
     ],
 )
