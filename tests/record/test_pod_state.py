@@ -870,7 +870,10 @@ def test_pod_that_somebody_ended_is_not_to_be_mended(policy: list[str], componen
     ended = {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": at(1)}}
     by = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": at(1)}
     owner = {"ownerReferences": [{"kind": "Job", "name": "mig", "controller": True}]}
-    status = {"status_conditions": [SCHEDULED, by], "status_containerStatuses": waits("", lastState={}, state=ended)}
+    status: Json = {
+        "status_conditions": [SCHEDULED, by],
+        "status_containerStatuses": waits("", lastState={}, state=ended),
+    }
     rules = [{"action": "Ignore", "onPodConditions": [{"type": each}]} for each in policy]
     job = {"kind": "Job", "metadata": {"name": "mig"}, "spec": {"podFailurePolicy": {"rules": rules}}}
     pod = a_pod(phase="Failed", metadata=owner, restartPolicy="Never", **status)
