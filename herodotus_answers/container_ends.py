@@ -69,6 +69,8 @@ def explain_crash_loop(
     liveness = [c for c in explain_probes(pod, container, events, objects, now) if c["code"] != "probe-readiness"]
     is_probed = end.get("reason") != _OUT_OF_MEMORY and end.get("exitCode") in _KILLED
     cause["code"] = "container-crash-loop" if cause["code"] == "container-exit" else cause["code"]
+    if is_probed and liveness:
+        cause["remedies"] = []  # the kubelet ended it because of the probe
     return [*liveness, cause] if is_probed else [cause, *liveness]
 
 
