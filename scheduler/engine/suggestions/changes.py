@@ -222,9 +222,9 @@ def _answer_taints(draft: Draft, place: Place, answer: Callable[[Draft, Taint, P
     """Return the draft with an answer to each taint of the node that the pod does not tolerate, or None.
 
     `answer` is for taints that an operator set. The others go with what they state, and first: a node is repaired
-    before an operator ends its maintenance. No pod is let onto nodes that are reserved for other pods, or for devices
-    that it does not request, while it may select another node, unless it nearly tolerates that; nor onto those that are
-    being removed.
+    before an operator ends its maintenance. No pod is let onto tainted nodes that it does not select, or that are
+    reserved for other pods or for devices that it does not request, while it may select another node, unless it nearly
+    tolerates that; nor onto those that are being removed.
     """
     cleared = set[str]()
     for taint in sorted(place.node.spec.taints or (), key=lambda each: _is_maintained(each, place)):
@@ -237,8 +237,9 @@ def _answer_taints(draft: Draft, place: Place, answer: Callable[[Draft, Taint, P
                 continue  # goes with the cordon
             changed: Draft | None = _without_taint(draft, "clear-taint", params, taint)
         elif declared is None or declared.kind in _RESERVED:
-            is_for_others = declared is not None and _find_near(taint, place) is None and _may_select_unreserved(place)
-            changed = None if is_for_others else answer(draft, taint, place)
+            is_for_others = _is_of_other_pool(place) or (declared is not None and _may_select_unreserved(place))
+            is_meant = not is_for_others or _find_near(taint, place) is not None
+            changed = answer(draft, taint, place) if is_meant else None
         elif declared.kind is TaintKind.MAINTAINED:
             changed = _without_taint(draft, "remove-taint", params, taint)
         elif declared.kind is TaintKind.CLEARS and not place.node.spec.unschedulable:  # else it is in maintenance
@@ -290,6 +291,12 @@ def _may_select_unreserved(place: Place) -> bool:
         for slot in np.flatnonzero(match_required_affinity(place.pod, nodes) & nodes.live)
         if (node := nodes.nodes[slot]) is not None
     )
+
+
+def _is_of_other_pool(place: Place) -> bool:
+    """Return whether the pod selects nodes that exist, and this one is not among them."""
+    selected = match_required_affinity(place.pod, place.nodes) & place.nodes.live
+    return bool(selected.any()) and not selected[place.slot]
 
 
 def _is_reserved(node: Node, pod: PodInfo) -> bool:
