@@ -26,6 +26,7 @@ MAX_NAMED: Final = 5  # pods listed for a group; `pods` holds all of them
 OVERDUE_AFTER_US: Final = 60_000_000  # a busy scheduler retries late, an idle one within a second
 _BINDING_FAILED: Final = "a node was chosen, but the pod could not be bound to it"
 _GROUP_NOT_PLACED: Final = "fits, but other pods of its group do not"
+_OF_OTHERS: Final = ("text", "enforced-node-affinity")  # codes of reasons that the configuration or a plugin gives
 _LEAD: Final = re.compile(r"0/\d+ nodes are available: ")
 _COUNTED: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.(?: |$)|$)")
 
@@ -223,6 +224,18 @@ def find_dominant_reason(message: str) -> str:
     eligible = [c for c in counts if reasons.parse_reason(c[1].rstrip(".")).code not in reasons.EXCLUDED_BY_POD]
     _, words = max(eligible or counts, key=lambda c: c[0])
     return str(words).rstrip(".")
+
+
+def list_unknown_reasons(message: str) -> list[str]:
+    """Return the reasons that nodes gave in a FailedScheduling message and that no plugin of kube-scheduler states.
+
+    An affinity that a profile adds to all pods is among them, because it is in no object.
+    """
+    if not _LEAD.match(message):
+        return []
+    counted = _COUNTED.findall(_LEAD.sub("", message, count=1).partition(". ")[0])
+    given = [str(words).rstrip(".") for _, words in counted]
+    return [words for words in given if reasons.parse_reason(words).code in _OF_OTHERS]
 
 
 def _pod(pod: PendingPod, now_us: int) -> ListedPendingPod:

@@ -21,6 +21,7 @@ import msgspec
 from herodotus_answers.cluster_questions import ClusterQuestion
 from herodotus_answers.cluster_review import ClusterReviewStatus
 from herodotus_answers.live_objects import MAY_FIT
+from herodotus_answers.pending import list_unknown_reasons
 from herodotus_local.cluster_reader import ALLOCATES, ClusterListing
 from herodotus_local.conditions import read_rejection
 from herodotus_local.configuration import DEFAULT_NAME
@@ -395,7 +396,10 @@ class ClusterEvaluation:
         """Return what could not be evaluated for the pod, as a clause such as `its volumes fit`; "" if nothing."""
         if has_volumes(pod) and self._disabled - {ALLOCATES}:
             return "its volumes fit"
-        return "its devices can be allocated" if _has_claims(pod) and ALLOCATES in self._disabled else ""
+        if _has_claims(pod) and ALLOCATES in self._disabled:
+            return "its devices can be allocated"
+        others = list_unknown_reasons(read_rejection(pod))
+        return f'{pod.spec.scheduler_name} would still state "{others[0]}"' if others else ""
 
     def _outcome(self, decision: Decision, phase: str, status: Code, node: str, message: str = "") -> Outcome:
         self._sequence += 1
