@@ -58,7 +58,7 @@ def _widen(
 def _tell_reach(suggestion: SuggestedChange, reach: int, missing: int) -> SuggestedChange:
     if reach >= missing:
         return suggestion
-    return {**suggestion, "text": f"{suggestion['text']}, for {reach} of the {missing} pods that lack a node"}
+    return {**suggestion, "text": f"{suggestion['text']}, for {reach} of {missing} pods"}
 
 
 def _is_only_cordoned(decision: Decision, slot: int) -> bool:

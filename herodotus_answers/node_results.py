@@ -19,7 +19,7 @@ from herodotus_record import reasons
 from herodotus_record.kubernetes_version import DEFAULT_VERSION, KubernetesVersion, find_wording_version
 from herodotus_record.model import NOT_RUN, Decision, Evaluation, NodeTable, Reason, Verdict
 from herodotus_record.node_labels import is_hardware, names_identity
-from herodotus_record.node_taints import NodeTaint, TaintKind, find_taint_against
+from herodotus_record.node_taints import NodeTaint, TaintKind, find_node_taint, find_taint_against
 from herodotus_record.units import format_available, format_requested, natural_sort_key, pluralize
 
 _NOT_FOR_POD: Final = (TaintKind.LEAVES, TaintKind.RESERVED, TaintKind.FOR_DEVICES)
@@ -155,15 +155,19 @@ def format_request(resource: str, requested: int, reason: Reason) -> str:
 
 def describe_capacity(reason: Reason) -> str:
     """Return a clause on devices that a node has but does not offer, "" if the reason tells of none."""
-    capacity = reason.params.get("capacity")
-    return f"; capacity {capacity}, but not all allocatable: {_UNOFFERED}" if capacity else ""
+    capacity, resource = reason.params.get("capacity"), find_resource(reason)
+    if not capacity:
+        return ""
+    why = f"but not all allocatable: {_UNOFFERED}" if "/" in resource else "and none allocatable: see its kubelet"
+    return f"; capacity {format_available(resource, int(capacity))}, {why}"
 
 
 def _describe_offer(reason: Reason, resource: str, free: int, allocatable: int) -> str:
     """Return how much of a resource a node has free, of how much, and devices that it has but does not offer."""
     capacity = int(reason.params.get("capacity") or 0)
     if capacity > allocatable:
-        kept = f"{capacity - allocatable} of {capacity} are not allocatable: {_UNOFFERED}"
+        kept = f"{format_available(resource, capacity - allocatable)} of {format_available(resource, capacity)} are not"
+        kept += f" allocatable: {_UNOFFERED}" if "/" in resource else " allocatable: see its kubelet"
         return f"free {free} of {allocatable}; {kept}" if allocatable else kept
     amounts = f"free {format_available(resource, free)} of {format_available(resource, allocatable)}"
     return amounts + describe_kept(reason) if allocatable else "the node has none"
@@ -196,7 +200,9 @@ def describe_reason(reason: Reason, version: KubernetesVersion = DEFAULT_VERSION
     p = reason.params
     match reason.code:
         case "untolerated-taint":
-            return f"{describe_taints(p)} not tolerated"
+            declared = find_node_taint(p.get("key", ""), p.get("value", ""))
+            leaves = declared is not None and declared.kind is TaintKind.LEAVES
+            return f"{describe_taints(p)} not tolerated" + (": the node is being removed" if leaves else "")
         case "unschedulable":
             return "cordoned (spec.unschedulable)"
         case "node-affinity" if p.get("wants"):
@@ -344,7 +350,7 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
     elif resource == "pods":
         variant = "too-many-pods/daemon" if is_daemon else "too-many-pods"
     elif requested > allocatable and reason.params.get("capacity"):
-        variant = "insufficient/unoffered"
+        variant = "insufficient/unoffered" if "/" in resource else "insufficient/unoffered-by-kubelet"
     elif requested <= allocatable:
         variant = "insufficient/daemon" if is_daemon else "insufficient"
     elif free > 0:
@@ -353,6 +359,7 @@ def _remedy_shortage(decision: Decision, table: NodeTable, slot: int, reason: Re
         variant = "insufficient/full" if allocatable else "insufficient/absent"
     there = {"free": free, "allocatable": allocatable}
     derived = {name: format_available(resource, amount) for name, amount in there.items()}
+    derived["capacity"] = format_available(resource, int(reason.params.get("capacity") or 0))
     derived["requested"] = format_requested(resource, requested)
     derived["owner"] = f"{owner.kind}/{owner.name}" if owner else ""
     derived["priority"] = str(decision.pod.priority)

@@ -180,7 +180,7 @@ class NodeResourcesFit(BasePlugin):
         """Return the verdicts with further parameters in the reasons for a resource of which a node has too little.
 
         They are the containers' parts of the request and, for an extended resource, the node's capacity if that exceeds
-        its allocatable.
+        its allocatable; for ephemeral storage, of which the kubelet keeps a part, only if nothing is allocatable.
         """
         scarce = {r.params["resource"] for v in verdicts.table for r in v.reasons if r.code == "insufficient"}
         parts = {resource: describe_parts(pod.pod, resource) for resource in scarce}
@@ -188,7 +188,7 @@ class NodeResourcesFit(BasePlugin):
             lambda reason: {"parts": text} if (text := parts.get(reason.params.get("resource", ""), "")) else {}
         )
         unoffered: dict[int, Verdict] = {}
-        for resource in sorted(filter(is_extended, scarce)):
+        for resource in sorted(each for each in scarce if is_extended(each) or each == STORAGE):
             for slot, capacity in _find_unoffered(resource, nodes).items():
                 verdict = unoffered.get(slot) or explained.verdict_at(slot)
                 reasons = tuple(_with_capacity(reason, resource, capacity) for reason in verdict.reasons)
@@ -263,7 +263,7 @@ class NodeResourcesFit(BasePlugin):
 
 
 def _find_unoffered(resource: str, nodes: NodeColumns) -> Mapping[int, str]:
-    """Return the capacity of an extended resource by node slot, for nodes whose capacity exceeds their allocatable."""
+    """Return the capacity of a resource by node slot, for nodes that do not offer it, or not all of it if extended."""
 
     def find() -> dict[int, str]:
         found = {}
@@ -271,7 +271,8 @@ def _find_unoffered(resource: str, nodes: NodeColumns) -> Mapping[int, str]:
             text = (node.status.capacity or {}).get(resource) if node is not None else None
             if node is not None and text and text != (node.status.allocatable or {}).get(resource, "0"):
                 has = compute_allocatable({resource: text}).get(resource, 0)
-                if has > compute_allocatable(node.status.allocatable).get(resource, 0):
+                offered = compute_allocatable(node.status.allocatable).get(resource, 0)
+                if has > offered and (is_extended(resource) or not offered):
                     found[slot] = str(has)
         return found
 

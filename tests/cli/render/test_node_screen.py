@@ -66,7 +66,8 @@ def test_node_that_was_never_considered() -> None:
     empty = as_json(build_node_history("worker-1", window, facts, ClusterTotals(0, 0), [], searched=0))
     assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
     mark_as_evaluated(empty)
-    assert "Not considered for any pod." in drawn(empty, VIEWS["80"])
+    assert "No pod is on it, and none waits for a node." in drawn(empty, VIEWS["80"])
+    assert "WON" not in drawn(empty, VIEWS["80"])
 
 
 def test_decisions_that_did_not_evaluate_or_compare_the_node_are_named_in_every_view() -> None:
