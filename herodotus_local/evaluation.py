@@ -398,7 +398,8 @@ class ClusterEvaluation:
             return "its volumes fit"
         if _has_claims(pod) and ALLOCATES in self._disabled:
             return "its devices can be allocated"
-        others = list_unknown_reasons(read_rejection(pod))
+        is_known = pod.spec.scheduler_name in (*self._index, DEFAULT_NAME)  # else its words are given as a whole
+        others = list_unknown_reasons(read_rejection(pod)) if is_known else []
         return f'{pod.spec.scheduler_name} would still state "{others[0]}"' if others else ""
 
     def _outcome(self, decision: Decision, phase: str, status: Code, node: str, message: str = "") -> Outcome:
