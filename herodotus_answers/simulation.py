@@ -36,6 +36,7 @@ class SimulatedMoment(TypedDict):
     atS: Annotated[float, "Seconds since the start of the trace."]
     nodes: Annotated[int, "Number of nodes."]
     nodesInUse: Annotated[int, "Number of nodes with at least one pod."]
+    waiting: Annotated[int, "Number of pods in the scheduling queue."]
     removableNodes: Annotated[int, "Number of nodes whose pods fit on the others by their requests; a lower bound."]
     requested: Annotated[dict[str, int], "Requested amounts by resource."]
     allocatable: Annotated[dict[str, int], "Allocatable amounts by resource."]

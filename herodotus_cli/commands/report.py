@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SUBJECTS: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: (name,) for name in ("pod", "node", "workload", "podgroup", "pending", "compare", "balance")},
     "drain": ("whatif", "drain"),
-    **{name: (name,) for name in ("whatif", "capacity", "consolidate", "nodegroups", "preemptions")},
+    **{name: (name,) for name in ("whatif", "capacity", "consolidate", "nodegroups", "preemptions", "simulate")},
 }
 _WHOLE_POD: Final = ("--all", "--timeline")  # a row for each node, and what happened
 _NOT_FOR_TERMINALS: Final = ("html", "svg")  # markup that nobody reads
@@ -87,10 +87,11 @@ def report(
     """Write the answer to a question as one file for a ticket, a chat or a postmortem.
 
     SUBJECT is pod, node, workload, podgroup, pending, compare, balance, drain (whatif drain), whatif, capacity,
-    consolidate, nodegroups or preemptions. What follows are the arguments and options of the command that answers it.
-    The file has the headline, causes and fixes, for a pod also the timeline and every node with its filters and scores,
-    then the cluster with its nodes, requests and versions, and when, how and by which versions it was made. It needs no
-    other file and no script. The end of FILE's name tells the format, too.
+    consolidate, nodegroups, preemptions or simulate. What follows are the arguments and options of the command that
+    answers it. The file has the headline, causes and fixes, for a pod also the timeline and every node with its filters
+    and scores, for a simulation plots over time, then the cluster with its nodes, requests and versions, and when, how
+    and by which versions it was made. It needs no other file and no script. The end of FILE's name tells the format,
+    too.
 
     \b
     kubectl herodotus report pod payments-0 -n shop --to payments-0.html
@@ -198,7 +199,8 @@ def _ask(
             raise click.UsageError("a report is about one moment: leave out -w")
         connection = option_values.connection_settings(ctx, environment.environ)
         ctx.command.invoke(ctx)
-    is_there = connection.reaches_cluster and not ctx.params.get("cluster_files")
+        has_cluster = any(isinstance(each, options.ConnectionOption) for each in ctx.command.params)
+    is_there = has_cluster and connection.reaches_cluster and not ctx.params.get("cluster_files")
     return answers, connection if is_there else None
 
 

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
+    Plot,
     SplitLine,
     Table,
     TextLine,
     ViewOptions,
+    build_plot_table,
     display_width,
     escape_block,
 )
@@ -38,6 +40,8 @@ def _lines(block: Block, view: ViewOptions) -> list[str]:
             return [GAP.join(part for part in (block.left, block.right) if part)]
         case Table():
             return _table(block, view)
+        case Plot():
+            return _table(build_plot_table(block), view)
 
 
 def _table(block: Table, view: ViewOptions) -> list[str]:

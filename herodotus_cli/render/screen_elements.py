@@ -16,6 +16,8 @@ from herodotus_record.escaping import escape
 
 SCREEN_LINES = 22  # of a terminal of 24 with a prompt and a note; the least that a screen is built for
 
+_BARS = "▁▂▃▄▅▆▇█"
+
 Style = Literal["", "strong", "good", "bad", "dim"]
 
 
@@ -77,17 +79,60 @@ class Table(NamedTuple):
     right: frozenset[int] = frozenset()
 
 
+class PlotLine(NamedTuple):
+    """A line of a plot: its name, and its values at times that are spread evenly."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+class Plot(NamedTuple):
+    """A screen element: lines over a time from `start` to `end`, which are texts. The title names the unit.
+
+    Writers of text draw the table of `build_plot_table`. Values are not negative.
+    """
+
+    title: str
+    start: str
+    end: str
+    lines: tuple[PlotLine, ...]
+
+    @property
+    def highest(self) -> float:
+        """The value at the top of the plot, which all lines share; the bottom is 0."""
+        return max(max(line.values) for line in self.lines) or 1.0
+
+
 class Blank(NamedTuple):
     """A screen element: an empty line between other elements."""
 
 
-Block = TextLine | SplitLine | Table | Blank
+Block = TextLine | SplitLine | Table | Plot | Blank
 
 
 def build_table(header: Sequence[str], rows: Iterable[Sequence[Cell | str]], right: Iterable[int] = ()) -> Table:
     """Return a table whose rows consist of texts or cells. `right` holds the indexes of right-aligned columns."""
     cells = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
     return Table(tuple(header), cells, frozenset(right))
+
+
+def build_plot_table(plot: Plot) -> Table:
+    """Return a table with a row for each line of a plot: its values as bars of a character each, lowest and highest."""
+    rows = [
+        (
+            line.name,
+            "".join(_BARS[round(value / plot.highest * (len(_BARS) - 1))] for value in line.values),
+            format_plotted(min(line.values)),
+            format_plotted(max(line.values)),
+        )
+        for line in plot.lines
+    ]
+    return build_table((plot.title, f"{plot.start} to {plot.end}", "LOWEST", "HIGHEST"), rows, right=(2, 3))
+
+
+def format_plotted(value: float) -> str:
+    """Return a value of a plot with at most one digit behind the point."""
+    return f"{value:,.1f}".removesuffix(".0")
 
 
 def join_sections(sections: Iterable[Sequence[Block]]) -> list[Block]:
@@ -134,6 +179,9 @@ def escape_block(block: Block) -> Block:
             header = tuple(escape(title) for title in block.header)
             rows = tuple(tuple(cell._replace(text=escape(cell.text)) for cell in row) for row in block.rows)
             return block._replace(header=header, rows=rows)
+        case Plot():
+            lines = tuple(line._replace(name=escape(line.name)) for line in block.lines)
+            return block._replace(title=escape(block.title), lines=lines)
         case Blank():
             return block
 

@@ -1,7 +1,7 @@
 """The screen of `simulate`: Simulation -> blocks.
 
-Owns: the figures of the variants side by side, each with its difference from the first, and the first pods on other
-nodes. Does not own: the figures, the comparison of two decisions (`comparison`).
+Owns: the figures of the variants side by side, each with its difference from the first, those over time, and the first
+pods on other nodes. Does not own: the figures, the comparison of two decisions (`comparison`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from herodotus_cli.render import comparison
+from herodotus_cli.render.formatting import format_duration
 from herodotus_cli.render.screen_elements import (
     Block,
+    Plot,
+    PlotLine,
     SplitLine,
     TextLine,
     ViewOptions,
@@ -89,6 +92,7 @@ def build_screen(answer: Json, view: ViewOptions) -> list[Block]:
             [SplitLine(title, NOTHING_CHANGED)],
             [TextLine(answer["headline"])],
             [build_table(header, rows, right=range(1, len(header)))],
+            *([plot] for plot in (_list_plots(answer["variants"]) if view.wide else ())),
             _list_differences(answer, view),
             [TextLine(f"note: {each}", "dim") for each in answer["missing"]],
         ]
@@ -99,6 +103,38 @@ def build_pod_screen(title: str, answer: Json, view: ViewOptions) -> list[Block]
     """Return the blocks of the screen that compares the decisions of two variants about one pod."""
     lead = SplitLine(f"{title}  {answer['metadata']['namespace']}/{answer['metadata']['name']}", NOTHING_CHANGED)
     return join_sections([[lead], comparison.build_pods_screen(answer, view)])
+
+
+def _list_plots(variants: Sequence[Json]) -> Iterator[Plot]:
+    """Yield the plots over time: shares and fragmentation of each resource, and waiting pods; means over the seeds.
+
+    Yields none if there are fewer than two moments.
+    """
+    times = [moment["atS"] for moment in variants[0]["runs"][0]["moments"]]
+    if len(times) < 2:
+        return
+
+    def plot(title: str, read: Callable[[Json], float]) -> Plot:
+        lines = [PlotLine(each["name"], _compute_means(each["runs"], read)) for each in variants]
+        return Plot(title, format_duration(times[0]), format_duration(times[-1]), tuple(lines))
+
+    for resource in variants[0]["runs"][0]["resources"]:
+        yield plot(f"{resource} requested, %", _read_requested(resource))
+        yield plot(f"{resource} fragmentation, %", _read_fragmentation(resource))
+    yield plot("pods waiting", lambda moment: moment["waiting"])
+
+
+def _compute_means(runs: Sequence[Json], read: Callable[[Json], float]) -> tuple[float, ...]:
+    """Return the means over runs of a figure at each moment; runs of one trace have the same moments."""
+    return tuple(sum(map(read, moments)) / len(runs) for moments in zip(*(run["moments"] for run in runs), strict=True))
+
+
+def _read_requested(resource: str) -> Callable[[Json], float]:
+    return lambda moment: 100.0 * moment["requested"][resource] / (moment["allocatable"][resource] or 1)
+
+
+def _read_fragmentation(resource: str) -> Callable[[Json], float]:
+    return lambda moment: 100.0 * float(moment["fragmentation"][resource])
 
 
 def _list_differences(answer: Json, view: ViewOptions) -> list[Block]:

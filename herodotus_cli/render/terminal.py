@@ -23,11 +23,13 @@ from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
     Cell,
+    Plot,
     SplitLine,
     Style,
     Table,
     TextLine,
     ViewOptions,
+    build_plot_table,
     display_width,
     escape_block,
 )
@@ -93,6 +95,8 @@ def _draw(console: Console, block: Block, width: int, headers: bool) -> None:
         case SplitLine():
             for part in _sides(block, width):
                 console.print(part, width=width)
+        case Plot():
+            _draw(console, build_plot_table(block), width, headers)
         case Table() if _least_width(block, width - _GAP) > width:
             _stack(console, block, width, headers)
         case Table():

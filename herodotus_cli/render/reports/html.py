@@ -8,7 +8,7 @@ phone is too narrow, and are broken over pages in print.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape as quote
 from typing import Final
 
@@ -17,20 +17,22 @@ from herodotus_cli.render.screen_elements import (
     Blank,
     Block,
     Cell,
+    Plot,
     SplitLine,
     Style,
     Table,
     TextLine,
     escape_block,
+    format_plotted,
 )
 from herodotus_record.escaping import escape
 
 # The contrast of every colour with its background is at least 4.5 to 1 (WCAG 2.2, 1.4.3).
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --dim: #57606a; --line: #d0d7de; --code: #f3f5f7;
-  --good: #116329; --bad: #a40e26; }
+  --good: #116329; --bad: #a40e26; --blue: #0550ae; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --dim: #9aa4af; --line: #30363d;
-  --code: #161b22; --good: #4ac26b; --bad: #ff8182; } }
+  --code: #161b22; --good: #4ac26b; --bad: #ff8182; --blue: #79c0ff; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 80rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
 h1 { font-size: 1.4rem; margin: 0 0 .5rem; overflow-wrap: anywhere; }
@@ -51,9 +53,28 @@ td:first-child { white-space: nowrap; }
 p.good, p.bad { font-weight: 600; font-size: 1.1rem; }
 .number { text-align: right; }
 .strong { font-weight: 600; } .good { color: var(--good); } .bad { color: var(--bad); } .dim { color: var(--dim); }
+figure { margin: 1.25rem 0; max-width: 50rem; break-inside: avoid; }
+figcaption { font-weight: 600; font-size: .9em; }
+.plot { display: grid; grid-template-columns: max-content 1fr; gap: .25rem .5rem; font-size: .85em; color: var(--dim); }
+.plot svg { box-sizing: border-box; width: 100%; height: 8rem; border: solid var(--line); border-width: 0 0 1px 1px; }
+.scale, .times { display: flex; justify-content: space-between; }
+.scale { flex-direction: column; text-align: right; }
+.times { grid-column: 2; }
+.key { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem 1.5rem; margin: .25rem 0 0; padding: 0; }
+.key li { overflow-wrap: anywhere; }
+.key svg { width: 30px; height: 4px; margin-right: .5rem; vertical-align: middle; }
+.line { fill: none; stroke: var(--ink); stroke-width: 2; vector-effect: non-scaling-stroke; }
+.l1 { stroke: var(--blue); stroke-dasharray: 8 4; } .l2 { stroke: var(--good); stroke-dasharray: 2 3; }
+.l3 { stroke: var(--bad); stroke-dasharray: 10 3 2 3; }
 @media print { body { font-size: 10pt; } main { padding: 0; max-width: none; } .scroll { overflow: visible; }
+  th, td:first-child, td { white-space: normal; overflow-wrap: anywhere; } thead th, tbody th { white-space: normal; }
   thead { display: table-header-group; } tr, pre { break-inside: avoid; } }
 """
+
+
+_PLOT_WIDTH: Final = 1000  # of the coordinates, which any width shows; strokes need some beside them
+_PLOT_HEIGHT: Final = 100
+_LOOKS: Final = 4  # of lines, by stroke and colour
 
 
 def draw(report: AnswerReport) -> str:
@@ -89,6 +110,8 @@ def _draw(block: Block, name: str) -> str:
             return f"<p{_class(block.style)}>{parts}</p>\n"
         case Table():
             return _table(block, name)
+        case Plot():
+            return _plot(block)
 
 
 def _table(block: Table, name: str) -> str:
@@ -99,6 +122,37 @@ def _table(block: Table, name: str) -> str:
     rows = "".join(f"<tr>{''.join(_cells(row, block))}</tr>\n" for row in block.rows)
     region = f'<div class="scroll" role="region" tabindex="0" aria-label="Table {name}">'
     return f"{region}\n<table>\n{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
+
+
+def _plot(block: Plot) -> str:
+    """Return a plot as SVG without texts, which would shrink with it; they are around it."""
+    top = format_plotted(block.highest)
+    lines = "".join(
+        f'<polyline class="line{_look(i)}" points="{_points(line.values, block.highest)}"/>'
+        for i, line in enumerate(block.lines)
+    )
+    key = "".join(
+        f'<li><svg viewBox="0 0 30 4" aria-hidden="true"><path class="line{_look(i)}" d="M0 2H30"/></svg>'
+        f"{quote(line.name)}: {format_plotted(min(line.values))} to {format_plotted(max(line.values))}</li>"
+        for i, line in enumerate(block.lines)
+    )
+    return (
+        f"<figure>\n<figcaption>{quote(block.title)}</figcaption>\n"
+        f'<div class="plot"><div class="scale"><span>{top}</span><span>0</span></div>'
+        f'<svg viewBox="-5 -2 {_PLOT_WIDTH + 10} {_PLOT_HEIGHT + 4}" preserveAspectRatio="none" role="img"'
+        f' aria-label="{quote(block.title)}">{lines}</svg>'
+        f'<div class="times"><span>{quote(block.start)}</span><span>{quote(block.end)}</span></div></div>\n'
+        f'<ul class="key">{key}</ul>\n</figure>\n'
+    )
+
+
+def _look(line: int) -> str:
+    return f" l{line % _LOOKS}"
+
+
+def _points(values: Sequence[float], highest: float) -> str:
+    step = _PLOT_WIDTH / max(1, len(values) - 1)
+    return " ".join(f"{i * step:.1f},{_PLOT_HEIGHT * (1 - value / highest):.1f}" for i, value in enumerate(values))
 
 
 def _cells(row: Iterable[Cell], block: Table) -> Iterator[str]:

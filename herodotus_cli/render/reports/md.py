@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from herodotus_cli.render.reports import ABOUT, AnswerReport
-from herodotus_cli.render.screen_elements import Blank, Block, Cell, SplitLine, Table, TextLine, escape_block
+from herodotus_cli.render.screen_elements import (
+    Blank,
+    Block,
+    Cell,
+    Plot,
+    SplitLine,
+    Table,
+    TextLine,
+    build_plot_table,
+    escape_block,
+)
 from herodotus_record.escaping import escape
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&])")
@@ -45,6 +55,8 @@ def _draw(block: Block) -> str:
             return "\n\n".join(" ".join(map(_emphasize, filter(any, row))) for row in block.rows)
         case Table():
             return "\n".join(_rows(block))
+        case Plot():
+            return "\n".join(_rows(build_plot_table(block)))
 
 
 def _rows(block: Table) -> Iterator[str]:

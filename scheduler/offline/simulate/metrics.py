@@ -129,7 +129,7 @@ class RunMetrics:
         live = nodes.live
         has_pods = live & (nodes.requested(PODS) > 0)
         in_use = int(np.count_nonzero(has_pods))
-        self._measure_moments(now_s, nodes)
+        self._measure_moments(now_s, nodes, waiting)
         self._add_cost(lasted_s / _HOUR_S, nodes, has_pods)
         self._in_use_s += in_use * lasted_s
         self._most_in_use = max(self._most_in_use, in_use)
@@ -142,14 +142,14 @@ class RunMetrics:
             free = int((allocatable - requested).max(initial=0))
             amounts.free_s += free / largest * lasted_s if largest else 0.0
 
-    def _measure_moments(self, now_s: float, nodes: NodeColumns) -> None:
+    def _measure_moments(self, now_s: float, nodes: NodeColumns, waiting: int) -> None:
         """Measure the moments until `now_s` that are due. They are spread evenly from the first to the last arrival."""
         first_s = self._first_s or 0.0
         while len(self._moments) < MOMENTS:
             at_s = first_s + (len(self._moments) + 0.5) * (self._last_s - first_s) / MOMENTS
             if at_s >= now_s:
                 return
-            self._moments.append(measure_moment(at_s, nodes, self._resources, self._demands, self._domains))
+            self._moments.append(measure_moment(at_s, nodes, waiting, self._resources, self._demands, self._domains))
 
     def _add_cost(self, hours: float, nodes: NodeColumns, has_pods: NDArray[np.bool_]) -> None:
         if self._prices is None:

@@ -32,6 +32,7 @@ NODE_CONTROLLERS: Final = ("DaemonSet", "Node")  # whose pods each belong to a n
 class Moment(msgspec.Struct, frozen=True, rename="camel"):
     """The cluster at one moment. `requested` and `allocatable` are sums over all nodes, in base units, by resource.
 
+    `waiting` is the number of pods in the scheduling queue.
     `fragmentation` is the share of the free amount that a random pod of the trace cannot use, by resource; 0 to 1.
     `skew` is by node label.
     """
@@ -39,6 +40,7 @@ class Moment(msgspec.Struct, frozen=True, rename="camel"):
     at_s: float
     nodes: int
     nodes_in_use: int
+    waiting: int
     removable_nodes: int
     requested: dict[str, int]
     allocatable: dict[str, int]
@@ -49,17 +51,22 @@ class Moment(msgspec.Struct, frozen=True, rename="camel"):
 def measure_moment(
     at_s: float,
     nodes: NodeColumns,
+    waiting: int,
     resources: Sequence[str],
     demands: Sequence[tuple[Requests, float]],
     domains: Sequence[str],
 ) -> Moment:
-    """Return the figures of the cluster at a moment. `demands` are requests with their shares of all pods."""
+    """Return the figures of the cluster at a moment, when so many pods are `waiting`.
+
+    `demands` are requests with their shares of all pods.
+    """
     live = nodes.live
     skews = {label: measure_skew(nodes, label) for label in domains}
     return Moment(
         at_s,
         nodes=int(np.count_nonzero(live)),
         nodes_in_use=int(np.count_nonzero(nodes.requested(PODS)[live])),
+        waiting=waiting,
         removable_nodes=count_removable(nodes, resources),
         requested={name: int(nodes.requested(name)[live].sum()) for name in resources},
         allocatable={name: int(nodes.allocatable(name)[live].sum()) for name in resources},

@@ -204,8 +204,10 @@ def test_progress_is_the_share_of_all_runs(trace: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(progress.ProgressLine, "report_decided", lambda _, done, total: shares.append(done))
     assert simulate(trace, "--seeds", "4", "--processes", processes).code == 0
     assert shares == sorted(shares)
-    assert {25, 50, 75, 100} <= {*shares}
+    assert len(shares) >= 4
     assert shares[-1] == 100
+    if processes == "1":  # otherwise one run may be half done when another ends
+        assert {25, 50, 75} <= {*shares}
 
 
 def test_runs_in_parallel_give_the_same_bytes_as_one_after_the_other(trace: Path) -> None:
@@ -282,6 +284,21 @@ def test_document_declares_every_figure() -> None:
         assert fields == get_type_hints(declared).keys() - {"seed", "otherNode"}
 
 
+def _moment(i: int, placed: int) -> SimulatedMoment:
+    requested = min(8000, 30 * i * (placed - 170))
+    return {
+        "atS": 90.0 + 180 * i,
+        "nodes": 10,
+        "nodesInUse": 7,
+        "waiting": 12 - i if i < 12 else 0,
+        "removableNodes": 2,
+        "requested": {"cpu": requested, "nvidia.com/gpu": 0},
+        "allocatable": {"cpu": 10_000, "nvidia.com/gpu": 8},
+        "fragmentation": {"cpu": (20 - i) / 40, "nvidia.com/gpu": 0.0},
+        "skew": {},
+    }
+
+
 def _run(seed: int, placed: int, nodes: float) -> SimulatedRun:
     return {
         "seed": seed,
@@ -300,7 +317,7 @@ def _run(seed: int, placed: int, nodes: float) -> SimulatedRun:
         "costInUse": 5 * nodes,
         "removableNodes": 2.25,
         "skew": {"topology.kubernetes.io/zone": 0.5},
-        "moments": [],
+        "moments": [_moment(i, placed) for i in range(20)],
         "resources": {
             "cpu": {"mean": 0.5, "peak": 0.75 + seed / 100, "largestFree": nodes / 10, "fragmentation": 0.125},
             "nvidia.com/gpu": {"mean": 0.25, "peak": 1.0, "largestFree": 0.5, "fragmentation": 0.25},

@@ -127,7 +127,7 @@ def test_there_is_no_skew_in_one_domain() -> None:
 
 
 def test_a_moment_has_sums_over_all_nodes(two_nodes: NodeColumns) -> None:
-    moment = measure_moment(7.0, two_nodes, ["cpu"], [LARGE], [ZONE])
+    moment = measure_moment(7.0, two_nodes, 3, ["cpu"], [LARGE], [ZONE])
     assert (moment.at_s, moment.nodes, moment.nodes_in_use, moment.removable_nodes) == (7, 2, 2, 1)
     assert (moment.requested, moment.allocatable, moment.skew) == ({"cpu": 4000}, {"cpu": 8000}, {})
     assert moment.fragmentation == {"cpu": pytest.approx(1 / 4)}
