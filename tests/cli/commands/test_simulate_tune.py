@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,10 @@ from herodotus_answers.tuning import SimulationTuning, TunedSetting, TuningGain,
 from herodotus_cli.render import plain_text, terminal, tuning
 from herodotus_cli.transport import local
 from herodotus_record.model import API_VERSION
+from scheduler.offline.simulate import tuning as tune_module
+from scheduler.offline.simulate.metrics import SimulationFigures
+from scheduler.offline.simulate.score_settings import ScoreSettings
+from scheduler.offline.simulate.tuning import Measure, Task, TuningResult
 from scheduler.offline.traces.document import write_trace
 from scheduler.offline.traces.importing import CSV_MISSING, import_csv
 from tests.answer_schemas import validate
@@ -21,6 +28,7 @@ from tests.cli.service import Ran, command
 from tests.support.screens import VIEWS, expect
 
 Json = dict[str, Any]
+SHUFFLES = 40
 FEW = ("--trials", "8", "--seeds", "1", "--samples", "3")
 
 
@@ -84,6 +92,41 @@ def test_an_objective_that_no_configuration_changes_has_no_gain(trace: Path) -> 
     assert (answer["hasGain"], answer["check"], answer["gain"], answer["changes"]) == (False, None, None, [])
     assert answer["tunedConfiguration"] == ""
     assert answer["headline"] == "No configuration that was tried is better for arrived: keep the present one."
+
+
+def test_a_shuffled_objective_of_real_runs_has_no_gain(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shuffled: a run's figures are those of another configuration's run on the same arrivals with the same seed.
+
+    So they differ between configurations as real ones do, and no configuration is better.
+    """
+    results: list[TuningResult] = []
+
+    def tune_shuffled(settings: ScoreSettings, measure: Measure, *asked: Any) -> TuningResult:
+        texts: dict[str, None] = {}  # the configurations that the search tries
+
+        def measure_real(tasks: Sequence[Task]) -> Sequence[SimulationFigures]:
+            texts.update(dict.fromkeys(task.text for task in tasks))
+            return measure(tasks)
+
+        assert search(settings, measure_real, *asked).has_gain
+
+        def measure_others(shuffle: int, tasks: Sequence[Task]) -> Sequence[SimulationFigures]:
+            draws = (random.Random(f"{shuffle} {task}") for task in tasks)
+            return measure([task._replace(text=draw.choice([*texts])) for task, draw in zip(tasks, draws, strict=True)])
+
+        results.extend(search(settings, partial(measure_others, i), *asked) for i in range(SHUFFLES))
+        return next(result for result in results if result.gain and not result.has_gain)
+
+    search = tune_module.tune
+    monkeypatch.setattr(tune_module, "tune", tune_shuffled)
+    answer = tuned(
+        trace, "--minimize", "nodesInUse", "--trials", "16", "--seeds", "2", "--samples", "10", "--processes", "1"
+    )
+    assert sum(result.trained[1] < result.trained[0] for result in results) > SHUFFLES / 2  # to the search, by chance
+    assert sum(result.gain is not None and result.gain["value"] > 0 for result in results) > SHUFFLES / 5
+    assert sum(result.has_gain for result in results) <= 1  # of 40, 2.5 %
+    assert (answer["hasGain"], answer["changes"], answer["tunedConfiguration"]) == (False, [], "")
+    assert answer["headline"].endswith(": keep the present configuration.")
 
 
 def test_the_present_configuration_is_the_file_and_stays_as_it_is(trace: Path) -> None:
