@@ -516,8 +516,7 @@ class PlanSearch:
     @cached_property
     def _nodes_with_room(self) -> NDArray[np.bool_]:
         """The nodes that have enough for a target as they are; they reject it for a reason that a change may lift."""
-        roomy: NDArray[np.bool_] = np.logical_and.reduce(self._missing_cached() <= 0) & self._admitting
-        return roomy
+        return np.logical_and(np.all(self._missing_cached() <= 0, axis=0), self._admitting)
 
     def _missing_cached(self) -> NDArray[np.int64]:
         if self._missing_now is None:
