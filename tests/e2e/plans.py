@@ -31,6 +31,7 @@ RANDOM_S = 60.0
 STEP_S = 60.0
 BIND_S = 60.0
 MAX_QUESTIONS = 100  # for nodes whose given order of drains fails
+QUESTION_S = 5
 KINDS = ("move", "move", "scale-down", "nodes")  # by the remainder of the seed
 NODE_COUNTS = (10, 10, 12, 15, 20, 30, 45, 60)
 GPU, GPUS_OF_A_NODE = "example.com/gpu", 4
@@ -388,12 +389,17 @@ class DrainOrderTrial(PlanTrial):
         """Find such nodes, and drain them in the planned order, or with `naive` in the given one."""
         self._unmet = self._list_unmet_budgets()
         names = sorted(node["metadata"]["name"] for node in self._cluster.items("/api/v1/nodes"))
-        for number in range(MAX_QUESTIONS):
-            given = self._rng.sample(names, self._rng.randint(2, 4))
-            question = {"drain": given, "rolling": number % 3 > 0, "timeLimitSeconds": 20}
+        given, rolling, holds = list[str](), False, False
+        for _ in range(MAX_QUESTIONS):
+            if holds:  # the reverse of an order that holds fails more often than a random one
+                given = given[::-1]
+            else:
+                given, rolling = self._rng.sample(names, self._rng.randint(2, 4)), self._rng.random() < 0.7
+            question = {"drain": given, "rolling": rolling, "timeLimitSeconds": QUESTION_S}
             drain = self.ask({"plan": question})["plan"]["drain"]
             if drain["given"] and drain["nodes"]:
                 break
+            holds = bool(drain["nodes"]) and not holds
         else:
             self.figures.none += 1
             return

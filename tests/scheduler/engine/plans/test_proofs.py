@@ -130,8 +130,11 @@ def test_a_request_and_a_mixed_search_prove_nothing_that_they_did_not_try() -> N
     pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = "16Gi"
     request = of(ask([a_node("n0"), pod], kinds=["request"]), "request")
     assert request["bound"]["kind"] == "NotProven"
-    nodes = [a_node("n0"), a_node("n1", "1", unschedulable=True)]
-    review = ask([*nodes, a_pod("w0", "n0", cpu="2"), big("4", **only("n1"))], kinds=["move", "nodes"])
+    terms = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "alone"}}}]
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    pods = [a_pod("w0", "n0", cpu="2"), a_pod("alone", "n1", "", labels={"app": "alone"})]
+    nodes = [a_node("n0"), a_node("n1", "8", unschedulable=True)]
+    review = ask([*nodes, *pods, big("4", affinity=apart, **only("n1"))], kinds=["move", "nodes"])
     assert of(review, "mixed")["bound"]["kind"] == "Exhaustive"
 
 
