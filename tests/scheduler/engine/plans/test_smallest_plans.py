@@ -57,9 +57,9 @@ def check_seed(seed: int, max_nodes: int, max_pods: int) -> str:
     return f"{size} moves, {bound['kind']}"
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize("first", range(0, 60, 20))
 def test_no_smaller_plan_exists(first: int) -> None:
-    kinds = Counter(check_seed(seed, 6, 14) for seed in range(first, first + 10))
+    kinds = Counter(check_seed(seed, 6, 14) for seed in range(first, first + 20))
     assert any("moves" in kind for kind in kinds), kinds
 
 
