@@ -490,19 +490,36 @@ class PlanSearch:
         return np.array(rows, np.int64).reshape(len(self._resources), nodes.slots)
 
     def _has_room(self, chosen: Sequence[Change]) -> bool:
-        """Return whether some node has enough for a target without the pods of these changes."""
+        """Return whether the nodes have enough for the targets without the pods of these changes."""
         if not self._resources:
             return True
-        missing = self._missing_cached()
-        lowered: dict[int, NDArray[np.int64]] = {}
+        index, missing = self._world.nodes.index, dict[int, NDArray[np.int64]]()
+        opened = {index[change.node] for change in chosen if change.pod is None}
         for change in chosen:
-            slot = self._world.nodes.index[change.node]
-            column = lowered.setdefault(slot, missing[:, slot].copy())
+            column = missing.setdefault(index[change.node], self._missing_cached()[:, index[change.node]].copy())
             if change.pod is not None:
                 column -= [read_amount(change.pod, name) for name in self._resources]
-        if any((column <= 0).all() and self._admitting[slot] for slot, column in lowered.items()):
-            return True
-        return bool(self._nodes_with_room.any())
+        room = int(self._room_now.sum())
+        for slot, column in missing.items():
+            if slot in opened or self._open_now[slot]:
+                room += int(self._count_room(column)) * bool(self._admitting[slot]) - int(self._room_now[slot])
+        return room >= (self._needed if self._alike else 1)
+
+    def _count_room(self, missing: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return for how many targets, at most all, a node has room that lacks this for one, along the first axis."""
+        amounts = np.array([read_amount(self._targets[0], name) for name in self._resources], np.int64)
+        amounts = amounts.reshape(-1, *[1] * (missing.ndim - 1))
+        return np.clip(((amounts - missing) // amounts).min(axis=0), 0, self._needed)
+
+    @cached_property
+    def _open_now(self) -> NDArray[np.bool_]:
+        """The nodes that are suitable for a target by their Node object alone, without any change."""
+        return self._world.find_admitting(self._targets[0])
+
+    @cached_property
+    def _room_now(self) -> NDArray[np.int64]:
+        """For how many targets each node has room, without any change."""
+        return self._count_room(self._missing_cached()) * self._open_now
 
     @cached_property
     def _admitting(self) -> NDArray[np.bool_]:

@@ -587,3 +587,18 @@ def test_copies_of_nodes_that_the_pod_does_not_tolerate_are_not_tried() -> None:
     assert review["verdict"] == "NoPlan"
     assert review["kinds"][0]["failures"] == {}
     assert review["decided"] < 15
+
+
+def test_no_sets_are_simulated_that_leave_too_little_room_for_all_pods_together() -> None:
+    """One of the two pods fits already, and after one move there is no room for the other."""
+    pods = [a_pod(f"w{i}-{j}", f"n{i}", f"ReplicaSet/w{j}", cpu="250m") for i in (1, 2) for j in range(6)]
+    targets = [a_pod(f"big-{i}", "", "ReplicaSet/big", "3", **NEVER) for i in range(2)]
+    review = ask(
+        [*(a_node(f"n{i}") for i in range(3)), a_pod("w", "n0", "", cpu="500m"), *pods, *targets],
+        pods=["shop/big-0", "shop/big-1"],
+        kinds=["move"],
+        max_changes=1,
+    )
+    assert review["verdict"] == "NoPlan"
+    assert review["kinds"][0]["bound"]["kind"] == "Exhaustive"
+    assert review["decided"] < 15
