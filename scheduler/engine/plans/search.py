@@ -509,7 +509,8 @@ class PlanSearch:
         """Return for how many targets, at most all, a node has room that lacks this for one, along the first axis."""
         amounts = np.array([read_amount(self._targets[0], name) for name in self._resources], np.int64)
         amounts = amounts.reshape(-1, *[1] * (missing.ndim - 1))
-        return np.clip(((amounts - missing) // amounts).min(axis=0), 0, self._needed)
+        room: NDArray[np.int64] = np.clip(((amounts - missing) // amounts).min(axis=0), 0, self._needed)
+        return room
 
     @cached_property
     def _open_now(self) -> NDArray[np.bool_]:
