@@ -90,6 +90,9 @@ class RecordingSystem(Protocol):
     def list_decisions(self, namespace: str, **params: str) -> list[Json]:
         """Return the stored decisions of a namespace."""
 
+    def read_record(self, namespace: str, name: str) -> Json:
+        """Return the complete record of a decision."""
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -276,7 +279,7 @@ def judge(system: RecordingSystem, journal: ObservedCluster, result: FaultRun) -
     def read_record(decision: Json) -> Json:
         name = decision["metadata"]["name"]
         if name not in records:
-            records[name] = system.query(f"/namespaces/{NAMESPACE}/decisions/{name}")
+            records[name] = system.read_record(NAMESPACE, name)
         return records[name]
 
     evidence = Evidence(

@@ -224,6 +224,10 @@ class System:
         """Return the stored decisions of a namespace."""
         return read_pages(self._http, f"/namespaces/{namespace}/decisions", **params)
 
+    def read_record(self, namespace: str, name: str) -> Json:
+        """Return the complete record of a decision."""
+        return self.query(f"/namespaces/{namespace}/decisions/{name}")
+
     def attempts(self) -> Counter[str]:
         """Return the number of attempts per pod in the schedulers' logs."""
         return Counter(pod for r in self.replicas for log in r.logs for _, pod in ATTEMPT.findall(log.read_text()))

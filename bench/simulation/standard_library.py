@@ -22,6 +22,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -55,6 +56,7 @@ _os_getpid: Final = os.getpid
 _os_exit: Final = os._exit
 _gc_collect: Final = gc.collect
 _uuid4: Final = uuid.uuid4
+_thread_numbers: Final = count()
 _commands: dict[str, Callable[[list[str]], int]] = {}  # the module that `python -m` names, and its main function
 
 
@@ -339,6 +341,10 @@ class VirtualThreadHandle:
         self._thread: VirtualThread | None = None
         self._ended = Waiters()
         self._is_over = False
+        self._number = next(_thread_numbers)
+
+    def __hash__(self) -> int:
+        return self._number  # concurrent.futures joins the threads of a set, whose order would depend on addresses
 
     def start(self) -> None:
         process = current_process()

@@ -38,6 +38,7 @@ from bench.simulation import standard_library
 from bench.simulation.leadership import LeadershipMonitor
 from bench.simulation.machine import Host, MachineError, VirtualMachine, VirtualProcess
 from bench.simulation.network import Exchange, Network
+from herodotus_endpoint.api.documents import build_record
 from herodotus_endpoint.app import create_app
 from herodotus_endpoint.settings import ServiceSettings
 from herodotus_endpoint.store import Store, prepare_database, sqlite_url
@@ -403,6 +404,14 @@ class SimulatedSystem:
         """Return the stored decisions of a namespace."""
         with self.service.client() as client:
             return read_pages(client, f"/namespaces/{namespace}/decisions", **params)
+
+    def read_record(self, namespace: str, name: str) -> Json:
+        """Return the complete record of a decision, without HTTP, because a run reads hundreds of them."""
+        assert self.service.store is not None
+        stored = self.service.store.reader.decision_by_id(namespace, name)
+        assert stored is not None, f"decision {name} is listed, and not stored"
+        record: Json = msgspec.to_builtins(build_record(stored))
+        return record
 
 
 def _find_attempts(process: VirtualProcess) -> list[tuple[float, str]]:

@@ -101,6 +101,12 @@ def test_the_seed_decides_which_thread_runs() -> None:
     assert sorted(order_of("1")) == list("abcdef")
 
 
+def test_the_order_of_a_set_of_threads_does_not_depend_on_addresses() -> None:
+    """A thread pool joins the threads of a set."""
+    first, second = standard_library.VirtualThreadHandle(), standard_library.VirtualThreadHandle()
+    assert hash(second) == hash(first) + 1
+
+
 def test_time_passes_only_while_every_thread_waits() -> None:
     machine, seen = VirtualMachine("1"), list[tuple[str, float]]()
     process = VirtualProcess(machine, "p")
