@@ -109,6 +109,8 @@ class OperationContext:
     state: ClusterModel
     draw: random.Random
     fresh: Callable[[str], str]
+    fewest_pods: int = MOST_PODS // 4
+    """With how many pods or less no bound pod is deleted."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def lift_gate(world: OperationContext) -> None:
 
 def delete_pod(world: OperationContext) -> None:
     """Delete a pod that is chosen at random."""
-    if len(world.state.pods) > MOST_PODS // 4 and (target := _pick_object(world, lambda p: True)):
+    if len(world.state.pods) > world.fewest_pods and (target := _pick_object(world, lambda p: True)):
         world.api.delete(_path(target))
 
 
@@ -294,12 +296,12 @@ OPERATIONS: Final = (
 )
 
 
-def prepare(api: UserClient) -> None:
-    """Create the objects that exist before the first operation."""
+def prepare(api: UserClient, nodes: int = MOST_NODES // 2) -> None:
+    """Create the objects that exist before the first operation, with so many nodes."""
     api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     api.create(CLASSES, {"metadata": {"name": "important"}, "value": 1000})
     api.create(DEVICE_CLASSES, {"metadata": {"name": DEVICE_CLASS}, "spec": {}})
-    for number in range(MOST_NODES // 2):
+    for number in range(nodes):
         api.create(NODES, node(f"first-{number}", ZONES[number % len(ZONES)]))
         api.create(SLICES, resource_slice(f"first-{number}"))
 

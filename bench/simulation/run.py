@@ -29,7 +29,16 @@ from bench.simulation import standard_library
 from bench.simulation.coverage import StateCoverage
 from bench.simulation.machine import START_S, MachineError, VirtualMachine, VirtualProcess
 from bench.simulation.pause import find_differences, pause
-from bench.simulation.scenario import PAUSE, Descent, ScenarioStep, Settings, build_scenario, list_options, run_step
+from bench.simulation.scenario import (
+    PAUSE,
+    Descent,
+    ScenarioStep,
+    Settings,
+    build_scenario,
+    count_first_nodes,
+    list_options,
+    run_step,
+)
 from bench.simulation.system import DATABASE, SimulatedSystem
 
 LEADER_S: Final = 60.0  # within which the first leader must schedule
@@ -123,7 +132,7 @@ class SeedRun:
     def _play(self, scenario: Sequence[ScenarioStep]) -> None:
         """Play the whole run. Runs in a thread of the users."""
         machine, system = self.machine, self.system
-        operations.prepare(system.api)
+        operations.prepare(system.api, count_first_nodes(self._seed))
         for replica in system.replicas:
             replica.start()
         ends = machine.now + LEADER_S

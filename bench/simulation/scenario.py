@@ -32,7 +32,9 @@ GROUPS: Final = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgro
 
 PAUSE: Final = "pause"  # a step: everything works again, and what waited must move
 PAUSES: Final = (0, 3)  # fewest and most of them
-FIRST_PODS: Final = (0, 25)  # fewest and most operations that create pods at the start
+FIRST_NODES: Final = (3, 8)  # fewest and most of them; a small cluster is full with few pods, which takes less time
+FIRST_PODS: Final = (0, 10)  # fewest and most operations that create pods at the start
+FEWEST_PODS: Final = 10  # with which a bound pod may be deleted
 FACTORS: Final = (0.0, 0.3, 1.0, 1.0, 3.0)  # of the weight of an operation in one scenario
 INTERVALS: Final = (0.3, 1.0, 1.0, 3.0)  # of the mean interval between two disturbances
 DISTURBANCE_SHARE: Final = 0.4  # of the kinds of disturbances that one scenario has
@@ -45,7 +47,7 @@ class Settings:
     `disturb_every_s` is the mean interval between two disturbances; 0 means none.
     """
 
-    seconds: float = 60.0
+    seconds: float = 30.0
     per_s: float = 2.0
     disturb_every_s: float = 3.0
     replicas: int = 2
@@ -150,10 +152,19 @@ def _build_part(seed: str, settings: Settings) -> list[ScenarioStep]:
     return [ScenarioStep(at_s, name, number, seed) for number, (at_s, name) in enumerate(sorted(steps))]
 
 
+def count_first_nodes(seed: str) -> int:
+    """Return the number of nodes at the start of a scenario."""
+    return random.Random(f"nodes of {_first(seed)}").randint(*FIRST_NODES)
+
+
 def list_options(seed: str) -> list[str]:
     """Return the options of the schedulers in a scenario: half of them have the gates of pod groups."""
-    gated = random.Random(f"gates of {Descent.parse(seed).parts[0][0]}").random() < 0.5
+    gated = random.Random(f"gates of {_first(seed)}").random() < 0.5
     return ["--feature-gates", "GenericWorkload=true,GangScheduling=true"] if gated else []
+
+
+def _first(seed: str) -> str:
+    return Descent.parse(seed).parts[0][0]
 
 
 def run_step(step: ScenarioStep, system: SimulatedSystem) -> None:
@@ -164,5 +175,7 @@ def run_step(step: ScenarioStep, system: SimulatedSystem) -> None:
         _DISTURBANCES[step.name](Scene(system.api, system, draw))  # type: ignore[arg-type]
         return
     names = iter(range(1, 100))
-    world = OperationContext(system.api, system.api.state, draw, lambda prefix: f"{prefix}-{step.number}-{next(names)}")
+    world = OperationContext(
+        system.api, system.api.state, draw, lambda prefix: f"{prefix}-{step.number}-{next(names)}", FEWEST_PODS
+    )
     operation(world)
