@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -21,15 +21,20 @@ from bench.simulation.system import API_HOST, CLOCK_JUMP_S, SERVICE_HOST, Simula
 DURATION_S: Final = (0.3, 15.0)  # of a failure that ends
 AMBUSH_S: Final = 15.0  # after which an ambush is given up
 SECOND_S: Final = 3.0  # within which a second failure may follow the first one
+LOST_SHARES: Final = (0.2, 0.5, 1.0, 1.0)  # of the messages that a bad link loses
+COMPACTION_SHARE: Final = 0.5  # of the failures during which the API server discards its history
 PASSES: Final = (1, 1, 1, 2, 3, 5, 10)
 
 # The steps at which an ambush waits, by the beginnings of the names of points (`VirtualMachine.reach`).
 STEPS: Final = (
     "send POST pods/binding",
+    "send POST pods/binding",
     "handled POST pods/binding",
     "answer",
     "send PATCH",
+    "send PATCH resourceclaims",
     "handled PATCH",
+    "handled PATCH resourceclaims",
     "handled DELETE",
     "send PUT leases",
     "handled PUT leases",
@@ -103,18 +108,19 @@ def fill_disk(scene: Scene, replica: SimulatedReplica) -> End:
 
 
 def cut_api_server(scene: Scene, replica: SimulatedReplica) -> End:
-    """Cut a replica off from the API server, in one direction or both."""
+    """Lose some or all messages between a replica and the API server, in one direction or both."""
     return _cut(scene, replica, API_HOST)
 
 
 def cut_service(scene: Scene, replica: SimulatedReplica) -> End:
-    """Cut a replica and its shipper off from the decisions service, in one direction or both."""
+    """Lose some or all messages between a replica or its shipper and the decisions service."""
     return _cut(scene, replica, SERVICE_HOST)
 
 
 def _cut(scene: Scene, replica: SimulatedReplica, host: str) -> End:
     network = scene.system.network
-    network.cut(replica.name, host, scene.draw.choice(("request", "response", "both")))
+    way, share = scene.draw.choice(("request", "response", "both")), scene.draw.choice(LOST_SHARES)
+    network.cut(replica.name, host, way, share)
     return partial(network.mend, replica.name, host)
 
 
@@ -152,18 +158,20 @@ FAILURES: Final[tuple[tuple[str, Failure], ...]] = (
 )
 
 
+# What may follow a failure within SECOND_S: mostly the end of the replica that was just hit by it.
+SECOND: Final[tuple[Failure, ...]] = (kill, kill, terminate, freeze, cut_api_server)
+
+
 def fail_for_a_while(scene: Scene, failure: Failure) -> None:
     """Let something of a random replica fail, and end that after a while."""
-    end = failure(scene, scene.draw.choice(scene.system.replicas))
-    scene.system.machine.sleep(draw_duration(scene))
-    end()
+    _end_later(scene, [failure(scene, scene.draw.choice(scene.system.replicas))])
 
 
 def ambush(scene: Scene) -> None:
     """Let something fail exactly when a replica reaches a certain step, and sometimes a second thing soon after."""
     draw, machine = scene.draw, scene.system.machine
     replica = scene.system.leader() or draw.choice(scene.system.replicas)
-    step, first, second = draw.choice(STEPS), draw.choice(FAILURES)[1], draw.choice(FAILURES)[1]
+    step, first, second = draw.choice(STEPS), draw.choice(FAILURES)[1], draw.choice(SECOND)
     ends: list[End] = []
 
     def is_wanted(process: VirtualProcess, point: str) -> bool:
@@ -178,7 +186,16 @@ def ambush(scene: Scene) -> None:
     if draw.random() < 0.5:
         machine.sleep(draw.uniform(0.0, SECOND_S))
         ends.append(second(scene, replica))
-    machine.sleep(draw_duration(scene))
+    _end_later(scene, ends)
+
+
+def _end_later(scene: Scene, ends: Sequence[End]) -> None:
+    """End failures after a while. Meanwhile the API server may discard its history, so that watches list again."""
+    machine, length_s = scene.system.machine, draw_duration(scene)
+    if scene.draw.random() < COMPACTION_SHARE:
+        machine.sleep(length_s * scene.draw.random())
+        scene.api.post("/faults/compact")
+    machine.sleep(length_s * scene.draw.random())
     for end in ends:
         end()
 

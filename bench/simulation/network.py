@@ -70,7 +70,7 @@ class Network:
         self.requests = 0
         self._draw = random.Random(f"network of {seed}")
         self._servers: dict[str, tuple[VirtualProcess, Handler]] = {}
-        self._cuts: dict[tuple[str, str], str] = {}
+        self._cuts: dict[tuple[str, str], tuple[str, float]] = {}
         self.on_request: Callable[[VirtualProcess, httpx.Request], None] = lambda client, request: None
         self.on_response: Callable[[VirtualProcess, httpx.Request, httpx.Response, float], None] = (
             lambda client, request, response, sent_s: None
@@ -84,12 +84,12 @@ class Network:
         """Let a process handle the requests to a host, instead of the process that did so before."""
         self._servers[host] = process, handler
 
-    def cut(self, client: str, host: str, way: str) -> None:
-        """Lose all messages between the processes whose name begins with `client` and a host.
+    def cut(self, client: str, host: str, way: str, share: float = 1.0) -> None:
+        """Lose messages between the processes whose name begins with `client` and a host: all, or a share of them.
 
         `way` is "request", "response" or "both".
         """
-        self._cuts[client, host] = way
+        self._cuts[client, host] = way, share
 
     def mend(self, client: str | None = None, host: str | None = None) -> None:
         """End the cuts between these two, or all."""
@@ -99,8 +99,8 @@ class Network:
     def is_lost(self, client: str, host: str, way: str) -> bool:
         """Return whether a message of a client's request is lost on this way."""
         return any(
-            client.startswith(name) and host == server and cut in (way, "both")
-            for (name, server), cut in self._cuts.items()
+            client.startswith(name) and host == server and cut in (way, "both") and self._draw.random() < share
+            for (name, server), (cut, share) in self._cuts.items()
         )
 
     def delay(self) -> None:

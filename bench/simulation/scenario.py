@@ -36,6 +36,7 @@ FIRST_NODES: Final = (3, 8)  # fewest and most of them; a small cluster is full 
 FIRST_PODS: Final = (0, 10)  # fewest and most operations that create pods at the start
 FEWEST_PODS: Final = 10  # with which a bound pod may be deleted
 FACTORS: Final = (0.0, 0.3, 1.0, 1.0, 3.0)  # of the weight of an operation in one scenario
+RATES: Final = (0.5, 1.0, 1.0, 4.0)  # of the operations per second
 INTERVALS: Final = (0.3, 1.0, 1.0, 3.0)  # of the mean interval between two disturbances
 DISTURBANCE_SHARE: Final = 0.4  # of the kinds of disturbances that one scenario has
 
@@ -139,8 +140,8 @@ def _build_part(seed: str, settings: Settings) -> list[ScenarioStep]:
     weights = [operation.weight * draw.choice(FACTORS) for operation in ALL_OPERATIONS]
     weights[0] += 1
     steps += [(draw.uniform(0.0, 2.0), OPERATIONS[0].name) for _ in range(draw.randint(*FIRST_PODS))]
-    at = 0.0
-    while (at := at + draw.expovariate(settings.per_s)) < settings.seconds:
+    at, per_s = 0.0, settings.per_s * draw.choice(RATES)
+    while (at := at + draw.expovariate(per_s)) < settings.seconds:
         (operation,) = draw.choices(ALL_OPERATIONS, weights)
         steps.append((at, operation.name))
     count = max(1, round(len(ALL_DISTURBANCES) * DISTURBANCE_SHARE))
