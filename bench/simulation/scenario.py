@@ -36,7 +36,7 @@ FIRST_NODES: Final = (3, 8)  # fewest and most of them; a small cluster is full 
 FIRST_PODS: Final = (0, 10)  # fewest and most operations that create pods at the start
 FEWEST_PODS: Final = 10  # with which a bound pod may be deleted
 FACTORS: Final = (0.0, 0.3, 1.0, 1.0, 3.0)  # of the weight of an operation in one scenario
-RATES: Final = (0.5, 1.0, 1.0, 4.0)  # of the operations per second
+RATES: Final = (0.5, 1.0, 1.0, 2.0)  # of the operations per second
 INTERVALS: Final = (0.3, 1.0, 1.0, 3.0)  # of the mean interval between two disturbances
 DISTURBANCE_SHARE: Final = 0.4  # of the kinds of disturbances that one scenario has
 
