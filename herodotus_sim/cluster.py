@@ -31,7 +31,7 @@ from herodotus_sim.server import SimulatedServer
 from herodotus_sim.storage import ObjectStorage, to_storage_form
 from herodotus_sim.strategy import complete_node, initial_objects, prepare_for_update
 from herodotus_sim.subresources import assign_node
-from herodotus_sim.wire import Object
+from herodotus_sim.wire import Object, SimulatedRequest, SimulatedResponse
 
 _CONTEXT = "herodotus-sim"
 _LOADED_FIRST = {"Namespace": 0, "PriorityClass": 1}
@@ -100,6 +100,10 @@ class SimulatedCluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def handle(self, request: SimulatedRequest) -> SimulatedResponse:
+        """Handle a request without faults, as another API server of the cluster does. Raises StatusError."""
+        return self._routes.handle(request)
 
     @property
     def url(self) -> str:

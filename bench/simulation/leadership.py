@@ -18,7 +18,7 @@ from bench.simulation.machine import VirtualMachine, VirtualProcess
 
 Json = dict[str, Any]
 
-GRACE_S: Final = 1.0  # a thread may lose its turn between its last check and the request
+GRACE_S: Final = 0.5  # a thread may lose its turn between its last check and the request
 UNFENCED: Final = ("/events", "/leases")  # an event harms nothing, and the Lease decides itself
 
 

@@ -57,7 +57,6 @@ Json = dict[str, Any]
 ELECTION: Final = Election(lease_s=6.0, renew_s=4.0, retry_s=1.0)
 API_HOST, SERVICE_HOST = "api", "service"
 STOP_S: Final = 120.0  # a graceful end has 60 s for bindings and 15 s for their results
-RETRY_S: Final = 0.05  # of the users' requests
 RESTART_S: Final = (0.5, 3.0)  # until a kubelet has started a process again
 DATABASE: Final = "herodotus.sqlite"
 CLOCK_JUMP_S: Final = 600.0  # by which a wall clock may jump at most, forwards or backwards
@@ -122,7 +121,7 @@ class ApiProcess:
             response = encode_error_response(e)
         return _to_httpx(response)
 
-    # --- the users' client, which no fault concerns -------------------------------------------------------------------
+    # --- the users' client, which another API server of the cluster serves ------------------------------------------
 
     def create(self, path: str, body: Json) -> None:
         """Create an object. A name that exists is ignored."""
@@ -149,16 +148,12 @@ class ApiProcess:
     ) -> None:
         path, _, query = path.partition("?")
         content = b"" if body is None else msgspec.json.encode(body)
-        while True:
-            try:
-                self.sim.faults(SimulatedRequest(method, path, query, {"content-type": type_}, content))
-                return
-            except ConnectionError:  # the server restarts
-                self._machine.sleep(RETRY_S)
-            except StatusError as e:
-                if e.code not in accepted:
-                    raise
-                return
+        handle = self.sim.faults if path.startswith("/faults") else self.sim.handle
+        try:
+            handle(SimulatedRequest(method, path, query, {"content-type": type_}, content))
+        except StatusError as e:
+            if e.code not in accepted:
+                raise
 
 
 def _to_httpx(response: SimulatedResponse) -> httpx.Response:
