@@ -188,7 +188,7 @@ reliability: $(STAMP) ## random operations, faults and kills, then invariants
 	$(RUN) bench.reliability --operations 10000
 	$(RUN) bench.reliability --operations 4000 --server real --lease-s 6 --disturb-every-s 6
 
-simulate-faults: $(STAMP) ## many seeds of faults on virtual time, ten minutes (SIMULATE narrows: --replay SEED --shrink)
+simulate-faults: $(STAMP) ## many seeds of faults on virtual time, ten minutes of processor time (SIMULATE narrows: --replay SEED --shrink)
 	$(RUN) bench.simulation --seeds 10000 --minutes 10 --shrink $(SIMULATE)
 
 defects: $(STAMP) ## known defects put back into a copy, and searched by simulation (DEFECTS narrows)

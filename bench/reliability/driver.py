@@ -78,6 +78,10 @@ class RecordingSystem(Protocol):
     def clocks_differ_s(self) -> float:
         """By how much the wall clocks of the schedulers may differ from that of the API server."""
 
+    @property
+    def unreported_losses(self) -> int:
+        """How many records killed schedulers may have lost without a report."""
+
     def attempts(self) -> Counter[str]:
         """Return the logged attempts per pod."""
 
@@ -291,6 +295,7 @@ def judge(system: RecordingSystem, journal: ObservedCluster, result: FaultRun) -
         attempts_before_kills=system.attempts_before_kills(),
         crashes=system.crashes,
         clocks_differ_s=system.clocks_differ_s,
+        unreported_losses=system.unreported_losses,
     )
     result.pods = len({s.uid for s in history if s.kind == "Pod"})
     result.bindings = len(evidence.bindings)

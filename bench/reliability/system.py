@@ -163,6 +163,7 @@ class System:
     """The processes under test: API server, scheduler replicas and decisions service."""
 
     clocks_differ_s = 0.0  # all run on one machine
+    unreported_losses = 0  # no disk is full
 
     def __init__(self, api: ApiProcess, directory: Path, replicas: int, election: Election, verbosity: int = 3) -> None:
         """Create the processes; `verbosity` 3 logs every attempt, which `attempts` counts."""

@@ -211,6 +211,7 @@ class SimulatedReplica:
         ]
         self.processes: list[VirtualProcess] = []
         self.killed: list[VirtualProcess] = []
+        self.killed_on_full_disk: list[VirtualProcess] = []
         self.end_requested = False
         self._read, self._has_scheduled = 0, False  # lines of the log, and whether one says that it schedules
         self.process = VirtualProcess(machine, name, host=self.host)
@@ -243,6 +244,8 @@ class SimulatedReplica:
         """Send SIGKILL."""
         self.end_requested = True
         self.killed.append(self.process)
+        if self.host.disk_is_full:
+            self.killed_on_full_disk.append(self.process)
         self.process.kill()
 
     def kill_children(self) -> None:
@@ -362,6 +365,18 @@ class SimulatedSystem:
         """By how much the wall clocks of two hosts may differ."""
         return 2 * CLOCK_JUMP_S
 
+    @property
+    def unreported_losses(self) -> int:
+        """How many records killed schedulers may have lost without a report: a decision and a result per attempt.
+
+        A scheduler that is killed while its disk is full has no room for a gap, and the Lease does not have the records
+        since its last renewal.
+        """
+        return 2 * sum(len(_find_attempts(process)) for process in self._killed_on_full_disk())
+
+    def _killed_on_full_disk(self) -> list[VirtualProcess]:
+        return [process for replica in self.replicas for process in replica.killed_on_full_disk]
+
     def is_delivered(self) -> bool:
         """Return whether the spools of all replicas are delivered."""
         return not any(has_undelivered_frames(replica.spool) for replica in self.replicas)
@@ -384,7 +399,8 @@ class SimulatedSystem:
         counts: Counter[str] = Counter()
         for process in (process for r in self.replicas for process in r.killed):
             attempts = _find_attempts(process)
-            counts.update(pod for at, pod in attempts if attempts[-1][0] - at <= UNWRITTEN_S)
+            lost_s = float("inf") if process in self._killed_on_full_disk() else UNWRITTEN_S
+            counts.update(pod for at, pod in attempts if attempts[-1][0] - at <= lost_s)
         return counts
 
     def query(self, path: str, **params: str) -> Json:
