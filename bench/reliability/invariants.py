@@ -78,7 +78,8 @@ class Evidence:
     @property
     def lost_records(self) -> int:
         """The largest number of records that may be lost: those that gaps explain, and those lost at a kill."""
-        return self.unreported_losses + sum(incarnation["explainedByGaps"] for incarnation in self.incarnations)
+        explained: int = sum(incarnation["explainedByGaps"] for incarnation in self.incarnations)
+        return self.unreported_losses + explained
 
     @cached_property
     def bindings(self) -> list[ObservedChange]:
