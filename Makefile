@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python -m
-# Processes of pytest; the tests of a file run in one of them.
-WORKERS ?= 2
+# Processes of pytest; the tests of a file run in one of them. Tests wait as long as they compute, so that two cores have
+# work for four.
+WORKERS ?= 4
 # Tests that install, start whole systems, or measure processor time: one after the other, with nothing beside them.
 SYSTEMS := tests/agents tests/bench tests/deploy tests/e2e tests/packages
 STAMP := $(VENV)/.installed
@@ -84,7 +85,7 @@ lint: $(STAMP) ## ruff, imports, spelling and prose, shellcheck, hadolint, the w
 	$(VENV)/bin/zizmor --offline --quiet --min-severity medium .github/workflows
 
 types: $(STAMP) ## mypy, strict, over code and tests
-	$(RUN) mypy --num-workers $(WORKERS)
+	$(RUN) mypy --num-workers 2
 
 # Compiled beforehand, as an installation is: the tests start hundreds of processes, and some environments keep Python
 # from writing what it has compiled.
