@@ -34,7 +34,7 @@ from herodotus_answers.pod_facts import (
 
 if TYPE_CHECKING:
     from herodotus_answers.cluster_objects import ClusterObjects
-    from herodotus_answers.live import LiveCause
+    from herodotus_answers.live import LiveCause, Remedy
 
 Json = dict[str, Any]
 # Event reasons of the kubelet and of the attach/detach controller, and the code of the cause.
@@ -48,8 +48,21 @@ _EVENTS: Final = {
     "FailedPrepareDynamicResources": "devices-failed",
     "VolumePermissionChangeInProgress": "volume-ownership",
 }
-_BEFORE_IMAGES: Final = ("sandbox-failed", "volume-failed", "devices-failed", "volume-ownership")
-_AFTER_VOLUMES: Final = ("Pulling", "Pulled")
+# The steps of a start, in the kubelet's order (syncPod): an event of a later step shows that earlier ones succeeded.
+_STEPS: Final = {
+    "NetworkNotReady": 0,
+    "FailedCreatePodContainer": 0,
+    "FailedAttachVolume": 1,
+    "SuccessfulAttachVolume": 2,
+    "FailedMount": 2,
+    "FailedMapVolume": 2,
+    "VolumePermissionChangeInProgress": 2,
+    "FailedPrepareDynamicResources": 3,
+    "FailedCreatePodSandBox": 4,
+    "Pulling": 5,
+    "Pulled": 5,
+}
+_OF_ONE_VOLUME: Final = (1, 2)  # steps that each volume takes, and that another volume says nothing about
 _NO_FAILURES: Final = ("kubelet-event", "volume-ownership")  # after those that are
 _WORDS: Final = {
     "sandbox-failed": "the pod's sandbox cannot be set up: ",
@@ -86,21 +99,15 @@ _MAX_NAMES: Final = 4  # volumes in a sentence
 def explain_creation(
     pod: Json, events: list[Json], objects: ClusterObjects, now: datetime, *, is_reported: bool
 ) -> list[LiveCause]:
-    """Return why the kubelet has not created a container: what its latest warnings say, of each kind the last.
+    """Return why the kubelet has not created a container: what its warnings say, the last of each kind and volume.
 
-    That a wait is over says less than what was waited for. `is_reported` means that the kubelet has reported the
-    container.
+    `is_reported` means that the kubelet has reported the container.
     """
-    latest: dict[str, Json] = {}
-    began = max((read_event_time(each) for each in events if each.get("reason") in _AFTER_VOLUMES), default="")
-    events_left = [each for each in events if not _is_over(each, began)]
-    for event in sorted(events_left, key=lambda each: not _has_only_given_up(str(each.get("message")))):
-        if event.get("type") == "Warning" and event.get("reason") not in _NOT_PROBLEMS:
-            latest[_EVENTS.get(str(event.get("reason")), "kubelet-event")] = event
+    latest = _find_last_warnings(pod, events, objects)
     if not latest:
         return [_explain_silence(pod, events, objects, now, is_reported=is_reported)]
     causes = []
-    for code, event in sorted(latest.items(), key=lambda item: item[0] in _NO_FAILURES):
+    for code, event in sorted(latest, key=lambda item: item[0] in _NO_FAILURES):
         message, topic = str(event.get("message") or ""), _TOPICS.get(code)
         if code == "volume-ownership":
             causes.append(_explain_ownership(pod, event, objects, now))
@@ -114,7 +121,8 @@ def explain_creation(
             what, of = _name_volume(pod, message, objects)
             users = find_claim_causes(pod, objects, only=of.partition("/")[2]) if of and _ONE_POD in message else []
             causes += users  # who uses it says more
-            remedies = [] if users else remedies
+            shows_user = bool(users) or (bool(causes) and causes[-1]["code"] == "volume-attached-elsewhere")
+            remedies = [] if shows_user else remedies or [_ask_driver(pod, event, of, objects)]
             words = f"{what} cannot be attached or mounted: "
             given_up = _GAVE_UP.match(message)
             event = {**event, "message": given_up[2]} if given_up and given_up[2] else event
@@ -139,9 +147,61 @@ def _explain_ownership(pod: Json, event: Json, objects: ClusterObjects, now: dat
     return make_event_cause("volume-ownership", text, event, now, remedies=[make_remedy(advice)], of=of)
 
 
-def _is_over(event: Json, began: str) -> bool:
-    """Return whether a failure of volumes or sandbox is over, as images were pulled since, which comes after those."""
-    return _EVENTS.get(str(event.get("reason"))) in _BEFORE_IMAGES and read_event_time(event) < began
+def _find_last_warnings(pod: Json, events: list[Json], objects: ClusterObjects) -> list[tuple[str, Json]]:
+    """Return the code and the last warning of each kind of failure that is not over, the newest first.
+
+    Of failures of volumes, each volume's last counts.
+
+    That a wait for volumes is over says less than what was waited for, and counts only where no warning says that.
+    """
+    latest: dict[tuple[str, str], Json] = {}
+    for event in events:
+        reason, message = str(event.get("reason")), str(event.get("message") or "")
+        if event.get("type") != "Warning" or reason in _NOT_PROBLEMS:
+            continue
+        code = _EVENTS.get(reason, "kubelet-event")
+        if not any(_shows_success(later, event, pod, objects) for later in events):
+            latest[code, _identify_volume(pod, message, objects) if code == "volume-failed" else ""] = event
+    of_volumes = [event for (code, _), event in latest.items() if code == "volume-failed"]
+    says_more = [event for event in of_volumes if not _has_only_given_up(str(event.get("message")))]
+    superseded = [event for event in of_volumes if event not in (says_more or of_volumes[-1:])]
+    left = [(code, event) for (code, _), event in latest.items() if event not in superseded]
+    return sorted(left, key=lambda item: read_event_time(item[1]), reverse=True)
+
+
+def _shows_success(later: Json, event: Json, pod: Json, objects: ClusterObjects) -> bool:
+    """Return whether an event shows that what another one says has failed has succeeded since."""
+    step, next_step = (_STEPS.get(str(each.get("reason"))) for each in (event, later))
+    if step is None or next_step is None or next_step <= step or read_event_time(later) <= read_event_time(event):
+        return False
+    if next_step not in _OF_ONE_VOLUME:
+        return True
+    one, other = (_identify_volume(pod, str(each.get("message") or ""), objects) for each in (event, later))
+    return step not in _OF_ONE_VOLUME or one == other
+
+
+def _identify_volume(pod: Json, message: str, objects: ClusterObjects) -> str:
+    """Return what the messages about one volume have in common: its claim, or its name."""
+    what, claim = _name_volume(pod, message, objects)
+    return claim or what
+
+
+def _ask_driver(pod: Json, event: Json, of: str | None, objects: ClusterObjects) -> Remedy:
+    """Return where to look if nothing is known about what an event says of a volume: who wrote that, and its log."""
+    claim = (
+        objects.get("PersistentVolumeClaim", of.partition("/")[2], pod["metadata"]["namespace"]).object if of else None
+    )
+    name = claim["spec"].get("volumeName") if claim is not None else None
+    volume = objects.get("PersistentVolume", name).object if name else None
+    driver = (((volume or {}).get("spec") or {}).get("csi") or {}).get("driver")
+    node = pod["spec"].get("nodeName")
+    if driver is None:
+        where = f"the log of the kubelet of {node}"
+    elif event.get("reason") == "FailedAttachVolume":
+        where = f"the log of the controller of {driver}, which attaches its volumes"
+    else:
+        where = f"the log of {driver} on {node}, whose words these are"
+    return make_remedy(f"see {where}: nothing else in the cluster says what is wrong")
 
 
 def _has_only_given_up(message: str) -> bool:

@@ -57,7 +57,7 @@ def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list
     The pod has neither ended nor is it being deleted, and its node is ready, as far as is known.
     """
     events = objects.list_events({**pod, "kind": "Pod"})
-    causes = [*find_missing_references(pod, events, objects), *find_unbound_claims(pod, objects, now)]
+    causes = [*find_missing_references(pod, events, objects, now), *find_unbound_claims(pod, objects, now)]
     containers = list_containers(pod)
     waiting = next((each for each in containers if each.is_init and not _has_passed(each)), None)
     if waiting is not None:
@@ -75,7 +75,7 @@ def find_start_causes(pod: Json, objects: ClusterObjects, now: datetime) -> list
     causes = list({(cause["code"], cause["text"]): cause for cause in causes}.values())
     missing = [str(cause["object"]).partition("/")[2] for cause in causes if cause["code"] in _MISSING]
     for cause in causes:  # the cause that names the object has the remedy
-        if cause["code"] == "volume-failed" and any(f'"{name}" not found' in cause["text"] for name in missing):
+        if cause["code"] not in _MISSING and any(f'"{name}" not found' in cause["text"] for name in missing):
             cause["remedies"] = []
     return [*causes, *_find_closed_gates(pod)]
 

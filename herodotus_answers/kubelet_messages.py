@@ -82,8 +82,9 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"denied|unauthorized|authoriz|authentication required|no basic auth|\b40[13]\b",
-            "let the pod pull {image}: an imagePullSecret with credentials for it in {owner} or its ServiceAccount; if"
-            " there is no such repository, correct the name",
+            "let the pod pull {image}: give the account that pulls the right to, that of an imagePullSecret of {owner}"
+            " or its ServiceAccount, or that of {node} at a registry of its cloud; if there is no such repository,"
+            " correct the name",
         ),
         (
             r"not found|manifest unknown|does not exist|NotFound",
@@ -148,6 +149,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"NetworkPluginNotReady|network is not ready|\bcni\b",
             "install or repair the network plugin on {node}: see its own pod there",
         ),
+        (r"", "see the logs of the kubelet and of the container runtime of {node}"),
     ),
     "volume": (
         (
@@ -208,7 +210,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             "make {0} on {node} what the volume's hostPath.type demands, or change the type in {owner}",
         ),
         (
-            r"maximum number of (?:attached )?volumes|attachment limit|AttachVolumeLimit",
+            r"maximum number of (?:\w+ )?(?:volumes|disks)|attachment limit|AttachVolumeLimit",
             "end pods with volumes on {node}, which has as many as can be attached",
         ),
         (
@@ -355,6 +357,7 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
             r"name .* is reserved for|context deadline exceeded",
             "see why the container runtime of {node} is slow: its log, the load of the node and of its disk",
         ),
+        (r"", "see in the log of the container runtime of {node} what keeps {container} from starting"),
     ),
     # how a container ended, as `exit code N`, with its last words after a colon
     "end": (

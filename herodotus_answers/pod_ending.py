@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.container_ends import find_exits
 from herodotus_answers.kubelet_advice import advise
-from herodotus_answers.live_objects import find_controller, has_ended
+from herodotus_answers.live_objects import find_controller, has_ended, read_owner
 from herodotus_answers.node_rules import describe_fault, describe_taint, list_faults, tolerates
 from herodotus_answers.pod_facts import (
     Container,
@@ -22,6 +22,7 @@ from herodotus_answers.pod_facts import (
     format_ago,
     format_seconds,
     format_since,
+    is_true,
     kubectl,
     list_containers,
     make_cause,
@@ -460,12 +461,46 @@ def describe_successor(pod: Json, objects: ClusterObjects) -> str:
         )
     ]
     label = f"{owner['kind']}/{owner['name']}"
+    if find_completed_job(pod, objects):
+        return f"Its owner {label} has completed since, so this failure asks for nothing."
+    if run := _find_later_run(pod, objects):
+        return f"Its owner is {label}; {run} has completed since."
     if later:
         newest = max(later, key=lambda each: str(each["metadata"].get("creationTimestamp")))
         where = newest["spec"].get("nodeName")
         phase = (newest.get("status") or {}).get("phase") or "Pending"
         return f"Its owner {label} also has {newest['metadata']['name']} ({phase}{' on ' + where if where else ''})."
     return f"Its owner is {label}; no later pod of it is known." if listed.is_complete else f"Its owner is {label}."
+
+
+def _find_later_run(pod: Json, objects: ClusterObjects) -> str:
+    """Return the newest Job, as KIND/NAME, that the CronJob of the pod's Job made later and that has completed."""
+    owner, namespace = find_controller(pod), pod["metadata"]["namespace"]
+    job = objects.get("Job", owner["name"], namespace).object if owner and owner["kind"] == "Job" else None
+    parent = read_owner(job) if job is not None else None
+    if job is None or parent is None:
+        return ""
+    later = [
+        (_read_start(each), str(each["metadata"]["name"]))
+        for each in objects.list_objects("Job", namespace).items
+        if read_owner(each) == parent and is_true(each, "Complete")
+    ]
+    at, name = max(later, default=("", ""))
+    return f"Job/{name} of {parent}" if at > _read_start(job) else ""
+
+
+def _read_start(job: Json) -> str:
+    """Return when a Job started, or "" if that is not known."""
+    return str((job.get("status") or {}).get("startTime") or "")
+
+
+def find_completed_job(pod: Json, objects: ClusterObjects) -> Json | None:
+    """Return the Job that made the pod if it has completed, whatever pods of it failed before; None otherwise."""
+    owner = find_controller(pod)
+    if owner is None or owner["kind"] != "Job":
+        return None
+    job = objects.get("Job", owner["name"], pod["metadata"]["namespace"]).object
+    return job if job is not None and is_true(job, "Complete") else None
 
 
 def _list_end_remedies(pod: Json, reason: str, message: str, objects: ClusterObjects) -> list[Remedy]:

@@ -227,6 +227,11 @@ def make_remedy(text: str, command: str | None = None) -> Remedy:
     return {"text": text, "command": command}
 
 
+def is_pointer(remedy: Remedy) -> bool:
+    """Return whether a remedy only says where to look, because what is wrong is not known."""
+    return remedy["text"].startswith("see ")
+
+
 def kubectl(obj: Json, verb: str, *more: str) -> str:
     """Return a kubectl command in the namespace of a pod or another object."""
     return " ".join(("kubectl", *verb.split(), "-n", obj["metadata"]["namespace"], *more))

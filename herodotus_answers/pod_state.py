@@ -21,6 +21,7 @@ from herodotus_answers.pod_facts import (
     find_owner,
     format_ago,
     format_seconds,
+    is_pointer,
     kubectl,
     make_cause,
     make_event_cause,
@@ -51,6 +52,7 @@ _HOLDERS: Final = {
 }
 # Causes of pods that do not start, behind which a faulty node may be.
 _OF_NODES: Final = ("sandbox-failed", "volume-failed", "devices-failed", "kubelet-event", "kubelet-waits", "image-pull")
+_ENDING_PROBES: Final = ("probe-liveness", "probe-startup")
 # By the domain of a scheduling gate: who removes it.
 _GATE_OWNERS: Final = {
     "kueue.x-k8s.io": "Kueue, when it admits the pod's Workload",
@@ -482,8 +484,15 @@ def _find_on_node(pod: Json, objects: ClusterObjects, now: datetime) -> LiveStat
         return make_state("pod-running", f"Runs on {node} and is ready{by}", None, causes, objects.unread)
     causes = find_start_causes(pod, objects, now)
     if phase == "Pending" and causes and causes[0]["code"] in _OF_NODES:
-        is_advised = any(cause["remedies"] for cause in causes)
-        causes += [f | {"remedies": []} if is_advised else f for f in find_node_faults(pod, objects)]
+        faults = list(find_node_faults(pod, objects))
+        is_advised = any(not is_pointer(remedy) for cause in causes for remedy in cause["remedies"])
+        for cause in faults if is_advised else causes if faults else ():
+            cause["remedies"] = []
+        causes += faults
+    if not any(cause["code"] in _ENDING_PROBES for cause in causes):  # which say why containers were restarted
+        for cause in find_restart_causes(pod, objects, now):
+            was_ready_before = str((conditions.get("Ready") or {}).get("lastTransitionTime") or "") >= str(cause["at"])
+            causes.insert(0 if was_ready_before else len(causes), cause)  # what ended its readiness comes first
     causes += [*resize, *disruption]
     if is_static(pod):
         causes.append(_explain_static(pod))
@@ -554,7 +563,7 @@ def _find_terminating(pod: Json, objects: ClusterObjects, now: datetime) -> Live
 
 
 def _find_ended(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
-    from herodotus_answers.pod_ending import describe_successor, find_end
+    from herodotus_answers.pod_ending import describe_successor, find_completed_job, find_end
 
     code, causes = find_end(pod, objects, now)
     node = pod["spec"].get("nodeName")
@@ -568,4 +577,7 @@ def _find_ended(pod: Json, objects: ClusterObjects, now: datetime) -> LiveState:
     }.get(code, f"Failed{where}")
     why = f": {causes[0]['text']}" if causes else ""
     headline = f"{verb}{why}. {describe_successor(pod, objects)}"
-    return make_state(code, headline, "user", causes, objects.unread)
+    is_over = find_completed_job(pod, objects) is not None
+    for cause in causes if is_over else ():
+        cause["remedies"] = []
+    return make_state(code, headline, None if is_over else "user", causes, objects.unread)

@@ -11,9 +11,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from herodotus_answers.claim_causes import find_claim_causes
+from herodotus_answers.cluster_objects import read_event_time
 from herodotus_answers.pod_facts import (
+    clean,
     find_missing_objects,
     find_owner,
+    format_ago,
     list_claims,
     list_containers,
     make_cause,
@@ -37,7 +40,9 @@ _PUBLISHED: Final = {
 CREATING: Final = ("ContainerCreating", "PodInitializing", "")
 
 
-def find_missing_references(pod: Json, events: list[Json], objects: ClusterObjects) -> Iterator[LiveCause]:
+def find_missing_references(
+    pod: Json, events: list[Json], objects: ClusterObjects, now: datetime
+) -> Iterator[LiveCause]:
     """Yield a cause for each Secret, ConfigMap and claim that the pod needs and that does not exist.
 
     Secrets and ConfigMaps are only read if nothing else explains that a container does not start.
@@ -63,12 +68,31 @@ def find_missing_references(pod: Json, events: list[Json], objects: ClusterObjec
                 f"see why {_PUBLISHED[name]} does not publish {name} in namespace {namespace}, as it does in every"
                 " namespace; the kubelet then tries again by itself"
                 if kind == "ConfigMap" and name in _PUBLISHED
-                else f"create the {kind} {name} in namespace {namespace}; the kubelet tries again by itself"
+                else f"create the {kind} {name} in namespace {namespace}, or correct its name in"
+                f" {name_source(pod, objects)}; the kubelet tries again by itself"
             )
-            field = names[name][0][0]
-            yield make_cause(code, f"{kind} {name} does not exist", field, of=f"{kind}/{name}", remedies=[remedy])
+            field, text = names[name][0][0], f"{kind} {name} does not exist"
+            if said := _find_word_of_maker(name, namespace, objects):
+                maker = f"{said['involvedObject']['kind']}/{name}"
+                text += f"; {maker}, which may be what makes it, reports {said.get('reason')}"
+                text += f"{format_ago(read_event_time(said), now)}: {clean(said.get('message'))}"
+                again = f"the {kind} {name}, if it is to make that; the kubelet then tries again by itself"
+                remedy = make_remedy(f"mend what {maker} reports, so that it makes {again}")
+            yield make_cause(code, text, field, of=f"{kind}/{name}", remedies=[remedy])
         for name, uses in names.items():
             yield from _find_missing_keys(pod, kind, name, uses, objects)
+
+
+def _find_word_of_maker(name: str, namespace: str, objects: ClusterObjects) -> Json | None:
+    """Return the last event, a warning, about an object of an API that is not Kubernetes' own and that has a name.
+
+    Operators name what makes a Secret or ConfigMap, such as an ExternalSecret or a SealedSecret, like the object.
+    """
+    for event in reversed(objects.list_events({"metadata": {"name": name, "namespace": namespace}})):
+        group = str((event.get("involvedObject") or {}).get("apiVersion") or "").rpartition("/")[0]
+        if "." in group and not group.endswith(".k8s.io"):
+            return event if event.get("type") == "Warning" else None
+    return None
 
 
 def _find_missing_keys(

@@ -508,7 +508,8 @@ def _explain_kept_pods(situation: Situation) -> LiveCause | None:
         return None
     none = "does not delete the old pod" if len(old) == 1 else f"deletes none of the {len(old)} old pods"
     text = f"the rollout {none} before a new one is available: maxUnavailable is"
-    text += f" {rolling.get('maxUnavailable', '25%')} of {counts['wanted']} pods, which is 0"
+    share = str(rolling.get("maxUnavailable", "25%"))
+    text += f" {share} of {counts['wanted']} pods, which is 0" if share.endswith("%") else " 0"
     patch = '{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1,"maxSurge":0}}}}'
     what = f"delete an old pod before each new one: maxUnavailable 1, maxSurge 0 (now {surge}); one pod fewer runs then"
     remedy = make_remedy(what, workload.kubectl(f"patch deployment {workload.name}", "-p", f"'{patch}'"))

@@ -153,7 +153,7 @@ def _event(number: int, short: Json) -> Json:
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": f"{name}.{number}", "namespace": namespace},
-        "involvedObject": {"kind": kind, "name": name, "namespace": namespace},
+        "involvedObject": {"kind": kind, "name": name, "namespace": namespace, "apiVersion": short.get("api", "v1")},
         "type": short.get("type", "Warning"),
         "reason": short["reason"],
         "message": short["message"],
