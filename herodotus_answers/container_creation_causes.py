@@ -150,12 +150,11 @@ def _explain_ownership(pod: Json, event: Json, objects: ClusterObjects, now: dat
 def _find_last_warnings(pod: Json, events: list[Json], objects: ClusterObjects) -> list[tuple[str, Json]]:
     """Return the code and the last warning of each kind of failure that is not over, the newest first.
 
-    Of failures of volumes, each volume's last counts.
-
-    That a wait for volumes is over says less than what was waited for, and counts only where no warning says that.
+    Of failures of volumes, each volume's last counts. That a wait for volumes is over says less than what was waited
+    for, and counts only where no warning says that.
     """
     latest: dict[tuple[str, str], Json] = {}
-    for event in events:
+    for event in sorted(events, key=lambda each: not _has_only_given_up(str(each.get("message")))):
         reason, message = str(event.get("reason")), str(event.get("message") or "")
         if event.get("type") != "Warning" or reason in _NOT_PROBLEMS:
             continue

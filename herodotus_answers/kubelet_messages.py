@@ -1,7 +1,7 @@
 """What messages of kubelets, container runtimes, registries, drivers and webhooks ask for: who has to do what.
 
 The first pattern that occurs in a message has the remedy. Nothing in the cluster confirms it, so every remedy is
-labelled as not checked. A message without a pattern has no remedy: then its own words have to do.
+labelled as not checked. A message without a pattern has at most the place of the log that says more.
 
 Owns: the patterns and the remedies. Does not own: which message explains a pod (`kubelet_causes`, `pod_ending`,
 `claim_causes`, `refusal_causes`). Pure.

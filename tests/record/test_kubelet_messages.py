@@ -38,7 +38,9 @@ FACTS = {
         ("sandbox", 'plugin type="calico" failed (add): stat /var/lib/calico/nodename: no such file', "plugin calico"),
         ("sandbox", "no IP addresses available in range set: 10.244.1.1-10.244.1.254", "free addresses"),
         ("sandbox", "network is not ready: container runtime network not ready: cni plugin not initialized", "network"),
-        ("sandbox", "words that nobody knows", ""),
+        ("sandbox", "words that nobody knows", "see the logs of the kubelet and of the container runtime of n1"),
+        ("start", "words that nobody knows", "see in the log of the container runtime of n1"),
+        ("rejection", "words that nobody knows", ""),
         (
             "sandbox",
             'plugin type="multus" failed (add): find a network-attachment-definition (vlan) in namespace (radio)',

@@ -532,6 +532,109 @@ def test_end_of_a_wait_for_volumes_counts_if_it_says_why() -> None:
     assert "no such host" in state["headline"]
 
 
+MOUNT = 'MountVolume.SetUp failed for volume "{}" : {}'
+
+
+def test_each_volume_that_fails_is_a_cause() -> None:
+    volumes = [{"name": name, "emptyDir": {}} for name in ("conf", "data")]
+    pod = a_pod(volumes=volumes, status_containerStatuses=waits("ContainerCreating"))
+    first = an_event("FailedMount", MOUNT.format("conf", "stale file handle"), lastTimestamp=at(9))
+    second = an_event("FailedMount", MOUNT.format("data", "words that nobody knows"))
+    causes = find(pod, first, second)["causes"]
+    assert [cause["text"].partition(" cannot")[0] for cause in causes] == ["volume data", "volume conf"]
+    assert "see the log of the kubelet of n1" in causes[0]["remedies"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("later", "is_over"),
+    [
+        (an_event("SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "data"', type="Normal"), True),
+        (an_event("SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "conf"', type="Normal"), False),
+        (an_event("FailedMount", MOUNT.format("data", "no such host")), True),
+        (an_event("FailedMount", MOUNT.format("conf", "no such host")), False),
+        (an_event("FailedCreatePodSandBox", "words that nobody knows"), True),
+        (an_event("NetworkNotReady", "network is not ready"), False),
+        (an_event("Pulling", 'Pulling image "app:1"', type="Normal"), True),
+    ],
+)
+def test_failure_is_over_once_a_later_step_of_the_start_is_reported(later: Json, is_over: bool) -> None:
+    volumes = [{"name": name, "emptyDir": {}} for name in ("conf", "data")]
+    pod = a_pod(volumes=volumes, status_containerStatuses=waits("ContainerCreating"))
+    failed = an_event("FailedAttachVolume", 'AttachVolume.Attach failed for volume "data" : no', lastTimestamp=at(9))
+    texts = [cause["text"] for cause in find(pod, failed, later)["causes"]]
+    assert any("AttachVolume.Attach failed" in text for text in texts) is not is_over
+
+
+@pytest.mark.parametrize(
+    ("reason", "where"), [("FailedAttachVolume", "controller of csi.x"), ("FailedMount", "csi.x on n1")]
+)
+def test_driver_is_named_whose_words_nobody_knows(reason: str, where: str) -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {"volumeName": "pvc-9"},
+        "status": {"phase": "Bound"},
+    }
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "pvc-9"}, "spec": {"csi": {"driver": "csi.x"}}}
+    pod = a_pod(volumes=CLAIM_VOLUME, status_containerStatuses=waits("ContainerCreating"))
+    (cause,) = find(pod, claim, volume, an_event(reason, 'It failed for volume "pvc-9" : strange words'))["causes"]
+    assert where in cause["remedies"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("api", "is_maker"), [("external-secrets.io/v1", True), ("apps/v1", False), ("networking.k8s.io/v1", False)]
+)
+def test_what_may_make_a_missing_secret_is_heard(api: str, is_maker: bool) -> None:
+    pod = a_pod(status_containerStatuses=waits("CreateContainerConfigError", 'secret "db" not found'))
+    pod["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "db"}}]
+    event = an_event("UpdateFailed", "access denied", about={"kind": "Maker", "name": "db", "apiVersion": api})
+    state = find(pod, event)
+    assert ("Maker/db, which may be what makes it, reports UpdateFailed" in state["headline"]) is is_maker
+    remedies = [remedy["text"] for cause in state["causes"] for remedy in cause["remedies"]]
+    assert len(remedies) == 1  # what the kubelet says adds none
+    assert ("mend what Maker/db reports" in remedies[0]) is is_maker
+
+
+@pytest.mark.parametrize(("unready_since", "first"), [(2, "container-restarted"), (20, "probe-readiness")])
+def test_restart_that_ended_the_readiness_is_the_first_cause(unready_since: float, first: str) -> None:
+    unready = {"type": "Ready", "status": "False", "lastTransitionTime": at(unready_since)}
+    last = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at(3)}}
+    statuses = runs(lastState=last, restartCount=1)
+    pod = a_pod(phase="Running", status_conditions=[SCHEDULED, unready], status_containerStatuses=statuses)
+    causes = find(pod, an_event("Unhealthy", "Readiness probe failed: refused"))["causes"]
+    assert {cause["code"] for cause in causes} == {"container-restarted", "probe-readiness"}
+    assert causes[0]["code"] == first
+
+
+def _a_job(name: str, started: float, condition: str) -> Json:
+    owner = {"kind": "CronJob", "name": "sync", "controller": True}
+    status = {"startTime": at(started), "conditions": [{"type": condition, "status": "True"}]}
+    meta = {"name": name, "namespace": "shop", "ownerReferences": [owner]}
+    return {"kind": "Job", "metadata": meta, "spec": {}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "words", "is_advised"),
+    [
+        ([_a_job("sync-1", 60, "Complete")], "Job/sync-1 has completed since, so", False),
+        (
+            [_a_job("sync-1", 60, "Failed"), _a_job("sync-2", 5, "Complete")],
+            "Job/sync-2 of CronJob/sync has comp",
+            True,
+        ),
+        ([_a_job("sync-1", 60, "Failed"), _a_job("sync-0", 90, "Complete")], "no later pod of it is known", True),
+    ],
+)
+def test_failed_pod_says_whether_its_job_or_a_later_run_has_completed(
+    jobs: list[Json], words: str, is_advised: bool
+) -> None:
+    owner = {"ownerReferences": [{"kind": "Job", "name": "sync-1", "controller": True}]}
+    statuses = [{"name": "main", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]
+    state = find(a_pod(phase="Failed", metadata=owner, status_containerStatuses=statuses), *jobs)
+    assert words in state["headline"]
+    assert bool(state["causes"][0]["remedies"]) is is_advised
+
+
 def test_silence_of_events_that_may_not_be_read_says_nothing() -> None:
     not_set_up = {"type": "PodReadyToStartContainers", "status": "False"}
     pod = a_pod(
@@ -908,7 +1011,9 @@ def test_fault_of_a_node_stands_behind_a_pod_that_does_not_start() -> None:
     node["status"]["conditions"].append(fault)
     event = an_event("FailedCreatePodSandBox", "words that nobody knows")
     pod = a_pod(status_containerStatuses=waits("ContainerCreating"))
-    assert [cause["code"] for cause in find(pod, node, event)["causes"]] == ["sandbox-failed", "node-fault"]
+    causes = find(pod, node, event)["causes"]
+    assert [cause["code"] for cause in causes] == ["sandbox-failed", "node-fault"]
+    assert [bool(cause["remedies"]) for cause in causes] == [False, True]  # a log says less than what the node reports
     crashing = a_pod(phase="Running", status_containerStatuses=waits("CrashLoopBackOff"))
     assert "node-fault" not in [cause["code"] for cause in find(crashing, node)["causes"]]
 
