@@ -173,6 +173,8 @@ def _shows_success(later: Json, event: Json, pod: Json, objects: ClusterObjects)
     step, next_step = (_STEPS.get(str(each.get("reason"))) for each in (event, later))
     if step is None or next_step is None or next_step <= step or read_event_time(later) <= read_event_time(event):
         return False
+    if _GAVE_UP.match(str(later.get("message") or "")):  # it waited for both steps of a volume
+        return False
     if next_step not in _OF_ONE_VOLUME:
         return True
     one, other = (_identify_volume(pod, str(each.get("message") or ""), objects) for each in (event, later))

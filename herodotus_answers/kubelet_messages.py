@@ -82,9 +82,8 @@ _REMEDIES: Final[dict[Topic, tuple[tuple[str, str], ...]]] = {
         ),
         (
             r"denied|unauthorized|authoriz|authentication required|no basic auth|\b40[13]\b",
-            "let the pod pull {image}: give the account that pulls the right to, that of an imagePullSecret of {owner}"
-            " or its ServiceAccount, or that of {node} at a registry of its cloud; if there is no such repository,"
-            " correct the name",
+            "let the pod pull {image}: give an imagePullSecret of {owner} or its ServiceAccount, or the account of"
+            " {node} at a registry of its cloud, the right to; if there is no such repository, correct the name",
         ),
         (
             r"not found|manifest unknown|does not exist|NotFound",

@@ -552,6 +552,7 @@ def test_each_volume_that_fails_is_a_cause() -> None:
         (an_event("SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "conf"', type="Normal"), False),
         (an_event("FailedMount", MOUNT.format("data", "no such host")), True),
         (an_event("FailedMount", MOUNT.format("conf", "no such host")), False),
+        (an_event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data]: timed out"), False),
         (an_event("FailedCreatePodSandBox", "words that nobody knows"), True),
         (an_event("NetworkNotReady", "network is not ready"), False),
         (an_event("Pulling", 'Pulling image "app:1"', type="Normal"), True),
