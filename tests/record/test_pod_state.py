@@ -532,14 +532,14 @@ def test_end_of_a_wait_for_volumes_counts_if_it_says_why() -> None:
     assert "no such host" in state["headline"]
 
 
-MOUNT = 'MountVolume.SetUp failed for volume "{}" : {}'
+MOUNT_FAILURE = 'MountVolume.SetUp failed for volume "{}" : {}'
 
 
 def test_each_volume_that_fails_is_a_cause() -> None:
-    volumes = [{"name": name, "emptyDir": {}} for name in ("conf", "data")]
+    volumes: list[Json] = [{"name": name, "emptyDir": {}} for name in ("conf", "data")]
     pod = a_pod(volumes=volumes, status_containerStatuses=waits("ContainerCreating"))
-    first = an_event("FailedMount", MOUNT.format("conf", "stale file handle"), lastTimestamp=at(9))
-    second = an_event("FailedMount", MOUNT.format("data", "words that nobody knows"))
+    first = an_event("FailedMount", MOUNT_FAILURE.format("conf", "stale file handle"), lastTimestamp=at(9))
+    second = an_event("FailedMount", MOUNT_FAILURE.format("data", "words that nobody knows"))
     causes = find(pod, first, second)["causes"]
     assert [cause["text"].partition(" cannot")[0] for cause in causes] == ["volume data", "volume conf"]
     assert "see the log of the kubelet of n1" in causes[0]["remedies"][0]["text"]
@@ -550,8 +550,8 @@ def test_each_volume_that_fails_is_a_cause() -> None:
     [
         (an_event("SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "data"', type="Normal"), True),
         (an_event("SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "conf"', type="Normal"), False),
-        (an_event("FailedMount", MOUNT.format("data", "no such host")), True),
-        (an_event("FailedMount", MOUNT.format("conf", "no such host")), False),
+        (an_event("FailedMount", MOUNT_FAILURE.format("data", "no such host")), True),
+        (an_event("FailedMount", MOUNT_FAILURE.format("conf", "no such host")), False),
         (an_event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data]: timed out"), False),
         (an_event("FailedCreatePodSandBox", "words that nobody knows"), True),
         (an_event("NetworkNotReady", "network is not ready"), False),
@@ -559,7 +559,7 @@ def test_each_volume_that_fails_is_a_cause() -> None:
     ],
 )
 def test_failure_is_over_once_a_later_step_of_the_start_is_reported(later: Json, is_over: bool) -> None:
-    volumes = [{"name": name, "emptyDir": {}} for name in ("conf", "data")]
+    volumes: list[Json] = [{"name": name, "emptyDir": {}} for name in ("conf", "data")]
     pod = a_pod(volumes=volumes, status_containerStatuses=waits("ContainerCreating"))
     failed = an_event("FailedAttachVolume", 'AttachVolume.Attach failed for volume "data" : no', lastTimestamp=at(9))
     texts = [cause["text"] for cause in find(pod, failed, later)["causes"]]
