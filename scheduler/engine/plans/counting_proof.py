@@ -9,17 +9,23 @@ claims. A target or another waiting pod does not preempt on the way: a displaced
 a node what preemption would take away again. At the end each other waiting pod is decided, without and with the
 targets.
 
+An order of drains is proven likewise, for each displaced pod: the other pods that may land on the nodes that fit it are
+too small, in sum, to fill all of these.
+
 Owns: when the proof applies, and the steps. Does not own: the exploration of all runs (`verification`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from scheduler.engine.columns import NodeColumns
+from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plans.movable import is_decided_by_node_alone
+from scheduler.engine.plans.movable import is_decided_by_node_alone, read_amount
 from scheduler.engine.plans.verification import (
     CORDON,
     CREATE,
@@ -29,8 +35,10 @@ from scheduler.engine.plans.verification import (
     PlannedStep,
     Proof,
     Verification,
+    identify_kind,
 )
-from scheduler.engine.plans.world import World
+from scheduler.engine.plans.world import Mask, World
+from scheduler.engine.whatif.owners import build_replacement
 
 
 def prove_by_room(
@@ -117,3 +125,90 @@ def _settle(
             return False
         world.place(target, node, state)
     return not any(draws.slots or draws.preempts for draws in map(world.find_draws, others))
+
+
+def drain_in_any_order(
+    world: World, waiting: Sequence[PodInfo], leaving: Mapping[str, Sequence[PodInfo]], *, rolling: bool
+) -> bool:
+    """Return whether each displaced pod finds a node, in every order of the pods and with every tie-break.
+
+    `leaving` are the pods that the drains evict, by node in the order of the drains. The nodes are all cordoned before
+    the first drain, or with `rolling` each until its drain is over. A pod that was displaced may be on a node that is
+    drained later, and be displaced again. False if it is not certain.
+    """
+    displaced = {node: [pod for pod in pods if is_replaced(pod)] for node, pods in leaving.items()}
+    lowest = min((pod.priority for pods in world.nodes.pods for pod in pods.values()), default=0)
+    if any(pod.priority > lowest and pod.pod.spec.preemption_policy != "Never" for pod in waiting):
+        return False
+    concerned = [*waiting, *(pod for pods in displaced.values() for pod in pods)]
+    if any(not is_decided_by_node_alone(pod) or world.has_extenders(pod) for pod in concerned):
+        return False
+    loose = defaultdict[object, list[PodInfo]](list)  # the waiting and the displaced pods, those of one kind together
+    for pod in waiting:
+        loose[identify_kind(pod)].append(pod)
+    undecided = {*loose}
+    with world.tried():
+        cordoned = [*leaving]
+        for node, pods in leaving.items():
+            for pod in pods:
+                world.remove(pod, node)
+            new = dict[object, PodInfo]()
+            for pod in displaced[node]:
+                successor = build_replacement(pod.pod, 0)
+                kind = identify_kind(successor)
+                new[kind] = successor
+                loose[kind].append(successor)
+            if rolling:
+                cordoned, slot = [node], world.nodes.index[node]
+                masks = _find_masks(world, loose)
+                new |= {key: pods[0] for key, pods in loose.items() if masks[key][slot]}
+            world.set_schedulable(cordoned, False)
+            masks = _find_masks(world, loose)
+            closed = [world.nodes.index[name] for name in cordoned]
+            if any(mask[closed].any() for mask in masks.values()):
+                return False  # it tolerates the cordon
+            if rolling and any(masks[key].any() for key in undecided):
+                return False  # a drain may evict it later, or be refused
+            if not all(_always_finds_node(world.nodes, pod, masks, loose) for pod in new.values()):
+                return False
+            if rolling:
+                world.set_schedulable(cordoned, True)
+    return True
+
+
+def is_replaced(pod: PodInfo) -> bool:
+    """Return whether a controller makes a new pod after an eviction of this one."""
+    return not pod.terminating and pod.pod.metadata.controller is not None
+
+
+def _find_masks(world: World, loose: Mapping[object, Sequence[PodInfo]]) -> dict[object, Mask]:
+    return {key: world.find_feasible(pods[0])[0] for key, pods in loose.items()}
+
+
+def _always_finds_node(
+    nodes: NodeColumns, pod: PodInfo, masks: Mapping[object, Mask], loose: Mapping[object, Sequence[PodInfo]]
+) -> bool:
+    """Return whether the other loose pods leave the pod a node, wherever they land.
+
+    They fill a node for it if the shares that they have in filling it add up to 1. Each is on one node at most. So they
+    cannot fill all of some nodes if the sum of each one's largest share on these is less than the number of the nodes.
+    The nodes that are hardest to fill are tried first, alone and together with the next ones.
+    """
+    own = identify_kind(pod)
+    fitting = np.flatnonzero(masks[own])
+    resources = [requests.PODS, *(name for name, amount in pod.requests.items() if amount)]
+    lacking = {
+        name: (nodes.allocatable(name) - nodes.requested(name))[fitting] - read_amount(pod, name) + 1
+        for name in resources
+    }
+    counts = np.array([len(pods) - (key == own) for key, pods in loose.items()])
+    shares = np.zeros((len(loose), len(fitting)))
+    for row, (key, pods) in zip(shares, loose.items(), strict=True):
+        other = pods[0]
+        row[:] = np.max([read_amount(other, name) / np.maximum(1, lacking[name]) for name in resources], axis=0)
+        if any(port.conflicts(each) for port in pod.host_ports for each in other.host_ports):
+            row[:] = 1
+        row *= masks[key][fitting]
+    shares = np.minimum(shares, 1)[:, np.argsort(counts @ shares, kind="stable")]
+    sums = counts @ np.maximum.accumulate(shares, axis=1)
+    return bool((sums < np.arange(1, len(fitting) + 1) - 1e-9).any())

@@ -1,12 +1,14 @@
 """Drains of several nodes: an order in which every budget holds and no pod stays pending, and the most empty nodes.
 
 A drain evicts all pods of its node that budgets allow now, waits until their successors are Ready, and repeats it, as
-`kubectl drain` does. Nodes that stay empty are cordoned before the first drain, so that no pod moves twice. A plan is
-carried out several times, with the waiting pods in random order and a random one of each pod's best nodes. That is no
-proof: the number of runs is part of the answer.
+`kubectl drain` does. Nodes that stay empty are cordoned before the first drain, so that no pod moves twice. An order
+that counting proves is preferred. Another one is carried out many times: pods leave one by one or together, successors
+and waiting pods come in any order, and each gets one of its best nodes. The draws are random in every other run, and in
+the others those that take the nodes which few alternatives replace. That is no proof: the number of runs is part of the
+answer.
 
 Owns: orders, sets of nodes, runs, the bound of a consolidation. Does not own: which pods a drain refuses
-(`whatif.eviction`), decisions (`world`).
+(`whatif.eviction`), decisions (`world`), the proof (`counting_proof`).
 
 Invariant: each run leaves the copy as it was.
 """
@@ -15,30 +17,34 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from herodotus_answers.cluster_questions import Drain
 from herodotus_answers.plans import DrainObstacle, DrainPlan, PlannedDrain
 from scheduler.engine.objects import requests
 from scheduler.engine.objects.pod import PodInfo
+from scheduler.engine.plans.counting_proof import drain_in_any_order, is_replaced
 from scheduler.engine.plans.movable import is_decided_by_node_alone
 from scheduler.engine.plans.time_limit import TimeOverError
-from scheduler.engine.plans.verification import OTHER, Tracked
+from scheduler.engine.plans.verification import identify_kind
 from scheduler.engine.plans.world import World
 from scheduler.engine.whatif.budgets import Budgets
 from scheduler.engine.whatif.eviction import build_command, find_refusal, is_left_alone
 from scheduler.engine.whatif.owners import build_replacement
 
-RUNS: Final = 20
+RUNS: Final = 20  # of each order or set that is tried
+MAX_RUNS: Final = 2000  # of an order that is not proven, if there is time
 MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random
 # Shares of the time: for nodes that can be emptied alone, and of what is left for choosing a set before it is repeated.
 LISTING, CHOOSING = 1 / 3, 0.7
+PROVING: Final = 0.5  # share of the time for an order that is proven, once another one held in a run
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 
 
@@ -61,6 +67,54 @@ class DrainRun:
     homeless: PodInfo | None = None
 
 
+class Trial(NamedTuple):
+    """What became of an order: the run in which it failed, else the first one, and the number of runs that held."""
+
+    run: DrainRun
+    runs: int
+    proven: bool = False
+
+
+class Draws:
+    """What chance decides in a run, at random."""
+
+    def __init__(self, rng: random.Random) -> None:
+        """Take the source of all draws."""
+        self._rng = rng
+
+    def count_evictions(self, left: int) -> int:
+        """Return how many of the `left` pods leave before the scheduler decides again."""
+        return self._rng.choice((1, left, self._rng.randint(1, left)))
+
+    def shuffle(self, pods: list[PodInfo]) -> None:
+        """Bring pods into the order in which they leave, or in which the scheduler tries those of one priority."""
+        self._rng.shuffle(pods)
+
+    def choose(self, slots: Sequence[int]) -> int:
+        """Return the slot of the node that a pod gets, of its best ones."""
+        return self._rng.choice(slots)
+
+
+class WorstDraws(Draws):
+    """Draws that take from pods with few nodes the ones that they have.
+
+    `scarcity` is by slot: the number of displaced pods that the node admits, each divided by the number of its nodes.
+    Pods with many nodes come first, and those with few find what is left.
+    """
+
+    def __init__(self, rng: random.Random, scarcity: NDArray[np.float64], choices: dict[object, int]) -> None:
+        """`choices` is the number of nodes that admit a pod of each kind."""
+        super().__init__(rng)
+        self._scarcity, self._choices = scarcity, choices
+
+    def shuffle(self, pods: list[PodInfo]) -> None:
+        super().shuffle(pods)
+        pods.sort(key=lambda pod: -self._choices.get(identify_kind(pod), 0) * self._rng.uniform(0.5, 1))
+
+    def choose(self, slots: Sequence[int]) -> int:
+        return max(slots, key=lambda slot: (float(self._scarcity[slot]) * self._rng.uniform(0.8, 1), slot))
+
+
 class DrainPlanner:
     """The simulation of drains on a copy of the cluster. Each method leaves the copy as it was."""
 
@@ -78,7 +132,7 @@ class DrainPlanner:
         pods = self._world.nodes.pods[slot].values()
         return self._world.nodes.nodes[slot] is not None and not any(find_refusal(p.pod, self._flags) for p in pods)
 
-    def run(self, order: Sequence[str], rng: random.Random, *, cordon_first: bool, rolling: bool) -> DrainRun:
+    def run(self, order: Sequence[str], draws: Draws, *, cordon_first: bool, rolling: bool) -> DrainRun:
         """Drain the nodes in this order, and undo it all."""
         result, budgets = DrainRun(), self._budgets.copy()
         with self._world.tried():
@@ -88,7 +142,7 @@ class DrainPlanner:
             for node in order:
                 self._world.limit.check()  # nodes without pods need no decision
                 self._world.set_schedulable([node], False)
-                drained, halt = self._drain(node, budgets, waiting, rng)
+                drained, halt = self._drain(node, budgets, waiting, draws)
                 if halt is not None:
                     result.obstacle, result.homeless = halt
                     break
@@ -116,14 +170,14 @@ class DrainPlanner:
         would take it is given up and takes pods again; without one, the drained node is. So each drain is tried about
         once, and the number of decisions grows with that of the pods.
         """
-        chosen, budgets, waiting, rng = list[str](), self._budgets.copy(), [*self._waiting], random.Random(0)
+        chosen, budgets, waiting, draws = list[str](), self._budgets.copy(), [*self._waiting], Draws(random.Random(0))
         hopeful, spare = deque(order[:wanted]), deque(order[wanted:])
         with suppress(TimeOverError), self._world.tried():
             self._world.set_schedulable(hopeful, False)
             while hopeful:
                 self._world.limit.check()
                 mark, after, left = self._world.mark(), budgets.copy(), [*waiting]
-                _, halt = self._drain(hopeful[0], after, left, rng)
+                _, halt = self._drain(hopeful[0], after, left, draws)
                 if halt is None:
                     budgets, waiting = after, left
                     chosen.append(hopeful.popleft())
@@ -148,7 +202,7 @@ class DrainPlanner:
         return next(fitting, hopeful[0])
 
     def _drain(
-        self, node: str, budgets: Budgets, waiting: list[PodInfo], rng: random.Random
+        self, node: str, budgets: Budgets, waiting: list[PodInfo], draws: Draws
     ) -> tuple[PlannedDrain, Halt | None]:
         pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
         targets: Counter[str] = Counter()
@@ -164,7 +218,7 @@ class DrainPlanner:
                 return done, Halt({"node": node, "pod": pod.full_name, "reason": refusal[1]})
         left = [pod for pod in pods if not is_left_alone(pod.pod)]
         done["pods"] = len(left)
-        rng.shuffle(left)
+        draws.shuffle(left)
         while left:
             refused, evicted, message = list[PodInfo](), list[PodInfo](), ""
             for pod in left:
@@ -176,7 +230,7 @@ class DrainPlanner:
                     message = refusal_now.message
             if not evicted:
                 return done, Halt({"node": node, "pod": refused[0].full_name, "reason": message})
-            halt = self._replace(evicted, node, budgets, waiting, rng, targets)
+            halt = self._replace(evicted, node, budgets, waiting, draws, targets)
             if halt is not None:
                 return done, halt
             left = refused
@@ -189,18 +243,43 @@ class DrainPlanner:
         node: str,
         budgets: Budgets,
         waiting: list[PodInfo],
-        rng: random.Random,
+        draws: Draws,
         targets: Counter[str],
     ) -> Halt | None:
-        """Let the pods end, and schedule their successors and the waiting pods in random order."""
-        displaced: list[PodInfo] = []
-        for pod in evicted:
-            self._world.remove(pod, node)
-            if not pod.terminating and pod.pod.metadata.controller is not None:
-                self._numbers += 1
-                displaced.append(self._world.generate_claims(build_replacement(pod.pod, self._numbers)))
+        """Let the pods end, some at a time, and schedule their successors and the waiting pods meanwhile."""
+        left, displaced = [*evicted], list[PodInfo]()
+        while left:
+            count = draws.count_evictions(len(left))
+            for pod in left[:count]:
+                self._world.remove(pod, node)
+                if is_replaced(pod):
+                    self._numbers += 1
+                    displaced.append(self._world.generate_claims(build_replacement(pod.pod, self._numbers)))
+            del left[:count]
+            halt = self._schedule(displaced, node, budgets, waiting, draws, targets)
+            if halt is not None:
+                return halt
+        if not displaced:
+            return None
+        result = self._world.find_draws(displaced[0]).result
+        reason = result.message if result else "no profile decides it"
+        return Halt({"node": node, "pod": displaced[0].full_name, "reason": reason}, displaced[0])
+
+    def _schedule(
+        self,
+        displaced: list[PodInfo],
+        node: str,
+        budgets: Budgets,
+        waiting: list[PodInfo],
+        draws: Draws,
+        targets: Counter[str],
+    ) -> Halt | None:
+        """Place the displaced and the waiting pods until no one finds a node, and remove from the lists those that do.
+
+        Returns the Halt of a pod that would preempt.
+        """
         queue = [*displaced, *waiting]
-        rng.shuffle(queue)
+        draws.shuffle(queue)
         own = {pod.uid for pod in displaced}
         queue.sort(key=lambda pod: -pod.priority)
         progress = True
@@ -208,74 +287,120 @@ class DrainPlanner:
             progress = False
             nowhere: set[object] = set()  # kinds of pods that find no node since the last placement
             for pod in list(queue):
-                kind = Tracked(pod, OTHER).key
+                kind = identify_kind(pod)
                 if kind in nowhere:
                     continue
-                draws = self._world.find_draws(pod)
-                if draws.preempts:
+                found = self._world.find_draws(pod)
+                if found.preempts:
                     return Halt({"node": node, "pod": pod.full_name, "reason": "it would evict other pods"})
-                if not draws.slots:
+                if not found.slots:
                     nowhere.add(kind)
+                    continue
+                nowhere.clear()
+                assert found.result is not None
+                name = self._world.nodes.names[draws.choose(found.slots)]
+                self._world.place(pod, name, found.result.state)
+                queue.remove(pod)
+                progress = True
+                if pod.uid in own:
+                    displaced.remove(pod)
+                    targets[name] += 1
+                    budgets.add_ready(pod.pod)
                 else:
-                    nowhere.clear()
-                    assert draws.result is not None
-                    name = self._world.nodes.names[rng.choice(draws.slots)]
-                    self._world.place(pod, name, draws.result.state)
-                    queue.remove(pod)
-                    progress = True
-                    if pod.uid in own:
-                        targets[name] += 1
-                        budgets.add_ready(pod.pod)
-                    else:
-                        waiting.remove(pod)
-        stuck = next((pod for pod in queue if pod.uid in own), None)
-        if stuck is None:
-            return None
-        result = self._world.find_draws(stuck).result
-        reason = result.message if result else "no profile decides it"
-        return Halt({"node": node, "pod": stuck.full_name, "reason": reason}, stuck)
+                    waiting.remove(pod)
+        return None
 
-    def repeat(self, order: Sequence[str], *, rolling: bool) -> tuple[int, DrainRun]:
-        """Return in how many random runs the order held, and the run in which it did not, else the first one.
+    def _is_proven(self, order: Sequence[str], *, rolling: bool) -> bool:
+        """Return whether an order that held in one run holds in every run.
+
+        In which order budgets allow evictions does not matter where each evicted pod with a budget is replaced.
+        """
+        leaving = {node: self._list_leaving(node) for node in order}
+        pods = [pod for each in leaving.values() for pod in each]
+        if any(self._budgets.has_budget(pod.pod) and not is_replaced(pod) for pod in pods):
+            return False
+        return drain_in_any_order(self._world, self._waiting, leaving, rolling=rolling)
+
+    def _list_leaving(self, node: str) -> list[PodInfo]:
+        pods = self._world.nodes.pods[self._world.nodes.index[node]].values()
+        return [pod for pod in pods if not is_left_alone(pod.pod)]
+
+    def find_worst_draws(self, order: Sequence[str]) -> Callable[[random.Random], WorstDraws]:
+        """Return what makes the worst draws of one run from its source of chance."""
+        scarcity, choices = np.zeros(self._world.nodes.slots), dict[object, int]()
+        for pod in (pod for node in order for pod in self._list_leaving(node) if is_replaced(pod)):
+            new = build_replacement(pod.pod, 0)
+            admitting = self._world.find_admitting(new)
+            choices[identify_kind(new)] = count = int(admitting.sum())
+            scarcity += admitting / max(1, count)
+        return lambda rng: WorstDraws(rng, scarcity, choices)
+
+    def try_order(self, order: Sequence[str], *, rolling: bool, runs: int = RUNS) -> Trial:
+        """Carry an order out once, prove that it holds, and if that fails repeat it, `runs` times in all.
 
         Raises TimeOverError if there is no time for one run.
         """
-        first = self.run(order, random.Random(0), cordon_first=True, rolling=rolling)
+        first = self.run(order, Draws(random.Random(0)), cordon_first=True, rolling=rolling)
         if first.obstacle is not None:
-            return 0, first
-        for number in range(1, RUNS):
-            try:
-                run = self.run(order, random.Random(number), cordon_first=True, rolling=rolling)
-            except TimeOverError:
-                return number, first
-            if run.obstacle is not None:
-                return number, run
-        return RUNS, first
+            return Trial(first, 0)
+        number = 1
+        with suppress(TimeOverError):
+            if self._is_proven(order, rolling=rolling):
+                return Trial(first, 1, proven=True)
+            worst = self.find_worst_draws(order)
+            while number < runs:
+                rng = random.Random(number)
+                draws = worst(rng) if number % 2 else Draws(rng)
+                run = self.run(order, draws, cordon_first=True, rolling=rolling)
+                if run.obstacle is not None:
+                    return Trial(run, number)
+                number += 1
+        return Trial(first, number)
 
 
-def plan_drains(planner: DrainPlanner, nodes: Sequence[str], *, rolling: bool) -> DrainPlan:
-    """Return an order of drains that held in all runs; without one, `nodes` is empty and the obstacles are named."""
-    plan, best = _start_plan(rolling=rolling), DrainRun()
+def plan_drains(planner: DrainPlanner, world: World, nodes: Sequence[str], *, rolling: bool) -> DrainPlan:
+    """Return an order of drains that is proven, or else one that held in all runs.
+
+    Without one, `nodes` is empty and the obstacles are named.
+    """
+    plan, failed, held = _start_plan(rolling=rolling), DrainRun(), deque[Trial]()
     with suppress(TimeOverError):
-        _try_orders(planner, nodes, plan, best)
-    plan["obstacles"] = [best.obstacle] if best.obstacle and not plan["nodes"] else []
+        given = planner.run(nodes, Draws(random.Random(0)), cordon_first=False, rolling=rolling)
+        plan["given"] = "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction"
+        for order in _list_orders(nodes):
+            if held and world.limit.has_used(PROVING):
+                break
+            trial = planner.try_order(order, rolling=rolling, runs=1)
+            plan["orders"] += 1
+            if trial.proven:
+                held = deque([trial])
+                break
+            if trial.run.obstacle is None:
+                held.append(trial)
+            failed = max(failed, trial.run, key=_rank_failure)
+        while held and not held[0].proven:
+            order = tuple(each["node"] for each in held[0].run.drained)
+            trial = planner.try_order(order, rolling=rolling, runs=MAX_RUNS)
+            if trial.run.obstacle is None:
+                held[0] = trial
+                break
+            held.popleft()
+            failed = max(failed, trial.run, key=_rank_failure)
+    if held:
+        _write_order(plan, held[0])
+    elif failed.obstacle is not None:
+        plan["obstacles"] = [failed.obstacle]
     return plan
 
 
-def _try_orders(planner: DrainPlanner, nodes: Sequence[str], plan: DrainPlan, best: DrainRun) -> None:
-    """Write the first order that held into the plan, and else the run that drained the most nodes into `best`."""
-    rolling = plan["rolling"]
-    given = planner.run(nodes, random.Random(0), cordon_first=False, rolling=rolling)
-    plan["given"] = "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction"
-    for order in _list_orders(nodes):
-        runs, run = planner.repeat(order, rolling=rolling)
-        plan["orders"] += 1
-        if run.obstacle is None:
-            plan["nodes"], plan["runs"] = run.drained, runs
-            plan["cordon"] = "" if rolling or len(order) == 1 else f"kubectl cordon {' '.join(order)}"
-            return
-        if len(run.drained) >= len(best.drained):
-            best.drained, best.obstacle = run.drained, run.obstacle
+def _rank_failure(run: DrainRun) -> tuple[bool, int]:
+    return run.obstacle is not None, len(run.drained)
+
+
+def _write_order(plan: DrainPlan, trial: Trial) -> None:
+    plan["nodes"], plan["runs"], plan["proven"] = trial.run.drained, trial.runs, trial.proven
+    names = [each["node"] for each in trial.run.drained]
+    plan["cordon"] = "" if plan["rolling"] or len(names) == 1 else f"kubectl cordon {' '.join(names)}"
 
 
 def _start_plan(*, rolling: bool = False, bound: int | None = None) -> DrainPlan:
@@ -286,6 +411,7 @@ def _start_plan(*, rolling: bool = False, bound: int | None = None) -> DrainPlan
         "obstacles": [],
         "orders": 0,
         "runs": 0,
+        "proven": False,
         "given": "",
         "greedy": None,
         "bound": bound,
@@ -333,12 +459,11 @@ def _try_sets(planner: DrainPlanner, world: World, order: Sequence[str], wanted:
         held = [*chosen]
         while len(held) > len(plan["nodes"]) and frozenset(held) not in seen:
             seen.add(frozenset(held))
-            runs, run = planner.repeat(held, rolling=False)
-            if run.obstacle is None:
-                plan["nodes"], plan["runs"] = run.drained, runs
-                plan["cordon"] = f"kubectl cordon {' '.join(held)}"
+            trial = planner.try_order(held, rolling=False)
+            if trial.run.obstacle is None:
+                _write_order(plan, trial)
             else:
-                held.remove(run.obstacle["node"])
+                held.remove(trial.run.obstacle["node"])
         if len(plan["nodes"]) == wanted or plan["orders"] >= MAX_ORDERS:
             return
         order = _vary(order, chosen, rng)
@@ -371,7 +496,7 @@ def _sort_out(
     `immovable` gets those with a pod that can never move.
     """
     for name in names:
-        run = planner.run([name], random.Random(0), cordon_first=True, rolling=False)
+        run = planner.run([name], Draws(random.Random(0)), cordon_first=True, rolling=False)
         if run.obstacle is None:
             candidates.append(name)
             continue

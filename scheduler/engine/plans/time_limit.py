@@ -35,6 +35,10 @@ class TimeLimit:
         """The seconds since the search began."""
         return self._clock() - self._began
 
+    def has_used(self, part: float) -> bool:
+        """Return whether this fraction of the limit, 0 to 1, has passed."""
+        return self.elapsed_s >= part * self._seconds
+
     @property
     def ended(self) -> str:
         """What ended the search early: TIME_OVER, INTERRUPTED, or "" while there is time."""

@@ -67,6 +67,11 @@ class Tracked:
         self.key = (self.role, self.pod.namespace, self.pod.spec_digest, self.pod.priority, labels, *of)
 
 
+def identify_kind(pod: PodInfo) -> object:
+    """Return what pods have in common that are alike to the scheduler and have one owner."""
+    return Tracked(pod, OTHER).key
+
+
 _Draw = tuple[Tracked, int, CycleState | None]  # a pod, the slot of its node, and the state of the cycle
 
 
@@ -122,7 +127,7 @@ class Verification:
         self._world, self.targets = world, targets
         self.others: dict[object, list[PodInfo]] = {}  # further waiting pods, those of one kind together
         for pod in others:
-            self.others.setdefault(Tracked(pod, OTHER).key, []).append(pod)
+            self.others.setdefault(identify_kind(pod), []).append(pod)
         self._min_targets, self.goal = min_targets, goal
         self._lowest: int | None = None  # priority of the pods that may be preempted; successors have those of pods
         self._replacements: dict[str, PodInfo] = {}  # by the UID of the pod that leaves
