@@ -143,33 +143,31 @@ def drain_in_any_order(
     concerned = [*waiting, *(pod for pods in displaced.values() for pod in pods)]
     if any(not is_decided_by_node_alone(pod) or world.has_extenders(pod) for pod in concerned):
         return False
+    waits = {identify_kind(pod) for pod in waiting}
     loose = defaultdict[object, list[PodInfo]](list)  # the waiting and the displaced pods, those of one kind together
     for pod in waiting:
         loose[identify_kind(pod)].append(pod)
-    undecided = {*loose}
+    reach = defaultdict[object, Mask](lambda: np.zeros(world.nodes.slots, np.bool_))  # the nodes that they may be on
     with world.tried():
-        cordoned = [*leaving]
         for node, pods in leaving.items():
             for pod in pods:
                 world.remove(pod, node)
-            new = dict[object, PodInfo]()
+            if rolling and any(world.find_feasible(loose[kind][0])[0].any() for kind in waits):
+                return False  # a later drain may evict it, or be refused
+            cordoned, slot = [node] if rolling else [*leaving], world.nodes.index[node]
+            world.set_schedulable(cordoned, False)
+            moving = {kind for kind, mask in reach.items() if mask[slot]}
             for pod in displaced[node]:
                 successor = build_replacement(pod.pod, 0)
-                kind = identify_kind(successor)
-                new[kind] = successor
-                loose[kind].append(successor)
-            if rolling:
-                cordoned, slot = [node], world.nodes.index[node]
-                masks = _find_masks(world, loose)
-                new |= {key: pods[0] for key, pods in loose.items() if masks[key][slot]}
-            world.set_schedulable(cordoned, False)
-            masks = _find_masks(world, loose)
-            closed = [world.nodes.index[name] for name in cordoned]
-            if any(mask[closed].any() for mask in masks.values()):
+                moving.add(identify_kind(successor))
+                loose[identify_kind(successor)].append(successor)
+            masks = {kind: world.find_feasible(loose[kind][0])[0] for kind in moving | waits}
+            if any(mask[[world.nodes.index[name] for name in cordoned]].any() for mask in masks.values()):
                 return False  # it tolerates the cordon
-            if rolling and any(masks[key].any() for key in undecided):
-                return False  # a drain may evict it later, or be refused
-            if not all(_always_finds_node(world.nodes, pod, masks, loose) for pod in new.values()):
+            for kind, mask in masks.items():
+                reach[kind] = reach[kind] | mask
+                reach[kind][slot] = False
+            if not all(_always_finds_node(world.nodes, kind, masks[kind], reach, loose) for kind in moving):
                 return False
             if rolling:
                 world.set_schedulable(cordoned, True)
@@ -181,21 +179,20 @@ def is_replaced(pod: PodInfo) -> bool:
     return not pod.terminating and pod.pod.metadata.controller is not None
 
 
-def _find_masks(world: World, loose: Mapping[object, Sequence[PodInfo]]) -> dict[object, Mask]:
-    return {key: world.find_feasible(pods[0])[0] for key, pods in loose.items()}
-
-
 def _always_finds_node(
-    nodes: NodeColumns, pod: PodInfo, masks: Mapping[object, Mask], loose: Mapping[object, Sequence[PodInfo]]
+    nodes: NodeColumns,
+    own: object,
+    mask: Mask,
+    reach: Mapping[object, Mask],
+    loose: Mapping[object, Sequence[PodInfo]],
 ) -> bool:
-    """Return whether the other loose pods leave the pod a node, wherever they land.
+    """Return whether the other loose pods leave a pod of the kind `own` one of the nodes of `mask`, wherever they are.
 
     They fill a node for it if the shares that they have in filling it add up to 1. Each is on one node at most. So they
     cannot fill all of some nodes if the sum of each one's largest share on these is less than the number of the nodes.
     The nodes that are hardest to fill are tried first, alone and together with the next ones.
     """
-    own = identify_kind(pod)
-    fitting = np.flatnonzero(masks[own])
+    pod, fitting = loose[own][0], np.flatnonzero(mask)
     resources = [requests.PODS, *(name for name, amount in pod.requests.items() if amount)]
     lacking = {
         name: (nodes.allocatable(name) - nodes.requested(name))[fitting] - read_amount(pod, name) + 1
@@ -208,7 +205,7 @@ def _always_finds_node(
         row[:] = np.max([read_amount(other, name) / np.maximum(1, lacking[name]) for name in resources], axis=0)
         if any(port.conflicts(each) for port in pod.host_ports for each in other.host_ports):
             row[:] = 1
-        row *= masks[key][fitting]
+        row *= reach[key][fitting]
     shares = np.minimum(shares, 1)[:, np.argsort(counts @ shares, kind="stable")]
     sums = counts @ np.maximum.accumulate(shares, axis=1)
     return bool((sums < np.arange(1, len(fitting) + 1) - 1e-9).any())

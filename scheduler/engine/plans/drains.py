@@ -40,7 +40,7 @@ from scheduler.engine.whatif.eviction import build_command, find_refusal, is_lef
 from scheduler.engine.whatif.owners import build_replacement
 
 RUNS: Final = 20  # of each order or set that is tried
-MAX_RUNS: Final = 2000  # of an order that is not proven, if there is time
+MAX_RUNS: Final = 1000  # of an order that is not proven, if there is time
 MAX_ORDERS: Final = 720  # of six nodes; beyond, orders are drawn at random
 # Shares of the time: for nodes that can be emptied alone, and of what is left for choosing a set before it is repeated.
 LISTING, CHOOSING = 1 / 3, 0.7

@@ -385,11 +385,12 @@ def test_an_order_of_drains_that_is_proven_is_preferred() -> None:
     assert drain is not None
     assert (drain["given"], drain["proven"]) == ("", True)
     assert [each["node"] for each in drain["nodes"]] == ["n0", "n1"]
-    only = ask([*nodes, *pods], pods=[], drain=["n1"])["drain"]
+    only = ask([*nodes, *pods], pods=[], drain=["n1"], time_limit_seconds=1)["drain"]
     assert only is not None
-    assert (only["proven"], only["runs"]) == (False, 2000)
-    words = "in 2000 simulations, which is no proof."
-    assert headline([*nodes, *pods], pods=[], drain=["n1"]).endswith(words)
+    assert not only["proven"]
+    assert only["runs"] > 1
+    words = "which is no proof."
+    assert headline([*nodes, *pods], pods=[], drain=["n1"], time_limit_seconds=1).endswith(words)
 
 
 def test_no_drain_is_proven_while_a_pod_may_preempt_or_pods_share_a_constraint() -> None:
@@ -403,7 +404,7 @@ def test_no_drain_is_proven_while_a_pod_may_preempt_or_pods_share_a_constraint()
         ([*pods, high | {"spec": high["spec"] | NEVER}], True),
         ([a_pod("w0", "n0", affinity=alone)], False),
     ):
-        drain = ask([*nodes, *objects], pods=[], drain=["n0"])["drain"]
+        drain = ask([*nodes, *objects], pods=[], drain=["n0"], time_limit_seconds=1)["drain"]
         assert drain is not None
         assert (len(drain["nodes"]), drain["proven"]) == (1, proven)
 
