@@ -377,7 +377,7 @@ def plan_drains(planner: DrainPlanner, world: World, nodes: Sequence[str], *, ro
                 break
             if trial.run.obstacle is None:
                 held.append(trial)
-            failed = max(failed, trial.run, key=_rank_failure)
+            failed = max(trial.run, failed, key=_rank_failure)
         while held and not held[0].proven:
             order = tuple(each["node"] for each in held[0].run.drained)
             trial = planner.try_order(order, rolling=rolling, runs=MAX_RUNS)
@@ -385,7 +385,7 @@ def plan_drains(planner: DrainPlanner, world: World, nodes: Sequence[str], *, ro
                 held[0] = trial
                 break
             held.popleft()
-            failed = max(failed, trial.run, key=_rank_failure)
+            failed = max(trial.run, failed, key=_rank_failure)
     if held:
         _write_order(plan, held[0])
     elif failed.obstacle is not None:
