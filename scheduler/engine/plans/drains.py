@@ -67,7 +67,7 @@ class DrainRun:
     homeless: PodInfo | None = None
 
 
-class Trial(NamedTuple):
+class TriedOrder(NamedTuple):
     """What became of an order: the run in which it failed, else the first one, and the number of runs that held."""
 
     run: DrainRun
@@ -75,7 +75,7 @@ class Trial(NamedTuple):
     proven: bool = False
 
 
-class Draws:
+class RandomDraws:
     """What chance decides in a run, at random."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -95,7 +95,7 @@ class Draws:
         return self._rng.choice(slots)
 
 
-class WorstDraws(Draws):
+class WorstDraws(RandomDraws):
     """Draws that take from pods with few nodes the ones that they have.
 
     `scarcity` is by slot: the number of displaced pods that the node admits, each divided by the number of its nodes.
@@ -132,7 +132,7 @@ class DrainPlanner:
         pods = self._world.nodes.pods[slot].values()
         return self._world.nodes.nodes[slot] is not None and not any(find_refusal(p.pod, self._flags) for p in pods)
 
-    def run(self, order: Sequence[str], draws: Draws, *, cordon_first: bool, rolling: bool) -> DrainRun:
+    def run(self, order: Sequence[str], draws: RandomDraws, *, cordon_first: bool, rolling: bool) -> DrainRun:
         """Drain the nodes in this order, and undo it all."""
         result, budgets = DrainRun(), self._budgets.copy()
         with self._world.tried():
@@ -170,7 +170,12 @@ class DrainPlanner:
         would take it is given up and takes pods again; without one, the drained node is. So each drain is tried about
         once, and the number of decisions grows with that of the pods.
         """
-        chosen, budgets, waiting, draws = list[str](), self._budgets.copy(), [*self._waiting], Draws(random.Random(0))
+        chosen, budgets, waiting, draws = (
+            list[str](),
+            self._budgets.copy(),
+            [*self._waiting],
+            RandomDraws(random.Random(0)),
+        )
         hopeful, spare = deque(order[:wanted]), deque(order[wanted:])
         with suppress(TimeOverError), self._world.tried():
             self._world.set_schedulable(hopeful, False)
@@ -202,7 +207,7 @@ class DrainPlanner:
         return next(fitting, hopeful[0])
 
     def _drain(
-        self, node: str, budgets: Budgets, waiting: list[PodInfo], draws: Draws
+        self, node: str, budgets: Budgets, waiting: list[PodInfo], draws: RandomDraws
     ) -> tuple[PlannedDrain, Halt | None]:
         pods = sorted(self._world.nodes.pods[self._world.nodes.index[node]].values(), key=lambda pod: pod.full_name)
         targets: Counter[str] = Counter()
@@ -243,7 +248,7 @@ class DrainPlanner:
         node: str,
         budgets: Budgets,
         waiting: list[PodInfo],
-        draws: Draws,
+        draws: RandomDraws,
         targets: Counter[str],
     ) -> Halt | None:
         """Let the pods end, some at a time, and schedule their successors and the waiting pods meanwhile."""
@@ -271,7 +276,7 @@ class DrainPlanner:
         node: str,
         budgets: Budgets,
         waiting: list[PodInfo],
-        draws: Draws,
+        draws: RandomDraws,
         targets: Counter[str],
     ) -> Halt | None:
         """Place the displaced and the waiting pods until no one finds a node, and remove from the lists those that do.
@@ -335,27 +340,27 @@ class DrainPlanner:
             scarcity += admitting / max(1, count)
         return lambda rng: WorstDraws(rng, scarcity, choices)
 
-    def try_order(self, order: Sequence[str], *, rolling: bool, runs: int = RUNS) -> Trial:
+    def try_order(self, order: Sequence[str], *, rolling: bool, runs: int = RUNS) -> TriedOrder:
         """Carry an order out once, prove that it holds, and if that fails repeat it, `runs` times in all.
 
         Raises TimeOverError if there is no time for one run.
         """
-        first = self.run(order, Draws(random.Random(0)), cordon_first=True, rolling=rolling)
+        first = self.run(order, RandomDraws(random.Random(0)), cordon_first=True, rolling=rolling)
         if first.obstacle is not None:
-            return Trial(first, 0)
+            return TriedOrder(first, 0)
         number = 1
         with suppress(TimeOverError):
             if self._is_proven(order, rolling=rolling):
-                return Trial(first, 1, proven=True)
+                return TriedOrder(first, 1, proven=True)
             worst = self.find_worst_draws(order)
             while number < runs:
                 rng = random.Random(number)
-                draws = worst(rng) if number % 2 else Draws(rng)
+                draws = worst(rng) if number % 2 else RandomDraws(rng)
                 run = self.run(order, draws, cordon_first=True, rolling=rolling)
                 if run.obstacle is not None:
-                    return Trial(run, number)
+                    return TriedOrder(run, number)
                 number += 1
-        return Trial(first, number)
+        return TriedOrder(first, number)
 
 
 def plan_drains(planner: DrainPlanner, world: World, nodes: Sequence[str], *, rolling: bool) -> DrainPlan:
@@ -363,9 +368,9 @@ def plan_drains(planner: DrainPlanner, world: World, nodes: Sequence[str], *, ro
 
     Without one, `nodes` is empty and the obstacles are named.
     """
-    plan, failed, held = _start_plan(rolling=rolling), DrainRun(), deque[Trial]()
+    plan, failed, held = _start_plan(rolling=rolling), DrainRun(), deque[TriedOrder]()
     with suppress(TimeOverError):
-        given = planner.run(nodes, Draws(random.Random(0)), cordon_first=False, rolling=rolling)
+        given = planner.run(nodes, RandomDraws(random.Random(0)), cordon_first=False, rolling=rolling)
         plan["given"] = "" if given.obstacle is None else "a pod stays Pending, or a budget forbids an eviction"
         for order in _list_orders(nodes):
             if held and world.limit.has_used(PROVING):
@@ -397,7 +402,7 @@ def _rank_failure(run: DrainRun) -> tuple[bool, int]:
     return run.obstacle is not None, len(run.drained)
 
 
-def _write_order(plan: DrainPlan, trial: Trial) -> None:
+def _write_order(plan: DrainPlan, trial: TriedOrder) -> None:
     plan["nodes"], plan["runs"], plan["proven"] = trial.run.drained, trial.runs, trial.proven
     names = [each["node"] for each in trial.run.drained]
     plan["cordon"] = "" if plan["rolling"] or len(names) == 1 else f"kubectl cordon {' '.join(names)}"
@@ -496,7 +501,7 @@ def _sort_out(
     `immovable` gets those with a pod that can never move.
     """
     for name in names:
-        run = planner.run([name], Draws(random.Random(0)), cordon_first=True, rolling=False)
+        run = planner.run([name], RandomDraws(random.Random(0)), cordon_first=True, rolling=False)
         if run.obstacle is None:
             candidates.append(name)
             continue

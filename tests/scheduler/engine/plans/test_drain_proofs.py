@@ -10,10 +10,9 @@ import pytest
 
 from herodotus_answers.cluster_questions import Drain
 from scheduler.engine.objects.pod import PodInfo
-from scheduler.engine.plans.drains import DrainPlanner, Draws, WorstDraws
+from scheduler.engine.plans.drains import DrainPlanner, RandomDraws, WorstDraws
 from scheduler.engine.plans.time_limit import TimeLimit
-from scheduler.engine.plans.world import Draws as BestNodes
-from scheduler.engine.plans.world import World
+from scheduler.engine.plans.world import Draws, World
 from scheduler.engine.whatif.budgets import Budgets
 from tests.scheduler.engine.whatif.clusters import a_node, a_pod, a_state
 
@@ -24,7 +23,7 @@ HOST = "kubernetes.io/hostname"
 class WorldOfEqualNodes(World):
     """A world in which a pod may get every node that fits it, as if all had the same score."""
 
-    def find_draws(self, pod: PodInfo) -> BestNodes:
+    def find_draws(self, pod: PodInfo) -> Draws:
         best = super().find_draws(pod)
         return best._replace(slots=tuple(np.flatnonzero(self.find_feasible(pod)[0]).tolist()))
 
@@ -74,7 +73,7 @@ def test_a_proven_order_holds_on_every_node_that_fits(rolling: bool) -> None:
     assert refuted >= 5
 
 
-def _draw_worst(planner: DrainPlanner, order: list[str], number: int) -> Draws:
+def _draw_worst(planner: DrainPlanner, order: list[str], number: int) -> RandomDraws:
     rng = random.Random(number)
     draws: WorstDraws = planner.find_worst_draws(order)(rng)
-    return Draws(rng) if number % 2 else draws
+    return RandomDraws(rng) if number % 2 else draws
